@@ -59,7 +59,7 @@ def read(source, *, like=None, threads=None, progress=None, missing_tokens=()):
 SPEC = ReaderSpec("toy", read, endings=(".toy",), aliases=("comma",))
 '''
 
-TARGET = '''"""Pickled trees: a toy."""
+TARGET = '''"""pickled-trees: a toy."""
 
 import pickle
 

@@ -10,6 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from boostrank.engines import ENGINES
+from boostrank.export import target_lines
 
 
 def registered(package: str) -> list[str]:
@@ -35,7 +36,7 @@ _VALUES: dict[str, Callable[[], list[str]]] = {
     "--metric": metrics,
     "--start": lambda: ["auto", "linear", "none"],
     "--gain": lambda: ["exponential", "linear"],
-    "--to": lambda: registered("export.targets"),
+    "--to": lambda: [name for name, _ in target_lines()],
     "--format": lambda: ["auto", *registered("data.readers")],
 }
 _OR_FILES = ("--objective", "--start")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
@@ -16,18 +15,13 @@ to_export = partial(option, section="Export")
 
 
 class _Targets(Command):
-    """Lists the targets below the options, by the first lines of their files: importing them takes a second."""
+    """List the targets below the options."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from boostrank.export import TARGETS, targets
+        from boostrank.export import target_lines
 
-        rows = []
-        for module in TARGETS.modules():
-            path = next(path for folder in targets.__path__ if (path := Path(folder, f"{module}.py")).exists())
-            with open(path, encoding="utf-8") as file:
-                rows.append((module.replace("_", "-"), file.readline().strip().strip('"')))
         with formatter.section("Targets"):
-            formatter.write_dl(rows)
+            formatter.write_dl(target_lines())
 
 
 @click.command("export", cls=_Targets)
@@ -53,9 +47,9 @@ def command(
 ) -> None:  # fmt: skip
     """Write MODEL as a program that serves rankers reads it, with proof that it gives the same scores there.
 
-    Rows at both sides of every split, with zeros, missing values, infinities and categories that were not seen are
-    scored by the program itself where it can be run, otherwise by an emulator of it. What would get other scores is
-    refused. DATA, your own rows by queries, are tried as well: no document may change its place.
+    Rows at both sides of every split, with zeros, missing values, infinities and unseen categories are scored by the
+    program itself where it can run here. Otherwise the file is read back and scored by the program's rules. Other
+    scores are refused. DATA, your own rows by queries, are tried as well: no document may change its place.
     """
     from boostrank.core.errors import InputError
     from boostrank.core.files import check_writable

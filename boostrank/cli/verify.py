@@ -12,8 +12,7 @@ from boostrank.cli.options import Command, InputFile, data_argument, option, thr
 from boostrank.cli.reading import name_of, reading_options
 
 _EQUAL = {
-    "bits": "equal, bit for bit",
-    "digits": "equal, as far as digits were logged",
+    "equal": "equal",
     "float32": "equal, but for rounding to float32",
     "ranking": "other scores, the same ranking of every query",
     "different": "different",
@@ -29,7 +28,7 @@ _EQUAL = {
     "of which `score`, or else the last, counts.",
 )  # fmt: skip
 @option(
-    "--tolerance", type=click.Choice(["bits", "digits", "float32", "ranking"]), default="float32",
+    "--tolerance", type=click.Choice(["equal", "float32", "ranking"]), default="float32",
     help="What counts as equal.",
 )  # fmt: skip
 @option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -40,13 +39,10 @@ def command(
     context: click.Context, /, model: str, data: tuple[str, ...], against: str, tolerance: str, as_json: bool,
     threads: int | None, **given: Any,
 ) -> None:  # fmt: skip
-    """Compare scores that a search engine logged for the documents of DATA with the model's own, and say what makes
-    them differ.
+    """Compare scores that a search engine logged for the documents of DATA with the model's own.
 
-    It says which document differs first, and how many do. Causes that are known are tried by scoring the documents once
-    more with each of them: float32, `<` for `<=`, Solr's slack, missing values as 0, features in another order, a start
-    or later rounds that are missing, rounded leaves, a bias, a factor, a sigmoid, rows in another order. The one that
-    explains most of the differing documents is named, if it explains half of them.
+    The result is: equal (to the logged digits), equal but for rounding to float32, the same ranking of each query, or
+    different. The first document that differs is shown, and the number of those that do.
 
     Exit status: 0 equal, 1 different.
     """
@@ -75,12 +71,6 @@ def command(
             f"other ranks in their query: {found.moved:,}"
         )
         click.echo(f"the first: {place}, query {shown(query)}: {logged:.9g} logged, {own:.9g} by the model")
-    if found.cause is not None:
-        part = "" if found.cause.share == 1.0 else f", which explains {100.0 * found.cause.share:.1f}% of them"
-        click.echo(f"cause: {found.cause.words}{part}")
-        click.echo(f"  {found.cause.remedy}")
-    elif not equal and found.first is not None:
-        click.echo("no known cause explains half of them: is it this model, and are these the documents?")
     context.exit(0 if equal else 1)
 
 

@@ -26,7 +26,7 @@ T = TypeVar("T", bound=Named)
 
 
 class Registry(Generic[T]):
-    """Every module of a package that defines `SPEC`, by name and alias.
+    """Every `SPEC` (or each of several `SPECS`) of the modules of a package, by name and alias.
 
     Modules are imported at the first look-up, in alphabetical order; names compare without dashes,
     underscores and case. Modules whose name starts with an underscore are left out.
@@ -44,7 +44,8 @@ class Registry(Generic[T]):
     @cached_property
     def _found(self) -> dict[str, T]:
         modules = (importlib.import_module(f"{self._package}.{name}") for name in self.modules())
-        return {module.SPEC.name: module.SPEC for module in modules if hasattr(module, "SPEC")}
+        found = [getattr(module, "SPECS", None) or [getattr(module, "SPEC", None)] for module in modules]
+        return {spec.name: spec for specs in found for spec in specs if spec is not None}
 
     def modules(self) -> list[str]:
         """The modules that are looked at, below the package; imports none of them."""

@@ -1,7 +1,10 @@
-"""Exports: a model as the engines that serve rankers read it, one file a target, each proved before it is written."""
+"""Exports: models in the formats of the programs that serve rankers, one file per family of targets."""
 
 from __future__ import annotations
 
+import importlib
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from boostrank.core.registry import Registry
@@ -10,3 +13,17 @@ if TYPE_CHECKING:
     from boostrank.export.target import TargetSpec
 
 TARGETS: Registry[TargetSpec] = Registry("boostrank.export.targets", "target")
+
+_LINE = re.compile(r"([a-z0-9-]+): (.+)")
+
+
+def target_lines() -> list[tuple[str, str]]:
+    """Return the name and description of each target, from docstrings: importing the targets takes a second."""
+    package = importlib.import_module("boostrank.export.targets")
+    found = []
+    for module in TARGETS.modules():
+        path = next(path for folder in package.__path__ if (path := Path(folder, f"{module}.py")).exists())
+        head = path.read_text(encoding="utf-8").partition("\n\n")[0]
+        lines = (_LINE.fullmatch(line.strip('"')) for line in head.splitlines())
+        found += [(line[1], line[2]) for line in lines if line is not None]
+    return found

@@ -24,10 +24,13 @@ MOVED = "moved"
 """What `allow` names when documents of the user's own data may change their places."""
 
 _WHAT = {
-    "thresholds": "rows at the border of a split", "random": "random rows", "zeros": "rows with zeros",
-    "missing": "rows with missing values", "infinite": "rows with infinite values",
+    "thresholds": "rows at the border of a split",
+    "random": "random rows",
+    "zeros": "rows with zeros",
+    "missing": "rows with missing values",
+    "infinite": "rows with infinite values",
     "categories": "rows with categories that were not seen",
-}  # fmt: skip
+}
 # Kinds of rows that a user may know to have none of.
 _ABSENT = ("zeros", "missing", "infinite", "categories")
 _CHUNK = 1 << 16
@@ -86,9 +89,14 @@ class Proof:
 
 
 def prove(
-    model: RankingModel, served: ServedModel, target: TargetSpec, body: bytes, *, data: RankingDataset | None = None,
+    model: RankingModel,
+    served: ServedModel,
+    target: TargetSpec,
+    body: bytes,
+    *,
+    data: RankingDataset | None = None,
     allow: Collection[str] = (),
-) -> Proof:  # fmt: skip
+) -> Proof:
     """Score a parity pack, and the user's rows, by what was written.
 
     Args:
@@ -130,10 +138,18 @@ def prove(
     if moves is not None and moves.moved and MOVED not in allow:
         raise ExportError(f"{target.title}: {moved_line(moves)}; `--allow moved` writes it all the same")
     return Proof(
-        target.name, target.proved_by, own.size, pack.nodes, pack.of_nodes, float(difference.max()),
+        target.name,
+        target.proved_by,
+        own.size,
+        pack.nodes,
+        pack.of_nodes,
+        float(difference.max()),
         bool(np.array_equal(given[~wrong], own[~wrong])),
-        other, len(body), moves, _untried(target, served),
-    )  # fmt: skip
+        other,
+        len(body),
+        moves,
+        _untried(target, served),
+    )
 
 
 def moved_line(moves: Moves) -> str:
@@ -183,9 +199,15 @@ def _unit(scores: Float64Array, target: TargetSpec) -> Float64Array:
 
 
 def _refusal(
-    target: TargetSpec, served: ServedModel, kind: str, kinds: npt.NDArray[np.int8], rows: npt.NDArray[Any],
-    wrong: npt.NDArray[np.bool_], own: Float64Array, given: npt.NDArray[Any],
-) -> str:  # fmt: skip
+    target: TargetSpec,
+    served: ServedModel,
+    kind: str,
+    kinds: npt.NDArray[np.int8],
+    rows: npt.NDArray[Any],
+    wrong: npt.NDArray[np.bool_],
+    own: Float64Array,
+    given: npt.NDArray[Any],
+) -> str:
     of_kind = kinds == KINDS.index(kind)
     bad = np.flatnonzero(wrong & of_kind)
     largest = bad[np.argmax(np.nan_to_num(np.abs(given[bad] - own[bad]), nan=np.inf))]

@@ -1,7 +1,8 @@
-"""Plain reading of a model's trees: scores as programs compute them that round, compare and add up by other rules."""
+"""Scores of trees by the rules of a program: its number types, its comparison, its handling of missing values."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,15 +20,16 @@ _CHUNK = 4096
 
 @dataclass(frozen=True)
 class Rules:
-    """How a program computes scores. As it stands: as LightGBM does.
+    """How a program computes scores; the defaults are LightGBM's.
 
     Args:
-        values: the type to which values are rounded, and thresholds too where it is float32.
-        strict: whether left is value < threshold, and not value <= threshold.
-        slack: added to thresholds, in the type of values.
-        missing: the number that stands for what is missing; None: what the model says.
-        leaves: the type to which leaves are rounded, and
-        sums: in which they are added up.
+        values: type of feature values; thresholds are rounded to it too.
+        strict: go left if value < threshold, instead of value <= threshold.
+        slack: number added to thresholds, in the type of values.
+        missing: number that replaces missing values; None: each split has a direction for them.
+        leaves: type to which leaves are rounded.
+        sums: type in which leaves are added up.
+        equal_categories: a value is in a set if it equals one of its categories; otherwise it is truncated first.
     """
 
     values: type[np.floating[Any]] = np.float64
@@ -36,21 +38,22 @@ class Rules:
     missing: float | None = None
     leaves: type[np.floating[Any]] = np.float64
     sums: type[np.floating[Any]] = np.float64
+    equal_categories: bool = False
 
     @classmethod
     def of(cls, trees: ServedTrees) -> Rules:
-        """Those of the engine that made them."""
+        """Rules of the engine that trained the trees."""
         return cls(np.float32, leaves=np.float32, sums=np.float32) if trees.single else cls()
 
 
 def leaves(forest: Forest, rows: npt.NDArray[Any], rules: Rules, trees: slice = slice(None)) -> Int64Array:
-    """int64[n, T]: the leaf of each tree that each row reaches.
+    """Return the leaf that each row reaches in each tree, int64[n, T].
 
     Args:
-        forest: without a start beside its trees.
-        rows: float[n, d], NaN where a value is missing.
-        rules: by which.
-        trees: of which.
+        forest: trees, without a separate start.
+        rows: float[n, d]; NaN is missing.
+        rules: of the program.
+        trees: those to walk.
     """
     with np.errstate(over="ignore"):
         rows = rows.astype(rules.values)
@@ -74,6 +77,8 @@ def leaves(forest: Forest, rows: npt.NDArray[Any], rules: Rules, trees: slice = 
             if categorical.any():
                 sets = np.flatnonzero(categorical[node])
                 inside = _listed(forest, forest.threshold[node[sets]].astype(np.int64), value[sets])
+                if rules.equal_categories:
+                    inside &= value[sets] == np.floor(value[sets])
                 inside &= ~(listed[node[sets]] & (value[sets] < 0.0))  # XGBoost does not cut -0.5 to 0
                 # LightGBM has no way of its own for a category that is missing, XGBoost has.
                 known = np.where(listed[node[sets]], ~inside, inside)
@@ -93,17 +98,113 @@ def _listed(forest: Forest, of_set: Int64Array, value: npt.NDArray[Any]) -> npt.
     return np.asarray(inside & ((forest.sets[word] >> (whole % 32).astype(np.uint32)) & 1).astype(bool))
 
 
-def scores(trees: ServedTrees, rows: npt.NDArray[Any], rules: Rules, first: int = 0, last: int | None = None) -> Any:
-    """[n] of the type of sums: a tree after the other from `base` on.
+def scores(trees: ServedTrees, rows: npt.NDArray[Any], rules: Rules) -> npt.NDArray[Any]:
+    """Return scores [n] of the type `rules.sums`: `base`, then the leaves in the order of the trees.
 
     Args:
-        trees, rows, rules: as above.
-        first, last: of the trees that count; None: to the end.
+        trees: the model.
+        rows: float[n, d]; NaN is missing.
+        rules: of the program.
     """
     total = np.full(len(rows), rules.sums(trees.base))
     value = trees.forest.value.astype(rules.leaves).astype(rules.sums)
     for begin in range(0, len(rows), _CHUNK):
         part = slice(begin, begin + _CHUNK)
-        for leaf in leaves(trees.forest, rows[part], rules, slice(first, last)).T:
+        for leaf in leaves(trees.forest, rows[part], rules).T:
             total[part] += value[leaf]
     return total
+
+
+@dataclass(frozen=True)
+class Split:
+    """One split of an exported file.
+
+    Args:
+        feature: column.
+        test: threshold; or the categories that go left.
+        missing_left: where missing values go.
+        left, right: the nodes below, in the form of the file.
+    """
+
+    feature: int
+    test: float | Sequence[int]
+    missing_left: bool
+    left: Any
+    right: Any
+
+
+def read_trees(roots: Iterable[Any], split_or_leaf: Callable[[Any], Split | float]) -> ServedTrees:
+    """Read nested trees of an exported file back into arrays.
+
+    Args:
+        roots: root node of each tree, in the form of the file.
+        split_or_leaf: parses one node into a `Split`, or into the value of a leaf.
+    """
+    splits: list[Split] = []
+    value: list[float] = []
+    owner: list[int] = []
+    children: list[list[int]] = [[], []]
+    starts: list[int] = []
+    sets: list[npt.NDArray[np.uint32]] = []
+    for number, root in enumerate(roots):
+        waiting: list[tuple[Any, list[int], int]] = [(root, starts, number)]
+        starts.append(0)
+        while waiting:
+            node, parents, place = waiting.pop()
+            found = split_or_leaf(node)
+            if isinstance(found, Split):
+                parents[place] = at = len(splits)
+                splits.append(found)
+                owner.append(number)
+                for side, child in zip(children, (found.left, found.right), strict=True):
+                    side.append(0)
+                    waiting.append((child, side, at))
+            else:
+                parents[place] = ~len(value)
+                value.append(found)
+    threshold, kind = np.zeros(len(splits)), np.zeros(len(splits), np.uint8)
+    for at, one in enumerate(splits):
+        kind[at] = NAN_LEFT * one.missing_left
+        if isinstance(one.test, float):
+            threshold[at] = one.test
+            continue
+        bits = np.zeros(32 * (1 + max(one.test, default=0) // 32), bool)
+        bits[list(one.test)] = True
+        kind[at] |= CATEGORICAL
+        threshold[at] = len(sets)
+        sets.append(np.packbits(bits, bitorder="little").view("<u4"))
+    forest = Forest(
+        feature=np.array([one.feature for one in splits], np.int32),
+        threshold=threshold,
+        kind=kind,
+        left=np.array(children[0], np.int32),
+        right=np.array(children[1], np.int32),
+        value=np.array(value, np.float64),
+        roots=np.array(starts, np.int32),
+        tree=np.array(owner, np.int32),
+        sets=np.concatenate([np.zeros(0, np.uint32), *sets]),
+        set_ptr=np.cumsum([0, *(one.size for one in sets)]).astype(np.int64),
+    )
+    return ServedTrees(forest, np.zeros(len(splits)), np.zeros(len(value)))
+
+
+def by_rules(
+    parse: Callable[[bytes, Sequence[str]], ServedTrees], rules: Rules
+) -> Callable[[bytes, Sequence[str]], Callable[[npt.NDArray[Any]], npt.NDArray[Any]]]:
+    """Make a `TargetSpec.read` for a program that cannot run here.
+
+    Args:
+        parse: reads the exported file; takes the names of the features, too.
+        rules: of the program.
+    """
+
+    def read(body: bytes, feature_names: Sequence[str]) -> Callable[[npt.NDArray[Any]], npt.NDArray[Any]]:
+        trees = parse(body, feature_names)
+
+        def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            with np.errstate(over="ignore", invalid="ignore"):
+                return scores(trees, rows, rules)
+
+        return score
+
+    return read

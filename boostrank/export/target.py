@@ -59,9 +59,9 @@ class TargetSpec:
         name: as users type it.
         title: what reads the file.
         write: the file.
-        read: what `write` gave, read as the target reads it: by the program or library itself, or by an emulator.
+        read: reads what `write` gave, and scores with it: by the program or library itself, or by `reading.by_rules`.
             Takes the file and the names of the features.
-        proved_by: what `read` runs: "XGBoost", "an emulator of Solr 9.2".
+        proved_by: what `read` runs: "XGBoost", "reading the file by the rules of Solr 9.2".
         how: three lines: what to upload and how. `{file}` and `{model}` become the names of the file and the model.
         leaves: the type to which it rounds leaves.
         adds: the type in which it adds them up, a tree after the other.

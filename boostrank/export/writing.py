@@ -28,17 +28,27 @@ _UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 @takes(
-    model=RankingModel, path=str | os.PathLike, to=str, name=str | None, data=RankingDataset | None,
+    model=RankingModel,
+    path=str | os.PathLike,
+    to=str,
+    name=str | None,
+    data=RankingDataset | None,
     allow=Sequence | Set,
-)  # fmt: skip
+)
 def export_model(
-    model: RankingModel, path: str | os.PathLike[str], to: str, *, feature_names: Sequence[str] | None = None,
-    name: str | None = None, data: RankingDataset | None = None, allow: Collection[str] = (),
-) -> Proof:  # fmt: skip
-    """Write a model as a program that serves it reads it, after a proof that it gives the same scores there.
+    model: RankingModel,
+    path: str | os.PathLike[str],
+    to: str,
+    *,
+    feature_names: Sequence[str] | None = None,
+    name: str | None = None,
+    data: RankingDataset | None = None,
+    allow: Collection[str] = (),
+) -> Proof:
+    """Write a model in the format of a program that serves it, after a proof that it gives the same scores there.
 
-    The proof scores rows at both sides of every split, with zeros, missing values, infinities and categories that were
-    not seen, by the program itself where it can be run, otherwise by an emulator of it.
+    The proof scores rows at both sides of every split, with zeros, missing values, infinities and unseen categories.
+    The program itself scores them where it can run here; otherwise the file is read back and scored by its rules.
 
     Args:
         model: a ranker of LightGBM or XGBoost.

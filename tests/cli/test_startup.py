@@ -19,7 +19,7 @@ from boostrank.core.conventions import PRESETS
 from boostrank.data.readers import READERS
 from boostrank.data.tools.file_tools import DEFAULT_MEMORY
 from boostrank.engines import ENGINES
-from boostrank.export import TARGETS
+from boostrank.export import TARGETS, target_lines
 from boostrank.fit.params import DEFAULT_OBJECTIVE
 from boostrank.metrics import METRICS
 from boostrank.objectives import OBJECTIVES
@@ -101,7 +101,7 @@ def test_bash_completes_with_the_script() -> None:
 def test_names_that_completion_takes_from_files_are_those_of_the_registries() -> None:
     assert choices.objectives()[1 : 1 + len(OBJECTIVES.names())] == sorted(OBJECTIVES.names())
     assert choices.registered("metrics") == sorted(METRICS.names())
-    assert choices.registered("export.targets") == sorted(TARGETS.names())
+    assert [name for name, _ in target_lines()] == TARGETS.names()
     assert choices.registered("data.readers") == sorted(READERS.names())
 
 

@@ -1,4 +1,4 @@
-"""C file that needs no library: tables of nodes and leaves, and a loop over them.
+"""c: C file that needs no library: tables of nodes and leaves, and a loop over them.
 
 Tables, not nested conditions: of 500 trees of 63 leaves and a start, gcc takes 6 s for nested conditions and half a
 second for tables, which take 1.5 times as long to score (100,000 rows in 2.1 s on one core).
@@ -137,10 +137,15 @@ def _write(model: ServedModel) -> bytes:
     if bool(np.any(forest.kind & ZERO_IS_MISSING)):
         strange += f"    if ((at->kind & {ZERO_IS_MISSING}) && value >= -{ZERO!r} && value <= {ZERO!r})\n"
         strange += f"        return (at->kind & {NAN_LEFT}) != 0;\n"
-    sets = _SETS.format(
-        words=_lines(f"{word}u" for word in forest.sets.tolist()),
-        ends=_lines(map(str, forest.set_ptr.tolist())), listed_right=LISTED_RIGHT,
-    ) if bool(forest.categorical.any()) else ""  # fmt: skip
+    sets = (
+        _SETS.format(
+            words=_lines(f"{word}u" for word in forest.sets.tolist()),
+            ends=_lines(map(str, forest.set_ptr.tolist())),
+            listed_right=LISTED_RIGHT,
+        )
+        if bool(forest.categorical.any())
+        else ""
+    )
     text = _TEXT.format(
         title=re.sub(r"[^ -~]|[*/?\\]", "_", model.name),
         engine=model.engine,
@@ -151,12 +156,16 @@ def _write(model: ServedModel) -> bytes:
         names=",\n".join(_text(name) for name in model.feature_names),
         nodes=",\n".join(
             f"{{{t}, {f}, {a}, {b}, {k}}}" for t, f, a, b, k in zip(numbers(forest.threshold), *columns, strict=True)
-        ) or "{0}",
+        )
+        or "{0}",
         leaves=_lines(numbers(forest.value)),
         roots=_lines(map(str, forest.roots.tolist())),
         base=_literal(trees.base, trees.single),
-        sets=sets, strange=strange, nan_left=NAN_LEFT, categorical=CATEGORICAL,
-    )  # fmt: skip
+        sets=sets,
+        strange=strange,
+        nan_left=NAN_LEFT,
+        categorical=CATEGORICAL,
+    )
     return text.encode()
 
 

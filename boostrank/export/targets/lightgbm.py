@@ -1,4 +1,4 @@
-"""LightGBM's model text, with the header that loaders accept and names as the program has them."""
+"""lightgbm: LightGBM's model text, with the header that loaders accept and names as the program has them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX graph of one tree ensemble in float64, whose scores are rounded to float32 once, at the end.
+"""onnx: ONNX graph of one tree ensemble in float64, whose scores are rounded to float32 once, at the end.
 
 Not by onnxmltools: 1.16 rounds thresholds to the nearest float32 numbers, so that documents change sides (scores on
 MSLR differ by up to 0.03), drops linear leaves without a word, and takes XGBoost's rankers for classifiers.
@@ -142,18 +142,23 @@ def _ensemble(forest: Forest, base: float) -> dict[str, Any]:
         return np.append(values, np.zeros(forest.value.size, values.dtype))[order]
 
     return {
-        "n_targets": 1, "aggregate_function": "SUM", "post_transform": "NONE",
-        "nodes_treeids": owner[order], "nodes_nodeids": order,
+        "n_targets": 1,
+        "aggregate_function": "SUM",
+        "post_transform": "NONE",
+        "nodes_treeids": owner[order],
+        "nodes_nodeids": order,
         "nodes_featureids": at_nodes(forest.feature.astype(np.int64)),
         "nodes_modes": np.where(leaf, "LEAF", "BRANCH_LEQ").tolist(),
         "nodes_values_as_tensor": numpy_helper.from_array(at_nodes(forest.threshold), "thresholds"),
-        "nodes_truenodeids": at_nodes(sides[0]), "nodes_falsenodeids": at_nodes(sides[1]),
+        "nodes_truenodeids": at_nodes(sides[0]),
+        "nodes_falsenodeids": at_nodes(sides[1]),
         "nodes_missing_value_tracks_true": at_nodes(missing_goes_left(forest).astype(np.int64)),
-        "target_treeids": owner[order[leaf]], "target_nodeids": order[leaf],
+        "target_treeids": owner[order[leaf]],
+        "target_nodeids": order[leaf],
         "target_ids": np.zeros(int(leaf.sum()), np.int64),
         "target_weights_as_tensor": numpy_helper.from_array(forest.value[order[leaf] - inner], "leaves"),
         "base_values_as_tensor": numpy_helper.from_array(np.array([base]), "base"),
-    }  # fmt: skip
+    }
 
 
 def _read(body: bytes, feature_names: Sequence[str]) -> Score:

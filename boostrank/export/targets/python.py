@@ -1,4 +1,4 @@
-"""Python module that needs nothing but Python: a table of the nodes of all trees, and a loop over them.
+"""python: Python module that needs nothing but Python: a table of the nodes of all trees, and a loop over them.
 
 A table, since Python's parser nests neither blocks nor brackets deeper than 100 to 200 and compiles it in a fraction
 of the time that functions of nested conditions take.
@@ -95,12 +95,16 @@ def _write(model: ServedModel) -> bytes:
         number="f" if trees.single else "d",
         count=len(model.feature_names),
         base=trees.base,
-        nan_left=NAN_LEFT, categorical=CATEGORICAL, listed_right=LISTED_RIGHT, zero=ZERO_IS_MISSING, tiny=ZERO,
+        nan_left=NAN_LEFT,
+        categorical=CATEGORICAL,
+        listed_right=LISTED_RIGHT,
+        zero=ZERO_IS_MISSING,
+        tiny=ZERO,
         sets=", ".join(sets),
         nodes="\n".join(f"({f}, {t}, {k}, {a}, {b})," for f, t, k, a, b in nodes),
         leaves=json.dumps(forest.value.tolist()),
         roots=json.dumps(forest.roots.tolist()),
-    )  # fmt: skip
+    )
     return text.encode()
 
 

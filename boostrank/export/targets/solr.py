@@ -1,14 +1,20 @@
-"""Solr's learning to rank, from 9.2: `MultipleAdditiveTreesModel`."""
+"""solr: Solr's learning to rank from 9.2: `MultipleAdditiveTreesModel`.
+solr-8: Solr 7 to 9.1, where missing values count as 0.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from boostrank.core.types import Float32Array, Float64Array
-from boostrank.export.consumers.solr import read
+from boostrank.engines.trees import ServedTrees
+from boostrank.export.reading import Rules, Split, by_rules, read_trees
 from boostrank.export.target import (
     ExportError,
     ServedModel,
@@ -26,14 +32,15 @@ _ZERO = np.float32(2e-35)  # below it LightGBM tells zeros from other numbers
 
 
 def write(model: ServedModel, *, missing: bool = True) -> bytes:
-    """The model as the model store takes it.
+    """Write the model for Solr's model store.
 
     Args:
         model: to write.
-        missing: whether splits say where missing values go, which Solr understands since 9.2.
+        missing: write where missing values go at each split, which Solr understands since 9.2.
 
     Raises:
-        ExportError: categories, zeros that are missing, trees too deep, or thresholds too near to 0 for Solr's slack.
+        ExportError: the model has categories, zeros that are missing, trees too deep, or thresholds that Solr's slack
+            makes equal.
     """
     forest = model.trees.forest
     no_categories(forest, "Solr", "train with numbers in their place")
@@ -62,8 +69,10 @@ def write(model: ServedModel, *, missing: bool = True) -> bytes:
 
 
 def _before_slack(forest: Forest) -> Float32Array:
-    """float32[M]: what becomes the cut of each node when Solr has added its slack in float32; where nothing does, the
-    next number that can be had: above it, as it may be a value that occurs, but below where zeros go right or left.
+    """Return the stored threshold of each node, float32[M]: with Solr's slack added in float32 it is the node's cut.
+
+    Where no number gives the cut, the next one above it is stored (the cut may be a value that occurs), or the next
+    one below it near 0, where zeros must not change sides.
 
     Raises:
         ExportError: two thresholds of a feature would become one.
@@ -92,24 +101,52 @@ def _before_slack(forest: Forest) -> Float32Array:
 
 
 def _resolution(forest: Forest) -> Float64Array:
-    """float64[M]: how far Solr's threshold is from the cut of each node."""
+    """Return the distance of Solr's threshold from the cut of each node, float64[M]."""
     with np.errstate(invalid="ignore"):
         distance = np.abs((_before_slack(forest) + _SLACK).astype(np.float64) - cuts(forest))
     return np.where(np.isfinite(distance), distance, 0.0)
 
 
-SPEC = TargetSpec(
+def _read(body: bytes, feature_names: Sequence[str]) -> ServedTrees:
+    columns = {name: column for column, name in enumerate(feature_names)}
+
+    def parsed(node: dict[str, Any]) -> Split | float:
+        if "value" in node:
+            return float(node["value"])
+        to_left = node.get("missing") == "left"
+        return Split(columns[node["feature"]], float(node["threshold"]), to_left, node["left"], node["right"])
+
+    trees = json.loads(body)["params"]["trees"]
+    return read_trees([tree["root"] for tree in trees], parsed)
+
+
+_RULES = Rules(np.float32, slack=float(_SLACK), leaves=np.float32, sums=np.float32)
+
+SOLR = TargetSpec(
     name="solr",
     title="Solr 9.2 or later",
     write=write,
-    read=read,
-    proved_by="an emulator of Solr 9.2's MultipleAdditiveTreesModel",
+    read=by_rules(_read, _RULES),
+    proved_by="reading the file by the rules of Solr 9.2's MultipleAdditiveTreesModel",
     resolution=_resolution,
     how=(
-        'features: in the store by the names in {file}, each with "params": {{"defaultValue": "NaN"}}: else what a '
-        "document lacks is 0",
+        'features: in the store by the names in {file}, each with "params": {{"defaultValue": "NaN"}}; without it '
+        "missing values are 0",
         "upload:   curl -XPUT http://HOST:8983/solr/COLLECTION/schema/model-store --data-binary @{file} "
         "-H 'Content-type: application/json'",
         'query:    rq={{!ltr model="{model}" reRankDocs=100}}&fl=id,score,[features]',
+    ),
+)
+SPECS = (
+    SOLR,
+    replace(
+        SOLR,
+        name="solr-8",
+        title="Solr 7 to 9.1",
+        write=partial(write, missing=False),
+        read=by_rules(_read, replace(_RULES, missing=0.0)),
+        proved_by="reading the file by the rules of Solr 9.1's MultipleAdditiveTreesModel",
+        how=("features: in the feature store by the names in {file}; missing values are 0", *SOLR.how[1:]),
+        helps={"missing": "Solr before 9.2 reads missing values as 0: fill them in before training; "},
     ),
 )

@@ -1,4 +1,4 @@
-"""SQL query: a sum of CASE expressions, one a tree, in words that all data bases know.
+"""sql: SQL query: a sum of CASE expressions, one a tree, in words that all data bases know.
 
 Numbers are double precision. SQL has no float32 that all data bases round to alike: in models of XGBoost's, thresholds
 are moved to where rounding to float32 turns, so that every document reaches the same leaves, and leaves are added up in

@@ -1,4 +1,4 @@
-"""Treelite checkpoint, which tl2cgen and NVIDIA's Forest Inference Library (cuML, nvForest) read.
+"""treelite: Treelite checkpoint, which tl2cgen and NVIDIA's Forest Inference Library (cuML, nvForest) read.
 
 Treelite's own front ends make it of LightGBM's text and XGBoost's JSON. They keep types, thresholds and directions as
 they are; names of features are not in it.

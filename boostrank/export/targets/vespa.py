@@ -1,17 +1,36 @@
-"""Vespa: XGBoost's dump, which keeps the ways of missing values."""
+"""vespa: Vespa 8, as XGBoost's JSON dump, which has directions for missing values.
+vespa-lightgbm: Vespa 8, as LightGBM's JSON, which holds categories.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
-from boostrank.export.consumers.vespa import read
-from boostrank.export.search_plugins import dump
-from boostrank.export.target import ExportError, ServedModel, TargetSpec
+import numpy as np
 
-# `attribute(price)`, `fieldMatch(title).completeness`, `f1`: what a ranking expression takes for a feature.
+from boostrank.engines.trees import ServedTrees
+from boostrank.export.reading import Rules, Split, by_rules, read_trees
+from boostrank.export.target import (
+    ExportError,
+    ServedModel,
+    TargetSpec,
+    above,
+    cuts,
+    missing_goes_left,
+    nested,
+    shortest,
+)
+from boostrank.export.targets.search_plugins import dump, read_dump
+from boostrank.kernels.trees.walker import LISTED_RIGHT
+
+_MOST_CATEGORIES = 2**20
+# Rank features of a ranking expression: `attribute(price)`, `fieldMatch(title).completeness`, `f1`.
 _FEATURE = re.compile(r"[A-Za-z_@][A-Za-z0-9_@$]*(\([A-Za-z0-9_@$.]+(,[A-Za-z0-9_@$.]+)*\)(\.[A-Za-z0-9_@$.]+)?)?")
-# With arguments these are functions of ranking expressions, whatever the rank profile says.
+# Names that Vespa parses as functions of ranking expressions, whatever the rank profile defines.
 _FUNCTION = re.compile(
     r"(argmax|argmin|atan2|avg|bit|ceil|cell_cast|concat|cosine_similarity|count|diag|elu|erf|euclidean_distance|exp"
     r"|expand|fabs|filter_subspaces|floor|fmod|hamming|if|isNan|join|l1_normalize|l2_normalize|ldexp|log|log10|map"
@@ -21,10 +40,10 @@ _FUNCTION = re.compile(
 
 
 def check_names(model: ServedModel) -> None:
-    """Refuse names that a ranking expression would take for something else.
+    """Refuse names that are no rank features in a ranking expression.
 
     Raises:
-        ExportError: there is one.
+        ExportError: a name is not.
     """
     wrong = [name for name in model.feature_names if not _FEATURE.fullmatch(name) or _FUNCTION.fullmatch(name)]
     if wrong:
@@ -34,24 +53,112 @@ def check_names(model: ServedModel) -> None:
         )
 
 
-def write(model: ServedModel) -> bytes:
-    """As XGBoost dumps it. Vespa reads numbers as float64, or float32 in large models: they are float32 numbers."""
+def _write(model: ServedModel) -> bytes:
+    """Write XGBoost's dump. Vespa reads float64, or float32 in large models: all numbers are float32 numbers."""
     check_names(model)
     return (json.dumps(dump(model, "Vespa", exact_text=True), indent=0) + "\n").encode()
 
 
-SPEC = TargetSpec(
+def _read(body: bytes, feature_names: Sequence[str]) -> ServedTrees:
+    return read_dump(json.loads(body), feature_names)
+
+
+def _write_lightgbm(model: ServedModel) -> bytes:
+    """Write LightGBM's dump with the next larger thresholds: Vespa compares by `<`.
+
+    All numbers are float32 numbers, since Vespa rounds to float32 in large models.
+    """
+    check_names(model)
+    forest = model.trees.forest
+    conditions, left = above(cuts(forest)), missing_goes_left(forest).tolist()
+    listed_right = (forest.kind & LISTED_RIGHT) != 0
+    categorical = np.unique(forest.feature[forest.categorical])
+
+    def exactly(number: Any) -> float:
+        return float(np.float32(shortest(number)))
+
+    def leaf(index: int) -> dict[str, Any]:
+        return {"leaf_value": exactly(forest.value[index])}
+
+    def node(index: int, yes: Any, no: Any) -> dict[str, Any]:
+        feature = {"split_feature": int(forest.feature[index])}
+        if not forest.categorical[index]:
+            condition = {"threshold": exactly(conditions[index]), "decision_type": "<=", "default_left": left[index]}
+            return feature | condition | {"left_child": yes, "right_child": no}
+        codes = "||".join(map(str, forest.categories(int(forest.threshold[index])).tolist()))
+        swapped = bool(listed_right[index])
+        condition = {"threshold": codes, "decision_type": "==", "default_left": left[index] != swapped}
+        first, second = (no, yes) if swapped else (yes, no)
+        return feature | condition | {"left_child": first, "right_child": second}
+
+    base = [{"leaf_value": exactly(model.trees.base)}] if model.trees.base else []
+    trees = base + nested(forest, leaf, node)
+    count = 32 * int(np.diff(forest.set_ptr).max(initial=0))
+    if count > _MOST_CATEGORIES:
+        raise ExportError(
+            f"a split by one of {count:,} categories: the file would list them all, and more than {_MOST_CATEGORIES:,} "
+            "are not written; train with fewer, or write another form"
+        )
+    codes = list(range(count))
+    document = {
+        "name": "tree",
+        "version": "v4",
+        "objective": "lambdarank",
+        "feature_names": list(model.feature_names),
+        "feature_infos": {model.feature_names[column]: {"values": codes} for column in categorical.tolist()},
+        "pandas_categorical": [codes] * categorical.size,
+        "tree_info": [{"tree_index": i, "tree_structure": tree} for i, tree in enumerate(trees)],
+    }
+    return (json.dumps(document, separators=(",", ":")) + "\n").encode()
+
+
+def _read_lightgbm(body: bytes, feature_names: Sequence[str]) -> ServedTrees:
+    document = json.loads(body)
+    if document["feature_names"] != list(feature_names):
+        raise ExportError("the file names other features")
+
+    def parsed(node: dict[str, Any]) -> Split | float:
+        if "leaf_value" in node:
+            return float(node["leaf_value"])
+        below = node["left_child"], node["right_child"]
+        test: float | list[int] = node["threshold"]
+        if node["decision_type"] == "==":
+            test = [int(code) for code in str(node["threshold"]).split("||") if code]
+        return Split(node["split_feature"], test, node["default_left"], *below)
+
+    return read_trees([tree["tree_structure"] for tree in document["tree_info"]], parsed)
+
+
+_RULES = Rules(strict=True, equal_categories=True)
+
+VESPA = TargetSpec(
     name="vespa",
     title="Vespa 8, as XGBoost's JSON",
-    write=write,
-    read=read,
-    proved_by="an emulator of Vespa's XGBoostParser",
+    write=_write,
+    read=by_rules(_read, _RULES),
+    proved_by="reading the file by the rules of Vespa's XGBoostParser",
     how=(
         "file:     {file}, whose name must end in .json, into models/ of the application package; then `vespa deploy`",
         'profile:  first-phase {{ expression: xgboost("{file}") }}, or in second-phase or a function',
-        "features: named as in the rank profile; what attribute() does not hold is missing, what query() has not is 0",
+        "features: named as in the rank profile; what attribute() lacks is missing, what query() lacks is 0",
     ),
     adds="float64",
     gives="float64",
     finite=True,
+)
+SPECS = (
+    VESPA,
+    replace(
+        VESPA,
+        name="vespa-lightgbm",
+        title="Vespa 8, as LightGBM's JSON",
+        write=_write_lightgbm,
+        read=by_rules(_read_lightgbm, _RULES),
+        proved_by="reading the file by the rules of Vespa's LightGBMParser",
+        how=(
+            VESPA.how[0],
+            'profile:  first-phase {{ expression: lightgbm("{file}") }}, or in second-phase or a function',
+            VESPA.how[2],
+        ),
+    ),
 )

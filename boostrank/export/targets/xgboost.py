@@ -1,4 +1,4 @@
-"""XGBoost's JSON, of its own models and of LightGBM's.
+"""xgboost: XGBoost's JSON, of its own models and of LightGBM's.
 
 XGBoost compares in float32 and by `<`: a threshold of LightGBM's becomes the float32 number above it, so that every
 float32 value goes where it went. Its leaves become float32 numbers and are added up in float32, so that scores differ
@@ -34,11 +34,15 @@ from boostrank.export.targets.lightgbm import loaded
 _RANKING = {
     "name": "rank:ndcg",
     "lambdarank_param": {
-        "lambdarank_bias_norm": "1", "lambdarank_normalization": "1", "lambdarank_num_pair_per_sample": "4294967295",
-        "lambdarank_pair_method": "topk", "lambdarank_score_normalization": "1", "lambdarank_unbiased": "0",
+        "lambdarank_bias_norm": "1",
+        "lambdarank_normalization": "1",
+        "lambdarank_num_pair_per_sample": "4294967295",
+        "lambdarank_pair_method": "topk",
+        "lambdarank_score_normalization": "1",
+        "lambdarank_unbiased": "0",
         "ndcg_exp_gain": "1",
     },
-}  # fmt: skip
+}
 _LARGEST = float(np.finfo(np.float32).max)
 _ROOT = 2**31 - 1  # the parent of a root
 
@@ -73,18 +77,24 @@ def _document(model: ServedModel, names: Sequence[str]) -> dict[str, Any]:
     grown = {
         "cats": {"enc": [], "feature_segments": [], "sorted_idx": []},
         "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(trees))},
-        "iteration_indptr": list(range(len(trees) + 1)), "tree_info": [0] * len(trees), "trees": trees,
-    }  # fmt: skip
+        "iteration_indptr": list(range(len(trees) + 1)),
+        "tree_info": [0] * len(trees),
+        "trees": trees,
+    }
     learner = {
         "attributes": {ATTRIBUTE: str(first)} if first and first == text.start_trees else {},
-        "feature_names": list(names), "feature_types": types,
+        "feature_names": list(names),
+        "feature_types": types,
         "gradient_booster": {"model": grown, "name": "gbtree"},
         "learner_model_param": {
-            "base_score": _base_score(model), "boost_from_average": "0", "num_class": "0",
-            "num_feature": str(len(names)), "num_target": "1",
+            "base_score": _base_score(model),
+            "boost_from_average": "0",
+            "num_class": "0",
+            "num_feature": str(len(names)),
+            "num_target": "1",
         },
         "objective": _RANKING,
-    }  # fmt: skip
+    }
     return {"learner": learner, "version": [3, 1, 0]}
 
 
@@ -130,19 +140,31 @@ def _trees(model: ServedModel, gain: npt.NDArray[Any], columns: int) -> list[dic
 
         if not all(listed):
             raise ExportError(f"tree {number} has a set without categories, which XGBoost cannot hold")
-        found.append({
-            "base_weights": weight.astype(np.float32).tolist(),
-            "categories": [*itertools.chain(*listed)], "categories_nodes": sets.tolist(),
-            "categories_segments": np.cumsum([0, *map(len, listed)])[:-1].tolist(),
-            "categories_sizes": [len(one) for one in listed],
-            "default_left": at_nodes(default_left, 0), "id": number, "left_children": children,
-            "loss_changes": at_nodes(np.clip(gain, 0.0, _LARGEST), 0.0), "parents": parents,
-            "right_children": [child + 1 if child >= 0 else -1 for child in children],
-            "split_conditions": at_nodes(condition, weight), "split_indices": at_nodes(forest.feature, 0),
-            "split_type": at_nodes(categorical.astype(int), 0), "sum_hessian": hessian.astype(np.float32).tolist(),
-            "tree_param": {"num_deleted": "0", "num_feature": str(columns), "num_nodes": str(len(places)),
-                           "size_leaf_vector": "1"},
-        })  # fmt: skip
+        found.append(
+            {
+                "base_weights": weight.astype(np.float32).tolist(),
+                "categories": [*itertools.chain(*listed)],
+                "categories_nodes": sets.tolist(),
+                "categories_segments": np.cumsum([0, *map(len, listed)])[:-1].tolist(),
+                "categories_sizes": [len(one) for one in listed],
+                "default_left": at_nodes(default_left, 0),
+                "id": number,
+                "left_children": children,
+                "loss_changes": at_nodes(np.clip(gain, 0.0, _LARGEST), 0.0),
+                "parents": parents,
+                "right_children": [child + 1 if child >= 0 else -1 for child in children],
+                "split_conditions": at_nodes(condition, weight),
+                "split_indices": at_nodes(forest.feature, 0),
+                "split_type": at_nodes(categorical.astype(int), 0),
+                "sum_hessian": hessian.astype(np.float32).tolist(),
+                "tree_param": {
+                    "num_deleted": "0",
+                    "num_feature": str(columns),
+                    "num_nodes": str(len(places)),
+                    "size_leaf_vector": "1",
+                },
+            }
+        )
     return found
 
 

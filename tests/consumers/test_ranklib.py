@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import ModelError
-from boostrank.export.consumers import elasticsearch, opensearch
-from boostrank.export.consumers.ranklib import read
-from tests.export.consumers.forests import documents, forest, text
+from tests.consumers import elasticsearch, opensearch
+from tests.consumers.forests import documents, forest, text
+from tests.consumers.ranklib import read
 
 F = np.float32
 FILE = """## LambdaMART

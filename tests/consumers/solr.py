@@ -18,7 +18,7 @@ import numpy as np
 
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Float32Array, Float64Array
-from boostrank.export.consumers.trees import (
+from tests.consumers.trees import (
     Leaf,
     Node,
     Scorer,

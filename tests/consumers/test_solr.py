@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import ModelError
-from boostrank.export.consumers.solr import CLASS, read
-from tests.export.consumers.forests import NAMES, documents, forest, text
+from tests.consumers.forests import NAMES, documents, forest, text
+from tests.consumers.solr import CLASS, read
 
 F = np.float32
 

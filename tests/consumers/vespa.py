@@ -20,7 +20,7 @@ import numpy as np
 
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array
-from boostrank.export.consumers.trees import (
+from tests.consumers.trees import (
     DECIMAL,
     Leaf,
     Node,

@@ -18,7 +18,7 @@ import numpy as np
 
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Float32Array, Float64Array
-from boostrank.export.consumers.trees import Leaf, Node, Scorer, Split, float32, float32_columns, outputs, shallow
+from tests.consumers.trees import Leaf, Node, Scorer, Split, float32, float32_columns, outputs, shallow
 
 
 def read(text: str, features: int) -> Scorer:

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import ModelError
-from boostrank.export.consumers import elasticsearch, opensearch
-from boostrank.export.consumers.elasticsearch import read
-from tests.export.consumers.forests import NAMES, documents, forest, text
+from tests.consumers import elasticsearch, opensearch
+from tests.consumers.elasticsearch import read
+from tests.consumers.forests import NAMES, documents, forest, text
 
 F = np.float32
 DUMP, RAW = "model/xgboost+json", "model/xgboost+json+raw"

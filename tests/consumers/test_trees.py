@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import ModelError
-from boostrank.export.consumers.trees import Leaf, Number, Split, float32, float32_columns, json_of, outputs, shallow
+from tests.consumers.trees import Leaf, Number, Split, float32, float32_columns, json_of, outputs, shallow
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import ModelError
-from boostrank.export.consumers import vespa
-from boostrank.export.consumers.vespa import read
-from tests.export.consumers.forests import NAMES, documents, forest
+from tests.consumers import vespa
+from tests.consumers.forests import NAMES, documents, forest
+from tests.consumers.vespa import read
 
 F = np.float32
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from boostrank.export.consumers.elasticsearch import OBJECTIVES, Absent, Plugin, scorer
-from boostrank.export.consumers.trees import Scorer
+from tests.consumers.elasticsearch import OBJECTIVES, Absent, Plugin, scorer
+from tests.consumers.trees import Scorer
 
 
 def read(body: bytes, feature_names: Sequence[str], *, version: tuple[int, ...] = (3, 8)) -> Scorer:

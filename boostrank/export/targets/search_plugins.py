@@ -1,0 +1,220 @@
+"""elasticsearch: Elasticsearch's learning-to-rank plugin from 1.5.10: `model/xgboost+json`.
+elasticsearch-ranklib: Elasticsearch's learning-to-rank plugin, any version: `model/ranklib`.
+opensearch: OpenSearch's learning-to-rank plugin from 3.8: `model/xgboost+json`.
+opensearch-2: OpenSearch 2 and up to 3.1, where missing values count as 0.
+opensearch-ranklib: OpenSearch's learning-to-rank plugin, any version: `model/ranklib`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+
+from boostrank.engines.trees import ServedTrees
+from boostrank.export.reading import Rules, Split, by_rules, read_trees
+from boostrank.export.target import (
+    ServedModel,
+    TargetSpec,
+    above,
+    cuts,
+    java_text,
+    missing_goes_left,
+    nested,
+    no_categories,
+    shortest,
+)
+
+_HOW = (
+    "features: a feature set whose names are the model's: POST _ltr/_featureset/SET (its order is of no importance)",
+    "upload:   curl -XPOST http://HOST:9200/_ltr/_featureset/SET/_createmodel --data-binary @{file} "
+    "-H 'Content-type: application/json'",
+    'query:    "rescore": {{"query": {{"rescore_query": {{"sltr": {{"model": "{model}", "params": {{...}}}}}}}}}}',
+)
+
+
+def dump(model: ServedModel, engine: str, exact_text: bool = False) -> list[dict[str, Any]]:
+    """Return the trees as XGBoost dumps them: a value below a condition goes to `yes`.
+
+    Args:
+        model: to write.
+        engine: program that reads the dump, for messages.
+        exact_text: write float32 numbers in full, for programs that read float64; otherwise the shortest text.
+
+    Raises:
+        ExportError: the model has categories, zeros that are missing, or trees too deep.
+    """
+    forest = model.trees.forest
+    no_categories(forest, engine, "train with numbers in their place")
+    conditions, left = above(cuts(forest)), missing_goes_left(forest).tolist()
+
+    def number(value: Any) -> float:
+        return float(np.float32(shortest(value))) if exact_text else shortest(value)
+
+    def leaf(index: int) -> dict[str, Any]:
+        return {"leaf": number(forest.value[index])}
+
+    def node(index: int, yes: Any, no: Any) -> dict[str, Any]:
+        name = model.feature_names[forest.feature[index]]
+        condition = number(conditions[index])
+        return {"split": name, "split_condition": condition, "missing": left[index], "children": [yes, no]}
+
+    base = [{"leaf": number(model.trees.base)}] if model.trees.base else []
+    return [_numbered(tree) for tree in base + nested(forest, leaf, node)]
+
+
+def _numbered(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Number the nodes of a tree level by level; directions become ids."""
+    root = {"nodeid": 0, "depth": 0, **tree}
+    level, count = [root], 1
+    while level:
+        below = []
+        for one in level:
+            if "children" not in one:
+                del one["depth"]  # leaves have none in XGBoost's own dumps
+                continue
+            children = [
+                {"nodeid": count + i, "depth": one["depth"] + 1, **child} for i, child in enumerate(one.pop("children"))
+            ]
+            to_yes = one.pop("missing")
+            one |= {"yes": count, "no": count + 1, "missing": count if to_yes else count + 1, "children": children}
+            below += children
+            count += 2
+        level = below
+    return root
+
+
+def created_model(model: ServedModel, kind: str, definition: str) -> bytes:
+    """Return the body of `_createmodel`. The definition is a string, so that no JSON parser rounds its numbers."""
+    inner = {"name": model.name, "model": {"type": kind, "definition": definition}}
+    return (json.dumps({"model": inner}) + "\n").encode()
+
+
+def write_dump(model: ServedModel) -> bytes:
+    """Write `model/xgboost+json`."""
+    trees = dump(model, "the plugin")
+    return created_model(model, "model/xgboost+json", json.dumps(trees, separators=(",", ":")))
+
+
+def write_ranklib(model: ServedModel) -> bytes:
+    """Write `model/ranklib`: features are numbers, from 1 in the order of the feature set.
+
+    Raises:
+        ExportError: see `dump`.
+    """
+    forest = model.trees.forest
+    no_categories(forest, "RankLib", "train with numbers in their place")
+    missing_goes_left(forest)
+    cut = cuts(forest)
+
+    def leaf(index: int) -> str:
+        return f"<output>{java_text(forest.value[index])}</output>"
+
+    def node(index: int, yes: str, no: str) -> str:
+        return (
+            f"<feature>{forest.feature[index] + 1}</feature><threshold>{java_text(cut[index])}</threshold>"
+            f'<split pos="left">{yes}</split><split pos="right">{no}</split>'
+        )
+
+    base = [f"<output>{java_text(model.trees.base)}</output>"] if model.trees.base else []
+    trees = base + nested(forest, leaf, node)
+    lines = (f'<tree id="{i}" weight="1.0"><split>{tree}</split></tree>' for i, tree in enumerate(trees, 1))
+    text = "\n".join([f"## LambdaMART\n## No. of trees = {len(trees)}\n\n<ensemble>", *lines, "</ensemble>\n"])
+    return created_model(model, "model/ranklib", text)
+
+
+def read_dump(trees: Sequence[Any], feature_names: Sequence[str]) -> ServedTrees:
+    """Read what `dump` wrote."""
+    columns = {name: column for column, name in enumerate(feature_names)}
+
+    def parsed(node: dict[str, Any]) -> Split | float:
+        if "leaf" in node:
+            return float(node["leaf"])
+        below = {child["nodeid"]: child for child in node["children"]}
+        to_yes = node["missing"] == node["yes"]
+        condition = float(node["split_condition"])
+        return Split(columns[node["split"]], condition, to_yes, below[node["yes"]], below[node["no"]])
+
+    return read_trees(trees, parsed)
+
+
+def _definition(body: bytes) -> str:
+    return str(json.loads(body)["model"]["model"]["definition"])
+
+
+def _read_dump(body: bytes, feature_names: Sequence[str]) -> ServedTrees:
+    return read_dump(json.loads(_definition(body)), feature_names)
+
+
+def _read_ranklib(body: bytes, feature_names: Sequence[str]) -> ServedTrees:
+    def parsed(node: ElementTree.Element) -> Split | float:
+        if node[0].tag == "output":
+            return float(str(node[0].text))
+        feature, threshold, left, right = node
+        return Split(int(str(feature.text)) - 1, float(str(threshold.text)), False, left, right)
+
+    _, _, ensemble = _definition(body).partition("\n\n")  # comments come first
+    document = ElementTree.fromstring(ensemble)
+    return read_trees([tree[0] for tree in document.iter("tree")], parsed)
+
+
+_SINGLE = Rules(np.float32, strict=True, leaves=np.float32, sums=np.float32)
+_RANKLIB = replace(_SINGLE, strict=False, missing=0.0)
+
+ELASTICSEARCH = TargetSpec(
+    name="elasticsearch",
+    title="Elasticsearch with the LTR plugin 1.5.10 or later",
+    write=write_dump,
+    read=by_rules(_read_dump, _SINGLE),
+    proved_by="reading the file by the rules of the plugin's XGBoostJsonParser 1.5.12",
+    how=_HOW,
+    finite=True,
+    aliases=("es",),
+)
+ELASTICSEARCH_RANKLIB = replace(
+    ELASTICSEARCH,
+    name="elasticsearch-ranklib",
+    title="Elasticsearch with any LTR plugin, as RankLib's XML",
+    write=write_ranklib,
+    read=by_rules(_read_ranklib, _RANKLIB),
+    proved_by="reading the file by the rules of RankLib's LambdaMART",
+    how=(
+        "features: a feature set with all the model's features, in the model's order: POST _ltr/_featureset/SET",
+        *_HOW[1:],
+    ),
+    helps={
+        "missing": "RankLib reads missing values as 0: fill them in before training, or take the target without "
+        "-ranklib; "
+    },
+    aliases=("es-ranklib",),
+)
+OPENSEARCH = replace(
+    ELASTICSEARCH,
+    name="opensearch",
+    title="OpenSearch 3.8 or later",
+    proved_by="reading the file by the rules of the plugin's XGBoostJsonParser 3.8",
+    aliases=(),
+)
+SPECS = (
+    ELASTICSEARCH,
+    ELASTICSEARCH_RANKLIB,
+    OPENSEARCH,
+    replace(
+        OPENSEARCH,
+        name="opensearch-2",
+        title="OpenSearch 2.0 to 3.1",
+        read=by_rules(_read_dump, replace(_SINGLE, missing=0.0)),
+        proved_by="reading the file by the rules of the plugin's XGBoostJsonParser 2.19",
+        helps={"missing": "OpenSearch before 3.2 reads missing values as 0: fill them in before training; "},
+    ),
+    replace(
+        ELASTICSEARCH_RANKLIB,
+        name="opensearch-ranklib",
+        title="OpenSearch, any version, as RankLib's XML",
+        aliases=(),
+    ),
+)

@@ -1,0 +1,55 @@
+"""Exported files in the emulators of their programs: the same scores as by the rules that the proof reads them by."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from boostrank.export import TARGETS
+from boostrank.export.pack import parity_pack
+from boostrank.export.proof import prove
+from boostrank.export.target import ExportError
+from tests.consumers import elasticsearch, opensearch, solr, vespa
+from tests.export.conftest import KINDS, example
+
+EMULATORS = {
+    "elasticsearch": elasticsearch.read,
+    "elasticsearch-ranklib": elasticsearch.read,
+    "opensearch": opensearch.read,
+    "opensearch-2": partial(opensearch.read, version=(2, 19, 6)),
+    "opensearch-ranklib": opensearch.read,
+    "solr": solr.read,
+    "solr-8": partial(solr.read, version=(9, 1)),
+    "vespa": vespa.read,
+    "vespa-lightgbm": vespa.read,
+}
+
+
+@pytest.mark.parametrize("name", EMULATORS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_emulator_gives_the_scores_of_the_proof(name: str, kind: str) -> None:
+    target, of = TARGETS.get(name), example(kind)
+    if kind.endswith("categories") and name != "vespa-lightgbm":
+        with pytest.raises(ExportError, match="categorical feature"):
+            target.write(of.served)
+        return
+    body = target.write(of.served)
+    names = of.served.feature_names
+    pack = parity_pack(of.served.trees.forest, len(names), 20_000).without("infinite" if target.finite else "random")
+    emulated = EMULATORS[name](body, names)(pack.rows.astype(np.float64))
+    by_rules = target.read(body, names)(pack.rows)
+    if target.gives == "float32":
+        np.testing.assert_array_equal(emulated, by_rules)
+    else:
+        np.testing.assert_allclose(emulated, by_rules, rtol=1e-6 if name.startswith("vespa") else 0, atol=1e-6)
+    refusals = []
+    for one in (target, replace(target, read=EMULATORS[name])):
+        try:
+            prove(of.model, of.served, one, body)
+            refusals.append("")
+        except ExportError as error:
+            refusals.append(str(error))
+    assert refusals[0] == refusals[1]
