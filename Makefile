@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # XGBoost's Linux wheel carries GPU libraries of hundreds of megabytes; on macOS there are none, and no CPU edition.
 XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 
-.PHONY: help demo test matrix short versions golden api check docs wheel-test experiments ohsumed parity discount large start serving curvature selection peers defaults catboost bench faults kill-sweep io-sweep fuzz mutation coverage bench-scale clean within-query clicks
+.PHONY: help demo test matrix short versions golden api check docs wheel-test experiments ohsumed parity discount large start serving curvature selection peers defaults catboost bench faults kill-sweep io-sweep net fuzz mutation coverage bench-scale clean within-query clicks
 
 help:
 	@echo "make demo      generate data, train, and compare with LightGBM and XGBoost, all with no options"
@@ -34,6 +34,7 @@ help:
 	@echo "make faults    the tests of every fault and bad input that is listed, and the page that says which hold"
 	@echo "make kill-sweep  kill trainings 200 times, resume them, compare their files"
 	@echo "make io-sweep  let every write, sync, rename, open and read of the commands fail in turn, see that nothing is lost"
+	@echo "make net       small trainings and commands by every route, compared with the hashes of what they gave; WRITE=1 keeps new ones"
 	@echo "make fuzz      made and damaged input of every kind, for SECONDS=600; what breaks is kept in tests/fuzz/corpus"
 	@echo "make mutation  small changes of kernels, objectives, metrics, reader and formats: how many do the tests notice (resumes)"
 	@echo "make coverage  lines and branches that the tests execute, compiled kernels as plain Python too (an hour; resumes)"
@@ -151,6 +152,10 @@ io-sweep: $(VENV)/.installed-test
 .PHONY: numerics
 numerics: $(VENV)/.installed-test
 	nice $(BIN)/python -m tests.numerics --out numerics.md
+
+# CASES, all unless named; DUMP=DIR writes every output there, so that two versions of the code can be diffed.
+net: $(VENV)/.installed-test
+	$(BIN)/python -m tests.net $(CASES) $(if $(DUMP),--dump $(DUMP)) $(if $(WRITE),--write)
 
 # atheris guides it where it can be installed; without it cases are drawn at random.
 SECONDS ?= 600
