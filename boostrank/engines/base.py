@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy.typing as npt
 
-from boostrank.core.errors import DataError, ModelError, ParameterError
+from boostrank.core.errors import ModelError, ParameterError
 from boostrank.core.gains import Gain
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
@@ -45,12 +45,11 @@ class TrainRequest:
         native_objective: name of one of the engine's own objectives.
         metrics: evaluated on every member of `valid`, in order.
         init_model: booster to continue, or None.
-        rows: what `train`, and then each member of `valid`, was made of, where somebody has kept it.
+        rows: the data sets that `train`, and then each member of `valid`, was made of.
         start_scores: float64[N] of `train`, and then of each member of `valid`: what its rows begin with; None, or no
             entry: what `init_model` says of them.
         callbacks: LightGBM-style callbacks.
         keep_training_booster: as in `lgb.train`.
-        own_datasets: whether the data sets came from `Backend.dataset`, and not from the user.
         resumed: a training that stopped, to go on with; `rounds` are still all that it was to have.
         objective, evaluate: our objective and its losses, for a backend that compares those; None without one.
     """
@@ -63,11 +62,10 @@ class TrainRequest:
     native_objective: str | None
     metrics: list[MetricFunction]
     init_model: Any = None
-    rows: list[Any] = field(default_factory=list)
+    rows: list[RankingDataset] = field(default_factory=list)
     start_scores: Sequence[Float64Array | None] = ()
     callbacks: list[Callback] = field(default_factory=list)
     keep_training_booster: bool = False
-    own_datasets: bool = True
     resumed: Resumed | None = None
     objective: TrainingObjective | None = None
     evaluate: EvaluateFunction | None = None
@@ -80,8 +78,7 @@ class Backend(Protocol):
     version: str
     format: ModelFormat
     booster_type: type | tuple[()] = ()
-    dataset_type: type | tuple[()] = ()
-    """The engine's own classes, which users may hand over."""
+    """The engine's own class, which users may hand over."""
     error_types: tuple[type[Exception], ...] = ()
     """What its code raises in words of its own."""
     objective_params: frozenset[str] = frozenset()
@@ -113,12 +110,12 @@ class Backend(Protocol):
         """Refuse one of the engine's own objectives whose models rank nothing, or whose scores would not be right."""
         return None
 
-    def by_column(self, params: dict[str, Any], names: Sequence[str] | None) -> dict[str, Any]:
+    def by_column(self, params: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
         """Parameters that speak of features, in whichever spelling, as the engine takes them.
 
         Args:
             params: of the engine.
-            names: of the features; None: those of a data set of its own, which alone knows them.
+            names: of the features.
 
         Raises:
             ParameterError: features that are not there, or something else than the engine takes.
@@ -150,33 +147,6 @@ class Backend(Protocol):
             ParameterError: they cannot have it.
         """
         raise ParameterError(f"{self.name} has no objectives of its own")
-
-    def is_native_dataset(self, data: Any) -> bool:
-        """Whether this is the engine's own kind of data set."""
-        return isinstance(data, self.dataset_type)
-
-    def rows_gone(self, data: Any) -> str | None:
-        """Why the rows of the engine's own kind of data set cannot be had back, after "the data set"; None: they can.
-
-        Where it begins with scores of its own they are of no use, and count as gone.
-        """
-        return "is none that boostrank can look into"
-
-    def rows_of(self, data: Any) -> RankingDataset:
-        """The rows of such a data set, which stays as it is.
-
-        Raises:
-            DataError: they are gone, or no numbers that float32 holds.
-        """
-        raise DataError(f"the data set {self.rows_gone(data)}")
-
-    def names_of(self, data: Any) -> tuple[str, ...] | None:
-        """The names of such a data set's features, without making its bins; None where it will learn them later."""
-        return None
-
-    def categories_of(self, data: Any, names: Sequence[str]) -> tuple[int, ...]:
-        """The columns of such a data set that hold codes of categories, no numbers, ascending."""
-        return ()
 
     def with_categories(self, params: dict[str, Any], columns: Sequence[int]) -> dict[str, Any]:
         """Parameters for data of which these columns hold codes of categories, where the parameters say so."""

@@ -21,20 +21,18 @@ _LISTED = 4
 
 
 def with_categories(
-    params: Mapping[str, Any] | None, train_set: Any, valid_sets: Any = None, init_model: Any = None
+    params: Mapping[str, Any] | None, train_set: RankingDataset, valid_sets: Any = None, init_model: Any = None
 ) -> tuple[dict[str, Any], Any, Any]:
     """Parameters without `categorical_feature`, and the training set that says it instead, where it is meant among the
     validation sets too.
 
-    A data set of an engine's own keeps its parameters. Codes are those of a model that is continued.
+    Codes are those of a model that is continued.
 
     Raises:
         DataError: a column that is not there, or holds no codes.
         ParameterError: the parameter is given by two names.
     """
     rest = dict(params or {})
-    if not isinstance(train_set, RankingDataset):
-        return rest, train_set, valid_sets
     names, known, found = train_set.feature_names, train_set.categories, train_set
     named = [
         name for name in named_columns(pop_param(rest, NAMES, None), names)

@@ -26,7 +26,7 @@ def with_gain_of(init_model: Any, params: Mapping[str, Any], train_set: Any) -> 
 
 
 def with_gain(
-    params: Mapping[str, Any] | None, train_set: Any, valid_sets: Any = None,
+    params: Mapping[str, Any] | None, train_set: RankingDataset, valid_sets: Any = None,
     conventions: Conventions | str | None = None,
 ) -> tuple[dict[str, Any], Any, Any, Conventions | str | None]:  # fmt: skip
     """Parameters, data sets and conventions with an expression computed: labels that are gains, and a linear gain.
@@ -39,7 +39,7 @@ def with_gain(
         conventions: of the metrics.
 
     Raises:
-        ParameterError: an expression for a data set of an engine's own, or for an objective with a gain of its own.
+        ParameterError: an expression for an objective with a gain of its own.
         DataError: labels that are the values of another expression, or of one that `gain` contradicts.
     """
     rest = dict(params or {})
@@ -47,7 +47,7 @@ def with_gain(
     given = rest.get(name)
     expression = expression_of(given)
     sets = valid_sets if isinstance(valid_sets, list | tuple) else [] if valid_sets is None else [valid_sets]
-    ours = [one for one in (train_set, *sets) if isinstance(one, RankingDataset)]
+    ours = [train_set, *sets]
     held = next((one.gain for one in ours if one.gain is not None), None)
     text = expression.text if expression is not None else held
     chosen = next((rest[one] for one in OBJECTIVE_NAMES if one in rest), None)
@@ -56,13 +56,6 @@ def with_gain(
         raise ParameterError(f"{chosen} takes whole grades, and gains of clicks are real: lambdarank or xe-ndcg, ours")
     if text is None:
         return rest, train_set, valid_sets, conventions
-    if len(ours) <= len(sets):
-        raise ParameterError(
-            f"gain {text!r} is computed of the columns of a RankingDataset, not of {type(train_set).__name__}: "
-            "RankingDataset.from_arrays(X, y, qid=...) makes one"
-            if not isinstance(train_set, RankingDataset)
-            else f"gain {text!r}: validation sets must be RankingDatasets too"
-        )
     if expression is None and given is not None and parse_gain(given) != LINEAR:
         raise DataError(f"the labels are the gain {held!r} already, and gain={given!r} is for labels: leave it out")
     if whole:

@@ -20,7 +20,7 @@ from boostrank.fit.params import TrainingParameters
 from boostrank.metric import Conventions
 from boostrank.model.files import content_sha256
 from boostrank.model.info import ModelInfo
-from boostrank.objective.description import TrainingObjective, queries_of_native
+from boostrank.objective.description import TrainingObjective
 
 
 def describe_training(
@@ -37,17 +37,21 @@ def describe_training(
     )  # fmt: skip
 
 
-def describe_data(train_set: Any, queries: QueryIndex) -> dict[str, Any]:
+def describe_data(train_set: RankingDataset, queries: QueryIndex) -> dict[str, Any]:
     """What the sidecar says of the training rows."""
     data: dict[str, Any] = {"rows": queries.n_documents, "queries": len(queries)}
-    if isinstance(train_set, RankingDataset):
-        data |= {
-            "absent": "zero", "files": list(train_set.provenance.files), "index_base": train_set.provenance.index_base,
-            "reader": dict(train_set.provenance.options), "features": train_set.n_features,
-            "feature_names": list(train_set.feature_names), "fingerprint": train_set.fingerprint,
-        }  # fmt: skip
-        if train_set.categories:
-            data["categories"] = to_record(train_set.categories)
+    options = dict(train_set.provenance.options)
+    data |= {
+        "absent": options.pop("absent", "zero"),
+        "files": list(train_set.provenance.files),
+        "index_base": train_set.provenance.index_base,
+        "reader": options,
+        "features": train_set.n_features,
+        "feature_names": list(train_set.feature_names),
+        "fingerprint": train_set.fingerprint,
+    }
+    if train_set.categories:
+        data["categories"] = to_record(train_set.categories)
     return data
 
 
@@ -81,13 +85,8 @@ def describe_identity(
     return plain
 
 
-def _fingerprints(data: Any) -> dict[str, Any]:
-    """What tells one data set from another; of an engine's own, whose features cannot be seen, labels and queries."""
-    if not isinstance(data, RankingDataset):
-        constructed = _is_constructed(data)
-        labels, group = (data.get_label(), None) if constructed else (data.label, data.group)
-        sizes = queries_of_native(data)[1].sizes if constructed else group
-        return {"labels": _digest(labels), "queries": _digest(sizes)}
+def _fingerprints(data: RankingDataset) -> dict[str, Any]:
+    """Hashes which tell one data set from another."""
     known: dict[str, Any] = {"categories": to_record(data.categories)} if data.categories else {}
     if data.document_weights is not None:
         known["document_weights"] = _digest(data.document_weights)
@@ -95,17 +94,6 @@ def _fingerprints(data: Any) -> dict[str, Any]:
         "data": data.fingerprint, "features": _digest("\n".join(data.feature_names)),
         "weights": _digest(data.queries.weights), "k": _digest(data.queries.k), **known,
     }  # fmt: skip
-
-
-def _is_constructed(data: Any) -> bool:
-    """Whether an engine's data set has its bins: LightGBM makes them with the parameters of the training, and until
-    then does not count its rows."""
-    if not hasattr(data, "construct"):
-        return True
-    try:
-        return bool(data.num_data() >= 0)
-    except Exception:  # lightgbm.basic.LightGBMError, which is not to be imported here
-        return False
 
 
 def _digest(values: Any) -> str | None:

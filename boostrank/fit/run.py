@@ -37,7 +37,7 @@ from boostrank.model import constraints
 from boostrank.model.price import check_start
 from boostrank.model.ranking_model import RankingModel, TrainingSummary
 from boostrank.model.within_query import WithinColumns, WithinQuery
-from boostrank.objective.description import TrainingObjective, queries_of_native
+from boostrank.objective.description import TrainingObjective
 from boostrank.objective.mixture import objective_from_dict
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _BASIC = "; monotone_constraints_method='basic' keeps it, also where other featu
 
 
 def run(
-    params: Mapping[str, Any] | None, train_set: Any, num_boost_round: int = 100, valid_sets: Any = None,
+    params: Mapping[str, Any] | None, train_set: RankingDataset, num_boost_round: int = 100, valid_sets: Any = None,
     valid_names: Sequence[str] | str | None = None, feval: Any = None, init_model: Any = None,
     keep_training_booster: bool = False, callbacks: Sequence[Callback] | None = None, *, backend: str = "lightgbm",
     conventions: Conventions | str | None = None, checkpoint: Checkpoint | None = None,
@@ -73,32 +73,28 @@ def run(
     left = with_gain_of(init_model, with_objective_of(init_model, left), train_set)
     left, train_set, valid_sets, conventions = with_gain(left, train_set, valid_sets, conventions)
     given = split_params(left, num_boost_round, engine)
-    if isinstance(train_set, RankingDataset) and train_set.document_weights is not None:
+    if train_set.document_weights is not None:
         given.check_document_weights()
-    if isinstance(train_set, RankingDataset) and not train_set.n_documents:
+    if not train_set.n_documents:
         raise DataError("the training data have no rows")
-    if isinstance(train_set, RankingDataset) and not train_set.n_features:  # the engines fail in words of their own
+    if not train_set.n_features:  # the engines fail in words of their own
         raise DataError("the training data have no features: no row holds a number:value pair")
-    names = train_set.feature_names if isinstance(train_set, RankingDataset) else None
+    names = train_set.feature_names
     given = replace(given, engine=engine.by_column(given.engine, names))
-    if names is not None and train_set.categorical:
+    if train_set.categorical:
         given = replace(given, engine=engine.with_categories(given.engine, train_set.categorical))
     asked, within = WithinQuery.given(within_query), None
-    if asked is not None and asked.is_auto and init_model is None and isinstance(train_set, RankingDataset):
+    if asked is not None and asked.is_auto and init_model is None:
         asked = choose_within_query(
             run, asked, left, train_set, num_boost_round, backend=backend, conventions=conventions, start=start
         )
-    if names is None and engine.is_native_dataset(train_set):
-        names = engine.names_of(train_set)
-    if names is not None:
-        limits_of(engine, given.engine, names, train_set)  # which go together, whether or not there will be a start
+    limits_of(engine, given.engine, names, train_set)  # which go together, whether or not there will be a start
     # Left alone, the engines take every core that they see; they see no quota.
     given.engine.setdefault("num_threads", resolve_threads(given.threads))
     booster = _booster_to_continue(init_model, engine, train_set)
     within = _columns_within(asked, init_model, booster, engine, given, train_set)
     originals: dict[int, Any] = {}
     if within is not None:
-        assert names is not None  # of a RankingDataset
         given = replace(given, engine=engine.with_followers(given.engine, names, within.sources))
         train_set, valid_sets, originals = _with_columns(within, train_set, valid_sets, resolve_threads(given.threads))
     source = train_set if within is None else originals[id(train_set)]
@@ -106,7 +102,7 @@ def run(
     if booster is None:
         auto = begins_linear or is_auto(params, engine.name)
         begin = beginning(
-            start, engine, train_set, given.gain, given.engine, valid_sets=valid_sets,
+            start, engine, train_set, given.gain, given.engine,
             objective=given.objective, is_auto=auto, threads=resolve_threads(given.threads), fitted=fitted,
             source=None if within is None else source,
         )  # fmt: skip
@@ -132,16 +128,13 @@ def run(
     sources = {id(native_train): train_set} | {id(d): s for (_, d), s in zip(valid, sources_of_valid, strict=True)}
 
     def labels_of(native: Any) -> tuple[npt.NDArray[Any], QueryIndex]:
-        source = sources.get(id(native))
-        if isinstance(source, RankingDataset):
-            return source.labels, source.queries
-        return queries_of_native(native)
+        source = sources[id(native)]
+        return source.labels, source.queries
 
     gradient = None
     if objective is not None or given.function is not None:
         gradient = GuardedGradient(objective, labels_of, given.function)
-        if isinstance(train_set, RankingDataset):  # errors of the labels come before the features are binned
-            gradient.bind(native_train)
+        gradient.bind(native_train)  # errors of the labels come before the features are binned
     rules = Conventions.of(conventions, given.gain)
     functions = [] if feval is None else list(feval) if isinstance(feval, list | tuple) else [feval]
     metrics = RoundMetrics(given.metrics if measured else (), labels_of, rules, given.threads, functions)
@@ -154,9 +147,8 @@ def run(
     def finished(booster: Any, best: int) -> RankingModel:
         """The model of what was grown, whose best round this is; 0: all of them."""
         booster = engine.with_even_leaves(booster)
-        if isinstance(source, RankingDataset):
-            columns = {source.feature_names.index(name): one for name, one in source.categories.items()}
-            booster = engine.keep_categories(booster, columns) if columns else booster
+        columns = {source.feature_names.index(name): one for name, one in source.categories.items()}
+        booster = engine.keep_categories(booster, columns) if columns else booster
         broken = constraints.broken(engine, booster, given.engine, engine.feature_names(booster))
         if broken:
             warn_user(f"the engine's trees do not keep what they promise: {broken}{_BASIC}", DataWarning)
@@ -196,8 +188,7 @@ def run(
             native_objective=given.native_objective, metrics=[metrics] if metrics else [], init_model=booster,
             start_scores=() if begin is None else begin.scores_of(rows, resolve_threads(given.threads)),
             callbacks=[history, *late, *filter(None, [stopper, checkpoint])],
-            keep_training_booster=keep_training_booster, own_datasets=isinstance(train_set, RankingDataset),
-            resumed=resumed, objective=objective,
+            keep_training_booster=keep_training_booster, resumed=resumed, objective=objective,
             evaluate=None if gradient is None or objective is None else gradient.evaluate,
         )  # fmt: skip
         try:
@@ -211,7 +202,7 @@ def run(
 
 
 @contextlib.contextmanager
-def _engine_errors(engine: Backend, train_set: Any) -> Iterator[None]:
+def _engine_errors(engine: Backend, train_set: RankingDataset) -> Iterator[None]:
     """Inside, what an engine raises in words of its own is told in a line of ours.
 
     Raises:
@@ -224,18 +215,17 @@ def _engine_errors(engine: Backend, train_set: Any) -> Iterator[None]:
         words = f"{engine.name}: {refusal(error)}"
         if "label" not in words.lower():
             raise TrainingError(words) from error
-        if isinstance(train_set, RankingDataset):
-            labels = train_set.labels
-            odd = np.flatnonzero((labels < 0) | (labels > MAX_EXPONENTIAL_LABEL) | (labels != np.floor(labels)))
-            if odd.size:
-                row = int(odd[0])
-                raise train_set.queries.row_error(row, f"label {labels[row]:g}: {words}") from error
+        labels = train_set.labels
+        odd = np.flatnonzero((labels < 0) | (labels > MAX_EXPONENTIAL_LABEL) | (labels != np.floor(labels)))
+        if odd.size:
+            row = int(odd[0])
+            raise train_set.queries.row_error(row, f"label {labels[row]:g}: {words}") from error
         raise DataError(words) from error
 
 
-def warn_of_gaps(data: Any) -> None:
+def warn_of_gaps(data: RankingDataset) -> None:
     """Say so where nearly all of very many features never occur: the engines take time and memory for each."""
-    features: Any = data.features if isinstance(data, RankingDataset) else None
+    features: Any = data.features
     if not sparse.issparse(features) or features.shape[1] <= _MANY_FEATURES:
         return
     found = np.unique(features.indices).size
@@ -248,9 +238,9 @@ def warn_of_gaps(data: Any) -> None:
         )
 
 
-def warn_of_weights(*sets: Any) -> None:
+def warn_of_weights(*sets: RankingDataset) -> None:
     """Say that metrics do not take the weights of documents, where a data set that they measure has some."""
-    if any(isinstance(one, RankingDataset) and one.document_weights is not None for one in sets):
+    if any(one.document_weights is not None for one in sets):
         warn_user("metrics weigh queries alone: the weights of documents do not count in them", DataWarning)
 
 
@@ -276,7 +266,7 @@ def with_objective_of(init_model: Any, params: Mapping[str, Any] | None) -> dict
         ) from error
 
 
-def _booster_to_continue(init_model: Any, engine: Backend, train_set: Any) -> Any:
+def _booster_to_continue(init_model: Any, engine: Backend, train_set: RankingDataset) -> Any:
     """The booster to add to, cut to the rounds that prediction uses.
 
     Raises:
@@ -288,8 +278,7 @@ def _booster_to_continue(init_model: Any, engine: Backend, train_set: Any) -> An
         return engine.load_booster(init_model)
     if init_model.backend != engine.name:
         raise ParameterError(f"a model of {init_model.backend} cannot be continued by {engine.name}")
-    if isinstance(train_set, RankingDataset):
-        same_order(init_model, train_set)
+    same_order(init_model, train_set)
     rounds = init_model.best_iteration
     if rounds < engine.rounds_of(init_model.booster):
         return engine.from_bytes(engine.to_bytes(init_model.booster, rounds=rounds))
@@ -297,12 +286,17 @@ def _booster_to_continue(init_model: Any, engine: Backend, train_set: Any) -> An
 
 
 def _columns_within(
-    asked: WithinQuery | None, init_model: Any, booster: Any, engine: Backend, given: TrainingParameters, train_set: Any
+    asked: WithinQuery | None,
+    init_model: Any,
+    booster: Any,
+    engine: Backend,
+    given: TrainingParameters,
+    train_set: RankingDataset,
 ) -> WithinColumns | None:
     """The columns within queries of a training: what was asked for, or those of the model that is continued.
 
     Raises:
-        ParameterError: both, and not the same; or a data set of the engine's own.
+        ParameterError: both, and not the same.
     """
     before = None
     if isinstance(init_model, RankingModel):
@@ -311,11 +305,6 @@ def _columns_within(
         before = WithinColumns.from_names(engine.feature_names(booster))
     if asked is None and before is None:
         return None
-    if not isinstance(train_set, RankingDataset):
-        raise ParameterError(
-            f"columns within queries are computed of a RankingDataset, not of {type(train_set).__name__}: "
-            "RankingDataset.from_arrays(X, y, qid=...) makes one"
-        )
     names = train_set.feature_names
     if asked is None or (booster is not None and asked.is_auto):
         if asked is not None:
@@ -343,27 +332,18 @@ def _with_columns(
         if one is train_set:
             found.append(wide)
             continue
-        if not isinstance(one, RankingDataset):
-            raise ParameterError(f"columns within queries are computed of a RankingDataset, not {type(one).__name__}")
         found.append(within.dataset(one.like(train_set), threads))
     return wide, found, {id(wide): train_set} | {id(a): b for a, b in zip(found, given, strict=True)}
 
 
 def _datasets(
-    train_set: Any, valid_sets: Any, valid_names: Any, engine: Backend, given: TrainingParameters
+    train_set: RankingDataset, valid_sets: Any, valid_names: Any, engine: Backend, given: TrainingParameters
 ) -> tuple[Any, list[tuple[str, Any]], list[Any], list[Any]]:
     """Every data set in the engine's own form: training, (name, validation); validation sets as they were given; and
     training and validation sets with the features of the first."""
 
-    def native(data: Any, reference: Any) -> Any:
-        if isinstance(data, RankingDataset):
-            return engine.dataset(data, given.engine, reference=reference, weights=given.native_objective is not None)
-        if engine.is_native_dataset(data):
-            return data
-        raise ParameterError(
-            f"a data set must be a RankingDataset or {engine.name}'s own, not {type(data).__name__}; "
-            "RankingDataset.from_arrays(X, y, qid=...) makes one"
-        )
+    def native(data: RankingDataset, reference: Any) -> Any:
+        return engine.dataset(data, given.engine, reference=reference, weights=given.native_objective is not None)
 
     sources = [] if valid_sets is None else list(valid_sets) if isinstance(valid_sets, list | tuple) else [valid_sets]
     names = [] if valid_names is None else [valid_names] if isinstance(valid_names, str) else list(valid_names)
@@ -375,9 +355,9 @@ def _datasets(
     for i, source in enumerate(sources):
         same = source is train_set
         name = names[i] if i < len(names) else "training" if same else f"valid_{i}"
-        if isinstance(source, RankingDataset) and not source.n_documents:
+        if not source.n_documents:
             raise DataError(f"the validation set {name!r} has no rows")
-        if isinstance(train_set, RankingDataset) and isinstance(source, RankingDataset) and not same:
+        if not same:
             source = source.like(train_set)
         valid.append((name, train if same else native(source, train)))
         rows.append(source)

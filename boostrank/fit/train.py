@@ -11,6 +11,7 @@ from boostrank.core.errors import DataWarning, ParameterError, warn_user
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines import get_backend
 from boostrank.engines.events import Callback
+from boostrank.engines.native import at_the_door
 from boostrank.fit.categories import with_categories
 from boostrank.fit.checkpoint import Checkpoint
 from boostrank.fit.folds import OfFold, train_folds
@@ -53,7 +54,8 @@ def train(
             `{"objective": "shf-sdcg", "sigma": 0.5, "learning_rate": 0.1}`. `objective` may be a name (see
             `boostrank objectives`), an `Objective`, a callable as `lgb.train` takes it, or one of the engine's own
             as "lightgbm:lambdarank" or "xgboost:rank:ndcg". `metric` and `eval_at` name our metrics.
-        train_set: `RankingDataset`, or the engine's own (`lgb.Dataset` with group, `xgb.DMatrix` with qid).
+        train_set: `RankingDataset`. The rows of a `lgb.Dataset` with group or a `xgb.DMatrix` with qid are copied into
+            one, where it still holds them.
         num_boost_round: rounds; None: 100. Schedules that span the training span these (and those of
             `init_model`).
         valid_sets: data sets to evaluate each round; may hold `train_set` itself.
@@ -98,9 +100,10 @@ def train(
     """
     if not isinstance(checkpoint, Checkpoint | None):
         raise ParameterError(f"checkpoint={checkpoint!r}: Checkpoint(path), which has the options of writing it")
+    params, train_set, valid_sets = at_the_door(params, train_set, valid_sets)
     limit = Limit(max_trees, max_microseconds)
     limit.check(backend, train_set)
-    sets = list(valid_sets) if isinstance(valid_sets, list | tuple) else [valid_sets]
+    sets = [] if valid_sets is None else list(valid_sets)
     warn_of_weights(*sets)
     recipe = Recipe(PLAIN, FIXED_ROUNDS if num_boost_round is None else num_boost_round)
     if quality != PLAIN or folds is not None:
@@ -119,23 +122,21 @@ def train(
 
 
 def resolved(
-    quality: str, params: Mapping[str, Any] | None, train_set: Any, sets: Sequence[Any], rounds: int | None,
+    quality: str, params: Mapping[str, Any] | None, train_set: RankingDataset, sets: Sequence[Any], rounds: int | None,
     folds: int | None, init_model: Any, backend: str, start: Any, conventions: Any,
 ) -> Recipe:  # fmt: skip
     """What a preset comes to.
 
     Raises:
-        ParameterError: data sets of an engine's own, a number of folds that cannot be.
+        ParameterError: a number of folds that cannot be.
     """
-    if not isinstance(train_set, RankingDataset):
-        raise ParameterError(f"quality={quality!r}, folds={folds!r}: presets and folds take a RankingDataset")
     if folds is not None and (isinstance(folds, bool) or not isinstance(folds, Integral) or folds < 2):
         raise ParameterError(f"folds={folds!r}: a whole number, at least 2")
     rest, data, _ = with_categories(params, train_set, None, init_model)
     rest, data, _, _ = with_gain(rest, data, None, conventions)
     engine = get_backend(backend)
     checked = split_params(rest, rounds or FIXED_ROUNDS, engine)
-    valid = [one for one in sets if isinstance(one, RankingDataset) and one is not train_set]
+    valid = [one for one in sets if one is not train_set]
     recipe = resolve(quality, engine, checked, rest, data, valid, rounds=rounds, folds=folds, start=start,
                      continues=init_model is not None)  # fmt: skip
     if recipe.folds and init_model is not None:
@@ -144,8 +145,8 @@ def resolved(
 
 
 def follow(
-    recipe: Recipe, params: Mapping[str, Any] | None, train_set: Any, valid_sets: Any = None, valid_names: Any = None,
-    feval: Any = None, init_model: Any = None, keep_training_booster: bool = False,
+    recipe: Recipe, params: Mapping[str, Any] | None, train_set: RankingDataset, valid_sets: Any = None,
+    valid_names: Any = None, feval: Any = None, init_model: Any = None, keep_training_booster: bool = False,
     callbacks: Sequence[Callback] | None = None, *, backend: str = "lightgbm", conventions: Any = None,
     checkpoint: Checkpoint | None = None, start: Any = AUTO_START, within_query: Any = None,
     limit: Limit | None = None, after: OfFold | None = None,
@@ -167,8 +168,6 @@ def follow(
     if recipe.folds:
         sets = valid_sets if isinstance(valid_sets, list | tuple) else [] if valid_sets is None else [valid_sets]
         others = [one for one in sets if one is not train_set]
-        if any(not isinstance(one, RankingDataset) for one in others):
-            raise ParameterError("folds deal the queries of validation sets too: give each as a RankingDataset")
         return train_folds(
             given, train_set, recipe.rounds, recipe.members, others, feval, list(callbacks or ()), after=after,
             backend=backend, conventions=conventions, checkpoint=checkpoint, within_query=within_query, limit=limit,

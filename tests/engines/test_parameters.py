@@ -307,38 +307,3 @@ def test_objectives_of_xgboost_whose_scale_is_another_begin_at_a_score_of_zero(
     scores = model.predict(data[1])
     assert np.isfinite(scores).all()
     np.testing.assert_array_equal(scores, alone(model, data[1].features))
-
-
-def test_scores_in_a_file_beside_the_data_are_refused_as_an_init_score_is(data: Any) -> None:
-    rows = np.column_stack([data[0].labels, np.nan_to_num(data[0].features)])
-    np.savetxt("rows.csv", rows, delimiter=",")
-    np.savetxt("rows.csv.query", data[0].queries.sizes, fmt="%d")
-    model = boostrank.train(TREES["lightgbm"], lgb.Dataset("rows.csv"), 2, start="none")
-    assert np.ptp(model.predict(rows[:, 1:])) > 0.1
-    np.savetxt("rows.csv.init", np.zeros(len(rows)))
-    with pytest.raises(ParameterError, match=r"has an init_score \(rows.csv.init\)"):
-        boostrank.train(TREES["lightgbm"], lgb.Dataset("rows.csv"), 2, start="none")
-
-
-@pytest.mark.parametrize("beside", [False, True])
-def test_positions_of_a_data_set_are_learnt_by_the_engines_own_objective_alone(data: Any, beside: bool) -> None:
-    rows, sizes = np.nan_to_num(data[0].features), data[0].queries.sizes
-    positions = np.concatenate([np.arange(n) for n in sizes])
-    np.savetxt("seen.csv", np.column_stack([data[0].labels, rows]), delimiter=",")
-    np.savetxt("seen.csv.query", sizes, fmt="%d")
-
-    def made() -> lgb.Dataset:
-        return lgb.Dataset("seen.csv") if beside else lgb.Dataset(rows, data[0].labels, group=sizes, position=positions)
-
-    if beside:
-        np.savetxt("seen.csv.position", positions, fmt="%d")
-    with pytest.raises(ParameterError, match=r"has positions .*lightgbm:lambdarank"):
-        boostrank.train(TREES["lightgbm"], made(), 2, start="none")
-    own = {**TREES["lightgbm"], "objective": "lightgbm:lambdarank"}
-    found = boostrank.train(own, made(), 5).predict(rows)
-    expected = lgb.train({**TREES["lightgbm"], "objective": "lambdarank"}, made(), 5).predict(rows)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
-    without = lgb.train(
-        {**TREES["lightgbm"], "objective": "lambdarank"}, lgb.Dataset(rows, data[0].labels, group=sizes), 5
-    )
-    assert np.abs(found - without.predict(rows)).max() > 1e-3

@@ -178,7 +178,7 @@ def test_sparse_rows_give_the_same(data: Any) -> None:
 def test_what_cannot_begin_is_refused_with_words(boosted: Any, data: Any) -> None:
     matrix = xgb.QuantileDMatrix(data[0].features, data[0].labels, group=data[0].queries.sizes)
     for sets in ({"train_set": matrix}, {"train_set": data[0], "valid_sets": [matrix]}):
-        with pytest.raises(ParameterError, match="it holds bins in place of its numbers"):
+        with pytest.raises(ParameterError, match="holds bins in place of its numbers"):
             boostrank.train(TREES, num_boost_round=1, init_model=boosted, backend="xgboost", **sets)
 
 

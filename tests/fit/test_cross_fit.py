@@ -18,7 +18,8 @@ from boostrank.core.errors import DataWarning
 from boostrank.core.gains import gains_from_labels
 from boostrank.data.libsvm.reader import write_libsvm
 from boostrank.engines.model_format import LinearStart
-from boostrank.fit.start import cross_fit, ridge, start_rows, steps
+from boostrank.fit.start import cross_fit, ridge, steps
+from boostrank.fit.start import rows as start_rows
 from boostrank.fit.start.cross_fit import cross_fitted
 from boostrank.fit.start.ridge import RIDGES
 from boostrank.fit.start.rows import FOLDS

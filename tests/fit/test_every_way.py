@@ -96,17 +96,11 @@ def with_margin(data: Any) -> Any:
     return of_xgboost(data, base_margin=np.ones(data.n_documents, np.float32))
 
 
-def in_a_frame(data: Any) -> Any:
-    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
-    frame = pandas.DataFrame(data.features).assign(last=pandas.Categorical(data.labels.astype(int)))
-    return lgb.Dataset(frame.rename(columns=str), data.labels, group=data.queries.sizes)
-
-
 def same(data: Any) -> Any:
     return data
 
 
-GONE = "auto begins without its linear start here: the data set "
+GONE = "refused: the .* "
 # Engine, training set, validation set, what comes of it.
 GIVEN: list[tuple[str, Any, Any, str]] = [
     ("both", same, same, START),
@@ -116,14 +110,18 @@ GIVEN: list[tuple[str, Any, Any, str]] = [
     ("lightgbm", lambda d: of_lightgbm(d, free_raw_data=False).construct(), of_lightgbm, START),
     ("lightgbm", a_subset, None, START),
     ("lightgbm", same, of_lightgbm, START),
-    ("lightgbm", lambda d: of_lightgbm(d).construct(), None, GONE + "has not kept its raw data: .*free_raw_data"),
-    ("lightgbm", in_a_frame, None, GONE + "holds categories of a data frame"),
-    ("lightgbm", lambda d: of_lightgbm(d, init_score=d.labels), None, "refused: the data set has an init_score"),
+    (
+        "lightgbm",
+        lambda d: of_lightgbm(d).construct(),
+        None,
+        GONE + "has not kept its raw data.*lgb.train",
+    ),
+    ("lightgbm", lambda d: of_lightgbm(d, init_score=d.labels), None, GONE + "has an init_score"),
     (
         "lightgbm",
         lambda d: of_lightgbm(d, position=np.zeros(d.n_documents)),
         None,
-        "refused: the data set has positions",
+        GONE + "has a position",
     ),
     ("xgboost", of_xgboost, of_xgboost, START),
     ("xgboost", same, of_xgboost, START),
@@ -132,10 +130,10 @@ GIVEN: list[tuple[str, Any, Any, str]] = [
         "xgboost",
         lambda d: of_xgboost(d, xgb.QuantileDMatrix, max_bin=255),
         None,
-        GONE + "holds bins in place of its numbers",
+        GONE + "holds bins in place of its numbers.*xgb.train",
     ),
-    ("xgboost", with_margin, None, GONE + "has a base_margin of its own"),
-    ("xgboost", of_xgboost, with_margin, GONE + "has a base_margin of its own"),
+    ("xgboost", with_margin, None, GONE + "has a base_margin"),
+    ("xgboost", of_xgboost, with_margin, GONE + "has a base_margin"),
 ]
 WAYS = [(name, *row[1:]) for row in GIVEN for name in ENGINES if row[0] in ("both", name)]
 
@@ -160,7 +158,7 @@ def test_whatever_the_data_are_given_as(
         assert model.evals_result["valid_0"]["ndcg@10"][-1] == last
     for one in (train, *(valid or ())):
         if isinstance(one, lgb.Dataset):
-            assert one.init_score is one.get_field("init_score") is one._predictor is None
+            assert one.init_score is one._predictor is None
         if isinstance(one, xgb.DMatrix):
             assert one.get_base_margin().size == 0
             assert one.feature_names is None
@@ -283,14 +281,14 @@ def test_matrices_go_on_with_a_model_that_has_a_start(sets: Sets, usual: Any) ->
     assert more.evals_result["valid_0"]["ndcg@10"][-1] == last
     assert not train.get_base_margin().size
     margin = with_margin(sets[1])
-    with pytest.raises(ParameterError, match="it has a base_margin of its own"):
+    with pytest.raises(ParameterError, match="base_margin"):
         boostrank.train(SMALL, train, 1, valid_sets=[margin], init_model=usual["xgboost"], backend="xgboost")
     assert margin.get_base_margin().all()
     assert not train.get_base_margin().size
     both = of_lightgbm(sets[0], free_raw_data=False)
     more = boostrank.train(SMALL, both, 2, init_model=usual["lightgbm"])
     assert start_of(more) == start_of(usual["lightgbm"])
-    assert both.init_score is both.get_field("init_score") is both._predictor is None
+    assert both.init_score is both._predictor is None
 
 
 @pytest.mark.parametrize(("engine", "made"), [("lightgbm", of_lightgbm), ("xgboost", of_xgboost)])
@@ -315,28 +313,3 @@ def test_features_in_another_order_are_not_gone_on_with(sets: Sets, usual: Any) 
         boostrank.train(SMALL, data[0], 1, **given)
         with pytest.raises(DataError, match="in another order"):
             boostrank.train(SMALL, data[1], 1, **given)
-
-
-def test_a_validation_set_whose_rows_are_gone(sets: Sets) -> None:
-    train = of_lightgbm(sets[0], free_raw_data=False).construct()
-    valid = of_lightgbm(sets[1], reference=train).construct()
-    for start, expected in (("auto", GONE + "has not kept"), ("linear", "refused: no linear start: .*has not kept")):
-        message, _ = outcome(lambda start=start: boostrank.train(SMALL, train, 1, valid_sets=valid, start=start))
-        assert re.match(expected, message), message
-
-
-@pytest.mark.parametrize(
-    ("engine", "made", "reason"),
-    [
-        ("lightgbm", lambda d: of_lightgbm(d).construct(), "has not kept its raw data"),
-        ("xgboost", lambda d: of_xgboost(d, xgb.QuantileDMatrix), "holds bins"),
-    ],
-)
-def test_a_linear_model_is_no_start_of_a_data_set_whose_rows_are_gone(
-    sets: Sets, engine: str, made: Callable[[Any], Any], reason: str
-) -> None:
-    linear = boostrank.train({"objective": "regression", "num_threads": 1}, sets[0], 1, backend="linear")
-    words = rf"no linear start: the data set {reason}.*\. Give the rows as a RankingDataset, or .*\(start='none'\)"
-    with pytest.raises(ParameterError, match=words):
-        boostrank.train(SMALL, made(sets[0]), 1, start=linear, backend=engine)
-    boostrank.train(SMALL, made(sets[0]), 1, start="none", backend=engine)

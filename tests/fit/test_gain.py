@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import lightgbm as lgb
 import numpy as np
 import pytest
 
@@ -101,8 +100,6 @@ def test_what_does_not_go_together_is_refused():
         boostrank.train(TREES | {"objective": "lightgbm:lambdarank"}, held, 2)
     with pytest.raises(DataError, match=r"row 0 \(from 0, query 0\): gain 'f1 - 99' is -"):
         boostrank.train(TREES | {"gain": "f1 - 99"}, data, 2)
-    with pytest.raises(ParameterError, match="columns of a RankingDataset, not of Dataset"):
-        boostrank.train(TREES | {"gain": GAIN}, lgb.Dataset(np.zeros((4, 2)), [0, 1, 0, 1], group=[4]), 2)
     # A function of the user's own has labels that are gains, and metrics that know it.
     trained = boostrank.train(TREES | {"objective": lambda s, d: (s - d.get_label(), np.ones(s.size)), "gain": GAIN},
                               data, 2)  # fmt: skip

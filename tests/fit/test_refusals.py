@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import boostrank
-from boostrank.core.errors import DataError, DataWarning, ModelError, ParameterError
+from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.data.dataset import RankingDataset
 from boostrank.fit.callbacks import EarlyStopping
 
@@ -78,22 +78,6 @@ def test_arguments_that_do_not_go_together(
         boostrank.train(PARAMS, data, 2, **(arguments | {"valid_sets": sets}))
 
 
-@pytest.mark.parametrize("quality", ["quick", "good"])
-def test_a_quality_looks_at_the_rows(quality: str, data: RankingDataset) -> None:
-    with pytest.raises(ParameterError, match=f"quality='{quality}'.* RankingDataset"):
-        boostrank.train(PARAMS, native(data), 2, quality=quality)
-    with pytest.raises(ParameterError, match=r"validation sets.* RankingDataset"):
-        boostrank.train(PARAMS, data, 2, quality="good", valid_sets=[native(data)])
-
-
-def test_columns_within_queries_are_of_our_data_sets(data: RankingDataset) -> None:
-    words = "columns within queries are computed of a RankingDataset, not"
-    with pytest.raises(ParameterError, match=words):
-        boostrank.train(PARAMS, native(data), 2, within_query="rank")
-    with pytest.raises(ParameterError, match=words):
-        boostrank.train(PARAMS, data, 2, within_query="rank", valid_sets=[native(data)])
-
-
 def test_a_checkpoint_of_no_rounds(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="every=0: a checkpoint needs at least one round"):
         boostrank.Checkpoint(tmp_path / "c", every=0)
@@ -126,10 +110,12 @@ def test_a_native_data_set_without_queries(data: RankingDataset) -> None:
         boostrank.train(PARAMS, lgb.Dataset(data.features, data.labels), 2)
 
 
-def test_a_subset_that_is_not_constructed_has_no_linear_start(data: RankingDataset) -> None:
-    with pytest.warns(DataWarning, match="a subset that is not constructed: call its construct"):
-        model = boostrank.train(PARAMS, native(data).subset(np.arange(int(data.queries.ptr[4]))), 2)
-    assert model.best_iteration > 0
+def test_what_is_no_data_set(data: RankingDataset) -> None:
+    for one in (native(data).subset(np.arange(int(data.queries.ptr[4]))), lgb.Dataset("rows.csv")):
+        with pytest.raises(ParameterError, match=r"lgb\.Dataset .*RankingDataset.*lgb\.train"):
+            boostrank.train(PARAMS, one, 2)
+    with pytest.raises(ParameterError, match="not ndarray"):
+        boostrank.train(PARAMS, data, 2, valid_sets=[data.features])
 
 
 @pytest.mark.parametrize("every", [None, 1])

@@ -408,5 +408,5 @@ def test_features_that_nearly_all_never_occur_are_warned_of(columns: int, warned
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         warn_of_gaps(data)
-        warn_of_gaps(np.zeros((3, 3)))
+        warn_of_gaps(boostrank.RankingDataset.from_arrays(np.zeros((3, 3)), np.arange(3), group=[3]))
     assert [str(one.message)[:30] for one in found] == (["3 of 1,048,577 features occur,"] if warned else [])

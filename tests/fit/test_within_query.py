@@ -303,8 +303,6 @@ def test_categories_and_features_that_are_not_there_have_no_columns() -> None:
     with pytest.raises(ParameterError, match=r"'rank\(a\|query\)' is named like"):
         train(PARAMS, taken, 1, within_query=WithinQuery("rank", "a"))
     assert train(PARAMS | OWN["lightgbm"], taken, 1).n_features == 4
-    with pytest.raises(ParameterError, match="of a RankingDataset, not of Dataset"):
-        train(PARAMS, boostrank.engines.get_backend("lightgbm").dataset_type(TRAIN.features), 1, within_query="rank")
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import lightgbm
@@ -16,7 +14,7 @@ import numpy.typing as npt
 from boostrank.core.errors import DataError, ParameterError, TrainingError, UnknownParameter, did_you_mean
 from boostrank.core.gains import Gain
 from boostrank.core.types import Float64Array
-from boostrank.data.arrays import Features, as_features
+from boostrank.data.arrays import Features
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import dense_batches, dense_rows
 from boostrank.data.part import PartRows
@@ -28,10 +26,8 @@ from boostrank.engines.lightgbm.model_text import listed_categories, read_leaves
 from boostrank.engines.lightgbm.params import OF_COLUMNS, check_values, unresumable
 from boostrank.engines.lightgbm.private import (
     has_nothing_to_split,
-    is_constructed,
     main_names,
     parameter_names,
-    put_back,
     starting_at,
     use_one_thread,
 )
@@ -40,7 +36,6 @@ from boostrank.engines.lightgbm.start_format import start_text
 from boostrank.engines.lightgbm.stream import StreamedDataset
 from boostrank.engines.limits import (
     Limits,
-    by_name,
     groups_with,
     read_columns,
     read_directions,
@@ -65,7 +60,7 @@ class LightGBM(Backend):
 
     name = "lightgbm"
     version = str(lightgbm.__version__)
-    booster_type, dataset_type = lightgbm.Booster, lightgbm.Dataset
+    booster_type = lightgbm.Booster
     error_types = (lightgbm.basic.LightGBMError,)
     format = LIGHTGBM
     starts_linear = shares_bins = random_splits = True
@@ -105,18 +100,14 @@ class LightGBM(Backend):
         if name.startswith(("multiclass", "softmax", "multi", "ova", "ovr")):
             raise ParameterError(f"lightgbm:{name} has several scores for a document, a ranker one")
 
-    def by_column(self, params: dict[str, Any], names: Sequence[str] | None) -> dict[str, Any]:
+    def by_column(self, params: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
         known, found = parameter_names(), dict(params)
         for name, value in params.items():
             main = known.get(name, name)
-            if names is None and main in ("monotone_constraints", "interaction_constraints") and by_name(value):
-                raise ParameterError(f"{name} names features: with lgb.Dataset give columns, counted from 0")
             if main == "monotone_constraints":
                 found[name] = read_directions(value, names, padded=False)
             elif main == "interaction_constraints":
                 found[name] = read_groups(value, names)
-            elif names is None:
-                continue
             elif main in _A_NUMBER_EACH:
                 found[name] = read_numbers(value, names, main)
             elif main == "categorical_feature":  # under this name LightGBM says that it ignores what it takes
@@ -152,32 +143,6 @@ class LightGBM(Backend):
     def native_gain(self, gain: Gain) -> dict[str, Any]:
         return {"label_gain": list(range(_LABELS)) if isinstance(gain, str) else list(gain)}
 
-    def rows_gone(self, data: Any) -> str | None:
-        raw = data.data
-        if data.init_score is not None:
-            return "has an init_score of its own"
-        if _positions(data):
-            return "has positions, which stay with it"
-        if raw is None and data.used_indices is not None and not is_constructed(data):
-            return "is a subset that is not constructed: call its construct() first"
-        if raw is None:
-            return "has not kept its raw data: make it with free_raw_data=False, or give a RankingDataset"
-        if not hasattr(raw, "shape"):
-            return f"holds data of type {type(raw).__name__}, which LightGBM reads itself: give a RankingDataset"
-        types = [str(one) for one in np.atleast_1d(getattr(raw, "dtypes", []))]
-        if "category" in types:
-            return "holds categories of a data frame, whose codes LightGBM alone knows"
-        return None
-
-    def categories_of(self, data: Any, names: Sequence[str]) -> tuple[int, ...]:
-        listed = [main_names(data.params or {}).get("categorical_feature")]
-        if not is_constructed(data):  # else they are columns among the parameters
-            types = getattr(data.data, "dtypes", ()) if data.categorical_feature == "auto" else ()
-            framed = [i for i, kind in enumerate(types) if str(kind) == "category" and not kind.ordered]
-            listed += [data.categorical_feature, framed]
-        found = [read_columns(one, names, "categorical_feature") for one in listed if one not in ("auto", "", [], None)]
-        return tuple(sorted({column for columns in found for column in columns}))
-
     def with_categories(self, params: dict[str, Any], columns: Sequence[int]) -> dict[str, Any]:
         return params | {"categorical_column": list(columns)}
 
@@ -196,33 +161,6 @@ class LightGBM(Backend):
             for codes, one in zip(columns.values(), values, strict=True)
         )
         return {names[i]: Categories(tuple(one)) for i, one in zip(columns, values, strict=True)} if fits else {}
-
-    def names_of(self, data: Any) -> tuple[str, ...] | None:
-        if is_constructed(data):
-            names = data.get_feature_name()
-        elif data.feature_name != "auto":
-            names = data.feature_name
-        elif not hasattr(data.data, "shape"):
-            return None
-        else:
-            names = getattr(data.data, "columns", [f"Column_{i}" for i in range(data.data.shape[1])])
-        return tuple(map(str, names))
-
-    def rows_of(self, data: Any) -> RankingDataset:
-        reason = self.rows_gone(data)
-        if reason:
-            raise DataError(f"the data set {reason}")
-        from boostrank.objective.description import queries_given  # imports all objectives
-
-        features = as_features(data.data)
-        if is_constructed(data):
-            given = data.get_label(), data.get_group(), data.get_weight()
-        else:  # asked for, it would make its bins, by other parameters than the training's
-            given = data.label, data.group, data.weight
-        labels, sizes, weights = (None if one is None else np.asarray(one).reshape(-1) for one in given)
-        if labels is None:
-            raise DataError("the data set has no labels")
-        return RankingDataset(features, labels, queries_given(sizes, weights, labels.size), self.names_of(data) or ())
 
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
         if isinstance(data.features, PartRows):
@@ -246,25 +184,12 @@ class LightGBM(Backend):
         return lightgbm.Dataset(data.features, **options)
 
     def train(self, request: TrainRequest) -> tuple[Any, int]:
-        for data in (request.train, *(d for _, d in request.valid)):
-            beside = f"{data.data}.init" if isinstance(data.data, str | Path) else ""
-            found = beside if os.path.exists(beside) else "init_score"
-            if (data.init_score is not None or found == beside) and request.init_model is None:
-                raise ParameterError(
-                    f"the data set has an init_score ({found}), which LightGBM never adds back when it predicts: "
-                    "continue from a model instead (init_model=)"
-                )
         params = _with_defaults(request.params) | {"metric": "None"}
         if "num_threads" in params:
             params["num_threads"] = engine_threads("LightGBM", params["num_threads"])
         first = 0 if request.init_model is None else _start_trees(request.init_model)
         round_now = RoundStart(request, params, first)
         gradient = request.gradient
-        if gradient is not None and (found := _positions(request.train)):
-            raise ParameterError(
-                f"the data set has positions ({found}), which LightGBM's own lambdarank alone reads: train "
-                'objective="lightgbm:lambdarank", or from clicks (`boostrank train --clicks`)'
-            )
         if gradient is None:
             params["objective"] = request.native_objective
         else:
@@ -279,7 +204,6 @@ class LightGBM(Backend):
         init_model, rounds = request.init_model, request.rounds
         with contextlib.ExitStack() as given:
             sets = [request.train, *(data for _, data in request.valid)]
-            given.enter_context(put_back([d for d, r in zip(sets, request.rows, strict=False) if d is r]))
             for data, scores in zip(sets, request.start_scores if request.resumed is None else (), strict=False):
                 if scores is not None:
                     given.enter_context(starting_at(data, scores))
@@ -290,7 +214,7 @@ class LightGBM(Backend):
                 for data, scores in zip(holders, request.resumed.snapshot.scores, strict=True):
                     given.enter_context(starting_at(data, scores))
             try:
-                for data in sets if request.own_datasets else ():
+                for data in sets:
                     if data.used_indices is not None:
                         data.construct()  # else LightGBM looks for rows, to predict from, that a part does not have
                 booster = lightgbm.train(
@@ -410,7 +334,7 @@ limit_in_children("LightGBM", use_one_thread)
 
 
 def _start_trees(booster: Any) -> int:
-    """How many trees are those of a linear start (see `engines.lightgbm.start_format`), which are before the first round."""
+    """Return the number of trees of a linear start; they come before the first round."""
     known: int | None = getattr(booster, "_boostrank_start", None)
     if known is None:  # a booster of the user's own: its first tree tells whether more must be looked at
         known = len(start_trees(booster.model_to_string(num_iteration=1).encode()))
@@ -441,14 +365,6 @@ def _try(params: dict[str, Any]) -> None:
     except lightgbm.basic.LightGBMError as error:
         if not has_nothing_to_split(error):
             raise
-
-
-def _positions(data: Any) -> str:
-    """Where a `lgb.Dataset` has positions of its documents in lists that people saw; empty if it has none."""
-    beside = f"{data.data}.position" if isinstance(data.data, str | Path) else ""
-    if beside and os.path.exists(beside):
-        return beside
-    return "position" if getattr(data, "position", None) is not None else ""
 
 
 def _with_defaults(params: dict[str, Any]) -> dict[str, Any]:

@@ -73,25 +73,6 @@ def starting_at(dataset: Any, scores: Float64Array) -> Iterator[None]:
         del dataset._set_init_score_by_predictor, dataset._set_predictor
 
 
-@contextlib.contextmanager
-def put_back(datasets: Sequence[Any]) -> Iterator[None]:
-    """Afterwards, data sets begin with the scores that they have now: LightGBM leaves those of a continued model."""
-    before = [(dataset, dataset._predictor, dataset.init_score) for dataset in datasets]
-    try:
-        yield
-    finally:
-        for dataset, predictor, scores in before:
-            dataset._predictor = predictor
-            if scores is None and dataset._handle is not None:
-                dataset.set_field("init_score", None)
-            dataset.set_init_score(scores)
-
-
-def is_constructed(dataset: Any) -> bool:
-    """Whether a data set has been binned, and knows what it was given by itself."""
-    return dataset._handle is not None
-
-
 class HandleDataset(lightgbm.Dataset):  # type: ignore[misc]
     """A `lightgbm.Dataset` that a subclass bins by itself, through LightGBM's C functions.
 

@@ -79,7 +79,6 @@ class Linear(Backend):
 
     name = "linear"
     version = str(scipy.__version__)
-    dataset_type = LinearData
     format = LINEAR
     grows_trees, scores_rows_alone = False, False
     # Scores begin as a regression's, whose spread is some tenths: what is blunt there has no ranks to tell apart. And

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from boostrank.core.machine import free_memory
 from boostrank.core.types import Float64Array
 from boostrank.data.arrays import Features
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.dense import RowsWithGaps, dense_batches, dense_rows
+from boostrank.data.dense import dense_batches, dense_rows
 from boostrank.data.part import PartRows
 from boostrank.data.tables.categories import Categories
 from boostrank.engines.base import Backend, TrainRequest
@@ -61,7 +60,7 @@ class XGBoost(Backend):
 
     name = "xgboost"
     version = str(xgboost.__version__)
-    booster_type, dataset_type = xgboost.Booster, xgboost.DMatrix
+    booster_type = xgboost.Booster
     error_types = (xgboost.core.XGBoostError,)
     format = XGBOOST
     absent_is_missing = True
@@ -79,10 +78,8 @@ class XGBoost(Backend):
     def main_names(self, params: Mapping[str, Any]) -> dict[str, Any]:
         return renamed(dict(params))
 
-    def by_column(self, params: dict[str, Any], names: Sequence[str] | None) -> dict[str, Any]:
+    def by_column(self, params: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
         found = dict(params)
-        if names is None:
-            return found
         for name, value in params.items():
             own = next(iter(renamed({name: value})))
             if own == "monotone_constraints":
@@ -115,13 +112,6 @@ class XGBoost(Backend):
             raise ParameterError("XGBoost's own objectives take gain='exponential' or 'linear', not a table")
         return {"ndcg_exp_gain": False}
 
-    def rows_gone(self, data: Any) -> str | None:
-        if isinstance(data, _BINNED):
-            return "holds bins in place of its numbers: give a DMatrix or a RankingDataset"
-        if data.get_base_margin().size:
-            return "has a base_margin of its own"
-        return None
-
     def keep_categories(self, booster: Any, categories: Mapping[int, Categories]) -> Any:
         names = {column: one.values for column, one in categories.items() if not one.ordered}
         body = with_names(self.to_bytes(booster, rounds=0), names) if names else None
@@ -136,29 +126,6 @@ class XGBoost(Backend):
             name: Categories(found.get(column))
             for column, (name, kind) in enumerate(zip(names, types, strict=False)) if kind == "c"
         }  # fmt: skip
-
-    def names_of(self, data: Any) -> tuple[str, ...] | None:
-        if data.feature_names is None and data.feature_types is None:
-            return None  # they are those of the other data sets, see `_named`
-        return tuple(data.feature_names or (f"f{i}" for i in range(data.num_col())))
-
-    def categories_of(self, data: Any, names: Sequence[str]) -> tuple[int, ...]:
-        return tuple(column for column, kind in enumerate(data.feature_types or ()) if kind == "c")
-
-    def rows_of(self, data: Any) -> RankingDataset:
-        reason = self.rows_gone(data)
-        if reason:
-            raise DataError(f"the data set {reason}")
-        from boostrank.objective.description import queries_of_native  # imports all objectives
-
-        try:
-            matrix = data.get_data()
-        except xgboost.core.XGBoostError as error:
-            raise DataError(f"the data set does not give back its numbers: {last_line(error)}") from error
-        full = matrix.nnz == matrix.shape[0] * matrix.shape[1]
-        features = matrix.data.reshape(matrix.shape) if full else RowsWithGaps(matrix)
-        names = tuple(data.feature_names or (f"f{i}" for i in range(matrix.shape[1])))
-        return RankingDataset(features, *queries_of_native(data), names)
 
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
         try:
@@ -209,7 +176,7 @@ class XGBoost(Backend):
     def train(self, request: TrainRequest) -> tuple[Any, int]:
         params = translate(request.params)
         init_model, resumed = request.init_model, request.resumed
-        if request.own_datasets and init_model is not None and "c" in (init_model.feature_types or ()):
+        if init_model is not None and "c" in (init_model.feature_types or ()):
             # Whose data have codes: XGBoost refuses to go on where one has names and the other none.
             body = with_names(self.to_bytes(init_model, rounds=0), {})
             init_model = init_model if body is None else self.from_bytes(body)
@@ -222,65 +189,39 @@ class XGBoost(Backend):
         params["objective"] = request.native_objective or "rank:ndcg"
         if init_model is None:  # a model that is continued keeps its own start
             params["base_score"] = base_score(params["objective"])
-        if not request.own_datasets and "max_bin" not in renamed(request.params):
-            del params["max_bin"]  # the user's own matrix was binned with a number that only it knows
         params |= {"disable_default_eval_metric": True, "validate_parameters": True}
         bridge = Bridge(request, params, before, begin)
-        with _named(request, init_model), contextlib.nullcontext() if start is None else self._begun(request, start):
-            try:
-                booster = xgboost.train(
-                    params,
-                    request.train,
-                    num_boost_round=begin + request.rounds - before,
-                    # Neutral names: XGBoost prints its results and reads them back, and "-" or a blank breaks that.
-                    evals=[(data, f"set{i}") for i, (_, data) in enumerate(request.valid)],
-                    obj=None if request.gradient is None else bridge.gradient,
-                    custom_metric=bridge.evaluate if request.metrics and request.valid else None,
-                    verbose_eval=False,
-                    xgb_model=init_model,
-                    callbacks=[bridge],
-                )
-            except TrainingError as error:
-                grown = bridge.booster
-                error.model = grown if grown is None or start is None else together(start, grown)
-                raise
+        if start is not None:
+            self._begin(request, start)
+        try:
+            booster = xgboost.train(
+                params,
+                request.train,
+                num_boost_round=begin + request.rounds - before,
+                # Neutral names: XGBoost prints its results and reads them back, and "-" or a blank breaks that.
+                evals=[(data, f"set{i}") for i, (_, data) in enumerate(request.valid)],
+                obj=None if request.gradient is None else bridge.gradient,
+                custom_metric=bridge.evaluate if request.metrics and request.valid else None,
+                verbose_eval=False,
+                xgb_model=init_model,
+                callbacks=[bridge],
+            )
+        except TrainingError as error:
+            grown = bridge.booster
+            error.model = grown if grown is None or start is None else together(start, grown)
+            raise
         return (booster if start is None else together(start, booster)), bridge.best_rounds
 
-    @contextlib.contextmanager
-    def _begun(self, request: TrainRequest, start: Any) -> Iterator[None]:
-        """Inside, the scores of all data sets begin with a start's; afterwards the user's own begin with nothing again.
-
-        They come from the rows: of what it has binned, XGBoost predicts by the bins.
-        """
-        sets = [request.train, *(data for _, data in request.valid)]
-        given: dict[int, tuple[Any, Any, Any]] = {}
-        for data, rows, scores in zip_longest(sets, request.rows, request.start_scores):
-            given.setdefault(id(data), (data, rows, scores))
-        margins = [self._margin(start, *one, request) for one in given.values()]
-        try:
-            for (data, _, _), margin in zip(given.values(), margins, strict=True):
-                data.set_info(base_margin=margin)
-            del margins
-            yield
-        finally:
-            for data, rows, _ in given.values():
-                if rows is data:
-                    data.set_info(base_margin=np.zeros(0, np.float32))
-
-    def _margin(self, start: Any, data: Any, rows: Any, scores: Any, request: TrainRequest) -> npt.NDArray[np.float32]:
-        """float32[N]: what the rows of a data set begin with."""
-        if scores is None and rows is data:
-            reason = self.rows_gone(data)
-            if reason:
-                raise ParameterError(
-                    "the model begins with a linear start, of which the data set's scores are not known: it "
-                    f"{reason}; or begin without one (start='none')"
-                )
-            rows = self.rows_of(data)
-        if scores is None:
-            threads = int(translate(request.params).get("nthread") or 1)
-            scores = self.predict(start, rows.features, rounds=0, threads=threads)
-        return np.asarray(scores, dtype=np.float32)
+    def _begin(self, request: TrainRequest, start: Any) -> None:
+        """Let the scores of all data sets begin with a start's, which come from the rows, not from their bins."""
+        threads = int(translate(request.params).get("nthread") or 1)
+        sets = (request.train, *(data for _, data in request.valid))
+        for i, (data, rows, scores) in enumerate(zip_longest(sets, request.rows, request.start_scores)):
+            if i and data is request.train:
+                continue
+            if scores is None:
+                scores = self.predict(start, rows.features, rounds=0, threads=threads)
+            data.set_info(base_margin=np.asarray(scores, dtype=np.float32))
 
     def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
         translated = translate(params)
@@ -386,24 +327,8 @@ limit_in_children("XGBoost", partial(xgboost.set_config, nthread=1))
 
 
 def start_trees_of(booster: Any) -> int:
-    """How many trees are those of a linear start (see `engines.xgboost.start_format`), which are before the first round."""
+    """Return the number of trees of a linear start; they come before the first round."""
     return int(booster.attr(ATTRIBUTE) or 0)
-
-
-@contextlib.contextmanager
-def _named(request: TrainRequest, init_model: Any) -> Iterator[None]:
-    """Inside, the user's data sets without names of features have those of the others, which XGBoost compares."""
-    sets = [request.train, *(data for _, data in request.valid)]
-    names = next((one.feature_names for one in (init_model, *sets) if one is not None and one.feature_names), ())
-    own = [d for d, rows in zip(sets, request.rows, strict=False) if d is rows and d.feature_names is None]
-    own = [data for data in own if data.num_col() == len(names)]
-    for data in own:
-        data.feature_names = names
-    try:
-        yield
-    finally:
-        for data in own:
-            data.feature_names = None
 
 
 def _rounds(booster: Any, rounds: int) -> int:

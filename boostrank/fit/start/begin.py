@@ -29,7 +29,6 @@ LINEAR = "linear"
 """Make one first."""
 AUTO_START = "auto"
 """Make one first where the objective is `auto`, and a start can be: see `beginning`."""
-_NO_START = "auto begins without its linear start here: the data set {} (start='none' leaves it out)"
 
 
 def say_without_start(engine: Backend, booster: Any, params: Mapping[str, Any]) -> None:
@@ -48,16 +47,14 @@ def same_order(model: RankingModel, data: RankingDataset) -> None:
         raise DataError("the training data have the model's features in another order: bring them into the model's")
 
 
-def limits_of(engine: Backend, params: dict[str, Any], names: Sequence[str], train_set: Any) -> Limits:
+def limits_of(engine: Backend, params: dict[str, Any], names: Sequence[str], train_set: RankingDataset) -> Limits:
     """What a model must keep to: by the parameters, and by the categories of the data.
 
     Raises:
         ParameterError: features that are not there, or a direction of a categorical one.
     """
     limits = engine.limits(params, names)
-    categories = train_set.categorical if isinstance(train_set, RankingDataset) else ()
-    if engine.is_native_dataset(train_set):
-        categories = engine.categories_of(train_set, names)
+    categories = train_set.categorical
     turned = next((i for i in categories if limits.direction[i]), None)
     if turned is not None:
         raise ParameterError(f"monotone_constraints: {names[turned]!r} is categorical, and has no direction")
@@ -85,7 +82,7 @@ class Beginning:
         from boostrank.fit.start import cross_fit
 
         known = [self.scores, *[None] * (len(sets) - 1)]
-        parts = [isinstance(data, RankingDataset) and isinstance(data.features, PartRows) for data in sets]
+        parts = [isinstance(data.features, PartRows) for data in sets]
         return [
             cross_fit.scores_of(self.start, data, threads) if scores is None and part else scores
             for data, scores, part in zip(sets, known, parts, strict=True)
@@ -93,7 +90,7 @@ class Beginning:
 
 
 def beginning(
-    start: Any, engine: Backend, train_set: Any, gain: Gain, params: dict[str, Any], *, valid_sets: Any = None,
+    start: Any, engine: Backend, train_set: RankingDataset, gain: Gain, params: dict[str, Any], *,
     objective: TrainingObjective | None = None, is_auto: bool = False, threads: int = 1, fitted: Fitted | None = None,
     source: Any = None,
 ) -> Beginning | None:  # fmt: skip
@@ -101,12 +98,11 @@ def beginning(
 
     Args:
         start: "linear", a `RankingModel` or the path of one, "none", None; or "auto": "linear" where the objective is
-            `auto`, the engine begins with one then, and rows are there.
+            `auto` and the engine begins with one then.
         engine: that is to go on from it.
-        train_set: what it will be trained on: a `RankingDataset`, or the engine's own.
+        train_set: what it will be trained on.
         gain: of a label.
         params: of the engine.
-        valid_sets: one or several, of which the scores will be looked at.
         objective: of the training, where it is one of ours.
         is_auto: whether the objective is `auto`.
         threads: at least 1.
@@ -120,18 +116,6 @@ def beginning(
     if start is None or start == "none":
         return None
     if start == AUTO_START and not (is_auto and engine.starts_linear):
-        return None
-    others = valid_sets if isinstance(valid_sets, list | tuple) else [valid_sets]
-    reasons = (engine.rows_gone(data) for data in (train_set, *others) if engine.is_native_dataset(data))
-    gone = next(filter(None, reasons), None)
-    rows = train_set
-    if gone is None and engine.is_native_dataset(train_set):
-        try:
-            rows = engine.rows_of(train_set)
-        except DataError as error:
-            gone = f"cannot be read: {error}"
-    if start == AUTO_START and gone:
-        warn_user(_NO_START.format(gone), DataWarning)
         return None
     from boostrank.fit.start import cross_fit  # imports scipy.optimize, a fifth of a second
 
@@ -147,13 +131,11 @@ def beginning(
     if reason:
         raise ParameterError(f"no linear start with these parameters: {reason}; start='none' leaves it out")
     if start == LINEAR:
-        if not isinstance(rows, RankingDataset) or gone:
-            raise ParameterError(_no_rows(train_set, gone))
-        if objective is not None and rows.document_weights is not None:
+        if objective is not None and train_set.document_weights is not None:
             objective.check_gain_weights("the linear start", "start='none' leaves it out")
-        limits = limits_of(engine, params, rows.feature_names, train_set)
-        say_left_out(rows, "the linear start")
-        made = (fitted or cross_fit.cross_fitted)(rows, gain, threads, limits)
+        limits = limits_of(engine, params, train_set.feature_names, train_set)
+        say_left_out(train_set, "the linear start")
+        made = (fitted or cross_fit.cross_fitted)(train_set, gain, threads, limits)
         return Beginning(engine.begin_with(made.start), made.start, made.scores, made.description)
     if isinstance(start, str) and not os.path.exists(start) and os.path.basename(start) == start:
         raise ParameterError(
@@ -165,25 +147,17 @@ def beginning(
         raise ParameterError(
             f"start must be {LINEAR!r}, or a linear model or its path; trees are continued by init_model"
         )
-    if not isinstance(rows, RankingDataset):
-        raise ParameterError(_no_rows(train_set, gone))
-    same_order(ranker, rows if source is None else source)
-    if ranker.within_query is not None and ranker.column_names != rows.feature_names:
+    same_order(ranker, train_set if source is None else source)
+    if ranker.within_query is not None and ranker.column_names != train_set.feature_names:
         raise ParameterError(f"start: the linear model has {ranker.within_query.words()}, the training has not")
-    if len(linear.feature_names) < rows.n_features:  # columns that it does not look at
-        linear = replace(linear, feature_names=rows.feature_names)
+    if len(linear.feature_names) < train_set.n_features:  # columns that it does not look at
+        linear = replace(linear, feature_names=train_set.feature_names)
     limits = limits_of(engine, params, linear.feature_names, train_set)
     without = [linear.feature_names[i] for i in linear.curves if i in limits.unused]
     if without:
         message = f"the start goes without {', '.join(map(repr, without))}: with these parameters trees cannot use them"
         warn_user(message, DataWarning)
-    linear = cross_fit.in_steps_of(linear, rows, threads, limits)
+    linear = cross_fit.in_steps_of(linear, train_set, threads, limits)
     kept = ("objective", "parameters", "training", "data")
     description = {key: ranker.info[key] for key in kept if key in ranker.info}
     return Beginning(engine.begin_with(linear), linear, None, description)
-
-
-def _no_rows(train_set: Any, gone: str | None) -> str:
-    """Why there is no linear start where there are no rows to make it of."""
-    why = f"the data set {gone}" if gone else f"it is made of rows, not of {type(train_set).__name__}"
-    return f"no linear start: {why}. Give the rows as a RankingDataset, or leave the start out (start='none')"
