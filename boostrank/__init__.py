@@ -13,7 +13,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from boostrank.core.version import __version__
+from boostrank.core import __version__
 
 if TYPE_CHECKING:
     from boostrank.checking.user_file import load_objective

@@ -16,10 +16,9 @@ import numpy.typing as npt
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.machine import resolve_threads
-from boostrank.core.numbers import as_numbers
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import PairedDifference, bootstrap_intervals, paired_difference
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Float64Array, Int64Array, as_numbers
 from boostrank.kernels.metric.contract import WHOLE_LIST, Grades, MetricSpec, totals
 from boostrank.kernels.metric.driver import EXPECTED, INPUT, OPTIMISTIC, PESSIMISTIC, MetricPass, measure
 from boostrank.metrics import METRICS

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from boostrank.core.errors import ParameterError
-from boostrank.core.formatting import typed_value
+from boostrank.core.text import typed_value
 
 LARGEST_MAX_FEATURE = 2**31 - 2
 

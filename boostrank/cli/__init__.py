@@ -14,7 +14,7 @@ import click
 
 from boostrank import __version__
 from boostrank.cli.errors import OutputClosed, run_reporting_errors
-from boostrank.core import imports
+from boostrank.core import process
 from boostrank.core.errors import InputError
 from boostrank.core.machine import openmp_environment
 from boostrank.core.process import leave_at_second_press, stop_quietly, take_over_streams
@@ -131,5 +131,5 @@ def run() -> None:
     stop_quietly()
     take_over_streams()
     leave_at_second_press()
-    imports.own_process = True
+    process.own_process = True
     cli()

@@ -16,8 +16,7 @@ def command(models: tuple[str, ...], output: str) -> None:
     It is an ordinary model file with all their trees. Models that were trained with other seeds (--seed), or on other
     folds, rank better together than one of them.
     """
-    from boostrank.core.files import check_writable
-    from boostrank.core.locks import reserved
+    from boostrank.core.files import check_writable, reserved
 
     check_writable(output)
     from boostrank.model.averaging import average

@@ -17,7 +17,7 @@ from boostrank.cli.progress import ReadProgress, duration
 from boostrank.cli.reading import name_of, reading_of, reading_options
 from boostrank.cli.tables import width_of
 from boostrank.core.errors import InputError
-from boostrank.core.formatting import count_of
+from boostrank.core.text import count_of
 
 if TYPE_CHECKING:
     from boostrank.clicks.columns import ClickColumns

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from boostrank.core import imports
+from boostrank.core import process
 from boostrank.core.errors import BoostrankError
 from boostrank.core.process import leave_soon
 
@@ -65,7 +65,7 @@ def _status_of(work: Callable[[], Any]) -> int:
         return BAD_INPUT
     except (click.Abort, KeyboardInterrupt):
         say("boostrank: stopped")
-        if imports.own_process:
+        if process.own_process:
             leave_soon(INTERRUPTED)
         return INTERRUPTED
     except OutputClosed as closed:

@@ -17,7 +17,7 @@ from boostrank.cli.progress import StepProgress
 from boostrank.cli.reading import reading_options
 from boostrank.cli.tables import print_table
 from boostrank.core.errors import FileFormatError
-from boostrank.core.formatting import count_of
+from boostrank.core.text import count_of
 
 if TYPE_CHECKING:
     from boostrank.report.sections.importance.analysis import Effect, Importance

@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 
 from boostrank.cli.choices import complete
 from boostrank.core.errors import InputError
-from boostrank.core.formatting import typed_value
+from boostrank.core.text import typed_value
 
 if TYPE_CHECKING:
     from boostrank.metric import Conventions
@@ -76,8 +76,7 @@ class Command(click.Command):
         Raises:
             InputError: one is.
         """
-        from boostrank.core.files import check_not_read, record_path
-        from boostrank.core.locks import lock_path
+        from boostrank.core.files import check_not_read, lock_path, record_path
 
         read, written = [], []
         for parameter in self.params:

@@ -14,7 +14,7 @@ from boostrank.cli.options import Command, DataFile, Parsed, option, threads_opt
 from boostrank.cli.reading import name_of, reading_of, reading_options
 from boostrank.cli.tables import aligned
 from boostrank.core.errors import DataError
-from boostrank.core.formatting import parse_size, size_words
+from boostrank.core.text import parse_size, size_words
 from boostrank.engines import DEFAULT_BACKEND, ENGINES
 
 if TYPE_CHECKING:

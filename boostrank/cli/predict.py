@@ -38,7 +38,7 @@ def command(
             "--on-bad-line skip would write fewer scores than there are rows, so that those behind the first would be "
             "of other documents: mend the rows, or leave them out of the file"
         )
-    from boostrank.core.imports import uncollected, without
+    from boostrank.core.process import uncollected, without
 
     with uncollected():
         from boostrank.core.files import check_output, write_all, writing

@@ -57,8 +57,7 @@ def command(context: click.Context, /, train: tuple[str, ...], model: str, valid
     check_clicks(context, given, train, valid)
     _choose_preset(context, given)
     from boostrank.core.errors import InputError
-    from boostrank.core.files import check_appendable, check_not_read, check_writable
-    from boostrank.core.locks import reserved
+    from boostrank.core.files import check_appendable, check_not_read, check_writable, reserved
 
     start_file = None if given["start"] in START_WORDS else given["start"]
     inputs = [*train, *valid, *filter(None, [given.get("config"), start_file])]

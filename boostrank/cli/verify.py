@@ -49,7 +49,7 @@ def command(
     from boostrank.cli.scores import read_logged
     from boostrank.cli.study import print_json, read_for_model
     from boostrank.cli.tables import shown
-    from boostrank.core.formatting import count_of
+    from boostrank.core.text import count_of
     from boostrank.export.verification import verify
 
     ranker, rows = read_for_model(model, data, {**given, "threads": threads})

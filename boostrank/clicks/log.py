@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from boostrank.clicks.propensities import MAX_POSITION, AnyPropensities
 from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
-from boostrank.core.names import UNFIT_WORDS, first_unfit
 from boostrank.core.queries import Places
+from boostrank.core.text import UNFIT_WORDS, first_unfit
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.candidates import Candidates
 from boostrank.data.dataset import RankingDataset

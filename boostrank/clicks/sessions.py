@@ -18,7 +18,7 @@ from boostrank.clicks.log import MOST, ClickLog
 from boostrank.clicks.propensities import MAX_POSITION
 from boostrank.core.errors import FileFormatError, InputError
 from boostrank.core.machine import resolve_threads
-from boostrank.core.names import UNFIT_WORDS, first_unfit
+from boostrank.core.text import UNFIT_WORDS, first_unfit
 from boostrank.core.types import Int64Array
 from boostrank.data.tables.batches import Batch, batches
 from boostrank.data.tables.options import arrow

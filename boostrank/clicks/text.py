@@ -23,7 +23,7 @@ import numpy.typing as npt
 from boostrank.clicks.log import ClickLog, impossible
 from boostrank.core.errors import DataError, FileFormatError
 from boostrank.core.files import LONGEST_LINE, replacing, write_all
-from boostrank.core.names import first_unfit
+from boostrank.core.text import first_unfit
 from boostrank.core.types import Int64Array
 from boostrank.data.libsvm.decompress import LONGEST_MAGIC, Unpacker, is_packed
 

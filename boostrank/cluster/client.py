@@ -34,9 +34,9 @@ from boostrank.core.errors import (
     WorkerLost,
     warn_user,
 )
-from boostrank.core.formatting import count_of
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
+from boostrank.core.text import count_of
 from boostrank.data.arrays import default_feature_names
 from boostrank.data.options import FeatureSpace
 from boostrank.engines import get_backend

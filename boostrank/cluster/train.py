@@ -11,8 +11,7 @@ from boostrank.cluster.client import ClusterTraining
 from boostrank.cluster.connect import import_distributed
 from boostrank.cluster.workers import WORKER_TIMEOUT
 from boostrank.core.errors import FileFormatError, ParameterError
-from boostrank.core.files import check_writable
-from boostrank.core.locks import reserved
+from boostrank.core.files import check_writable, reserved
 from boostrank.data.libsvm.sources import matching
 from boostrank.engines.events import Callback
 from boostrank.fit.start.begin import AUTO_START

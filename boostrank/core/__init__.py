@@ -1,1 +1,3 @@
-"""Nouns that everybody shares. Standard library and NumPy only."""
+"""Shared by all: errors, parameters, queries, gains, conventions, files, machine; and the version."""
+
+__version__ = "0.2.0.dev0"

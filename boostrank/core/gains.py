@@ -1,17 +1,225 @@
-"""Gains of relevance labels, the same in objectives and metrics."""
+"""Gains of relevance labels, the same in objectives and metrics.
+
+A gain is a word, a table, or an expression over columns: `0.7*label + 0.3*log1p(margin)`. Python parses expressions;
+only numbers, columns, + - * / **, comparisons and the functions of `FUNCTIONS` pass. Nothing is evaluated as code: the
+tree becomes a list of NumPy operations on a stack. A missing value makes each result missing, comparisons included;
+only `isnan` tells it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import ast
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import ParameterError, RowError, did_you_mean
-from boostrank.core.gain_expression import GainExpression
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
+
+LABEL = "label"
+"""Name of the label in an expression, whatever its column is called."""
+MOST_CHARACTERS = 2000
+
+Operation = Callable[..., npt.NDArray[Any]]
+
+
+def _kept_missing(operation: Operation) -> Operation:
+    """Make the result NaN where an argument is, which NumPy does not for comparisons, NaN ** 0 and 1 ** NaN."""
+
+    def operated(a: Any, b: Any) -> npt.NDArray[Any]:
+        return np.where(np.isnan(a) | np.isnan(b), np.nan, operation(a, b))
+
+    return operated
+
+
+def _where(condition: Any, yes: Any, no: Any) -> npt.NDArray[Any]:
+    return np.where(np.isnan(condition), np.nan, np.where(condition != 0.0, yes, no))
+
+
+def _folded(operation: Operation) -> Operation:
+    def of_all(first: Any, *others: Any) -> Any:
+        for other in others:
+            first = operation(first, other)
+        return first
+
+    return of_all
+
+
+_OPERATORS: dict[type[ast.AST], Operation] = {
+    ast.Add: np.add,
+    ast.Sub: np.subtract,
+    ast.Mult: np.multiply,
+    ast.Div: np.divide,
+    ast.Pow: _kept_missing(np.power),
+    ast.UAdd: np.positive,
+    ast.USub: np.negative,
+    ast.Lt: _kept_missing(np.less),
+    ast.LtE: _kept_missing(np.less_equal),
+    ast.Gt: _kept_missing(np.greater),
+    ast.GtE: _kept_missing(np.greater_equal),
+    ast.Eq: _kept_missing(np.equal),
+    ast.NotEq: _kept_missing(np.not_equal),
+}
+
+
+class Function(NamedTuple):
+    """A function and the number of its arguments."""
+
+    operation: Operation
+    fewest: int = 1
+    most: int = 1
+
+
+FUNCTIONS = {
+    "abs": Function(np.abs),
+    "clip": Function(lambda x, low, high: np.minimum(np.maximum(x, low), high), 3, 3),
+    "exp": Function(np.exp),
+    "exp2": Function(np.exp2),
+    "isnan": Function(np.isnan),
+    "log": Function(np.log),
+    "log1p": Function(np.log1p),
+    "max": Function(_folded(np.maximum), 2, 20),
+    "min": Function(_folded(np.minimum), 2, 20),
+    "sqrt": Function(np.sqrt),
+    "where": Function(_where, 3, 3),
+}
+"""All that can be called."""
+
+# Names become underscores before Python parses the text: a column may be called `if` or f.1, or be in backquotes.
+_WORD = re.compile(rb"((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|`[^`]+`|(?:[^\W\d]|[\x80-\xff])(?:[\w.]|[\x80-\xff])*")
+_STRANGE = re.compile(rb"[^\d.eE+\-*/()<>=!, _]")
+
+
+class _Step(NamedTuple):
+    """A number or a column to put on the stack, or an operation on its last values."""
+
+    number: float = 0.0
+    column: str | None = None
+    operation: Operation | None = None
+    takes: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class GainExpression:
+    """A gain as an expression over columns.
+
+    Args:
+        text: the expression, without blanks around it.
+        columns: names in it, in their order; `label` is the label.
+    """
+
+    text: str
+    columns: tuple[str, ...]
+    _steps: tuple[_Step, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> GainExpression:
+        """Read an expression.
+
+        Raises:
+            ParameterError: a part is not allowed, with its place; the text has no column or is too long.
+        """
+        text = text.strip()
+        if len(text) > MOST_CHARACTERS:
+            raise ParameterError(f"gain: an expression of {len(text):,} characters; at most {MOST_CHARACTERS:,}")
+        steps = _Parser(text).steps()
+        columns = tuple(dict.fromkeys(step.column for step in steps if step.column is not None))
+        if not columns:
+            raise ParameterError(f"gain {text!r} names no column: it would be the same for every document")
+        return cls(text, columns, tuple(steps))
+
+    def evaluate(self, columns: Mapping[str, npt.ArrayLike]) -> Float64Array:
+        """Compute the gains, float64[n]; overflow and division by zero give infinity or NaN.
+
+        Args:
+            columns: name -> float[n], for each name in the expression; NaN is missing.
+        """
+        given = {name: np.asarray(columns[name], np.float64) for name in self.columns}
+        stack: list[Any] = []
+        with np.errstate(all="ignore"):
+            for step in self._steps:
+                if step.operation is not None:
+                    values = stack[-step.takes :]
+                    del stack[-step.takes :]
+                    stack.append(np.asarray(step.operation(*values), np.float64))
+                else:
+                    stack.append(np.float64(step.number) if step.column is None else given[step.column])
+        size = np.broadcast_shapes(*(values.shape for values in given.values()))
+        return np.array(np.broadcast_to(stack[0], size)) + 0.0  # -0 becomes 0
+
+
+class _Parser:
+    """Translate the text into steps, values before operations."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._bytes = text, text.encode(errors="replace")
+
+    def steps(self) -> list[_Step]:
+        plain = _WORD.sub(lambda word: word[0] if word[1] else b"_" * len(word[0]), re.sub(rb"\s", b" ", self._bytes))
+        strange = _STRANGE.search(plain)
+        if strange:
+            found = self._bytes[strange.start() :].decode(errors="replace")[0]
+            self._refuse(f"cannot read {found!r}", strange.start())
+        try:
+            tree = ast.parse(plain.decode(), mode="eval")
+        except SyntaxError as error:
+            self._refuse(str(error.msg), (error.offset or 1) - 1)
+        except (MemoryError, RecursionError, ValueError):
+            self._refuse("nested too deep", 0)
+        # Node before right before left, reversed: a left-deep chain of any length needs no recursion.
+        waiting, steps = [tree.body], list[_Step]()
+        while waiting:
+            step, below = self._step(waiting.pop())
+            steps.append(step)
+            waiting += below
+        return steps[::-1]
+
+    def _step(self, node: ast.expr) -> tuple[_Step, list[ast.expr]]:
+        """Return the step of a node and the nodes whose values it takes."""
+        if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+            return _Step(float(self._source(node))), []
+        if isinstance(node, ast.Name):
+            return _Step(column=self._source(node).strip("`")), []
+        operation, below = None, list[ast.expr]()
+        if isinstance(node, ast.BinOp):
+            operation, below = _OPERATORS.get(type(node.op)), [node.left, node.right]
+        elif isinstance(node, ast.UnaryOp):
+            operation, below = _OPERATORS.get(type(node.op)), [node.operand]
+        elif isinstance(node, ast.Compare) and len(node.ops) == 1:
+            operation, below = _OPERATORS.get(type(node.ops[0])), [node.left, *node.comparators]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+            operation, below = self._function(node.func, len(node.args)), node.args
+        if operation is None:
+            self._refuse(f"{self._source(node)!r} is not allowed", node.col_offset)
+        return _Step(operation=operation, takes=len(below)), below
+
+    def _function(self, node: ast.Name, count: int) -> Operation:
+        name = self._source(node)
+        if name not in FUNCTIONS:
+            hint = did_you_mean(name, FUNCTIONS, list_all=False)
+            self._refuse(f"there is no function {name!r}.{hint}".rstrip("."), node.col_offset)
+        function = FUNCTIONS[name]
+        if not function.fewest <= count <= function.most:
+            upto = "" if function.most == function.fewest else f" to {function.most}"
+            self._refuse(f"{name} takes {function.fewest}{upto} arguments, not {count}", node.col_offset)
+        return function.operation
+
+    def _source(self, node: ast.expr) -> str:
+        return self._bytes[node.col_offset : node.end_col_offset].decode()
+
+    def _refuse(self, words: str, at: int) -> NoReturn:
+        character = len(self._bytes[:at].decode(errors="replace")) + 1
+        shown = repr(self._text if len(self._text) <= 80 else self._text[:77] + "...")
+        raise ParameterError(
+            f"gain {shown}: {words}, at character {character}; an expression has numbers, columns (`in backquotes` "
+            f"unless a plain name), + - * / **, comparisons and {', '.join(FUNCTIONS)}"
+        )
+
 
 # 2^31 is where the engines stop too; far above it one document outweighs all others in a float32 gradient.
 MAX_EXPONENTIAL_LABEL = 31.0

@@ -5,18 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import date, timedelta
-from decimal import Decimal
-from fractions import Fraction
 from itertools import pairwise
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import DataError, FileFormatError, RowError
-from boostrank.core.names import UNFIT_WORDS, first_unfit
+from boostrank.core.text import UNFIT_WORDS, first_unfit
 from boostrank.core.types import Float64Array, Int64Array
 
 Places = Callable[[int], tuple[str, int]]
@@ -287,91 +283,72 @@ class _PlacesOfSome:
 
 
 def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
-    """[N]: the query ids of rows, all whole numbers, or all text, or all dates, times or UUIDs.
+    """Return the query ids of rows, [N]: int64 (uint64 if large), or text.
 
     Raises:
-        DataError: missing ids, or others than these.
+        DataError: an id is missing, is neither a whole number nor text, or the ids are mixed.
     """
-    # NumPy would make text of the numbers of a list that holds both, and each as long as the longest.
+    # NumPy would turn the numbers of a mixed list into text.
     given = np.fromiter(ids, object, len(ids)) if isinstance(ids, list | tuple) else np.asarray(ids)
     if given.ndim != 1:
         raise DataError(f"query ids must be one-dimensional, not of shape {given.shape}")
-    if given.dtype.kind in "cV":
-        raise DataError(f"query ids must be whole numbers or text, not {given.dtype}")
+    if given.dtype.kind in "cVmM":
+        raise DataError(f"query ids must be whole numbers or text, not {given.dtype}; convert them to text")
+    if given.dtype.kind in "SOT":
+        return _ids_of_objects(given.astype(object))
     if given.dtype.kind == "b":
-        given = given.astype(np.int64)
-    if given.dtype.kind == "S":
-        with contextlib.suppress(UnicodeDecodeError):  # of which row is said below
-            given = np.char.decode(given, "utf-8")
-    if given.dtype.kind in "SOT":  # bytes, objects, NumPy's text of any length
-        given = _ids_of_objects(given.astype(object))
-    absent = np.isnat(given) if given.dtype.kind in "mM" else ~np.isfinite(given) if given.dtype.kind == "f" else None
-    if absent is not None and bool(absent.any()):
-        raise DataError(f"row {int(np.flatnonzero(absent)[0])} has no query id")
-    if given.dtype.kind == "f":
-        with np.errstate(invalid="ignore"):  # too large
-            whole = given.astype(np.int64)
-        if not np.array_equal(whole, given):
-            raise DataError("query ids must be whole numbers or text")
-        given = whole
-    return given
+        return given.astype(np.int64)
+    if given.dtype.kind != "f":
+        return given
+    if not np.isfinite(given).all():
+        raise DataError(f"row {int(np.argmin(np.isfinite(given)))} has no query id")
+    with np.errstate(invalid="ignore"):  # too large
+        whole = given.astype(np.int64)
+    if not np.array_equal(whole, given):
+        raise DataError("query ids must be whole numbers or text")
+    return whole
 
 
 def _ids_of_objects(given: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """[N]: query ids of one kind, int64 where they are whole numbers that fit.
-
-    Raises:
-        DataError: missing ids, of two kinds, or of one that is none for ids.
-    """
+    """Return ids of Python objects as text or int64, or as they are where int64 is too small."""
     types = set(map(type, given))
     if types == {str}:
         return given
-    found, kinds = given, {"a number": 0}
-    if not types <= {int, np.int32, np.int64}:
-        found, kinds = np.empty(given.size, object), {}
-        for row, one in enumerate(given):
-            kind, found[row] = _kind_and_id(one, row)
-            kinds.setdefault(kind, row)
-    if len(kinds) > 1:
-        (first, row), (other, at) = list(kinds.items())[:2]
-        raise DataError(
-            f"the query id of row {row} is {first}, that of row {at} {other}: make all of them text, or all whole "
-            "numbers, or all of one type"
-        )
+    first: dict[str, int] = {}
+    found = np.empty(given.size, object)
+    for row, one in enumerate(given):
+        kind, found[row] = _id_of_object(one, row)
+        first.setdefault(kind, row)
+    if len(first) > 1:
+        rows = ", ".join(f"row {row} {kind}" for kind, row in first.items())
+        raise DataError(f"query ids are of two kinds ({rows}): make all of them text, or all whole numbers")
     try:
-        return found.astype(np.int64) if "a number" in kinds else found
+        return found.astype(np.int64) if "number" in first else found
     except OverflowError:
         return found
 
 
-def _kind_and_id(one: Any, row: int) -> tuple[str, Any]:
-    """What a query id is, in words, and the id."""
+def _id_of_object(one: Any, row: int) -> tuple[str, int | str]:
+    """Return "text" or "number", and the id."""
     if isinstance(one, str):
         return "text", one
-    if one is None or str(one) in ("<NA>", "NaT"):
+    numeric = isinstance(one, int | float | np.integer | np.floating | np.bool_)
+    if one is None or (numeric and not np.isfinite(one)) or str(one) in ("<NA>", "NaT"):
         raise DataError(f"row {row} has no query id")
     if isinstance(one, bytes):
         try:
-            return "bytes", one.decode()
+            return "text", one.decode()
         except UnicodeDecodeError:
             raise DataError(f"the query id of row {row}, {one!r}, is bytes that are no UTF-8 text") from None
-    if isinstance(one, date | timedelta | np.datetime64 | np.timedelta64 | UUID):
-        return f"of type {type(one).__name__}", one
-    if isinstance(one, int | float | np.integer | np.floating | np.bool_ | Decimal | Fraction):
-        try:
-            whole = int(one)
-        except (ValueError, OverflowError):  # not a number, infinite
-            raise DataError(f"row {row} has no query id") from None
-        if whole == one:
-            return "a number", whole
-        raise DataError(f"query ids must be whole numbers or text: row {row} has {one}")
+    if numeric and int(one) == one:
+        return "number", int(one)
     raise DataError(
-        f"query ids must be whole numbers or text, one-dimensional: row {row} has one of type {type(one).__name__}"
+        f"query ids must be whole numbers or text, one-dimensional: row {row} has {one!r}, of type {type(one).__name__}"
     )
 
 
 def as_text(ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """An object array of the ids as text, each as long as it is."""
+    """Return the ids as an object array of text."""
     return np.fromiter(map(str, ids), object, ids.size)
 
 

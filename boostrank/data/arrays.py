@@ -11,9 +11,8 @@ import numpy.typing as npt
 from scipy import sparse
 
 from boostrank.core.errors import DataError
-from boostrank.core.numbers import as_numbers, check_real, masked_as_missing
 from boostrank.core.queries import QueryIndex, checked_ids, query_numbers
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Float64Array, Int64Array, as_numbers, check_real, masked_as_missing
 from boostrank.data.row_places import InputRows
 from boostrank.data.tables.categories import Categories, check_codes, named_columns
 from boostrank.data.tables.numbers import EXACT, Float32Cast

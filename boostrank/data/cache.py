@@ -161,7 +161,7 @@ def reader_version() -> str:
     folders = (package / "data/libsvm", package / "data/tables")
     code = [*(path for folder in folders for path in sorted(folder.glob("*.py")))]
     code += [package / "data/options.py", package / "data/names.py"]
-    code += [package / "core" / name for name in ("files.py", "names.py", "queries.py")]
+    code += [package / "core" / name for name in ("files.py", "text.py", "queries.py")]
     for path in [*code, package / "kernels/runtime/intrinsics.py"]:
         digest.update(path.name.encode() + path.read_bytes())
     return f"{digest.hexdigest()} {sys.byteorder}"

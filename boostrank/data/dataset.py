@@ -14,10 +14,9 @@ import numpy.typing as npt
 from scipy import sparse
 
 from boostrank.core.errors import DataError
-from boostrank.core.gain_expression import LABEL, GainExpression
-from boostrank.core.names import UNFIT_WORDS, first_unfit
-from boostrank.core.notebook import small_table
+from boostrank.core.gains import LABEL, GainExpression
 from boostrank.core.queries import QueryIndex
+from boostrank.core.text import UNFIT_WORDS, first_unfit, small_table
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.arrays import Features, NumberedNames, default_feature_names, read_arrays, read_columns, read_frame
 from boostrank.data.candidates import Candidates
@@ -351,7 +350,7 @@ class RankingDataset:
         """The same rows with the values of an expression in place of the labels: what `gain` of a training makes of it.
 
         Args:
-            gain: over `label` and features, as "0.7*label + 0.3*log1p(margin)"; `boostrank.core.gain_expression` has
+            gain: over `label` and features, as "0.7*label + 0.3*log1p(margin)"; `boostrank.core.gains` has
                 its grammar. The gain of such labels is "linear". Columns that are no features are there while a table
                 is read: `gain=` of `read` and `from_frame`.
 

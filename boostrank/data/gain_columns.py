@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from boostrank.core.errors import DataError, did_you_mean
-from boostrank.core.gain_expression import LABEL, GainExpression
+from boostrank.core.gains import LABEL, GainExpression
 from boostrank.core.types import Float64Array
 from boostrank.data.options import NUMBERED
 

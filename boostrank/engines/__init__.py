@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from boostrank.core.errors import MissingDependency, ParameterError, did_you_mean
-from boostrank.core.imports import with_docstrings
+from boostrank.core.process import with_docstrings
 
 if TYPE_CHECKING:
     from boostrank.engines.base import Backend

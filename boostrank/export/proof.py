@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.formatting import count_of
 from boostrank.core.queries import QueryIndex
+from boostrank.core.text import count_of
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import DenseRows

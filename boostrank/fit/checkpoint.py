@@ -27,9 +27,8 @@ import numpy as np
 
 from boostrank.core.arguments import takes
 from boostrank.core.errors import ModelError, ParameterError, TrainingError, TrainingWarning, warn_user
-from boostrank.core.files import check_writable, replacing, write_all
+from boostrank.core.files import check_writable, replacing, reserved, write_all
 from boostrank.core.jsonable import from_json, jsonable
-from boostrank.core.locks import reserved
 from boostrank.engines.base import Backend
 from boostrank.engines.events import EvalResult
 from boostrank.engines.formats import parse_model

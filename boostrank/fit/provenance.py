@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from boostrank.core import __version__
 from boostrank.core.jsonable import jsonable
 from boostrank.core.queries import QueryIndex
-from boostrank.core.version import __version__
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.tables.categories import to_record
 from boostrank.engines.base import Backend

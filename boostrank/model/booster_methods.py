@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import MissingDependency, ParameterError
-from boostrank.core.notebook import small_table
+from boostrank.core.text import small_table
 from boostrank.core.types import Float64Array
 from boostrank.engines.base import Backend
 from boostrank.engines.trees import Trees

@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from boostrank.core.errors import InputError
-from boostrank.core.formatting import size_words
 from boostrank.core.machine import free_memory, resolve_threads
+from boostrank.core.text import size_words
 from boostrank.engines import ENGINES
 from boostrank.kernels.runtime.jit import cache_directory, is_kept
 from boostrank.objective.description import TrainingObjective

@@ -25,7 +25,7 @@ from boostrank.core.conventions import Conventions
 from boostrank.core.errors import BoostrankError, DataWarning, ParameterError, TrainingError, warn_user
 from boostrank.core.files import write_atomically
 from boostrank.core.jsonable import jsonable
-from boostrank.core.notebook import small_table
+from boostrank.core.text import small_table
 from boostrank.data.dataset import RankingDataset
 from boostrank.fit.params import headline
 from boostrank.metric import Metric

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from boostrank.core.errors import ParameterError
-from boostrank.core.formatting import typed_value
 from boostrank.core.params import Param, find_param
+from boostrank.core.text import typed_value
 from boostrank.schedules import split_outside_brackets
 
 # A declared parameter on a logarithmic scale, without bounds, is searched so many times below and above its default.

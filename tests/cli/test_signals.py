@@ -42,8 +42,8 @@ hashlib.pbkdf2_hmac("sha256", b"", b"", 2_000_000_000)  # minutes in which Pytho
 WITH_A_THREAD_IN_COMPILED_CODE = """
 import hashlib, sys, threading
 from boostrank.cli.errors import run_reporting_errors
-from boostrank.core import imports, process
-process._PATIENCE, imports.own_process = 0.1, True
+from boostrank.core import process
+process._PATIENCE, process.own_process = 0.1, True
 threading.Thread(target=hashlib.pbkdf2_hmac, args=("sha256", b"", b"", 2_000_000_000)).start()
 def pressed():
     raise KeyboardInterrupt

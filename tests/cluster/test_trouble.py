@@ -27,7 +27,7 @@ from boostrank.core.errors import (
     TrainingWarning,
     WorkerLost,
 )
-from boostrank.core.locks import reserved
+from boostrank.core.files import reserved
 from boostrank.data.libsvm.reader import read_libsvm
 from tests.cluster.test_training import PARAMS, ndcg
 

@@ -10,11 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boostrank.core.errors import ParameterError
-from boostrank.core.gain_expression import FUNCTIONS, MOST_CHARACTERS, MOST_NESTED, GainExpression
-from boostrank.core.gains import expression_of, parse_gain, rule_of
+from boostrank.core.gains import FUNCTIONS, MOST_CHARACTERS, GainExpression, expression_of, parse_gain, rule_of
 
 LABEL, MARGIN = np.array([0.0, 1.0, 2.0, 3.0]), np.array([0.0, 1.0, 2.5, 7.0])
-COLUMNS = {"label": LABEL, "margin": MARGIN, "über preis-2": MARGIN * 2, "f.1": LABEL}
+COLUMNS = {
+    "label": LABEL,
+    "margin": MARGIN,
+    "über preis-2": MARGIN * 2,
+    "f.1": LABEL,
+    "if": LABEL,
+    "lambda": LABEL,
+    "ﬁ": 2 * LABEL - LABEL**2,
+}
 
 
 @pytest.mark.parametrize(
@@ -37,6 +44,8 @@ COLUMNS = {"label": LABEL, "margin": MARGIN, "über preis-2": MARGIN * 2, "f.1":
         ("sqrt(margin) + abs(-label) + exp(label) + log(1+label)",
          np.sqrt(MARGIN) + LABEL + np.exp(LABEL) + np.log(1 + LABEL)),
         ("+".join(["label"] * 300), 300 * LABEL),
+        ("-" * 400 + "label", LABEL),
+        ("if*lambda + ﬁ", 2 * LABEL),
     ],
 )  # fmt: skip
 def test_values_are_numpys(text, wanted):
@@ -65,7 +74,7 @@ def test_values_are_those_that_python_gives_the_same_text(text):
     np.testing.assert_array_equal(GainExpression.parse(text).evaluate(COLUMNS), wanted)
 
 
-@given(st.text("labelmaxf1() +-*/<>=.,`'[]0é", max_size=30))
+@given(st.text("labelmaxf1() +-*/<>=.,`'[]#_0é", max_size=30))
 def test_any_text_is_an_expression_or_refused(text):
     try:
         found = GainExpression.parse(text)
@@ -77,30 +86,36 @@ def test_any_text_is_an_expression_or_refused(text):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("__import__('os')", 'cannot read "\'", at character 12'),
+        ("__import__('os')", '"\'", at character 12'),
         ("label.__class__()", "no function 'label.__class__'"),
         ("label.real(1)", "no function 'label.real'"),
         ("eval(label)", "no function 'eval'"),
         ("log2(label)", "Did you mean"),
-        ("label[0]", "cannot read '\\['"),
-        ("lambda: label", "cannot read ':'"),
-        ("label if 1 else 0", "'if' is not expected, at character 7"),
-        ("label; 1", "cannot read ';'"),
-        ("(label", "not closed"),
-        ("label +", "the end is too early"),
-        ("1 < label < 2", "'<' is not expected"),
+        ("label[0]", "'\\[', at character 6"),
+        ("lambda: label", "':', at character 7"),
+        ("label if 1 else 0", "at character \\d+;"),
+        ("label; 1", "';', at character 6"),
+        ("label # 1", "'#', at character 7"),
+        ("label // 2", "'label // 2' is not allowed"),
+        ("(label, 1)", "is not allowed"),
+        ("max(*label)", "not 1"),
+        ("max(label, *label)", "'\\*label' is not allowed"),
+        ("max(a=label)", "is not allowed"),
+        ("not label", "at character \\d+;"),
+        ("(label", "at character \\d+;"),
+        ("label +", "at character \\d+;"),
+        ("1 < label < 2", "'1 < label < 2' is not allowed"),
         ("min(label)", "takes 2 to 20 arguments, not 1"),
         ("clip(label, 1)", "takes 3 arguments, not 2"),
         ("log(label, 2)", "takes 1 arguments, not 2"),
-        ("2label", "cannot read '2label'"),
-        ("0x10 + label", "cannot read '0x10'"),
+        ("2label", "at character \\d+;"),
+        ("0x10 + label", "at character \\d+;"),
+        ("1_000 * label", "at character \\d+;"),
+        ("1j * label", "at character \\d+;"),
         ("1 + 2", "names no column"),
-        ("(" * (MOST_NESTED + 1) + "label" + ")" * (MOST_NESTED + 1), "nested more than"),
-        ("-" * (MOST_NESTED + 1) + "label", "nested more than"),
-        ("label" + "**2" * (MOST_NESTED + 1), "nested more than"),
-        ("abs(" * (MOST_NESTED + 1) + "label" + ")" * (MOST_NESTED + 1), "nested more than"),
+        ("(" * 990 + "label" + ")" * 990, "nested"),
         ("label+" * MOST_CHARACTERS + "1", "characters; at most"),
-        ("", "too early"),
+        ("", "at character \\d+;"),
     ],
 )
 def test_what_is_no_expression_is_refused_with_its_place(text, words):

@@ -14,16 +14,15 @@ from typing import Any
 
 import pytest
 
-from boostrank.core import locks
+from boostrank.core import files as locks
 from boostrank.core.errors import InputError, TrainingWarning
-from boostrank.core.files import check_writable, write_atomically
-from boostrank.core.locks import mark_alive, remove_if_dead, reserved
+from boostrank.core.files import check_writable, mark_alive, remove_if_dead, reserved, write_atomically
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the locks are POSIX")
 
 HOLD = """
 import sys, time
-from boostrank.core.locks import reserved
+from boostrank.core.files import reserved
 with reserved(sys.argv[1]):
     print("ready", flush=True)
     time.sleep(60)
@@ -38,7 +37,7 @@ with replacing(sys.argv[1]) as descriptor:
 CONTEND = """
 import os, sys
 from boostrank.core.errors import InputError
-from boostrank.core.locks import reserved
+from boostrank.core.files import reserved
 path, had = sys.argv[1], 0
 while had < 100:
     try:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import boostrank
-from boostrank.core.notebook import small_table
+from boostrank.core.text import small_table
 from boostrank.data.doctor.finding import Finding, Findings, Severity
 from boostrank.report import compare, why
 from boostrank.report.page import Report

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import date
 from decimal import Decimal
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -56,21 +55,19 @@ MISSING_TIMES = np.array(["2020-01-01", "NaT", "NaT"], "M8[s]")
     [
         (["a", "a\0", "b"], r"query id 'a\\x00' of row 1"),
         (["a", "b", "b", "a\ud800"], r"query id 'a\\ud800' of row 3"),
-        (["1", "1", 1], "row 0 is text, that of row 2 a number"),
-        (objects("1", 1), "row 0 is text, that of row 1 a number"),
-        ([date(2020, 1, 1), 3], "row 0 is of type date, that of row 1 a number"),
-        (MISSING_TIMES, "row 1 has no query id"),
-        (MISSING_TIMES - MISSING_TIMES[0], "row 1 has no query id"),
+        (["1", "1", 1], "row 0 text, row 2 number"),
+        (objects("1", 1), "row 0 text, row 1 number"),
+        ([3, date(2020, 1, 1)], "row 1 has .*type date"),
+        (MISSING_TIMES, "not datetime64"),
         ([7, None], "row 1 has no query id"),
-        ([Decimal("sNaN")], "row 0 has no query id"),
+        ([Decimal(2)], "type Decimal"),
         (np.array([b"a", b"\xc8"]), "row 1, b'\\\\xc8', is bytes that are no UTF-8 text"),
-        ([(1, 2), (1, 2)], "row 0 has one of type tuple"),
+        ([(1, 2), (1, 2)], "type tuple"),
         (objects({}, {}), "type dict"),
         (objects(1j), "type complex"),
         (objects(np.ones(2), np.ones(2)), "type ndarray"),
         ([np.ones((2, 3)), np.ones((2, 4))], "type ndarray"),
         (objects(0.5, 1.5), "whole numbers or text"),
-        ([Fraction(1, 2)], "whole numbers or text"),
         (np.array([1e300]), "whole numbers or text"),
     ],
 )
@@ -87,10 +84,9 @@ def test_each_id_is_as_long_as_it_is():
     assert list(index.qid[[0, 7]]) == [ids[0], "7"]
 
 
-def test_dates_bytes_and_numbers_of_any_type_are_ids():
-    assert list(QueryIndex.from_ids([date(2020, 1, 1), date(2020, 1, 1), date(2019, 1, 1)]).qid)[1] == "2019-01-01"
+def test_bytes_and_numbers_of_any_width_are_ids():
     assert list(QueryIndex.from_ids([b"b", b"b", b"a"]).qid) == ["b", "a"]
-    assert list(QueryIndex.from_ids([Decimal(2), 2, np.float32(1)]).qid) == [2, 1]
+    assert list(QueryIndex.from_ids([np.int8(2), 2, np.float32(1)]).qid) == [2, 1]
     assert list(QueryIndex.from_ids([2**63, 2**63 + 1, 5]).qid) == [str(2**63), str(2**63 + 1), "5"]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from boostrank.core import imports
+from boostrank.core import process
 from boostrank.kernels.metric.driver import _rank
 from boostrank.kernels.runtime import jit
 
@@ -38,7 +38,7 @@ def test_what_is_loaded_is_not_compiled(caplog: Any, tmp_path: Path, monkeypatch
     (tmp_path / "metric").mkdir()
     (tmp_path / "metric" / "driver._rank-51.py311.nbi").touch()
     assert said(notice, str(tmp_path), caplog, 0.3) == []
-    monkeypatch.setattr(imports, "own_process", True)  # the command line has lines of its own
+    monkeypatch.setattr(process, "own_process", True)  # the command line has lines of its own
     assert said(notice, None, caplog, 0.3) == []
 
 

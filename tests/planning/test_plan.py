@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import InputError, ParameterError
-from boostrank.core.formatting import parse_size, size_words
+from boostrank.core.text import parse_size, size_words
 from boostrank.planning import plan as planning
 from boostrank.planning.costs import Work, peak_of
 from boostrank.planning.plan import make_plan

@@ -10,7 +10,7 @@ import pytest
 
 import boostrank
 from boostrank.core.errors import DataError, ParameterError
-from boostrank.core.gain_expression import GainExpression
+from boostrank.core.gains import GainExpression
 from boostrank.core.resampling import PairedDifference, paired_difference
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Conventions, MetricResult, evaluate

@@ -6,7 +6,7 @@ import enum
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from boostrank.core.notebook import small_table
+from boostrank.core.text import small_table
 
 
 class Severity(enum.Enum):

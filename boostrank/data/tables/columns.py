@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from boostrank.core.errors import FileFormatError, did_you_mean
-from boostrank.core.gain_expression import LABEL, GainExpression
+from boostrank.core.gains import LABEL, GainExpression
 from boostrank.data.gain_columns import unknown_column
 from boostrank.data.libsvm.options import misfit, quoted
 from boostrank.data.options import NUMBERED, typed_names

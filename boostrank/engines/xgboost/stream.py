@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import xgboost
 
-from boostrank.core.locks import mark_alive, remove_if_dead
+from boostrank.core.files import mark_alive, remove_if_dead
 from boostrank.core.machine import return_memory
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array

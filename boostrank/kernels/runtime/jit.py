@@ -31,7 +31,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import numba
 
-from boostrank.core import imports
+from boostrank.core import process
 from boostrank.core.errors import FileFormatError
 from boostrank.kernels.runtime.private import Helper, cached_in, keep_address
 
@@ -178,7 +178,7 @@ class _Notice:
     @contextlib.contextmanager
     def over(self, function: CompiledFunction[..., Any], directory: str | None) -> Iterator[None]:
         """Inside, one function is compiled; or loaded, and then there is nothing to say."""
-        if self._given or imports.own_process or (directory and is_kept(function, directory)):
+        if self._given or process.own_process or (directory and is_kept(function, directory)):
             yield
             return
         started = time.monotonic()

@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.jsonable import jsonable
-from boostrank.core.notebook import small_table
 from boostrank.core.resampling import PAIRED_RESAMPLES, paired_difference
+from boostrank.core.text import small_table
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics, Conventions, Metric

@@ -22,8 +22,8 @@ import numpy as np
 from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.core.jsonable import jsonable
 from boostrank.core.machine import resolve_threads
-from boostrank.core.notebook import small_table
 from boostrank.core.queries import QueryIndex
+from boostrank.core.text import small_table
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import DenseRows

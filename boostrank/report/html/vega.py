@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from boostrank.core.errors import MissingDependency
-from boostrank.core.imports import with_docstrings
+from boostrank.core.process import with_docstrings
 from boostrank.report.html.drawing import converted
 
 

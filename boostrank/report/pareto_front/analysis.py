@@ -21,11 +21,10 @@ import numpy.typing as npt
 
 from boostrank.core.arguments import takes
 from boostrank.core.errors import DataError, ParameterError
-from boostrank.core.gain_expression import LABEL, GainExpression
-from boostrank.core.gains import Gain, gains_from_labels
+from boostrank.core.gains import LABEL, Gain, GainExpression, gains_from_labels
 from boostrank.core.jsonable import jsonable
-from boostrank.core.notebook import small_table
 from boostrank.core.resampling import PairedDifference, paired_difference
+from boostrank.core.text import small_table
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines import get_backend

@@ -9,7 +9,7 @@ import numpy as np
 
 from boostrank.clicks.propensities import SegmentPropensities
 from boostrank.core.errors import DataError
-from boostrank.core.formatting import count_of
+from boostrank.core.text import count_of
 from boostrank.report.html.charts import Chart, tooltips
 from boostrank.report.html.marks import key_numbers, look_of
 from boostrank.report.html.markup import Markup, bdi, join, tag

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.core.formatting import count_of
+from boostrank.core.text import count_of
 from boostrank.report.html.marks import chip, key_numbers, look_of, whisker
 from boostrank.report.html.markup import Markup, bdi, join, tag
 from boostrank.report.html.page import Beside, Fold, Part

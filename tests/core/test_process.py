@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from boostrank.core import imports
-from boostrank.core.imports import uncollected, without
+from boostrank.core import process
+from boostrank.core.process import uncollected, without
 
 
 @pytest.fixture
 def own(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process counts as the command line's own."""
-    monkeypatch.setattr(imports, "own_process", True)
+    monkeypatch.setattr(process, "own_process", True)
 
 
 @pytest.mark.usefixtures("own")

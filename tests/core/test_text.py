@@ -8,7 +8,7 @@ import pytest
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import FileFormatError, ParameterError, RowError
-from boostrank.core.formatting import count_of, parse_size, size_words, typed_value
+from boostrank.core.text import count_of, parse_size, size_words, typed_value
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,90 @@
+"""Text for people: names, sizes, counts, and small HTML tables for notebooks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Any
+
+from boostrank.core.errors import ParameterError
+
+_UNFIT = re.compile("[\0\ud800-\udfff]")
+
+UNFIT_WORDS = "NUL or half a character (a lone surrogate)"
+"""What names cannot hold: C and NumPy end a text at it, or UTF-8 has no bytes for it."""
+
+
+def first_unfit(names: Iterable[str]) -> int | None:
+    """Number, from 0, of the first name that holds what names cannot; None: all are fit."""
+    return next((number for number, name in enumerate(names) if _UNFIT.search(name)), None)
+
+
+_UNITS = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+
+
+def parse_size(text: str) -> int:
+    """Bytes: `800MB`, `1.5 GB`, `2GiB`, `1000000`; thousands, unless it says Ki, Mi, Gi or Ti.
+
+    Raises:
+        ParameterError: not a size.
+    """
+    word = text.strip().upper().removesuffix("B").rstrip()
+    digits = word.rstrip("KMGTI")
+    try:
+        size = float(digits) * _UNITS[word[len(digits) :]]
+    except (ValueError, KeyError):
+        size = 0.0
+    if not 1.0 <= size < 2**63:
+        raise ParameterError(f"{text!r} is not a size such as 800MB, 1.5GB or 2GiB")
+    return int(size)
+
+
+def typed_value(text: str) -> int | float | bool | str:
+    """A number, `true` or `false`, or the text itself."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return {"true": True, "false": False}.get(text.lower(), text)
+
+
+def count_of(number: int, noun: str) -> str:
+    """`1 worker`, `2,000 workers`."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def size_words(size: float) -> str:
+    """`310 MB`, `1.07 GB`."""
+    return f"{size / 1e6:,.0f} MB" if size < 0.9995e9 else f"{size / 1e9:,.2f} GB"
+
+
+_ROWS = 20
+_CHARACTERS = 200
+
+
+def cell(text: Any) -> str:
+    """Text as HTML, cut where it is long."""
+    words = str(text)
+    return escape(words if len(words) <= _CHARACTERS else words[: _CHARACTERS - 1] + "…")
+
+
+def small_table(title: str, rows: Sequence[Sequence[Any]], columns: Sequence[str] = ()) -> str:
+    """A table; everything in it is escaped.
+
+    Args:
+        title: above it.
+        rows: of which twenty are shown; the first of each names it.
+        columns: names, or none.
+    """
+    head = "".join(f"<th>{cell(name)}</th>" for name in columns)
+    body = "".join(
+        f"<tr><th style='text-align:left'>{cell(row[0])}</th>"
+        + "".join(f"<td style='text-align:left'>{cell(value)}</td>" for value in row[1:])
+        + "</tr>"
+        for row in rows[:_ROWS]
+    )
+    more = f"<p>and {len(rows) - _ROWS:,} more</p>" if len(rows) > _ROWS else ""
+    head = f"<thead><tr>{head}</tr></thead>" if head else ""
+    return f"<div><p><b>{cell(title)}</b></p><table>{head}<tbody>{body}</tbody></table>{more}</div>"
