@@ -73,7 +73,7 @@ def _leaves_as_grown() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def leaves_as_grown() -> Iterator[None]:
-    """Models whose leaves are not rounded (`engines.leaves`): they score as their trees did while they were grown."""
+    """Models whose leaves are not rounded (`engines.trees`): they score as their trees did while they were grown."""
     with _leaves_as_grown():
         yield
 

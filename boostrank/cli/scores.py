@@ -43,12 +43,12 @@ def holds_ranker(path: str) -> bool:
         return False
     with open(path, "rb") as file:
         head = file.read(_HEAD).removeprefix(codecs.BOM_UTF8).lstrip()
-    from boostrank.engines.formats import FORMATS
+    from boostrank.engines import formats
 
     first, _, more = head.partition(b"\n")
     word = first.strip().decode("latin-1")
     scores = bool(_NUMBER.fullmatch(word) or word.lower() in ("nan", "inf", "-inf"))
-    return not head or (scores and (bool(more) or len(head) < _HEAD)) or any(one.recognises(head) for one in FORMATS)
+    return not head or (scores and (bool(more) or len(head) < _HEAD)) or any(one.recognises(head) for one in formats())
 
 
 def scores_of(path: str, model: RankingModel | None, data: RankingDataset, threads: int | None) -> Any:

@@ -40,7 +40,7 @@ from boostrank.core.text import count_of
 from boostrank.data.arrays import default_feature_names
 from boostrank.data.options import FeatureSpace
 from boostrank.engines import get_backend
-from boostrank.engines.events import Callback, CallbackEnv, EvalResult, StopTraining
+from boostrank.engines.rounds import Callback, CallbackEnv, EvalResult, StopTraining
 from boostrank.engines.xgboost.adapter import apart, together
 from boostrank.fit.params import is_auto, split_params
 from boostrank.fit.provenance import describe_training

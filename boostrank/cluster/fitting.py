@@ -19,7 +19,7 @@ from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines import get_backend
 from boostrank.engines.base import TrainRequest
-from boostrank.engines.events import Callback
+from boostrank.engines.rounds import Callback
 from boostrank.fit.callbacks import History, StopWhenAsked
 from boostrank.fit.gradient import GuardedGradient
 from boostrank.fit.params import TrainingParameters

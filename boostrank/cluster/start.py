@@ -19,8 +19,8 @@ from boostrank.cluster.shards import Shard
 from boostrank.cluster.workers import Workers
 from boostrank.core.gains import Gain
 from boostrank.core.queries import QueryIndex
-from boostrank.engines.limits import Limits
 from boostrank.engines.model_format import LinearStart
+from boostrank.engines.params import Limits
 from boostrank.fit.start import cross_fit
 from boostrank.fit.start import rows as start_rows
 

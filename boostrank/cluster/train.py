@@ -13,7 +13,7 @@ from boostrank.cluster.workers import WORKER_TIMEOUT
 from boostrank.core.errors import FileFormatError, ParameterError
 from boostrank.core.files import check_writable, reserved
 from boostrank.data.libsvm.sources import matching
-from boostrank.engines.events import Callback
+from boostrank.engines.rounds import Callback
 from boostrank.fit.start.begin import AUTO_START
 from boostrank.metric import Conventions
 from boostrank.model.ranking_model import RankingModel

@@ -1,16 +1,17 @@
-"""Engine registry: the engines behind one contract, each imported only when it is asked for."""
+"""Engine registry: engines and their model formats, each imported only when it is asked for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from boostrank.core.errors import MissingDependency, ParameterError, did_you_mean
+from boostrank.core.errors import MissingDependency, ModelError, ParameterError, did_you_mean
 from boostrank.core.process import with_docstrings
 
 if TYPE_CHECKING:
     from boostrank.engines.base import Backend
+    from boostrank.engines.model_format import ModelFormat
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class Engine:
 
     Args:
         module: whose `BACKEND` it is.
+        format: "module:name" of its `ModelFormat`, which is known without the engine.
         install: what to type where it is missing.
         native_objectives: its own ranking objectives, as they are spelt behind "name:".
         default_objective: what is trained when nothing is said; None: what every engine trains.
@@ -27,6 +29,7 @@ class Engine:
     """
 
     module: str
+    format: str
     install: str = ""
     native_objectives: tuple[str, ...] = ()
     default_objective: str | None = None
@@ -38,20 +41,26 @@ DEFAULT_BACKEND = "lightgbm"
 ENGINES = {
     "lightgbm": Engine(
         "boostrank.engines.lightgbm.adapter",
+        "boostrank.engines.lightgbm.format:LIGHTGBM",
         "pip install lightgbm",
         ("lambdarank", "rank_xendcg"),
         routes=("memory", "bins", "again"),
     ),
     "xgboost": Engine(
         "boostrank.engines.xgboost.adapter",
+        "boostrank.engines.xgboost.format:XGBOOST",
         "pip install xgboost, or the much smaller xgboost-cpu",
         ("rank:ndcg", "rank:map", "rank:pairwise"),
         routes=("memory", "bins", "external"),  # it has no bins that could be loaded again
     ),
     # SmoothRank as published
-    "linear": Engine("boostrank.engines.linear.adapter", default_objective="smooth-ndcg"),
+    "linear": Engine(
+        "boostrank.engines.linear.adapter",
+        "boostrank.engines.linear.format:LINEAR",
+        default_objective="smooth-ndcg",
+    ),
 }
-"""Name -> engine: an entry here, and one in `boostrank.engines.formats.FORMATS`, is all that makes an engine known."""
+"""Name -> engine: an entry here is all that makes an engine known."""
 
 
 def get_backend(name: str) -> Backend:
@@ -79,3 +88,33 @@ def get_backend(name: str) -> Backend:
         ) from error
     backend: Backend = module.BACKEND
     return backend
+
+
+def formats() -> list[ModelFormat]:
+    """Return the model format of every engine; they import no engine."""
+    places = (engine.format.split(":") for engine in ENGINES.values())
+    return [getattr(import_module(module), name) for module, name in places]
+
+
+def format_of(body: bytes) -> ModelFormat:
+    """Return the format of a model file, by how it begins.
+
+    Raises:
+        ModelError: of no engine.
+    """
+    known = formats()
+    for one in reversed(known):
+        if one.recognises(body):
+            return one
+    first, *others = (one.title for one in known)
+    empty = "" if body else ": the file is empty"
+    raise ModelError(f"neither {first} nor {' nor '.join(others)}{empty}")
+
+
+def parse_model(body: bytes) -> Any:
+    """Take a model file apart and check it.
+
+    Raises:
+        ModelError: of no engine, damaged or hostile.
+    """
+    return format_of(body).parse(body)

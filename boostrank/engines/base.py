@@ -15,10 +15,9 @@ from boostrank.core.types import Float64Array
 from boostrank.data.arrays import Features
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.tables.categories import Categories
-from boostrank.engines.events import Callback
-from boostrank.engines.limits import Limits
 from boostrank.engines.model_format import LinearStart, ModelFormat
-from boostrank.engines.snapshot import Resumed, Snapshot
+from boostrank.engines.params import Limits
+from boostrank.engines.rounds import Callback, Resumed, Snapshot
 
 if TYPE_CHECKING:
     from boostrank.objective.bound import Evaluation
@@ -277,7 +276,7 @@ class Backend(Protocol):
         ...
 
     def with_even_leaves(self, booster: Any) -> Any:
-        """The booster, which may itself be changed, with leaves that every program adds up alike: see `engines.leaves`.
+        """The booster, which may itself be changed, with leaves that every program adds up alike: see `engines.trees`.
 
         As it is where its scores are no sums of leaves, or rounding would count.
         """

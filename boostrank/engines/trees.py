@@ -1,13 +1,16 @@
-"""Trees of a model as arrays, as its file has them: for walking them here, and for what they say of features."""
+"""Trees of a model as arrays; trees of a function in steps; leaves that every program adds up alike."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from boostrank.core.types import Float64Array, Int64Array
+from boostrank.kernels.trees.curves import Curve, combined
 from boostrank.kernels.trees.walker import Forest
 
 # The engines walk a tree by recursion, and their SHAP code allocates depth^2 numbers: deeper trees exhaust the stack.
@@ -118,3 +121,137 @@ def depths(parent: Int64Array) -> Int64Array:
         ancestor = ancestor[ancestor]
     # A node that is still under way after more steps than there are nodes goes round in circles.
     return np.where(parent[ancestor] == ancestor, steps, -1)
+
+
+# A function of one feature, constant in steps, as a tree. What is missing goes to a leaf of its own, left of a first
+# split below all numbers. No grown tree has such a split, nor splits without a gain: this tells a start from the trees.
+NOTHING = replace(Curve.line(0.0, 0.0, 0.0), documents=np.ones(2))
+"""Adds 0."""
+
+
+def just_above(numbers: npt.NDArray[np.float32]) -> Float64Array:
+    """float64[k]: bounds a quarter of the way to the next float32 number.
+
+    So whoever compares with `<` has the same numbers below as who does with `<=`; and rounding a bound to float32, as
+    converters of LightGBM's `<=` do, gives back the number.
+    """
+    after = np.nextafter(numbers, np.float32(np.inf)).astype(np.float64)
+    return 0.75 * numbers.astype(np.float64) + 0.25 * after
+
+
+@dataclass(frozen=True)
+class StepTree:
+    """A tree; leaf 0 is what is missing, leaf i + 1 is step i.
+
+    Args:
+        bounds: of the nodes but the first: a value up to it goes left.
+        left, right: children of each node, of which parents come first; >= 0: a node, < 0: ~child is a leaf.
+        leaf, documents: the value of each leaf, and how many documents are in it, at least 1: TreeSHAP divides by it.
+        node, below: the mean value of the documents below each node, and how many there are.
+    """
+
+    bounds: list[float]
+    left: list[int]
+    right: list[int]
+    leaf: list[float]
+    documents: list[int]
+    node: list[float]
+    below: list[int]
+
+    @classmethod
+    def of(cls, curve: Curve) -> StepTree:
+        """The tree of a function in steps whose documents are known."""
+        assert curve.documents is not None
+        bounds, left, right = split(curve.bounds)
+        leaf = [float(curve.missing), *curve.constant.tolist()]
+        documents = np.maximum(1, np.rint(np.roll(curve.documents, 1))).astype(np.int64).tolist()
+        node, below = [0.0] * len(left), [0] * len(left)
+        for i in reversed(range(len(left))):
+            for child in (left[i], right[i]):
+                count = documents[~child] if child < 0 else below[child]
+                value = leaf[~child] if child < 0 else node[child]
+                below[i] += count
+                node[i] += count * (value - node[i]) / below[i]
+        return cls(bounds, left, right, leaf, documents, node, below)
+
+
+def split(ends: Float64Array) -> tuple[list[float], list[int], list[int]]:
+    """Nodes that lead to what is missing and to the pieces between some ends: bounds of all but the first; children."""
+    bounds: list[float] = []
+    left, right = [~0], [0]
+    below = ends.tolist()
+
+    def lead(first: int, last: int) -> int:
+        """Add the nodes of pieces `first` to `last`, and return the child that leads there."""
+        if first == last:
+            return ~(first + 1)
+        number, middle = len(left), (first + last) // 2
+        bounds.append(below[middle])
+        left.append(0)
+        right.append(0)
+        left[number] = lead(first, middle)
+        right[number] = lead(middle + 1, last)
+        return number
+
+    right[0] = lead(0, len(below))
+    return bounds, left, right
+
+
+def parts_of(models: int, weights: Sequence[float] | None) -> list[float]:
+    """What each of several models is divided by: their number, or one over its weight."""
+    return [float(models)] * models if weights is None else [1.0 / weight for weight in weights]
+
+
+def sum_of_starts(starts: Sequence[Mapping[int, Curve]], weights: Sequence[float] | None = None) -> dict[int, Curve]:
+    """The start whose scores are the weighted sum of those of several; without weights, their mean."""
+    shares = [1.0 / len(starts)] * len(starts) if weights is None else list(weights)
+    found = {}
+    for feature in sorted({feature for start in starts for feature in start}):
+        having = [(start[feature], share) for start, share in zip(starts, shares, strict=True) if feature in start]
+        found[feature] = combined([curve for curve, _ in having], [share for _, share in having])
+    return found
+
+
+# Programs that serve trees add leaves up in float32 or float64, in orders of their own, and each rounds elsewhere.
+# Leaves that are multiples of one power of 2, so small that no sum reaches 2^24 units, are added without rounding.
+ROUNDED = 1e-3
+"""Leaves are rounded where that moves scores by no more than this share of their deviation: root mean squares, of trees
+that know nothing of each other."""
+_BITS = 24  # of a float32 number
+
+
+@dataclass(frozen=True, eq=False)
+class Leaves:
+    """What trees add to scores.
+
+    Args:
+        tree: int64[L], the tree of each leaf, from 0 and ascending.
+        value: float64[L], of each.
+        count: float64[L], documents (or hessians) in each; 0 where nobody knows.
+        base: what every score begins with.
+    """
+
+    tree: Int64Array
+    value: Float64Array
+    count: Float64Array
+    base: float = 0.0
+
+    def in_units(self) -> Leaves | None:
+        """The same rounded to multiples of a unit; None where that would count, as beside one leaf
+        that is far larger than the rest; and where all are 0, or one is not finite."""
+        trees = int(self.tree.max(initial=-1)) + 1
+        largest = np.zeros(trees)
+        np.maximum.at(largest, self.tree, np.abs(self.value))
+        total = float(largest.sum()) + abs(self.base)
+        if not 0.0 < total < math.inf:
+            return None
+        # Rounding adds half a unit to each at most.
+        unit = math.ldexp(1.0, math.frexp(total * (1.0 + (trees + 1) * 2.0**-_BITS))[1] - _BITS)
+        count = np.maximum(self.count, 1e-30)
+        documents, sums = (np.bincount(self.tree, count * of, trees) for of in (np.ones(count.size), self.value))
+        mean = (sums / documents)[self.tree]
+        variance = np.bincount(self.tree, count * (self.value - mean) ** 2, trees) / documents
+        if unit * math.sqrt((trees + 1) / 12.0) > ROUNDED * math.sqrt(variance.sum()):
+            return None
+        value = np.round(self.value / unit) * unit + 0.0  # -0 becomes 0
+        return replace(self, value=value, base=round(self.base / unit) * unit)

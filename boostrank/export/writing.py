@@ -16,7 +16,7 @@ from boostrank.core.arguments import takes
 from boostrank.core.errors import FileFormatError, ModelError, ParameterError
 from boostrank.core.files import check_writable, read_text, write_atomically
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines.formats import format_of
+from boostrank.engines import format_of
 from boostrank.export import TARGETS
 from boostrank.export.pack import KINDS
 from boostrank.export.proof import MOVED, Proof, prove

@@ -29,10 +29,9 @@ from boostrank.core.arguments import takes
 from boostrank.core.errors import ModelError, ParameterError, TrainingError, TrainingWarning, warn_user
 from boostrank.core.files import check_writable, replacing, reserved, write_all
 from boostrank.core.jsonable import from_json, jsonable
+from boostrank.engines import parse_model
 from boostrank.engines.base import Backend
-from boostrank.engines.events import EvalResult
-from boostrank.engines.formats import parse_model
-from boostrank.engines.snapshot import Resumed, Snapshot
+from boostrank.engines.rounds import EvalResult, Resumed, Snapshot
 from boostrank.model.files import read_file
 
 _MAGIC = b"boostrank checkpoint "

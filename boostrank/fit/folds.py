@@ -23,8 +23,8 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.part import Whole
 from boostrank.engines import get_backend
 from boostrank.engines.base import Backend
-from boostrank.engines.events import Callback
-from boostrank.engines.limits import Limits
+from boostrank.engines.params import Limits
+from boostrank.engines.rounds import Callback
 from boostrank.fit.categories import with_categories
 from boostrank.fit.checkpoint import Checkpoint
 from boostrank.fit.choose import choose_within_query

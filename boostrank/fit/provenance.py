@@ -37,9 +37,11 @@ def describe_training(
     )  # fmt: skip
 
 
-def describe_data(train_set: RankingDataset, queries: QueryIndex) -> dict[str, Any]:
+def describe_data(train_set: RankingDataset | None, queries: QueryIndex) -> dict[str, Any]:
     """What the sidecar says of the training rows."""
     data: dict[str, Any] = {"rows": queries.n_documents, "queries": len(queries)}
+    if train_set is None:
+        return data
     options = dict(train_set.provenance.options)
     data |= {
         "absent": options.pop("absent", "zero"),

@@ -20,8 +20,8 @@ from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines import get_backend
 from boostrank.engines.base import Backend, TrainRequest
-from boostrank.engines.events import Callback
-from boostrank.engines.trial import refusal
+from boostrank.engines.params import refusal
+from boostrank.engines.rounds import Callback
 from boostrank.fit.callbacks import EarlyStopping, Gated, History, StopWhenAsked
 from boostrank.fit.categories import say_left_out, with_categories
 from boostrank.fit.checkpoint import AS_ARGUMENT, Checkpoint, settings_of

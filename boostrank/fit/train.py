@@ -10,8 +10,8 @@ from typing import Any
 from boostrank.core.errors import DataWarning, ParameterError, warn_user
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines import get_backend
-from boostrank.engines.events import Callback
 from boostrank.engines.native import at_the_door
+from boostrank.engines.rounds import Callback
 from boostrank.fit.categories import with_categories
 from boostrank.fit.checkpoint import Checkpoint
 from boostrank.fit.folds import OfFold, train_folds
@@ -92,7 +92,7 @@ def train(
 
     Returns:
         The model; `.booster` is the engine's own. Its leaves are rounded, once, to what every program adds up alike
-        (`boostrank.engines.leaves`): metrics of the training are of the leaves before.
+        (`boostrank.engines.trees`): metrics of the training are of the leaves before.
 
     Raises:
         InputError: parameters or data that cannot be used; nothing was trained.

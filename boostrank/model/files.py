@@ -25,7 +25,7 @@ from typing import Any
 from boostrank.core.errors import ModelError, TrainingError
 from boostrank.core.files import record_path, write_atomically
 from boostrank.core.jsonable import from_json, is_whole
-from boostrank.engines.formats import parse_model
+from boostrank.engines import parse_model
 from boostrank.engines.model_format import refuse
 from boostrank.model.info import READABLE_SINCE, SCHEMA_VERSION
 

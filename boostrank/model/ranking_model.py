@@ -21,9 +21,8 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.arrays import as_features, default_feature_names, queries_of_sizes
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.tables.categories import Categories, read_record, say_no_codes
-from boostrank.engines import ENGINES, get_backend
+from boostrank.engines import ENGINES, format_of, get_backend
 from boostrank.engines.base import Backend
-from boostrank.engines.formats import format_of
 from boostrank.engines.model_format import LARGEST_SCORE, LinearStart, in_range
 from boostrank.engines.trees import Trees
 from boostrank.model.booster_methods import BoosterMethods, predict_otherwise

@@ -163,7 +163,7 @@ def _xgboost_peak(route: str, work: Work) -> float:
 
 def _sketches(work: Work) -> float:
     """Of all columns: a queue, a scratch of two levels, and the levels, which columns of few values do not fill. Sparse
-    columns of few numbers have none (`engines.xgboost.few_values`)."""
+    columns of few numbers have none (`engines.xgboost.stream`)."""
     rows = work.train.rows or 0
     distinct = work.train.distinct
     if work.train.is_sparse and work.train.nonzero * rows < work.max_bin:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines.events import Callback
+from boostrank.engines.rounds import Callback
 from boostrank.fit.params import DEFAULT_EVAL_AT
 from boostrank.fit.presets import PLAIN
 from boostrank.fit.start.begin import AUTO_START

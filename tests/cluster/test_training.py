@@ -25,8 +25,8 @@ from boostrank.core.errors import (
 )
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.libsvm.reader import read_libsvm
-from boostrank.engines.events import StopTraining
-from boostrank.engines.formats import parse_model
+from boostrank.engines import parse_model
+from boostrank.engines.rounds import StopTraining
 from boostrank.fit.start import cross_fit
 from boostrank.fit.start import rows as start_rows
 from tests.cli.conftest import invoke

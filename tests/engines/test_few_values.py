@@ -17,7 +17,7 @@ xgboost = pytest.importorskip("xgboost", reason="XGBoost is not installed")
 
 from boostrank.engines.xgboost import stream  # noqa: E402
 from boostrank.engines.xgboost.adapter import BACKEND  # noqa: E402
-from boostrank.engines.xgboost.few_values import bounds_of  # noqa: E402
+from boostrank.engines.xgboost.stream import bounds_of  # noqa: E402
 
 ROWS, MANY, FEW, BINS = 400, 3, 60, 16
 PARAMS = {"max_bin": BINS, "num_threads": 1}

@@ -19,8 +19,7 @@ from boostrank.data.libsvm.writer import write_libsvm
 from boostrank.engines.linear.adapter import BACKEND
 from boostrank.engines.linear.features import RowsByQuery, ScaledRows, by_query, measure_scaling
 from boostrank.engines.linear.format import LINEAR, LinearModel
-from boostrank.engines.linear.risk import Risk, ridge_regression
-from boostrank.engines.linear.solvers import bundle, quasi_newton
+from boostrank.engines.linear.solvers import Risk, bundle, quasi_newton, ridge_regression
 from boostrank.objectives import OBJECTIVES
 
 SMOOTH = ("approx-ndcg", "smooth-ndcg", "soft-ndcg", "smooth-ap", "margin-ndcg", "ranknet")

@@ -11,7 +11,7 @@ import pytest
 
 import boostrank
 from boostrank.core.errors import ParameterError
-from boostrank.engines.formats import parse_model
+from boostrank.engines import parse_model
 from boostrank.engines.lightgbm.model_text import start_trees
 from boostrank.fit.start.cross_fit import in_steps_of
 from boostrank.kernels.trees.curves import Curves

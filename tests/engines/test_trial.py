@@ -13,7 +13,7 @@ import boostrank
 from boostrank.core.errors import DataError, FileFormatError, ParameterError, TrainingError
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines import get_backend
-from boostrank.engines.trial import refusal
+from boostrank.engines.params import refusal
 from boostrank.fit.params import split_params
 
 WRONG: dict[str, dict[str, list[Any]]] = {

@@ -13,7 +13,7 @@ from scipy import sparse
 
 import boostrank
 from boostrank.core.errors import DataWarning, ModelError, ParameterError
-from boostrank.engines.formats import parse_model
+from boostrank.engines import parse_model
 from boostrank.engines.xgboost.format import XGBOOST
 from boostrank.fit.start.cross_fit import cross_fitted
 from boostrank.fit.start.steps import between

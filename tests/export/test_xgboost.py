@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import xgboost as xgb
 
-from boostrank.engines.formats import parse_model
+from boostrank.engines import parse_model
 from boostrank.export import TARGETS
 from boostrank.export.reading import Rules, scores
 from boostrank.export.target import ExportError

@@ -14,7 +14,7 @@ import pytest
 import boostrank
 from boostrank.core.errors import InputError, ModelError, ParameterError
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines.events import StopTraining
+from boostrank.engines.rounds import StopTraining
 
 FAST = {"objective": "shf-sdcg", "num_leaves": 7, "verbosity": -1, "num_threads": 1, "eval_at": [10]}
 ROUNDS = 10

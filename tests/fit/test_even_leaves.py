@@ -14,7 +14,7 @@ import xgboost as xgb
 import boostrank
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.engines import get_backend
-from boostrank.engines.leaves import ROUNDED, Leaves
+from boostrank.engines.trees import ROUNDED, Leaves
 from boostrank.model.ranking_model import RankingModel
 
 LIGHTGBM, XGBOOST = get_backend("lightgbm"), get_backend("xgboost")

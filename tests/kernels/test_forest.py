@@ -14,7 +14,7 @@ import boostrank
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines.formats import format_of
+from boostrank.engines import format_of
 from boostrank.engines.trees import Trees
 from boostrank.kernels.trees.walker import Walker, permute_within
 

@@ -11,8 +11,8 @@ import pytest
 
 from boostrank.core.errors import ModelError
 from boostrank.engines.lightgbm.model_text import listed_categories
-from boostrank.engines.xgboost.categories import names_in, readable, with_names
 from boostrank.engines.xgboost.format import XGBOOST, _count_categories
+from boostrank.engines.xgboost.model_json import names_in, readable, with_names
 from tests.model.real_models import lightgbm_models, xgboost_models
 
 BODY = xgboost_models()["rank:ndcg"]

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import ModelError, ParameterError
-from boostrank.engines.leaves import Leaves
 from boostrank.engines.lightgbm.model_text import _whole
 from boostrank.engines.linear.format import LINEAR
-from boostrank.engines.steps import sum_of_starts
+from boostrank.engines.trees import Leaves, sum_of_starts
 from boostrank.engines.xgboost.format import _WHOLE_TYPES, ATTRIBUTE, XGBoostModel, _count_categories
 from boostrank.kernels.trees.curves import Curve
 

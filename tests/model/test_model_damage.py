@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from boostrank.core.errors import ModelError
-from boostrank.engines.formats import format_of, parse_model
+from boostrank.engines import format_of, parse_model
 from boostrank.model.files import read_model_files, sidecar_path, write_model_files
 from tests.model.real_models import lightgbm_models, xgboost_models
 

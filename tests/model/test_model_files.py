@@ -12,7 +12,7 @@ import xgboost as xgb
 
 from boostrank.core import files as atomic
 from boostrank.core.errors import ModelError, TrainingError
-from boostrank.engines.formats import format_of
+from boostrank.engines import format_of
 from boostrank.model import files as model_text
 from boostrank.model.files import (
     content_sha256,

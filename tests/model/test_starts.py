@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import ModelError
-from boostrank.engines.lightgbm.format import LIGHTGBM
+from boostrank.engines.lightgbm.format import LIGHTGBM, read_start, start_text
 from boostrank.engines.lightgbm.model_text import Tree, start_trees
-from boostrank.engines.lightgbm.start_format import read_start, start_text
 from boostrank.engines.model_format import LinearStart
-from boostrank.engines.steps import NOTHING, StepTree, just_above, parts_of, split
+from boostrank.engines.trees import NOTHING, StepTree, just_above, parts_of, split
 from boostrank.engines.xgboost.format import ATTRIBUTE, XGBOOST
 from boostrank.kernels.trees.curves import LOWEST, Curve
 from tests.model.real_models import xgboost_models

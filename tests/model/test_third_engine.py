@@ -12,7 +12,7 @@ import boostrank
 from boostrank import RankingDataset, RankingModel
 from boostrank.core.errors import ModelError, ParameterError
 from boostrank.core.jsonable import jsonable
-from boostrank.engines import ENGINES, Engine, formats
+from boostrank.engines import ENGINES, Engine
 from boostrank.report import report
 from boostrank.report import why as explain
 from boostrank.report.sections.learning.analysis import learning
@@ -24,8 +24,7 @@ PARAMS = {"objective": "lambdarank", "eval_at": 5, "learning_rate": 0.5}
 @pytest.fixture(autouse=True, scope="module")
 def registered() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(ENGINES, "toy", Engine("tests.model.toy_engine.backend"))
-        patch.setattr(formats, "FORMATS", [*formats.FORMATS, TOY])
+        patch.setitem(ENGINES, "toy", Engine("tests.model.toy_engine.backend", "tests.model.toy_engine.format:TOY"))
         yield
 
 

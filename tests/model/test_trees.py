@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import ModelError
-from boostrank.engines.lightgbm.format import LIGHTGBM
+from boostrank.engines.lightgbm.format import LIGHTGBM, write_start
 from boostrank.engines.lightgbm.model_text import LightGBMText, read_leaves
-from boostrank.engines.lightgbm.start_format import write_start
 from boostrank.engines.trees import ServedTrees, depths
 from boostrank.engines.xgboost.format import XGBOOST, with_even_leaves
 from boostrank.kernels.trees.curves import ZERO

@@ -19,8 +19,8 @@ from boostrank.core.errors import DataError, ModelError
 from boostrank.data.tables.categories import Categories
 from boostrank.engines import get_backend
 from boostrank.engines.xgboost import format as xgboost_format
-from boostrank.engines.xgboost.categories import names_in, with_names
 from boostrank.engines.xgboost.format import XGBOOST, _base, _sets_of, tree_weights
+from boostrank.engines.xgboost.model_json import names_in, with_names
 from boostrank.model.ranking_model import RankingModel
 from tests.model.real_models import ROWS, SIZE, data, frame, train_xgboost, xgboost_models
 

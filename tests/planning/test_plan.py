@@ -163,7 +163,7 @@ def test_copies_of_the_rows_are_planned_where_these_are_in_memory() -> None:
 
 
 def test_sparse_columns_of_few_numbers_are_planned_without_sketches() -> None:
-    """`boostrank.engines.xgboost.few_values`; of more numbers than bins a column has one, of some 60 KB."""
+    """`boostrank.engines.xgboost.stream`; of more numbers than bins a column has one, of some 60 KB."""
     wide, columns = a_survey(2_000), 100_000
     few, many = (
         peak_of("xgboost", "memory", Work(replace(wide, features=columns, present=s, nonzero=s, distinct=distinct)))

@@ -20,8 +20,7 @@ from boostrank.data.dense import dense_batches, dense_rows
 from boostrank.data.part import PartRows
 from boostrank.data.tables.categories import Categories
 from boostrank.engines.base import Backend, TrainRequest
-from boostrank.engines.forked import engine_threads, limit_in_children
-from boostrank.engines.lightgbm.format import LIGHTGBM
+from boostrank.engines.lightgbm.format import LIGHTGBM, start_text
 from boostrank.engines.lightgbm.model_text import listed_categories, read_leaves, start_trees
 from boostrank.engines.lightgbm.params import OF_COLUMNS, check_values, unresumable
 from boostrank.engines.lightgbm.private import (
@@ -32,19 +31,20 @@ from boostrank.engines.lightgbm.private import (
     use_one_thread,
 )
 from boostrank.engines.lightgbm.rounds import RoundStart, Translated
-from boostrank.engines.lightgbm.start_format import start_text
 from boostrank.engines.lightgbm.stream import StreamedDataset
-from boostrank.engines.limits import (
+from boostrank.engines.model_format import LinearStart, engine_names
+from boostrank.engines.params import (
     Limits,
+    engine_threads,
     groups_with,
+    limit_in_children,
     read_columns,
     read_directions,
     read_groups,
     read_numbers,
+    try_parameters,
 )
-from boostrank.engines.model_format import LinearStart, engine_names
-from boostrank.engines.snapshot import Snapshot
-from boostrank.engines.trial import try_parameters
+from boostrank.engines.rounds import Snapshot
 
 # Without these two, LightGBM times both layouts at the start and takes the faster: two runs may then differ.
 _DEFAULTS = {"deterministic": True, "force_col_wise": True}

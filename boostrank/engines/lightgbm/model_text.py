@@ -20,9 +20,8 @@ import numpy.typing as npt
 from boostrank.core.errors import ModelError
 from boostrank.core.jsonable import from_json
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.engines.leaves import Leaves
 from boostrank.engines.model_format import LARGEST_SCORE, refuse
-from boostrank.engines.trees import MAX_DEPTH, depths
+from boostrank.engines.trees import MAX_DEPTH, Leaves, depths
 from boostrank.kernels.trees.curves import LOWEST
 
 _VERSIONS = ("v2", "v3", "v4")

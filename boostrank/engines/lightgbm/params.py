@@ -8,7 +8,7 @@ from typing import Any
 
 from boostrank.core.errors import ParameterError
 from boostrank.core.jsonable import from_json
-from boostrank.engines.limits import check_numbers
+from boostrank.engines.params import check_numbers
 
 _COMMAND_LINE = "LightGBM's command line alone reads it"
 _OF_FILES = (

@@ -7,10 +7,19 @@ from typing import Any
 import lightgbm
 
 from boostrank.engines.base import TrainRequest
-from boostrank.engines.events import Callback, CallbackEnv, StopTraining, beginning_at, later, ordered, remembers
 from boostrank.engines.lightgbm.params import TRUE
 from boostrank.engines.lightgbm.private import main_names
-from boostrank.engines.snapshot import Resumed, round_seed
+from boostrank.engines.rounds import (
+    Callback,
+    CallbackEnv,
+    Resumed,
+    StopTraining,
+    beginning_at,
+    later,
+    ordered,
+    remembers,
+    round_seed,
+)
 
 
 class RoundStart:

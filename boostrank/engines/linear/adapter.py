@@ -23,9 +23,17 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import Backend, TrainRequest
 from boostrank.engines.linear.features import RowsByQuery, ScaledRows, by_query, measure_scaling
 from boostrank.engines.linear.format import BY_QUERY, LINEAR, SCALINGS, STANDARD, LinearModel
-from boostrank.engines.linear.risk import Risk, ridge_regression
-from boostrank.engines.linear.rounds import LEARNING_RATE, Stopped, Walk
-from boostrank.engines.linear.solvers import bundle, conjugate_gradient, newton, quasi_newton
+from boostrank.engines.linear.solvers import (
+    LEARNING_RATE,
+    Risk,
+    Stopped,
+    Walk,
+    bundle,
+    conjugate_gradient,
+    newton,
+    quasi_newton,
+    ridge_regression,
+)
 from boostrank.engines.model_format import LinearStart
 from boostrank.objective.description import TrainingObjective
 

@@ -1,24 +1,181 @@
-"""Solvers: they go down a `Risk`, a step at a time; SciPy's where there is one.
-
-Each takes (risk, weights, most steps, `Walk`), calls the walk with the weights after every step, and returns the
-weights and the steps it took: fewer when there is nothing left to gain. The walk may raise to end the training.
-"""
+"""Optimisers of linear rankers: the risk, the rounds, the methods."""
 
 from __future__ import annotations
 
+import contextlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import lstsq
 from scipy.optimize import minimize, minimize_scalar
 from scipy.sparse import issparse
-from scipy.sparse.linalg import LinearOperator, cg
+from scipy.sparse.linalg import LinearOperator, cg, lsmr
 
+from boostrank.core.errors import ParameterError
+from boostrank.core.params import Param, find_param
 from boostrank.core.types import Float64Array
-from boostrank.engines.linear.risk import Risk
+from boostrank.engines.base import TrainRequest
+from boostrank.engines.linear.features import ScaledRows
+from boostrank.engines.rounds import CallbackEnv, EvalResult, ordered, run_callbacks
+from boostrank.objective.bound import Evaluation
 
-Walk = Callable[[Float64Array], None]
+_REGRESSION_TOLERANCE = 1e-12
+# Conjugate gradients end after as many steps as there are weights, but for rounding.
+_REGRESSION_STEPS_A_WEIGHT, _REGRESSION_STEPS = 4, 2000
+
+
+@dataclass(frozen=True, eq=False)
+class Risk:
+    """F above, in one round.
+
+    Args:
+        rows: of the training set.
+        evaluate: (scores, round) -> the objective there.
+        queries: Q.
+        penalty: lambda_l2.
+        centre: float64[d + 1], c; its last entry does not count.
+        round: whose parameters the objective has.
+    """
+
+    rows: ScaledRows
+    evaluate: Callable[[Float64Array, int], Evaluation]
+    queries: int
+    penalty: float
+    centre: Float64Array
+    round: int = 0
+
+    def away(self, weights: Float64Array) -> Float64Array:
+        """The weights less c; 0 for the intercept."""
+        difference = weights - self.centre
+        difference[-1] = 0.0
+        return difference
+
+    def __call__(self, weights: Float64Array) -> tuple[float, Float64Array]:
+        """F and its derivative, as `scipy.optimize.minimize` takes them."""
+        value, gradient, _ = self.curved(weights)
+        return value, gradient
+
+    def bare(self, weights: Float64Array) -> tuple[float, Float64Array]:
+        """The same without the penalty."""
+        found = self.evaluate(self.rows.scores(weights), self.round)
+        return found.value / self.queries, self.rows.pulls(found.grad) / self.queries
+
+    def curved(self, weights: Float64Array) -> tuple[float, Float64Array, Float64Array]:
+        """F, its derivative, and the objective's curvature by the scores, float64[N], over Q."""
+        found = self.evaluate(self.rows.scores(weights), self.round)
+        away = self.away(weights)
+        value = found.value / self.queries + self.penalty * float(away @ away)
+        gradient = self.rows.pulls(found.grad) / self.queries + 2.0 * self.penalty * away
+        return value, gradient, found.hess / self.queries
+
+
+def ridge_regression(rows: ScaledRows, target: Float64Array, ridge: float) -> Float64Array:
+    """Float64[d + 1]: argmin of (1/N) |X w + b - target|^2 + ridge |w|^2, every document alike.
+
+    Args:
+        rows: X.
+        target: float64[N].
+        ridge: > 0.
+    """
+    documents, columns = rows.features.shape
+    if documents == 0:
+        return np.zeros(columns + 1)
+    intercept = float(target.mean())
+    # The columns have mean 0, so the intercept is that of no features at all; lsmr adds damp^2 |w|^2.
+    matrix = LinearOperator(
+        (documents, columns),
+        matvec=lambda w: rows.scores(np.append(w, 0.0)),
+        rmatvec=lambda g: rows.pulls(g)[:-1],
+        dtype=np.float64,
+    )
+    weights = lsmr(
+        matrix,
+        target - intercept,
+        damp=float(np.sqrt(ridge * documents)),
+        atol=_REGRESSION_TOLERANCE,
+        btol=_REGRESSION_TOLERANCE,
+        maxiter=min(_REGRESSION_STEPS, _REGRESSION_STEPS_A_WEIGHT * columns + 10),
+    )[0]
+    return np.append(weights, intercept)
+
+
+LEARNING_RATE = Param(
+    "learning_rate", 0.3, "share of each newton step", low=0.0, open_low=True, aliases=("eta", "shrinkage_rate")
+)
+
+
+class Stopped(Exception):
+    """A callback has ended the training."""
+
+
+class Walk:
+    """The rounds of a training as callbacks see them, and the weights after each.
+
+    Args:
+        request: whose callbacks are called, and whose validation sets are evaluated.
+        learning_rate: as it is at first; callbacks may change it.
+        before: rounds of a continued model.
+    """
+
+    def __init__(self, request: TrainRequest, learning_rate: float, before: int) -> None:
+        self._request, self._before = request, before
+        self._early, self._late = (ordered(request.callbacks, before=b) for b in (True, False))
+        self.path: list[Float64Array] = []
+        self.learning_rate = learning_rate
+        self.best_rounds = 0
+
+    def begin(self) -> None:
+        """Before the first round."""
+        self._run(self._early, 0, None)
+
+    def __call__(self, weights: Float64Array) -> None:
+        self.path.append(np.array(weights))
+        results = [
+            EvalResult(name, *result)
+            for name, data in self._request.valid
+            for function in self._request.metrics
+            for result in function(data.rows.scores(weights), data)
+        ]
+        self._run(self._late, len(self.path) - 1, results)
+        if len(self.path) < self._request.rounds:
+            self._run(self._early, len(self.path), None)
+
+    def replay(self, path: list[Float64Array]) -> None:
+        """Go again a way that was gone before."""
+        if self._early:
+            raise ParameterError("callbacks that change parameters before a round do not go with restarts")
+        with contextlib.suppress(Stopped):
+            for weights in path:
+                self(weights)
+
+    def reset_parameter(self, params: Mapping[str, Any]) -> None:
+        """What `lgb.reset_parameter` calls.
+
+        Raises:
+            ParameterError: anything but the learning rate.
+        """
+        for name, value in params.items():
+            if find_param(name, [LEARNING_RATE]) is None:
+                raise ParameterError(f"{name!r} cannot change while a linear model is trained: learning_rate alone can")
+            self.learning_rate = float(LEARNING_RATE.parse(value))
+
+    @property
+    def boosters(self) -> list[Walk]:
+        """LightGBM takes whatever is not its own booster for a list of them."""
+        return [self]
+
+    def _run(self, callbacks: list[Callable[[Any], None]], number: int, results: list[EvalResult] | None) -> None:
+        begin = self._before
+        end = begin + self._request.rounds
+        env = CallbackEnv(self, dict(self._request.params), begin + number, begin, end, results)
+        best = run_callbacks(callbacks, env)
+        if best is not None:
+            self.best_rounds = best
+            raise Stopped
+
 
 # Of the linear system of a Newton step, whose step is shortened anyway.
 _NEWTON_TOLERANCE, _NEWTON_STEPS = 1e-5, 100

@@ -23,18 +23,23 @@ from boostrank.data.dense import dense_batches, dense_rows
 from boostrank.data.part import PartRows
 from boostrank.data.tables.categories import Categories
 from boostrank.engines.base import Backend, TrainRequest
-from boostrank.engines.forked import engine_threads, limit_in_children
-from boostrank.engines.limits import Limits, groups_with, read_directions, read_groups
 from boostrank.engines.model_format import LinearStart, engine_names
-from boostrank.engines.snapshot import Snapshot
-from boostrank.engines.steps import NOTHING
-from boostrank.engines.trial import try_parameters
-from boostrank.engines.xgboost.categories import names_in, readable, with_names
+from boostrank.engines.params import (
+    Limits,
+    engine_threads,
+    groups_with,
+    limit_in_children,
+    read_directions,
+    read_groups,
+    try_parameters,
+)
+from boostrank.engines.rounds import Snapshot
+from boostrank.engines.trees import NOTHING
 from boostrank.engines.xgboost.format import XGBOOST, tree_weights, with_even_leaves
+from boostrank.engines.xgboost.model_json import ATTRIBUTE, names_in, readable, with_names
 from boostrank.engines.xgboost.params import OF_DART, OF_OBJECTIVES, base_score, renamed, translate
 from boostrank.engines.xgboost.private import last_line
 from boostrank.engines.xgboost.rounds import Bridge, digest
-from boostrank.engines.xgboost.start_format import ATTRIBUTE
 from boostrank.engines.xgboost.stream import matrix_in_pieces, matrix_info, matrix_options, types_of
 from boostrank.engines.xgboost.tables import tree_table
 

@@ -19,11 +19,9 @@ import numpy.typing as npt
 
 from boostrank.core.errors import ModelError, ParameterError
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.engines.leaves import Leaves
 from boostrank.engines.model_format import ModelFormat, read_json, reals, refuse, write_json
-from boostrank.engines.steps import parts_of, sum_of_starts
-from boostrank.engines.trees import MAX_DEPTH, ServedTrees, Trees, depths
-from boostrank.engines.xgboost.start_format import ATTRIBUTE, read_start, start_trees, write_start
+from boostrank.engines.trees import MAX_DEPTH, Leaves, ServedTrees, Trees, depths, parts_of, sum_of_starts
+from boostrank.engines.xgboost.model_json import ATTRIBUTE, read_start, start_trees, write_start
 from boostrank.kernels.trees.curves import Curve, Curves
 from boostrank.kernels.trees.walker import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, Forest
 
@@ -251,7 +249,7 @@ def tree_weights(booster: Mapping[str, Any]) -> Any:
 
 
 def with_even_leaves(body: bytes) -> bytes | None:
-    """A file of XGBoost's own making, unchecked, with leaves and base in units: see `engines.leaves`.
+    """A file of XGBoost's own making, unchecked, with leaves and base in units: see `engines.trees`.
 
     None where its scores are no sums of leaves from its base on, or where rounding would count.
     """

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from boostrank.core.errors import ParameterError, UnknownParameter, did_you_mean
-from boostrank.engines.forked import engine_threads
-from boostrank.engines.limits import by_name, check_numbers, read_directions, read_groups
+from boostrank.engines.params import by_name, check_numbers, engine_threads, read_directions, read_groups
 
 # Own name -> LightGBM's names and aliases.
 _LIGHTGBM = {

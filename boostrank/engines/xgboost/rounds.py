@@ -12,8 +12,7 @@ import xgboost
 
 from boostrank.core.errors import ModelError, TrainingError
 from boostrank.engines.base import TrainRequest
-from boostrank.engines.events import Callback, CallbackEnv, EvalResult, ordered, remembers, run_callbacks
-from boostrank.engines.snapshot import round_seed
+from boostrank.engines.rounds import Callback, CallbackEnv, EvalResult, ordered, remembers, round_seed, run_callbacks
 from boostrank.engines.xgboost.params import renamed
 from boostrank.engines.xgboost.private import reseed
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from boostrank.engines.lightgbm.format import LIGHTGBM
 from boostrank.engines.model_format import engine_names, write_json
 from boostrank.engines.xgboost.format import XGBOOST
-from boostrank.engines.xgboost.start_format import ATTRIBUTE, start_trees
+from boostrank.engines.xgboost.model_json import ATTRIBUTE, start_trees
 from boostrank.export.target import (
     ExportError,
     Score,

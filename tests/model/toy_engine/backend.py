@@ -11,7 +11,7 @@ from boostrank.core.errors import ParameterError
 from boostrank.data.dataset import Features, RankingDataset
 from boostrank.data.dense import dense_rows
 from boostrank.engines.base import Backend, TrainRequest
-from boostrank.engines.events import CallbackEnv, EvalResult, ordered, run_callbacks
+from boostrank.engines.rounds import CallbackEnv, EvalResult, ordered, run_callbacks
 from tests.model.toy_engine.format import TOY, Stumps
 
 _QUANTILES = np.linspace(0.1, 0.9, 9)

@@ -18,7 +18,7 @@ from boostrank.core.jsonable import jsonable
 from boostrank.core.machine import resolve_threads
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines.formats import format_of
+from boostrank.engines import format_of
 from boostrank.engines.trees import Trees
 from boostrank.metric import Metric
 from boostrank.model.ranking_model import RankingModel

@@ -1,18 +1,18 @@
-"""Training events: what a callback sees of a round, how it ends a training, and in which order callbacks run.
-
-Callbacks are LightGBM's: callables that take a `CallbackEnv`, with `order` and `before_iteration`, that may raise an
-exception with `best_iteration` and `best_score` to stop. Every engine calls them, so `lgb.early_stopping`,
-`lgb.log_evaluation`, `lgb.record_evaluation` and `lgb.reset_parameter` work on any of them.
-"""
+"""Rounds of a training: callbacks, snapshots between rounds, seeds."""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy.typing as npt
+
 Callback = Callable[[Any], None]
+"""LightGBM's callback: takes a `CallbackEnv`, may have `order` and `before_iteration`, and may stop the training by an
+exception with `best_iteration` and `best_score`. Every engine calls them."""
 
 _MARKS = ("stopping_rounds", "eval_result", "remembers_rounds")
 """What callbacks have that keep something from round to round: LightGBM's early stopping, its recorder, and ours."""
@@ -104,3 +104,41 @@ def run_callbacks(callbacks: Sequence[Callback], env: Any) -> int | None:
 def remembers(callback: Callback) -> bool:
     """Whether a callback keeps something from earlier rounds."""
     return any(hasattr(callback, mark) for mark in _MARKS)
+
+
+# Trees and scores are kept; everything else of a round is a function of its number. Neither engine shows the state of
+# its random numbers, so both are seeded anew in each round, with or without a checkpoint.
+@dataclass(frozen=True)
+class Snapshot:
+    """A training between two rounds, as its engine needs it to go on.
+
+    Args:
+        model: the model file of all rounds so far.
+        scores: of the training set and then each validation set, where trees alone would not give back every bit.
+        scores_sha256: of the training set's scores, where the engine makes them again from the trees.
+    """
+
+    model: bytes
+    scores: tuple[npt.NDArray[Any], ...] = ()
+    scores_sha256: str = ""
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """A training to go on with.
+
+    Args:
+        snapshot: after its last round.
+        begin: first round of the training, 0 unless that continued a model.
+        results: metrics of every round since `begin`, for callbacks that remember.
+    """
+
+    snapshot: Snapshot
+    begin: int
+    results: list[list[EvalResult]] = field(default_factory=list)
+
+
+def round_seed(name: str, seed: int, round: int) -> int:
+    """A seed for one use in one round, below 2^30: LightGBM adds the number of a block of rows to it."""
+    digest = hashlib.blake2b(f"{name} {seed} {round}".encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "little") >> 2

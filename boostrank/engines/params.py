@@ -1,15 +1,18 @@
-"""Parameters that speak of single features: by column, counted from 0 as the engines count, or by name."""
+"""Parameters of the engines: those of single features, trial runs, and the number of threads."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+import contextlib
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from boostrank.core.errors import ParameterError, did_you_mean
+from boostrank.core.errors import ParameterError, TrainingWarning, did_you_mean, warn_user
 from boostrank.core.types import Int64Array
 
 
@@ -189,3 +192,118 @@ def check_numbers(params: Mapping[str, Any], given_as: Mapping[str, str]) -> Non
             raise ParameterError(
                 f"{given_as.get(name, name)}={value!r} must be a whole number, at least {low} and below 2^31"
             )
+
+
+Attempt = Callable[[dict[str, Any]], object]
+"""Hands an engine parameters, and raises what it raises."""
+
+_TAKEN: set[str] = set()
+_LIMIT = re.compile(r"Check failed: \((?:static_cast<\w+>\()?(\w+)\)+ (\S+) \(([^()]*)\)")
+_PLACES = re.compile(r"^\[\d\d:\d\d:\d\d\] \S+: | at /\S+, line \d+ \.?")
+_LONGEST = 300
+
+
+def try_parameters(engine: str, params: Mapping[str, Any], attempt: Attempt) -> None:
+    """Let an engine have parameters, together and, where it refuses those, one by one.
+
+    Args:
+        engine: its name.
+        params: as they were given.
+        attempt: tries them, in a millisecond or so.
+
+    Raises:
+        ParameterError: it refuses them; names the one that it does not take, or all where it takes each.
+    """
+    known = f"{engine} {sorted(params.items(), key=str)!r}"
+    if not params or known in _TAKEN:
+        return
+    try:
+        _quietly(attempt, dict(params))
+    except Exception as error:
+        for name, value in params.items() if len(params) > 1 else ():
+            try:
+                _quietly(attempt, {name: value})
+            except Exception as own:
+                raise ParameterError(_words(engine, {name: value}, own)) from own
+        raise ParameterError(_words(engine, params, error)) from error
+    _TAKEN.add(known)
+
+
+def _quietly(attempt: Attempt, params: dict[str, Any]) -> None:
+    with _without_stderr():
+        attempt(params)
+
+
+@contextlib.contextmanager
+def _without_stderr() -> Iterator[None]:
+    """Inside, nothing gets to standard error: LightGBM prints there, past Python, the errors that it raises."""
+    try:
+        kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    except OSError:  # it is closed
+        yield
+        return
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def _words(engine: str, params: Mapping[str, Any], error: Exception) -> str:
+    given = ", ".join(f"{name}={value!r}" for name, value in params.items())
+    return f"{engine} does not take {given}: {refusal(error)}"
+
+
+def refusal(error: Exception) -> str:
+    """What an engine's error says, in one line without its source files, times and stack."""
+    lines = [line.strip() for line in str(error).partition("Stack trace")[0].splitlines()]
+    text = _PLACES.sub("", " ".join(filter(None, lines)))
+    limit = _LIMIT.search(text)
+    if limit is not None:
+        return f"{limit[1]} must be {limit[2]} {limit[3]}"
+    if text.startswith("Unknown token"):
+        return "a number is needed"
+    return text[:_LONGEST].strip() or type(error).__name__
+
+
+# GNU's OpenMP keeps its threads between two calls, and a forked child has none of them: an engine would wait for them
+# forever. So the engines of a child whose parent had loaded them use one thread.
+_warned: dict[str, bool] = {}
+"""Engine that this process has from its parent -> whether a warning has named its one thread."""
+
+
+def limit_in_children(engine: str, limit: Callable[[], object]) -> None:
+    """Have an engine use one thread in all processes that are forked from now on.
+
+    Args:
+        engine: its name, for people.
+        limit: makes it use one where it is not told how many.
+    """
+
+    def begin() -> None:
+        limit()
+        _warned[engine] = False
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=begin)
+
+
+def engine_threads(engine: str, threads: int) -> int:
+    """Threads for an engine: as many as are wanted, but 1 in a forked process, with one warning.
+
+    Args:
+        engine: as of `limit_in_children`.
+        threads: that are wanted.
+    """
+    if engine not in _warned or threads == 1:
+        return threads
+    if not _warned[engine]:
+        _warned[engine] = True
+        warn_user(
+            f"{engine} uses one thread in this process: it was forked from one that had loaded {engine}, whose threads "
+            "a fork leaves behind. Start processes by 'spawn' or 'forkserver', or load the model in the child alone",
+            TrainingWarning,
+        )
+    return 1
