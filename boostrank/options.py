@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from boostrank.core.errors import ParameterError
+from boostrank.core.errors import ParameterError, did_you_mean
 from boostrank.core.text import typed_value
 
 LARGEST_MAX_FEATURE = 2**31 - 2
@@ -115,7 +115,7 @@ class Option:
         if value is None or self.is_default(value):
             return
         if self.choices and isinstance(value, str) and value not in self.choices:
-            raise ParameterError(f"{self.name}={value!r} is not one of {self.range}")
+            raise ParameterError(f"{self.name}={value!r} is not known.{did_you_mean(value, self.choices)}")
         if self.kind not in ("int", "float"):
             return
         if isinstance(value, bool) or not isinstance(value, numbers.Real):

@@ -24,9 +24,12 @@ def check_limits(context: click.Context, given: dict[str, Any], data: RankingDat
         return
     if given["dask"]:
         raise click.UsageError("--max-trees, --max-microseconds: not on a cluster, where --rounds says it", context)
+    from boostrank.engines import get_backend
     from boostrank.model.price import Limit
 
-    Limit(given["max_trees"], given["max_microseconds"] if data is not None else None).check(given["backend"], data)
+    Limit(given["max_trees"], given["max_microseconds"] if data is not None else None).check(
+        get_backend(given["backend"]), data
+    )
 
 
 def say_cost(model: RankingModel, data: RankingDataset | None, seconds: float) -> None:

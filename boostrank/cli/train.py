@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +27,13 @@ from boostrank.cli.tables import aligned
 from boostrank.cli.train_options import MOST_USED, START_WORDS, train_options
 from boostrank.engines import ENGINES, get_backend
 from boostrank.fit.callbacks import StopWhenAsked
+from boostrank.fit.observe import Observer
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
     from boostrank.fit.checkpoint import Checkpoint
     from boostrank.fit.params import TrainingParameters
-    from boostrank.fit.presets import Member, Recipe
+    from boostrank.fit.plan import Member, Plan, Recipe
     from boostrank.kernels.objective.contract import ObjectiveSpec
     from boostrank.model.ranking_model import RankingModel
     from boostrank.model.within_query import WithinQuery
@@ -115,11 +117,12 @@ def _run(
 ) -> int:  # fmt: skip
     """The exit status of the whole training, whose outputs can be written and belong to nobody else."""
     from boostrank.core.files import remove_leftovers
-    from boostrank.fit.params import headline, split_params
-    from boostrank.fit.train import follow
+    from boostrank.fit.params import headline
+    from boostrank.fit.resolve import draft, resolve
+    from boostrank.fit.train import fit
     from boostrank.metric import Metric
     from boostrank.model.files import sidecar_path
-    from boostrank.model.price import Limit
+    from boostrank.options import TrainOptions
 
     remove_leftovers(sidecar_path(model))  # those of the model went when it was tried whether it can be written
 
@@ -136,7 +139,10 @@ def _run(
     _add_patience(context, params, given)
     # Everything that can be refused is, before a byte is read.
     check_limits(context, given)
-    checked = split_params(params, given["rounds"], get_backend(given["backend"]))
+    options = TrainOptions(
+        params=params, rounds=given["rounds"], backend=given["backend"], conventions=given["conventions"]
+    )
+    checked = draft(options).settings
     rounds_given = context.get_parameter_source("rounds") is not click.core.ParameterSource.DEFAULT
     given["rounds"], asked_rounds = checked.rounds, given["rounds"]
     rounds = checked.rounds if rounds_given or checked.rounds != asked_rounds else None  # by an option or a parameter
@@ -161,13 +167,29 @@ def _run(
     if constant:
         more = f", and {len(constant) - 8} more" if len(constant) > 8 else ""
         say(f"{len(constant)} of {train_set.n_features} features never change: {', '.join(constant[:8])}{more}")
-    if within is not None and within.is_auto and not given["init_model"]:
-        within = chosen_within_query(within, params, given, train_set)
     valid_sets = [reader.read(path, like=train_set) for path in valid]
     if clicked is not None:
         valid_sets = [clicked.measured(path, data, on_folds) for path, data in zip(valid, valid_sets, strict=True)]
         clicked.say_gate(params, given, within)
-    recipe = _recipe(params, given, train_set, valid_sets, rounds)
+    # Without a file to watch, the training set shows that something is learnt; folds watch themselves.
+    watched = list(zip(names, valid_sets, strict=True)) or ([] if on_folds else [("training", train_set)])
+    options = dataclasses.replace(
+        options,
+        rounds=rounds,
+        init_model=given["init_model"],
+        checkpoint=checkpoint,
+        start=given["start"],
+        within_query=within,
+        quality=given["quality"],
+        folds=given["folds"],
+        max_trees=given["max_trees"],
+        max_microseconds=given["max_microseconds"],
+    )
+    with contextlib.redirect_stdout(sys.stderr):  # the engines print
+        plan = resolve(options, train_set, watched, _Sayer())
+    recipe = plan.recipe
+    if on_folds and not recipe.folds and not valid_sets:
+        plan = dataclasses.replace(plan, valid=(("training", plan.train_set),))
     many = len(recipe.members) if recipe.folds else 0
     with graceful_stop() as stop:
         progress = RoundProgress(metric, folds=many, stops=bool(recipe.patience or checked.stopping_rounds))
@@ -176,16 +198,9 @@ def _run(
                 if data.on_disk:
                     data.features.watch = progress.binning
             with keeping_rounds(model):
-                # Without a file to watch, the training set shows that something is learnt.
-                alone = not (valid_sets or recipe.folds)
-                trained = follow(
-                    recipe, params, train_set, [train_set] if alone else valid_sets, ["training"] if alone else names,
-                    init_model=given["init_model"], callbacks=[progress, *_log(given), StopWhenAsked(stop)],
-                    backend=given["backend"], conventions=given["conventions"], checkpoint=checkpoint,
-                    start=given["start"], within_query=within,
-                    limit=Limit(given["max_trees"], given["max_microseconds"]),
-                    after=_FoldTable(recipe, metric, stop, progress),
-                )  # fmt: skip
+                callbacks = (progress, *_log(given), StopWhenAsked(stop))
+                plan = dataclasses.replace(plan, callbacks=callbacks)
+                trained = fit(plan, _FoldTable(recipe, metric, stop, progress))
         stop.saving = True
         save_or_rescue(trained, model, checkpoint)
         stopped = stop.heeded or (trained.info.folds is not None and len(trained.info.folds["rounds"]) < many)
@@ -199,32 +214,30 @@ def _run(
     return stop.exit_status if stopped else DONE
 
 
-def _recipe(
-    params: dict[str, Any], given: dict[str, Any], train_set: RankingDataset, valid_sets: list[RankingDataset],
-    rounds: int | None,
-) -> Recipe:  # fmt: skip
-    """What the preset comes to on these data, which a line says."""
-    from boostrank.fit.train import resolved
+class _Sayer(Observer):
+    """Says what was chosen, before the training."""
 
-    recipe = resolved(
-        given["quality"], params, train_set, valid_sets, rounds, given["folds"], given["init_model"], given["backend"],
-        given["start"], given["conventions"],
-    )  # fmt: skip
-    if recipe.note:
-        say(f"quality {recipe.preset} trains a single model: {recipe.note}")
-    if recipe.preset != PLAIN:
-        say(recipe.words)
-    return recipe
+    def choosing(self, trainings: int) -> None:
+        say(f"--of auto: {trainings} trainings on folds of the queries, with and without the columns of --within-query")
+
+    def chosen(self, choice: Mapping[str, Any]) -> None:
+        from boostrank.fit.choose import choice_words
+
+        say(choice_words(choice))
+
+    def planned(self, plan: Plan) -> None:
+        if plan.recipe.preset != PLAIN:
+            say(plan.recipe.words)
 
 
-class _FoldTable:
+class _FoldTable(Observer):
     """A row of the table for each fold, when it is trained."""
 
     def __init__(self, recipe: Recipe, metric: str | None, stop: Any, progress: RoundProgress) -> None:
         self._metric, self._stop, self._progress, self._first = metric, stop, progress, True
         self._width = max((len(member.name) for member in recipe.members), default=0)
 
-    def __call__(self, fold: int, member: Member, model: RankingModel) -> bool:
+    def fold_ended(self, fold: int, member: Member, model: RankingModel) -> bool:
         assert model.summary is not None  # it was just trained
         held_out = next(iter(model.best_score.values()), {}).get(self._metric or "")
         value = "" if held_out is None else f"{held_out:.4f}"
@@ -253,24 +266,6 @@ def within_query(context: click.Context, given: dict[str, Any]) -> WithinQuery |
     from boostrank.model.within_query import WithinQuery
 
     return WithinQuery(given["within_query"], given["of"])
-
-
-def chosen_within_query(
-    within: WithinQuery, params: dict[str, Any], given: dict[str, Any], train_set: RankingDataset
-) -> WithinQuery:
-    """What cross-validation leaves of it, which a line says."""
-    from boostrank.fit.choose import FOLDS, choice_words, choose_within_query
-    from boostrank.fit.train import train
-
-    say(f"--of auto: {2 * FOLDS} trainings on folds of the queries, with and without the columns of --within-query")
-    with contextlib.redirect_stdout(sys.stderr):  # the engines print
-        found = choose_within_query(
-            train, within, params, train_set, given["rounds"], backend=given["backend"],
-            conventions=given["conventions"], start=given.get("start", "auto"),
-        )  # fmt: skip
-    assert found.choice is not None
-    say(choice_words(found.choice))
-    return found
 
 
 def _checkpoint(context: click.Context, given: dict[str, Any], model: str) -> Checkpoint | None:

@@ -17,7 +17,7 @@ from boostrank.cli.errors import DONE, INTERRUPTED, say
 from boostrank.cli.options import ASSIGNMENT, COUNT, Command, DataFile, OutputFile, check_stdin, option, with_options
 from boostrank.cli.progress import duration
 from boostrank.cli.reading import reading_options
-from boostrank.cli.train import chosen_within_query, read_for_trainings, within_query
+from boostrank.cli.train import read_for_trainings, within_query
 from boostrank.cli.train_options import OUTPUT, config_option, training_options, within_query_options
 from boostrank.engines import DEFAULT_BACKEND
 
@@ -82,8 +82,6 @@ def command(context: click.Context, /, train: tuple[str, ...], valid: str | None
     space = {name: parse_dimension(str(text)) for name, text in given["space"]}
     within = within_query(context, given)
     params, train_set, valid_set = read_for_trainings(context, given, train, valid)
-    if within is not None and within.is_auto:
-        within = chosen_within_query(within, params, given, train_set)
 
     def search(trials: int, progress: _Progress | None) -> TuningResult:
         with contextlib.redirect_stdout(sys.stderr):  # the engines print

@@ -35,16 +35,16 @@ from boostrank.core.errors import (
     warn_user,
 )
 from boostrank.core.machine import resolve_threads
-from boostrank.core.queries import QueryIndex
 from boostrank.core.text import count_of
 from boostrank.data.arrays import default_feature_names
 from boostrank.data.options import FeatureSpace
 from boostrank.engines import get_backend
 from boostrank.engines.rounds import Callback, CallbackEnv, EvalResult, StopTraining
 from boostrank.engines.xgboost.adapter import apart, together
-from boostrank.fit.params import is_auto, split_params
+from boostrank.fit.params import is_auto
+from boostrank.fit.plan import Draft
+from boostrank.fit.prepare import with_objective_of
 from boostrank.fit.provenance import describe_training
-from boostrank.fit.run import with_objective_of
 from boostrank.fit.start import cross_fit
 from boostrank.fit.start.begin import AUTO_START, LINEAR, say_without_start
 from boostrank.metric import Conventions
@@ -77,7 +77,13 @@ class ClusterTraining:
         if isinstance(init_model, str | os.PathLike):
             init_model = RankingModel.load(init_model)
         self._init_model = init_model
-        self._given = split_params(with_objective_of(init_model, self._params), rounds, self._engine)
+        draft = Draft(
+            engine=self._engine,
+            params=with_objective_of(init_model, self._params),
+            rounds=rounds,
+            conventions=conventions,
+        )
+        self._given, self._rules = draft.settings, draft.rules
         if self._given.function is not None:
             raise ParameterError("a callable of your own cannot travel to the workers: name an objective")
         objective = self._given.objective
@@ -106,7 +112,6 @@ class ClusterTraining:
         if objective is not None and objective.total_rounds is None:
             objective = objective.over(self._before + self._given.rounds)
         self._objective = objective
-        self._rules = Conventions.of(conventions, self._given.gain)
         self._shards: list[tuple[str, Shard]] = []
         self._space = FeatureSpace(1, 0)
         self._news: list[Any] = []
@@ -298,7 +303,7 @@ class ClusterTraining:
     def _info(self) -> ModelInfo:
         shards = [shard for _, shard in self._shards]
         info = describe_training(
-            self._engine, self._given, self._objective, self._rules, None, QueryIndex.from_sizes([]), self._before,
+            self._engine, self._given, self._objective, self._rules, {}, self._before,
             self._params,
         )  # fmt: skip
         digest = hashlib.blake2b("".join(sorted(shard.fingerprint for shard in shards)).encode(), digest_size=16)

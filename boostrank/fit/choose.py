@@ -1,4 +1,4 @@
-"""Choice of columns within queries by cross-validation: whether they are worth having, all or none.
+"""Choice of columns within queries by cross-validation: all of them or none.
 
 They help where what a document has beside others tells more than what it has, and cost elsewhere: twice or three times
 the columns, in which trees of few queries find more that is not there.
@@ -6,7 +6,7 @@ the columns, in which trees of few queries find more that is not there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,75 +14,71 @@ import numpy as np
 
 from boostrank.core.errors import ParameterError
 from boostrank.core.resampling import paired_difference
-from boostrank.data.dataset import RankingDataset
-from boostrank.data.part import Whole
-from boostrank.engines import get_backend
-from boostrank.fit.params import headline, pop_seed, split_params
-from boostrank.fit.query_folds import fold_numbers
-from boostrank.metric import BoundMetrics, Conventions
-from boostrank.model.ranking_model import RankingModel
+from boostrank.fit.folds import Deal, Variant, each
+from boostrank.fit.observe import SILENT, Observer
+from boostrank.fit.plan import Plan
+from boostrank.metric import BoundMetrics
 from boostrank.model.within_query import WithinQuery
 
 FOLDS = 4
 
 
-def choose_within_query(
-    train: Callable[..., RankingModel], asked: WithinQuery, params: Mapping[str, Any] | None,
-    train_set: RankingDataset, num_boost_round: int = 100, *, backend: str = "lightgbm",
-    conventions: Conventions | str | None = None, start: Any = "auto",
-) -> WithinQuery:  # fmt: skip
-    """Train with and without on the queries outside of each fold, and compare on those inside, query by query.
+def choose_within_query(plan: Plan, observer: Observer = SILENT) -> WithinQuery:
+    """Train with and without the columns on the queries outside of each fold, and compare on those inside.
 
-    The columns are taken where the mean of the differences is above 0 by more than chance: where its 95% interval is.
+    The columns are used where the 95% interval of the mean difference lies above 0.
 
     Args:
-        train: `boostrank.train`.
-        asked: of all features.
-        params, num_boost_round, backend, conventions, start: as for `boostrank.train`; early stopping watches the fold.
-        train_set: features in memory.
+        plan: one training, whose `within` asks for all features; early stopping watches the fold.
+        observer: told before and after.
 
     Returns:
         What was asked for, or no columns; `choice` holds the difference, its interval and the number of queries.
 
     Raises:
-        InputError: as `boostrank.train` and `query_folds`; no metric.
+        InputError: as `run` and `fold_numbers`; no metric.
     """
-    rest = dict(params or {})
-    seed = pop_seed(rest)
-    engine = get_backend(backend)
-    checked = split_params(rest, num_boost_round, engine)
-    metric = headline(checked.metrics)
+    asked, metric, seed = plan.within, plan.metric, plan.seed
+    assert asked is not None
     if metric is None:
         raise ParameterError("within_query: 'auto' compares by a metric: metric='ndcg'")
-    rules = Conventions.of(conventions, checked.gain)
-    columns = replace(asked, of=None)
+    observer.choosing(2 * FOLDS)
+    alone = replace(plan, valid=(), functions=(), callbacks=(), checkpoint=None, keep_training_booster=False)
+    deal = Deal(alone, FOLDS, shares="bins")
+
+    def variants(of_fold: Plan, fold: int) -> Iterator[Variant]:
+        of_fold = replace(of_fold.seeded(seed + fold), measured=True)
+        yield Variant(False, replace(of_fold, within=None))
+        yield Variant(True, replace(of_fold, within=replace(asked, of=None)))
+
     values: dict[bool, list[Any]] = {False: [], True: []}
     weights = []
-    fold = fold_numbers(train_set, FOLDS, seed) % FOLDS
-    part = Whole(train_set).part if engine.shares_bins else train_set.take
-    for k in range(FOLDS):
-        outside, held = part(np.flatnonzero(fold != k)), np.flatnonzero(fold == k)
-        inside, watched = train_set.take(held), [part(held)] if checked.stopping_rounds else None
-        measured = BoundMetrics([metric], inside.labels, inside.queries, rules, checked.threads)
-        for used, found in values.items():
-            model = train(
-                rest | {"seed": seed + k}, outside, num_boost_round, valid_sets=watched, backend=backend,
-                conventions=conventions, start=start, within_query=columns if used else None,
-            )  # fmt: skip
-            found.append(measured.per_query(model.predict(inside, threads=checked.threads))[metric])
-        weights.append(inside.queries.each_weight)
+    watched = bool(plan.settings.stopping_rounds)
+    for one in each(alone, deal, variants, watched=watched):
+        held = one.held_out
+        measured = BoundMetrics([metric], held.labels, held.queries, plan.rules, plan.settings.threads)
+        values[one.variant.name].append(measured.per_query(one.scores)[metric])
+        if one.variant.name:
+            weights.append(held.queries.each_weight)
     difference = paired_difference(
         np.concatenate(values[True]), np.concatenate(values[False]), weights=np.concatenate(weights), seed=seed
     )
     choice = {
-        "kinds": list(asked.kinds), "used": bool(difference.low > 0.0), "metric": metric, "folds": FOLDS,
-        "difference": difference.mean, "low": difference.low, "high": difference.high, "queries": difference.queries,
-    }  # fmt: skip
+        "kinds": list(asked.kinds),
+        "used": bool(difference.low > 0.0),
+        "metric": metric,
+        "folds": FOLDS,
+        "difference": difference.mean,
+        "low": difference.low,
+        "high": difference.high,
+        "queries": difference.queries,
+    }
+    observer.chosen(choice)
     return WithinQuery(asked.kinds if choice["used"] else (), None, choice)
 
 
 def choice_words(choice: Mapping[str, Any]) -> str:
-    """What was found, in a line."""
+    """Describe the outcome in one line."""
     kinds = ", ".join(choice["kinds"])
     verdict = "used" if choice["used"] else "left out: no gain beyond chance"
     return (

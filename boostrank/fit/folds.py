@@ -1,4 +1,4 @@
-"""Training on folds, averaged: every query trains, every query is held out once, and one model file comes of it.
+"""Folds of whole queries: the one loop that trains without each of them, and the average of such models.
 
 A validation set chooses the round and is lost to the trees. Here each of K models stops on a fold of its own, and their
 mean has learnt from all queries (Breiman 1996, "Bagging predictors"; van der Laan et al. 2007, "Super learner", for the
@@ -8,226 +8,284 @@ cross-validated choice). `make selection` measures what that is worth.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.errors import BoostrankError, DataWarning, ParameterError, warn_user
+from boostrank.core.errors import BoostrankError, DataError, DataWarning, ParameterError, warn_user
 from boostrank.core.gains import Gain
 from boostrank.core.resampling import bootstrap_intervals
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.part import Whole
-from boostrank.engines import get_backend
-from boostrank.engines.base import Backend
-from boostrank.engines.params import Limits
-from boostrank.engines.rounds import Callback
-from boostrank.fit.categories import with_categories
-from boostrank.fit.checkpoint import Checkpoint
-from boostrank.fit.choose import choose_within_query
-from boostrank.fit.gain import with_gain
-from boostrank.fit.params import headline, pop_seed, split_params
-from boostrank.fit.presets import Member
+from boostrank.engines.limits import Limits
+from boostrank.fit.observe import SILENT, Observer
+from boostrank.fit.plan import Member, Plan
 from boostrank.fit.provenance import describe_data
-from boostrank.fit.query_folds import fold_numbers
-from boostrank.fit.run import run, warn_of_weights
-from boostrank.fit.start.begin import AUTO_START
+from boostrank.fit.run import run
 from boostrank.fit.start.cross_fit import CrossFitted, FoldStarts
 from boostrank.fit.start.rows import FOLDS
-from boostrank.metric import BoundMetrics, Conventions
+from boostrank.metric import BoundMetrics
 from boostrank.model.averaging import average, deviation
-from boostrank.model.price import Limit, capped, count_trees
+from boostrank.model.price import capped, count_trees
 from boostrank.model.ranking_model import RankingModel
-from boostrank.model.within_query import WithinQuery
 
-OfFold = Callable[[int, Member, RankingModel], bool]
-"""Called with the number of a fold, from 0, its member and its model; returns whether to train the next fold."""
+HELD_OUT = "held out"
+"""Name of the validation set that a fold is."""
 
 
-def train_folds(
-    params: Mapping[str, Any] | None, train_set: RankingDataset, num_boost_round: int, members: Sequence[Member],
-    valid_sets: Sequence[RankingDataset] = (), feval: Any = None, callbacks: Sequence[Callback] = (), *,
-    after: OfFold | None = None, backend: str = "lightgbm", conventions: Conventions | str | None = None,
-    checkpoint: Checkpoint | None = None, within_query: WithinQuery | str | Sequence[str] | None = None,
-    limit: Limit | None = None, folds: int | None = None,
-) -> RankingModel:  # fmt: skip
-    """Train a model for each fold on the queries outside of it, stop it on those inside, and average the models.
+def fold_numbers(
+    data: RankingDataset, folds: int, seed: int, counted: npt.NDArray[np.bool_] | None = None
+) -> Int64Array:
+    """Number the queries from 0 to Q - 1 at random, int64[Q]; modulo `folds` they are the folds.
 
     Args:
-        params: as for `boostrank.train`; `early_stopping_round` stops each model on its fold. The k-th model's seed
-            is larger by k.
-        train_set: features in memory. They are binned once: bins, and the quantiles of linear starts, are computed from
-            all rows, including held-out ones. Labels are not used.
-        num_boost_round: maximum of each model.
-        members: of each fold, how it is trained; at least 2. Models of different members are averaged on a common
-            scale: scores divided by their deviation within held-out queries.
-        valid_sets: their queries are dealt into the folds with those of the training set.
-        feval, callbacks: as for `boostrank.train`; called in every fold's training.
-        after: called with each model.
-        backend, conventions, within_query: as for `boostrank.train`; "auto" is asked once, of all queries.
-        checkpoint: each fold writes a file of its own, `PATH.1`, `PATH.2`, ...
-        limit: on the trees of the average: its models are cut to fewer rounds.
-        folds: that queries are dealt into, where there are more than members: the last ones are never left out.
+        data: in memory.
+        folds: at least 2.
+        seed: of the permutation.
+        counted: bool[Q], the queries that a metric counts: where chance would leave a fold with less than two of them,
+            they are dealt first, so that each fold gets as many; None: all are alike.
+
+    Raises:
+        ParameterError: less than two folds, or more than queries.
+        DataError: rows that lie on disk.
+    """
+    count = len(data.queries)
+    if not 2 <= folds <= count:
+        raise ParameterError(f"folds={folds}: from 2 to the number of training queries, {count}")
+    if data.on_disk:
+        raise DataError("rows that lie on disk cannot be put into folds: read them to memory (--route memory)")
+    numbers = np.random.default_rng(seed).permutation(count)
+    if counted is not None and np.bincount(numbers[counted] % folds, minlength=folds).min() < 2:
+        numbers[np.lexsort((numbers, ~counted))] = np.arange(count)
+    return numbers
+
+
+class Deal:
+    """Whole queries of a plan's training set, dealt into folds.
+
+    Args:
+        plan: a training on all queries.
+        folds: at least 2.
+        counted: as for `fold_numbers`.
+        shares: what the trainings have in common: "starts" (bins and linear starts), "bins", "" (nothing: each
+            fold's rows are copied).
+
+    Attributes:
+        fold: int64[Q], of each query.
+        count: number of folds.
+    """
+
+    def __init__(
+        self, plan: Plan, folds: int, counted: npt.NDArray[np.bool_] | None = None, *, shares: str = "starts"
+    ) -> None:
+        numbers = fold_numbers(plan.train_set, folds, plan.seed, counted)
+        self.fold, self.count, self._data = numbers % folds, folds, plan.train_set
+        binned = plan.engine.shares_bins and shares != ""
+        self._part = Whole(plan.train_set).part if binned else plan.train_set.take
+        inner = (numbers // folds + self.fold) % FOLDS  # shifted: folds of one query have different ones
+        self._starts = FoldStarts(self.fold, inner) if binned and shares == "starts" else None
+        self._made: dict[Any, CrossFitted] = {}
+
+    def plan(self, plan: Plan, fold: int, *, watched: bool) -> Plan:
+        """The training that leaves out a fold; `watched`: with the fold as its validation set."""
+        inside = ((HELD_OUT, self._part(np.flatnonzero(self.fold == fold))),) if watched else ()
+        fitted = None if self._starts is None else partial(self._start, fold)
+        return replace(
+            plan,
+            train_set=self._part(np.flatnonzero(self.fold != fold)),
+            valid=inside,
+            measured=watched,
+            fitted=fitted,
+        )
+
+    def held_out(self, fold: int) -> RankingDataset:
+        """The queries of a fold, with rows of their own."""
+        return self._data.take(np.flatnonzero(self.fold == fold))
+
+    def rows(self, fold: int) -> npt.NDArray[np.bool_]:
+        """bool[N], the rows of a fold."""
+        return np.repeat(self.fold == fold, self._data.queries.sizes)
+
+    def _start(self, fold: int, data: RankingDataset, gain: Gain, threads: int, limits: Limits) -> CrossFitted:
+        """The start of trainings that leave out a fold: the same for all that have the same gain and limits."""
+        assert self._starts is not None
+        key = fold, gain, data.n_features, limits.direction.tobytes(), limits.unused
+        if key not in self._made:
+            self._made[key] = self._starts.without(fold, data, gain, threads, limits)
+        return self._made[key]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A training of a fold.
+
+    Args:
+        name: whatever tells it from the fold's other trainings.
+        plan: the training.
+        instead: another one if it fails; None: the failure is raised.
+    """
+
+    name: Any
+    plan: Plan
+    instead: Variant | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A model that has not seen a fold.
+
+    Args:
+        fold: its number, from 0.
+        variant: how it was trained.
+        model: the model.
+        held_out: the queries of the fold.
+    """
+
+    fold: int
+    variant: Variant
+    model: RankingModel
+    held_out: RankingDataset
+
+    @cached_property
+    def scores(self) -> Float64Array:
+        """float64[n], of the rows of the fold."""
+        return self.model.predict(self.held_out, threads=self.variant.plan.settings.threads)
+
+
+def each(
+    plan: Plan, deal: Deal | None, variants: Callable[[Plan, int], Iterable[Variant]], *, watched: bool, folds: int = 0
+) -> Iterator[Fitted]:
+    """Train every variant without each fold, one fold after another.
+
+    Args:
+        plan: a training on all queries.
+        deal: their folds; None: the plan's validation set is the one fold, of which no query is trained on.
+        variants: the trainings of a fold, from its plan and its number.
+        watched: whether the fold is the validation set of its trainings.
+        folds: number of folds that are left out, the first ones; 0: all.
+
+    Raises:
+        InputError, TrainingError: as `run`.
+    """
+    for fold in range(1 if deal is None else folds or deal.count):
+        if deal is None:
+            held_out, of_fold = plan.others[0], replace(plan, valid=plan.valid if watched else (), measured=watched)
+        else:
+            held_out, of_fold = deal.held_out(fold), deal.plan(plan, fold, watched=watched)
+        for variant in variants(of_fold, fold):
+            try:
+                model = run(variant.plan)
+            except BoostrankError as error:
+                if variant.instead is None:
+                    raise
+                other = variant.instead
+                warn_user(f"fold {fold + 1}: {variant.name}: {error}; trained as {other.name} instead", DataWarning)
+                variant, model = other, run(other.plan)
+            yield Fitted(fold, variant, model, held_out)
+
+
+def train_folds(plan: Plan, observer: Observer = SILENT) -> RankingModel:
+    """Train a model for each member of the recipe on the queries outside of its fold, and average the models.
+
+    Each model stops on its fold. The k-th model's seed is larger by k. Models of different members are averaged on a
+    common scale: scores divided by their deviation within held-out queries. Features are binned once: bins, and the
+    quantiles of linear starts, are computed from all rows, including held-out ones. Labels are not used.
+
+    Args:
+        plan: whose recipe has folds. The queries of its validation sets are dealt into the folds too.
+        observer: told of each model.
 
     Returns:
         The averaged model. `info["folds"]` holds the members, the rounds of each, and each metric over all held-out
         queries, every query scored by the model that had not seen it.
 
     Raises:
-        InputError: as `boostrank.train` and `query_folds`.
+        InputError: as `run` and `fold_numbers`.
     """
-    folds, limit = folds or len(members), limit or Limit()
-    rest, train_set, others = with_categories(params, train_set, list(valid_sets))
-    rest, train_set, others, conventions = with_gain(rest, train_set, others, conventions)
-    engine = get_backend(backend)
-    limit.check(backend, train_set)
-    if not engine.format.averages:
-        raise ParameterError(f"folds: their models are averaged, and models of {backend} cannot be")
-    data, ends = train_set, [len(train_set.queries)]
-    for one in others:
-        data = data.joined(one.like(train_set))
-        ends.append(len(data.queries))
-    warn_of_weights(data)
-    seed = pop_seed(rest)
-    checked = split_params(rest, num_boost_round, engine)
-    metric = headline(checked.metrics)
-    within = WithinQuery.given(within_query)
-    if within is not None and within.is_auto:
-        within = choose_within_query(
-            run, within, rest | {"seed": seed}, data, num_boost_round, backend=backend, conventions=conventions,
-            start=members[0].start,
-        )  # fmt: skip
-    bound = BoundMetrics(
-        checked.metrics, data.labels, data.queries, Conventions.of(conventions, checked.gain), checked.threads
-    )  # fmt: skip
+    joined, ends = _joined(plan)
+    data, members, limit, seed = joined.train_set, plan.recipe.members, plan.limit, plan.seed
+    engine, settings = plan.engine, joined.settings
+    bound = BoundMetrics(settings.metrics, data.labels, data.queries, joined.rules, settings.threads)
+    metric = joined.metric
     counted = None if metric is None else np.isfinite(bound.per_query(np.zeros(data.n_documents))[metric])
-    dealt = DealtFolds(data, folds, seed, engine, counted)
-    kinds = {"boosting", "booster"} & engine.main_names(checked.engine).keys()
-    watched = bool(callbacks or after or feval or checked.stopping_rounds)  # otherwise no metric is measured
-    models: list[RankingModel] = []
+    deal = Deal(joined, plan.recipe.folds, counted)
     trained: list[Member] = []
-    for k, member in enumerate(members):
 
-        def train(member: Member, k: int = k) -> RankingModel:
-            return dealt.train(
-                k, member.over(rest) | {"seed": seed + k}, min(num_boost_round, member.rounds or num_boost_round),
-                feval=feval, callbacks=callbacks, conventions=conventions, start=member.start, within_query=within,
-                watched=watched, max_trees=limit.trees, at_once=member.objective is not None,
-                begins_linear=member.begins_linear,
-                checkpoint=None if checkpoint is None else checkpoint.of_fold(k),
-            )  # fmt: skip
+    def variants(of_fold: Plan, fold: int) -> Iterator[Variant]:
+        def variant(member: Member, instead: Variant | None = None) -> Variant:
+            rounds = min(plan.rounds, member.rounds or plan.rounds)
+            one = replace(of_fold, params=member.over(of_fold.params), rounds=rounds).seeded(seed + fold)
+            return Variant(
+                member,
+                replace(
+                    one,
+                    start=member.start,
+                    begins_linear=member.begins_linear,
+                    at_once=member.objective is not None,
+                    checkpoint=checkpoint,
+                ),
+                instead,
+            )
 
-        try:
-            model = train(member)
-        except BoostrankError as error:
-            if member in (members[0], *trained):
-                raise
-            warn_user(f"fold {k + 1}: {member.name}: {error}; trained as {members[0].name} instead", DataWarning)
-            member = members[0]
-            model = train(member)
-        if not models and kinds:
-            average([model])  # what cannot be averaged, such as dart, is refused before the others are trained
-        models.append(model)
-        trained.append(member)
-        if after is not None and not after(k, member, model):
+        checkpoint = None if plan.checkpoint is None else plan.checkpoint.of_fold(fold)
+        member = members[fold]
+        yield variant(member, None if member in (members[0], *trained) else variant(members[0]))
+
+    kinds = {"boosting", "booster"} & engine.main_names(settings.engine).keys()
+    watched = bool(plan.callbacks or observer is not SILENT or plan.functions or settings.stopping_rounds)
+    fitted: list[Fitted] = []
+    for one in each(joined, deal, variants, watched=watched, folds=len(members)):
+        if not fitted and kinds:
+            average([one.model])  # what cannot be averaged, such as dart, is refused before the others are trained
+        fitted.append(one)
+        trained.append(one.variant.name)
+        if not observer.fold_ended(one.fold, one.variant.name, one.model):
             break
+    models = [one.model for one in fitted]
     trees = limit.in_trees(average(models), data) if limit else None
     models = models if trees is None else capped(models, trees)
     scores, apart = np.zeros(data.n_documents), []
-    for k, model in enumerate(models):
-        inside = dealt.held_out(k, copied=True)
-        scores[dealt.rows(k)] = own = model.predict(inside, threads=checked.threads)
-        apart.append(deviation(own, inside.queries))
+    for one, model in zip(fitted, models, strict=True):
+        own = replace(one, model=model).scores
+        scores[deal.rows(one.fold)] = own
+        apart.append(deviation(own, one.held_out.queries))
     # The mean of the models; of different members on the scale of one of them.
-    scale = None if all(member == trained[0] for member in trained) else float(np.mean(apart)) / len(models)
-    one = average(models, None if scale is None else [scale / each for each in apart])
+    alike = all(member == trained[0] for member in trained)
+    scale = None if alike else float(np.mean(apart)) / len(models)
+    mean = average(models, None if scale is None else [scale / each_one for each_one in apart])
     if trees is not None:
-        one.info |= {"price": {"trees": count_trees(one)} | limit.record(trees)}
+        mean.info |= {"price": {"trees": count_trees(mean)} | limit.record(trees)}
     values = bound.per_query(scores)
-    seen, weights = np.isin(dealt.fold, np.arange(len(models))), data.queries.each_weight
+    seen, weights = np.isin(deal.fold, np.arange(len(models))), data.queries.each_weight
 
     def measured(name: str, queries: slice = slice(None)) -> dict[str, Any]:
         return _mean(np.where(seen, values[name], np.nan)[queries], weights[queries])
 
     of_sets = [slice(a, b) for a, b in itertools.pairwise(ends)]
-    one.info |= {
-        "folds": {
-            "folds": folds, "metric": metric, "rounds": [model.best_iteration for model in models],
-            "members": [member.name for member in trained], "held_out": {name: measured(name) for name in values},
-            "valid": [] if metric is None else [measured(metric, part) for part in of_sets],
-        },
-        "data": describe_data(data, data.queries),
-    }  # fmt: skip
-    return one
+    record = {
+        "folds": plan.recipe.folds,
+        "metric": metric,
+        "rounds": [model.best_iteration for model in models],
+        "members": [member.name for member in trained],
+        "held_out": {name: measured(name) for name in values},
+        "valid": [] if metric is None else [measured(metric, part) for part in of_sets],
+    }
+    mean.info |= {"folds": record, "data": describe_data(data)}
+    return mean
 
 
-class DealtFolds:
-    """Whole queries of a data set dealt into folds; trainings that leave one out share bins and starts.
-
-    Args:
-        data: features in memory.
-        folds: at least 2.
-        seed: of the deal.
-        engine: that trains.
-        counted: as for `fold_numbers`.
-
-    Attributes:
-        fold: int64[Q], of each query.
-    """
-
-    def __init__(
-        self, data: RankingDataset, folds: int, seed: int, engine: Backend,
-        counted: npt.NDArray[np.bool_] | None = None,
-    ) -> None:  # fmt: skip
-        numbers = fold_numbers(data, folds, seed, counted)
-        self.fold = numbers % folds
-        self._data, self._engine = data, engine
-        self._part = Whole(data).part if engine.shares_bins else data.take
-        inner = (numbers // folds + self.fold) % FOLDS  # shifted: folds of one query have different ones
-        self._starts = FoldStarts(self.fold, inner)
-        self._made: dict[Any, CrossFitted] = {}
-
-    def held_out(self, fold: int, *, copied: bool = False) -> RankingDataset:
-        """The queries of a fold; `copied`: with rows of their own, which can be predicted."""
-        return (self._data.take if copied else self._part)(np.flatnonzero(self.fold == fold))
-
-    def rows(self, fold: int) -> npt.NDArray[np.bool_]:
-        """bool[N], the rows of a fold."""
-        return np.repeat(self.fold == fold, self._data.queries.sizes)
-
-    def train(
-        self, fold: int, params: Mapping[str, Any], num_boost_round: int, *, feval: Any = None,
-        callbacks: Sequence[Callback] = (), conventions: Conventions | str | None = None,
-        start: RankingModel | str | None = AUTO_START, within_query: WithinQuery | None = None, watched: bool = True,
-        max_trees: int | None = None, checkpoint: Checkpoint | None = None, **own: bool,
-    ) -> RankingModel:  # fmt: skip
-        """Train on the queries outside of a fold.
-
-        Args:
-            fold: that is left out.
-            params, num_boost_round, feval, callbacks, conventions, start, within_query, checkpoint: as for
-                `boostrank.train`.
-            watched: measure metrics on the fold each round.
-            max_trees, own: as for `run`.
-        """
-        outside = self._part(np.flatnonzero(self.fold != fold))
-        valid = {"held out": self.held_out(fold)} if watched else {}
-        return run(
-            params, outside, num_boost_round, list(valid.values()), list(valid), feval, callbacks=callbacks,
-            backend=self._engine.name, conventions=conventions, start=start, within_query=within_query,
-            fitted=partial(self._start, fold) if self._engine.shares_bins else None, measured=watched,
-            max_trees=max_trees, checkpoint=checkpoint, **own,
-        )  # fmt: skip
-
-    def _start(self, fold: int, data: RankingDataset, gain: Gain, threads: int, limits: Limits) -> CrossFitted:
-        """The start of trainings that leave out a fold: the same for all that have the same gain and limits."""
-        key = fold, gain, data.n_features, limits.direction.tobytes(), limits.unused
-        if key not in self._made:
-            self._made[key] = self._starts.without(fold, data, gain, threads, limits)
-        return self._made[key]
+def _joined(plan: Plan) -> tuple[Plan, list[int]]:
+    """The plan with its validation queries behind the training queries; and where each set's queries end."""
+    data, ends = plan.train_set, [len(plan.train_set.queries)]
+    for one in plan.others:
+        data = data.joined(one.like(plan.train_set))
+        ends.append(len(data.queries))
+    return replace(plan, train_set=data, valid=()), ends
 
 
 def _mean(per_query: Float64Array, weights: Float64Array) -> dict[str, Any]:
@@ -237,7 +295,5 @@ def _mean(per_query: Float64Array, weights: Float64Array) -> dict[str, Any]:
         return {"value": None, "low": None, "high": None, "queries": 0}
     share = weights[counted] / weights[counted].sum()
     low, high = bootstrap_intervals(per_query[counted][:, None], weights[counted])
-    return {
-        "value": float(share @ per_query[counted]), "low": float(low[0]), "high": float(high[0]),
-        "queries": int(counted.sum()),
-    }  # fmt: skip
+    value = float(share @ per_query[counted])
+    return {"value": value, "low": float(low[0]), "high": float(high[0]), "queries": int(counted.sum())}

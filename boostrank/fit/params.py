@@ -36,6 +36,7 @@ _MIN_DELTA = Param("early_stopping_min_delta", 0.0, low=0.0, help="improvement t
 _METRIC = ("metric", "metrics", "metric_types")
 _EVAL_AT = ("eval_at", "ndcg_eval_at", "ndcg_at", "map_eval_at", "map_at")
 GAIN_NAMES = ("gain", "label_gain")
+SEED_NAMES = (SEED.name, *SEED.aliases)
 _THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")
 
 # LightGBM's one switch, which is two here.
@@ -95,7 +96,7 @@ def headline(metrics: Sequence[str]) -> str | None:
 
 def pop_seed(params: dict[str, Any]) -> int:
     """As `pop_param`, the seed; 0 when none is given."""
-    return int(pop_param(params, (SEED.name, *SEED.aliases), 0))
+    return int(pop_param(params, SEED_NAMES, 0))
 
 
 def default_objective(backend: str) -> str:

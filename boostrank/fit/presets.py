@@ -8,7 +8,7 @@ were level with or above a race among candidates, at a tenth of its time (`exper
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,12 @@ from boostrank.core.errors import ParameterError, did_you_mean
 from boostrank.core.params import find_param
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import Backend
-from boostrank.fit.params import OBJECTIVE_NAMES, TrainingParameters, split_params
+from boostrank.fit.params import OBJECTIVE_NAMES, TrainingParameters
+from boostrank.fit.plan import FIXED_ROUNDS, PLAIN, Draft, Member, Plan, Recipe
 from boostrank.fit.start.begin import AUTO_START
 from boostrank.objective.mixture import accepted_params
 
-PLAIN, QUICK, GOOD = "plain", "quick", "good"
+QUICK, GOOD = "quick", "good"
 PRESETS = (PLAIN, QUICK, GOOD)
 
 MANY_QUERIES = 1_000
@@ -32,46 +33,11 @@ Half of the features costs up to .04 NDCG@10 where the truth has interactions, X
 is smooth; more leaves than 31 gain nothing up to 200,000 rows (`experiments/large`)."""
 ROUNDS = 1_000
 """Maximum number of rounds where early stopping chooses the round."""
-FIXED_ROUNDS = 100
-"""Number of rounds where nothing chooses it: LightGBM's default."""
 FOLDS, FOLDS_OF_LARGE = 4, 3
 FEWEST_QUERIES = 8
 """Queries with different labels that folds need."""
 PATIENCE = 50
 _REACH = 10.0  # learning rate x rounds, at least
-
-
-@dataclass(frozen=True)
-class Member:
-    """One way to train a fold.
-
-    Args:
-        objective: as `boostrank.train` takes it; None: the one that was given.
-        start: as `boostrank.train` takes it.
-        begins_linear: with start="auto", begin with a linear start where one can be, whatever the objective.
-        params: parameters of the objective.
-        trees: parameters of the engine.
-        rounds: maximum, over which schedules run; None: all.
-    """
-
-    objective: Any = None
-    start: Any = AUTO_START
-    begins_linear: bool = False
-    params: Mapping[str, Any] = field(default_factory=dict)
-    trees: Mapping[str, Any] = field(default_factory=dict)
-    rounds: int | None = None
-
-    def over(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Parameters of a training: those given, with the member's own."""
-        objective = {} if self.objective is None else {"objective": self.objective}
-        return {**params, **self.trees, **self.params, **objective}
-
-    @property
-    def name(self) -> str:
-        """For tables: `auto, random splits`."""
-        words = [str(self.objective or "as given")]
-        words += ["linear start"] if self.begins_linear and self.start == AUTO_START else []
-        return ", ".join(words + (["random splits"] if self.trees else []))
 
 
 _RANDOM = {"extra_trees": True}
@@ -112,80 +78,37 @@ class Sizes:
         return self.rows * self.features > LARGE
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """What a preset comes to on given data.
-
-    Args:
-        preset: its name.
-        rounds: maximum, of each training.
-        trees: parameters of the engine, in place of its defaults.
-        patience: of early stopping; 0: none, or the one that was given.
-        members: what is trained, one after another.
-        folds: number of folds that queries are dealt into. Each member leaves out another, the first ones. 0: the one
-            member trains on all queries.
-        note: why there is one training where folds were wanted; empty: no reason.
-    """
-
-    preset: str
-    rounds: int
-    trees: Mapping[str, Any] = field(default_factory=dict)
-    patience: int = 0
-    members: tuple[Member, ...] = (Member(),)
-    folds: int = 0
-    note: str = ""
-
-    @property
-    def words(self) -> str:
-        """One line: `quality good: 4 folds; learning_rate=0.05, num_leaves=15; 1,000 rounds at most, ...`."""
-        trees = ", ".join(f"{name}={value:g}" for name, value in self.trees.items()) or "trees as given"
-        parts = [self.members[0].name] if self.members[0].objective else []
-        if self.folds:
-            some = f"{len(self.members)} of " if len(self.members) < self.folds else ""
-            parts = [f"{some}{self.folds} folds"]
-        stops = f" at most, stopped after {self.patience} without gain" if self.patience else ""
-        return f"quality {self.preset}: {'; '.join([*parts, trees, f'{self.rounds:,} rounds{stops}'])}"
-
-
-def resolve(
-    quality: str, engine: Backend, checked: TrainingParameters, params: Mapping[str, Any], train_set: RankingDataset,
-    valid_sets: Sequence[RankingDataset] = (), *, rounds: int | None = None, folds: int | None = None,
-    start: Any = AUTO_START, continues: bool = False,
-) -> Recipe:  # fmt: skip
+def choose_recipe(quality: str, plan: Plan, *, rounds: int | None = None, folds: int | None = None) -> Recipe:
     """Turn a preset into what is trained.
 
     Args:
         quality: one of `PRESETS`.
-        engine: that trains.
-        checked: the parameters by reader.
-        params: the same as they were given.
-        train_set, valid_sets: the data. Folds deal the queries of all sets; one training stops on the first of
-            `valid_sets`.
+        plan: engine, parameters, start and data. Folds deal the queries of all sets; one training stops on the first
+            validation set.
         rounds: that were given; None: none.
         folds: that were given; None: as many as the preset takes.
-        start: that was given.
-        continues: whether a model is continued, whose objective goes on.
 
     Raises:
         ParameterError: an unknown preset; parameters that folds cannot have.
     """
     if quality not in PRESETS:
         raise ParameterError(f"unknown quality {quality!r}.{did_you_mean(str(quality), PRESETS)}")
+    engine, checked, train_set, valid_sets = plan.engine, plan.settings, plan.train_set, plan.others
     if rounds is None and checked.rounds != FIXED_ROUNDS:  # by a parameter
         rounds = checked.rounds
     if quality == PLAIN:
-        given = Member(start=start)
+        given = Member(start=plan.start)
         return Recipe(PLAIN, rounds or FIXED_ROUNDS, members=(given,) * (folds or 1), folds=folds or 0)
     note = unfit(train_set) if quality == GOOD and folds is None else ""
     on_folds = bool(folds) or (quality == GOOD and not note)
     sizes = Sizes.of(train_set, *(valid_sets if on_folds else ()))
     listed: tuple[Member, ...] = (_LAMBDARANK if sizes.are_large else _AUTO,)
-    if continues or not engine.grows_trees:
+    if plan.init_model is not None or not engine.grows_trees:  # whose objective goes on
         listed = (Member(),)
     if quality == GOOD and on_folds:
         few = FEW_MEMBERS if sizes.queries < MANY_QUERIES else MANY_MEMBERS
         listed = LARGE_MEMBERS if sizes.are_large else few
-    members = members_of(listed, engine, params, checked.engine, start)
+    members = members_of(listed, engine, plan.params, checked.engine, plan.start)
     if on_folds:
         check_folds(engine, checked)
         many = folds or len(listed)
@@ -245,7 +168,7 @@ def members_of(
 def _is_known(member: Member, params: Mapping[str, Any], engine: Backend) -> bool:
     """Return True if a member's objective has the parameters of an objective that were given."""
     try:
-        split_params(member.over(params), 1, engine)
+        _ = Draft(engine=engine, params=member.over(params), rounds=1).settings
     except ParameterError:
         return False
     return True

@@ -12,7 +12,6 @@ import numpy as np
 
 from boostrank.core import __version__
 from boostrank.core.jsonable import jsonable
-from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.tables.categories import to_record
 from boostrank.engines.base import Backend
@@ -25,10 +24,9 @@ from boostrank.objective.description import TrainingObjective
 
 def describe_training(
     engine: Backend, given: TrainingParameters, objective: TrainingObjective | None, conventions: Conventions,
-    train_set: Any, queries: QueryIndex, rounds_before: int, params: Mapping[str, Any],
+    data: dict[str, Any], rounds_before: int, params: Mapping[str, Any],
 ) -> ModelInfo:  # fmt: skip
     """What the sidecar says, without what changes from run to run: the same training gives the same bytes."""
-    data = describe_data(train_set, queries)
     return ModelInfo(
         backend=engine.name, objective=_objective(engine, given, objective), metrics=list(given.metrics),
         conventions=dataclasses.asdict(conventions),
@@ -37,13 +35,12 @@ def describe_training(
     )  # fmt: skip
 
 
-def describe_data(train_set: RankingDataset | None, queries: QueryIndex) -> dict[str, Any]:
+def describe_data(train_set: RankingDataset) -> dict[str, Any]:
     """What the sidecar says of the training rows."""
-    data: dict[str, Any] = {"rows": queries.n_documents, "queries": len(queries)}
-    if train_set is None:
-        return data
     options = dict(train_set.provenance.options)
-    data |= {
+    data: dict[str, Any] = {
+        "rows": train_set.n_documents,
+        "queries": len(train_set.queries),
         "absent": options.pop("absent", "zero"),
         "files": list(train_set.provenance.files),
         "index_base": train_set.provenance.index_base,

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from numbers import Integral
 from typing import Any
 
-from boostrank.core.errors import DataWarning, ParameterError, warn_user
+from boostrank.core.errors import ParameterError
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines import get_backend
+from boostrank.engines.events import Callback
 from boostrank.engines.native import at_the_door
-from boostrank.engines.rounds import Callback
-from boostrank.fit.categories import with_categories
 from boostrank.fit.checkpoint import Checkpoint
-from boostrank.fit.folds import OfFold, train_folds
-from boostrank.fit.gain import with_gain
-from boostrank.fit.params import STOPPING_NAMES, split_params
-from boostrank.fit.presets import FIXED_ROUNDS, PLAIN, Recipe, resolve
-from boostrank.fit.run import run, warn_of_weights
+from boostrank.fit.folds import train_folds
+from boostrank.fit.observe import SILENT, Observer
+from boostrank.fit.plan import PLAIN, Plan
+from boostrank.fit.resolve import resolve
+from boostrank.fit.run import run
 from boostrank.fit.start.begin import AUTO_START
 from boostrank.metric import Conventions
-from boostrank.model.price import Limit, limited
+from boostrank.model.price import limited
 from boostrank.model.ranking_model import RankingModel
 from boostrank.model.within_query import WithinQuery
+from boostrank.options import TrainOptions
 
 
 def train(
@@ -92,90 +90,63 @@ def train(
 
     Returns:
         The model; `.booster` is the engine's own. Its leaves are rounded, once, to what every program adds up alike
-        (`boostrank.engines.trees`): metrics of the training are of the leaves before.
+        (`boostrank.engines.leaves`): metrics of the training are of the leaves before.
 
     Raises:
         InputError: parameters or data that cannot be used; nothing was trained.
         TrainingError: a gradient that is not finite, or nothing to learn.
     """
-    if not isinstance(checkpoint, Checkpoint | None):
-        raise ParameterError(f"checkpoint={checkpoint!r}: Checkpoint(path), which has the options of writing it")
     params, train_set, valid_sets = at_the_door(params, train_set, valid_sets)
-    limit = Limit(max_trees, max_microseconds)
-    limit.check(backend, train_set)
-    sets = [] if valid_sets is None else list(valid_sets)
-    warn_of_weights(*sets)
-    recipe = Recipe(PLAIN, FIXED_ROUNDS if num_boost_round is None else num_boost_round)
-    if quality != PLAIN or folds is not None:
-        recipe = resolved(
-            quality, params, train_set, sets, num_boost_round, folds, init_model, backend, start, conventions
-        )
-        if recipe.note:
-            warn_user(f"quality={quality!r} trains a single model: {recipe.note}", DataWarning)
-    if recipe.folds and keep_training_booster:
-        raise ParameterError("keep_training_booster is for one training: give quality='quick', no folds")
-    return follow(
-        recipe, params, train_set, valid_sets, valid_names, feval, init_model, keep_training_booster, callbacks,
-        backend=backend, conventions=conventions, checkpoint=checkpoint, start=start, within_query=within_query,
-        limit=limit,
-    )  # fmt: skip
+    valid = _named(valid_sets or [], valid_names, train_set)
+    options = TrainOptions(
+        params=params,
+        rounds=num_boost_round,
+        feval=feval,
+        init_model=init_model,
+        keep_training_booster=keep_training_booster,
+        callbacks=callbacks,
+        backend=backend,
+        conventions=conventions,
+        checkpoint=checkpoint,
+        start=start,
+        within_query=within_query,
+        quality=quality,
+        folds=folds,
+        max_trees=max_trees,
+        max_microseconds=max_microseconds,
+    )
+    return fit(resolve(options, train_set, valid))
 
 
-def resolved(
-    quality: str, params: Mapping[str, Any] | None, train_set: RankingDataset, sets: Sequence[Any], rounds: int | None,
-    folds: int | None, init_model: Any, backend: str, start: Any, conventions: Any,
-) -> Recipe:  # fmt: skip
-    """What a preset comes to.
-
-    Raises:
-        ParameterError: a number of folds that cannot be.
-    """
-    if folds is not None and (isinstance(folds, bool) or not isinstance(folds, Integral) or folds < 2):
-        raise ParameterError(f"folds={folds!r}: a whole number, at least 2")
-    rest, data, _ = with_categories(params, train_set, None, init_model)
-    rest, data, _, _ = with_gain(rest, data, None, conventions)
-    engine = get_backend(backend)
-    checked = split_params(rest, rounds or FIXED_ROUNDS, engine)
-    valid = [one for one in sets if one is not train_set]
-    recipe = resolve(quality, engine, checked, rest, data, valid, rounds=rounds, folds=folds, start=start,
-                     continues=init_model is not None)  # fmt: skip
-    if recipe.folds and init_model is not None:
-        raise ParameterError("init_model continues one training: give quality='quick' or 'plain', and no folds")
-    return recipe
-
-
-def follow(
-    recipe: Recipe, params: Mapping[str, Any] | None, train_set: RankingDataset, valid_sets: Any = None,
-    valid_names: Any = None, feval: Any = None, init_model: Any = None, keep_training_booster: bool = False,
-    callbacks: Sequence[Callback] | None = None, *, backend: str = "lightgbm", conventions: Any = None,
-    checkpoint: Checkpoint | None = None, start: Any = AUTO_START, within_query: Any = None,
-    limit: Limit | None = None, after: OfFold | None = None,
-) -> RankingModel:  # fmt: skip
-    """Train as a recipe says.
+def fit(plan: Plan, observer: Observer = SILENT) -> RankingModel:
+    """Train what a plan says.
 
     Args:
-        recipe: of `resolve`.
-        params, train_set, valid_sets, valid_names, feval, init_model, keep_training_booster, callbacks, backend,
-            conventions, checkpoint, start, within_query: as for `train`.
-        limit: on the trees of the model.
-        after: called with each fold's model.
+        plan: of `fit.resolve.resolve`.
+        observer: told of each fold's model.
+
+    Raises:
+        InputError: data that cannot be used; nothing was trained.
+        TrainingError: a gradient that is not finite, or nothing to learn.
     """
-    given, limit = {**(params or {}), **recipe.trees}, limit or Limit()
-    member = recipe.members[0]
-    if recipe.patience:
-        given = {name: value for name, value in given.items() if name not in STOPPING_NAMES}
-        given |= {"early_stopping_round": recipe.patience}
-    if recipe.folds:
-        sets = valid_sets if isinstance(valid_sets, list | tuple) else [] if valid_sets is None else [valid_sets]
-        others = [one for one in sets if one is not train_set]
-        return train_folds(
-            given, train_set, recipe.rounds, recipe.members, others, feval, list(callbacks or ()), after=after,
-            backend=backend, conventions=conventions, checkpoint=checkpoint, within_query=within_query, limit=limit,
-            folds=recipe.folds,
-        )  # fmt: skip
-    model = run(
-        member.over(given), train_set, recipe.rounds, valid_sets, valid_names, feval, init_model, keep_training_booster,
-        callbacks, backend=backend, conventions=conventions, checkpoint=checkpoint, start=start,
-        within_query=within_query, max_trees=limit.trees, begins_linear=member.begins_linear,
-    )  # fmt: skip
-    return limited(model, limit, train_set)
+    if plan.recipe.folds:
+        return train_folds(plan, observer)
+    return limited(run(plan), plan.limit, plan.train_set)
+
+
+def _named(
+    sets: Sequence[RankingDataset], names: Sequence[str] | str | None, train_set: RankingDataset
+) -> list[tuple[str, RankingDataset]]:
+    """Validation sets with their names.
+
+    Raises:
+        ParameterError: more names than sets, or one twice.
+    """
+    given = [] if names is None else [names] if isinstance(names, str) else list(names)
+    if len(given) > len(sets):
+        raise ParameterError(f"{len(given)} valid_names for {len(sets)} valid_sets")
+    made = ["training" if one is train_set else f"valid_{i}" for i, one in enumerate(sets)]
+    found = [*given, *made[len(given) :]]
+    if len(set(found)) < len(found):
+        raise ParameterError(f"valid_names must be distinct: {', '.join(found)}")
+    return list(zip(found, sets, strict=True))

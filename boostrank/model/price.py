@@ -15,6 +15,7 @@ import numpy as np
 from boostrank.core.errors import ParameterError
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines import get_backend
+from boostrank.engines.base import Backend
 from boostrank.model.booster_methods import tree_counts
 from boostrank.model.ranking_model import RankingModel
 
@@ -77,18 +78,22 @@ class Limit:
     def __bool__(self) -> bool:
         return self.trees is not None or self.microseconds is not None
 
-    def check(self, backend: str, data: Any) -> None:
+    def check(self, engine: Backend, data: RankingDataset | None = None) -> None:
         """Refuse, before anything is trained, what cannot be kept.
+
+        Args:
+            engine: that trains.
+            data: the training set; None: not read yet.
 
         Raises:
             ParameterError: an engine without trees, or rows that nothing can be measured on.
         """
         if not self:
             return
-        if not get_backend(backend).grows_trees:
-            raise ParameterError(f"max_trees, max_microseconds: models of backend={backend!r} have no trees")
-        if self.microseconds is not None and (not isinstance(data, RankingDataset) or data.on_disk):
-            raise ParameterError("max_microseconds is measured on a RankingDataset in memory: give max_trees")
+        if not engine.grows_trees:
+            raise ParameterError(f"max_trees, max_microseconds: models of backend={engine.name!r} have no trees")
+        if self.microseconds is not None and data is not None and data.on_disk:
+            raise ParameterError("max_microseconds is measured on rows in memory: give max_trees")
 
     def in_trees(self, model: RankingModel, data: RankingDataset) -> int | None:
         """Trees, at most; None: there is no limit.
@@ -122,7 +127,7 @@ def count_trees(model: RankingModel) -> int:
     return start + each * model.best_iteration
 
 
-def limited(model: RankingModel, limit: Limit, data: Any) -> RankingModel:
+def limited(model: RankingModel, limit: Limit, data: RankingDataset) -> RankingModel:
     """A model of one training, cut to what it may cost; `info.price` says so.
 
     Raises:

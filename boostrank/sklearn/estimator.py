@@ -15,7 +15,7 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.rounds import Callback
 from boostrank.fit.params import DEFAULT_EVAL_AT
-from boostrank.fit.presets import PLAIN
+from boostrank.fit.plan import PLAIN
 from boostrank.fit.start.begin import AUTO_START
 from boostrank.fit.train import train
 from boostrank.metric import BoundMetrics, Conventions, Metric

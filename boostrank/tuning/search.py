@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,27 +25,17 @@ from boostrank.core.params import Param
 from boostrank.core.resampling import paired_difference
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines import get_backend
-from boostrank.fit.categories import with_categories
-from boostrank.fit.choose import choose_within_query
-from boostrank.fit.gain import with_gain
-from boostrank.fit.params import (
-    OBJECTIVE_NAMES,
-    STOPPING_NAMES,
-    default_objective,
-    headline,
-    pop_param,
-    pop_seed,
-    split_params,
-)  # fmt: skip
-from boostrank.fit.query_folds import query_folds
-from boostrank.fit.train import train
+from boostrank.fit.folds import Deal, Variant, each
+from boostrank.fit.params import OBJECTIVE_NAMES, SEED_NAMES, STOPPING_NAMES, default_objective, pop_param
+from boostrank.fit.plan import Plan
+from boostrank.fit.resolve import resolve
 from boostrank.kernels.objective.contract import ObjectiveSpec
 from boostrank.kernels.objective.options import OPTIONS
 from boostrank.metric import BoundMetrics, Conventions
 from boostrank.model.within_query import WithinQuery
 from boostrank.objective.mixture import accepted_params
 from boostrank.objectives import OBJECTIVES
+from boostrank.options import TrainOptions
 from boostrank.tuning.result import Trial, TuningResult
 from boostrank.tuning.space import TREES, Dimension, full_space
 from boostrank.tuning.study import finished, leader_of, open_study
@@ -110,10 +101,14 @@ def tune(
         raise MissingDependency("tuning needs Optuna: pip install 'boostrank[tune]'") from None
     if trials < 0:
         raise ParameterError(f"trials={trials}: at least 0")
-    search = _Search(
-        params, train_set, valid_set, num_boost_round, folds, dict(space or {}), trees, backend, conventions,
-        WithinQuery.given(within_query),
-    )  # fmt: skip
+    options = TrainOptions(
+        params=dict(params or {}),
+        rounds=num_boost_round,
+        backend=backend,
+        conventions=conventions,
+        within_query=within_query,
+    )
+    search = _Search(options, train_set, valid_set, folds, dict(space or {}), trees)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     remembered = open_study(optuna, study, search.identity())
     search.measure_start(remembered)
@@ -133,18 +128,20 @@ class _Search:
     """The objective function of the search, with all that does not change."""
 
     def __init__(
-        self, params: Mapping[str, Any] | None, train_set: RankingDataset, valid_set: RankingDataset | None,
-        rounds: int, folds: int, space: dict[str, Dimension], trees: bool, backend: str,
-        conventions: Conventions | str | None, within: WithinQuery | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        options: TrainOptions,
+        train_set: RankingDataset,
+        valid_set: RankingDataset | None,
+        folds: int,
+        space: dict[str, Dimension],
+        trees: bool,
+    ) -> None:
         if train_set.on_disk:
             raise DataError("rows that lie on disk cannot be put into folds: read them to memory")
-        fixed, train_set, _ = with_categories(params, train_set)
-        fixed, train_set, valid_set, conventions = with_gain(fixed, train_set, valid_set, conventions)
-        self._gain = train_set.gain
-        self.seed = pop_seed(fixed)
+        valid = [] if valid_set is None else [("valid_0", valid_set.like(train_set))]
+        fixed = dict(options.params)
         self.patience = int(pop_param(fixed, STOPPING_NAMES, _PATIENCE) or _PATIENCE)
-        self.objective = pop_param(fixed, OBJECTIVE_NAMES, default_objective(backend))
+        self.objective = pop_param(fixed, OBJECTIVE_NAMES, default_objective(options.backend))
         for name in [name for name in OBJECTIVE_NAMES if name in space]:
             space["objective"] = space.pop(name)
         for name, one in space.items():
@@ -152,46 +149,46 @@ class _Search:
                 raise ParameterError(f"space: {name}={one!r}: a Span or a Choice is wanted")
             if name in fixed:
                 raise ParameterError(f"{name!r} is both given and searched")
-        self.fixed, self._space, self._trees = fixed, space, trees and get_backend(backend).grows_trees
-        self._backend, self.rounds = backend, rounds
         first = space["objective"].values[0] if "objective" in space else self.objective  # type: ignore[union-attr]
-        checked = split_params(fixed | {"objective": first}, rounds, get_backend(backend))
-        metric = headline(checked.metrics)
-        if metric is None:
+        own = {"objective": first, "early_stopping_round": self.patience}
+        # The folds are the validation sets of the trials, of which the plan knows one only where it is given.
+        plan = resolve(replace(options, params=fixed | own), train_set, valid)
+        self.plan, self.seed = plan, plan.seed
+        self.fixed = {name: value for name, value in plan.params.items() if name not in (*own, *SEED_NAMES)}
+        self._space, self._trees = space, trees and plan.engine.grows_trees
+        if plan.metric is None:
             raise ParameterError("without a metric there is nothing to search for: metric='ndcg'")
-        self.metric, self._threads = metric, checked.threads
-        self._conventions = Conventions.of(conventions, checked.gain)
-        if valid_set is None:  # (to train on, to measure on), all queries whole
-            self._parts = query_folds(train_set, folds, self.seed)
-        else:
-            self._parts = [(train_set, valid_set.like(train_set))]
-        self.folds = len(self._parts) if valid_set is None else 0
-        self._prints = [train_set.fingerprint] + ([] if valid_set is None else [valid_set.fingerprint])
+        self.metric = plan.metric
+        self._gain = plan.train_set.gain
+        self._deal = None if valid else Deal(plan, folds, shares="")
+        self.folds = 0 if valid else folds
+        self._prints = [plan.train_set.fingerprint, *(data.fingerprint for data in plan.others)]
+        held = [*plan.others] if self._deal is None else [self._deal.held_out(k) for k in range(folds)]
         self._measured = [
-            BoundMetrics([metric], held.labels, held.queries, self._conventions, checked.threads)
-            for _, held in self._parts
+            BoundMetrics([self.metric], one.labels, one.queries, plan.rules, plan.settings.threads) for one in held
         ]
-        self._weights = np.concatenate([held.queries.each_weight for _, held in self._parts])
-        if within is not None and within.is_auto:
-            given = {**self.fixed, "objective": first, "seed": self.seed, "early_stopping_round": self.patience}
-            within = choose_within_query(
-                train, within, given, train_set, rounds, backend=backend, conventions=self._conventions
-            )
-        self._within = within
+        self._weights = np.concatenate([one.queries.each_weight for one in held])
         self._start: Float64Array = np.zeros(0)
         self._failed = 0
         self._started_at, self._sd, self.start_rounds = math.nan, 0.0, 0
 
     def identity(self) -> dict[str, Any]:
         """What must be alike for a search to go on."""
+        within = self.plan.within
         return {
             "fixed": {name: str(value) for name, value in sorted(self.fixed.items())}
             | {"objective": str(getattr(self.objective, "name", self.objective))},
             "space": {name: str(value) for name, value in sorted(self._space.items())},
-            "trees": self._trees, "rounds": self.rounds, "patience": self.patience, "folds": self.folds,
-            "backend": self._backend, "metric": self.metric, "conventions": str(self._conventions), "seed": self.seed,
+            "trees": self._trees,
+            "rounds": self.plan.rounds,
+            "patience": self.patience,
+            "folds": self.folds,
+            "backend": self.plan.engine.name,
+            "metric": self.metric,
+            "conventions": str(self.plan.rules),
+            "seed": self.seed,
             "data": self._prints,
-        } | ({} if self._within is None else {"within_query": [*self._within.kinds, str(self._within.of)]})  # fmt: skip
+        } | ({} if within is None else {"within_query": [*within.kinds, str(within.of)]})
 
     def measure_start(self, study: Any) -> None:
         """The parameters as given, a few times: what is to be beaten, and how much of it is luck."""
@@ -268,16 +265,18 @@ class _Search:
         changes what should not matter: the seed, and the order of the training rows.
         """
         params = {"objective": self.objective, "early_stopping_round": self.patience} | self.fixed | dict(found)
+        plan = replace(self.plan, params=params).seeded(seed + lucky)
         values: list[Float64Array] = []
         rounds = []
-        for (whole, held), metrics in zip(self._parts, self._measured, strict=True):
-            training = whole.shuffled(np.random.default_rng([seed, lucky])) if lucky else whole
-            model = train(
-                params | {"seed": seed + lucky}, training, self.rounds, valid_sets=[held], backend=self._backend,
-                conventions=self._conventions, within_query=self._within,
-            )  # fmt: skip
-            values.append(metrics.per_query(model.predict(held, threads=self._threads))[self.metric])
-            rounds.append(model.best_iteration)
+
+        def variants(of_fold: Plan, fold: int) -> Iterator[Variant]:
+            data = of_fold.train_set
+            data = data.shuffled(np.random.default_rng([seed, lucky])) if lucky else data
+            yield Variant("trial", replace(of_fold, train_set=data, measured=True))
+
+        for one, metrics in zip(each(plan, self._deal, variants, watched=True), self._measured, strict=True):
+            values.append(metrics.per_query(one.scores)[self.metric])
+            rounds.append(one.model.best_iteration)
             so_far = np.concatenate(values)
             if against is not None and so_far.size < self._weights.size and self._behind(so_far, against):
                 return so_far, 0
@@ -326,7 +325,7 @@ class _Search:
         return TuningResult(
             metric=self.metric, fixed={"objective": self.objective} | self.fixed | gain_given, best=best,
             start=self._started_at, luck=self._sd, matters=matters, gain=gain, start_rounds=self.start_rounds,
-            trials=tuple(every), folds=self.folds, queries=int((~np.isnan(self._start)).sum()), rounds=self.rounds,
+            trials=tuple(every), folds=self.folds, queries=int((~np.isnan(self._start)).sum()), rounds=self.plan.rounds,
             patience=self.patience,
         )  # fmt: skip
 

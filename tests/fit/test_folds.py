@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,12 +14,15 @@ from scipy import sparse
 from boostrank import RankingDataset, RankingModel, train
 from boostrank.core.errors import InputError, ParameterError
 from boostrank.data.part import Whole
-from boostrank.fit.folds import train_folds
-from boostrank.fit.presets import Member
-from boostrank.fit.query_folds import query_folds
+from boostrank.fit.folds import fold_numbers
+from boostrank.fit.observe import Observer
+from boostrank.fit.plan import Member
+from boostrank.fit.resolve import resolve
 from boostrank.fit.start import cross_fit
 from boostrank.fit.start import rows as start_rows
+from boostrank.fit.train import fit
 from boostrank.metric import BoundMetrics
+from boostrank.options import TrainOptions
 from tests.tuning.test_tuning import made
 
 PARAMS: dict[str, Any] = {
@@ -51,13 +55,26 @@ def folded(
         seen.append(model)
         return True
 
-    one = train_folds(params, data, rounds, [Member(start=start)] * folds, after=keep, **options)
-    return one, seen
+    options = TrainOptions(params=params, rounds=rounds, folds=folds, start=start, **options)
+    return fit(resolve(options, data), watching(keep)), seen
+
+
+def watching(after: Callable[[int, Member, RankingModel], bool]) -> Observer:
+    """An observer that calls a function with each fold's model."""
+    observer = Observer()
+    observer.fold_ended = after  # type: ignore[method-assign]
+    return observer
+
+
+def parts_of(data: RankingDataset, folds: int, seed: int) -> list[tuple[RankingDataset, RankingDataset]]:
+    """(to train on, held out) of each fold."""
+    fold = fold_numbers(data, folds, seed) % folds
+    return [(data.take(np.flatnonzero(fold != f)), data.take(np.flatnonzero(fold == f))) for f in range(folds)]
 
 
 def alone(params: dict[str, Any], data: RankingDataset, rounds: int = 12, **options: Any) -> list[RankingModel]:
     """A training for each fold that shares nothing."""
-    parts = enumerate(query_folds(data, 3, 7))
+    parts = enumerate(parts_of(data, 3, 7))
     return [
         train(params | {"seed": 7 + k}, outside, rounds, [inside], ["held out"], **options)
         for k, (outside, inside) in parts
@@ -65,7 +82,7 @@ def alone(params: dict[str, Any], data: RankingDataset, rounds: int = 12, **opti
 
 
 def test_folds_hold_out_each_query_once_and_cut_none(data: RankingDataset) -> None:
-    parts = query_folds(data, 4, 7)
+    parts = parts_of(data, 4, 7)
     assert sorted(np.concatenate([inside.queries.qid for _, inside in parts])) == sorted(data.queries.qid)
     for outside, inside in parts:
         assert not set(outside.queries.qid) & set(inside.queries.qid)
@@ -77,7 +94,7 @@ def test_folds_hold_out_each_query_once_and_cut_none(data: RankingDataset) -> No
 def test_the_model_is_the_mean_of_trainings_that_stop_on_their_folds(data: RankingDataset, within: str | None) -> None:
     one, seen = folded(PARAMS, data, 40, within_query=within)
     held = []
-    for model, (_, inside) in zip(seen, query_folds(data, 3, 7), strict=True):
+    for model, (_, inside) in zip(seen, parts_of(data, 3, 7), strict=True):
         measured = BoundMetrics(["ndcg@5"], inside.labels, inside.queries)
         held.append(measured.per_query(model.predict(inside))["ndcg@5"])
         assert model.best_score["held out"]["ndcg@5"] == pytest.approx(np.nanmean(held[-1]), abs=1e-12)
@@ -134,7 +151,7 @@ def test_categories_and_a_ranker_to_begin_with_are_those_of_a_training_alone(coa
 @pytest.mark.parametrize("backend", ENGINES)
 def test_no_label_of_a_fold_is_in_the_model_that_holds_it_out(data: RankingDataset, backend: str) -> None:
     params = PARAMS | {"early_stopping_round": 0}
-    (_, before), (_, inside) = folded(params, data, 5, backend=backend, start="linear"), query_folds(data, 3, 7)[1]
+    (_, before), (_, inside) = folded(params, data, 5, backend=backend, start="linear"), parts_of(data, 3, 7)[1]
     changed = data.labels.copy()
     of_fold = np.isin(data.queries.row_ids(), inside.queries.qid)
     changed[of_fold] = 3.0 - changed[of_fold]
@@ -182,7 +199,8 @@ def assert_same(one: cross_fit.CrossFitted, other: cross_fit.CrossFitted, least:
 
 
 def test_it_can_be_ended_after_a_fold(data: RankingDataset) -> None:
-    one = train_folds(PARAMS, data, 5, [Member()] * 4, after=lambda k, *_: k < 1)
+    plan = resolve(TrainOptions(params=PARAMS, rounds=5, folds=4), data)
+    one = fit(plan, watching(lambda k, *_: k < 1))
     assert len(one.info["folds"]["rounds"]) == 2
     assert one.best_iteration == sum(one.info["folds"]["rounds"])
 
@@ -195,8 +213,8 @@ def test_what_cannot_be_averaged_is_refused_before_all_folds_are_trained(
 ) -> None:
     begun: list[int] = []
     with pytest.raises(InputError, match="averaged"):
-        train_folds(
-            {"objective": "sdcg", **params}, data, 2, [Member()] * 5, backend=backend,
+        train(
+            {"objective": "sdcg", **params}, data, 2, folds=5, backend=backend,
             callbacks=[lambda env: begun.append(env.iteration) if env.iteration == env.begin_iteration else None],
         )  # fmt: skip
     assert begun == [0] * trained

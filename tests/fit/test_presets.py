@@ -14,10 +14,9 @@ from boostrank import Checkpoint, RankingDataset, RankingModel, train
 from boostrank.core.errors import DataWarning, ParameterError, TrainingError
 from boostrank.engines import get_backend
 from boostrank.fit import folds as module
-from boostrank.fit.params import split_params
+from boostrank.fit.plan import FIXED_ROUNDS, Member, Recipe
 from boostrank.fit.presets import (
     FEW_MEMBERS,
-    FIXED_ROUNDS,
     FOLDS,
     FOLDS_OF_LARGE,
     LARGE,
@@ -26,16 +25,16 @@ from boostrank.fit.presets import (
     MANY_QUERIES,
     PATIENCE,
     ROUNDS,
-    Member,
-    Recipe,
     Sizes,
     patience,
-    resolve,
     suited,
     unfit,
 )
-from boostrank.fit.train import follow
+from boostrank.fit.resolve import resolve
+from boostrank.fit.train import fit
 from boostrank.metric import BoundMetrics
+from boostrank.options import TrainOptions
+from tests.fit.test_folds import watching
 from tests.tuning.test_tuning import made
 
 PARAMS: dict[str, Any] = {"num_threads": 1, "eval_at": [3, 5], "seed": 7, "verbosity": -1, "min_data_in_leaf": 3}
@@ -67,14 +66,17 @@ def recipe(
     quality: str, data: RankingDataset, valid: Any = (), *, backend: str = "lightgbm", rounds: int | None = None,
     folds: int | None = None, start: Any = "auto", **params: Any,
 ) -> Recipe:  # fmt: skip
-    engine = get_backend(backend)
     given = params_of(backend) | params
-    checked = split_params(given, rounds or FIXED_ROUNDS, engine)
-    return resolve(quality, engine, checked, given, data, valid, rounds=rounds, folds=folds, start=start)
+    options = TrainOptions(params=given, backend=backend, quality=quality, rounds=rounds, folds=folds, start=start)
+    return resolve(options, data, named(valid)).recipe
+
+
+def named(valid: Any) -> list[tuple[str, RankingDataset]]:
+    return [(f"valid_{i}", one) for i, one in enumerate(valid)]
 
 
 def trained(
-    found: Recipe, data: RankingDataset, valid: Any = (), **options: Any
+    data: RankingDataset, valid: Any = (), *, backend: str = "lightgbm", rounds: int, start: str = "auto", **params: Any
 ) -> tuple[RankingModel, list[tuple[Member, RankingModel]]]:
     """The average, and what each fold gave."""
     seen: list[tuple[Member, RankingModel]] = []
@@ -83,8 +85,9 @@ def trained(
         seen.append((member, model))
         return True
 
-    one = follow(found, params_of(options.get("backend", "lightgbm")), data, list(valid), after=keep, **options)
-    return one, seen
+    given = params_of(backend) | params
+    options = TrainOptions(params=given, backend=backend, quality="good", rounds=rounds, start=start)
+    return fit(resolve(options, data, named(valid)), watching(keep)), seen
 
 
 def sized(rows: int, queries: int, features: int) -> RankingDataset:
@@ -108,9 +111,9 @@ def test_good_trains_another_member_in_each_fold(data: RankingDataset) -> None:
 def test_members_and_trees_follow_the_size_of_the_data() -> None:
     many = sized(2 * MANY_QUERIES, MANY_QUERIES, 5)
     assert recipe("good", many).members == MANY_MEMBERS
-    assert recipe("good", many).trees["learning_rate"] > recipe("quick", many, [many]).trees["learning_rate"]
+    assert recipe("good", many).trees["learning_rate"] > recipe("quick", many, [replace(many)]).trees["learning_rate"]
     large = sized(LARGE // 100 + MANY_QUERIES, MANY_QUERIES, 100)
-    good, quick = recipe("good", large), recipe("quick", large, [large])
+    good, quick = recipe("good", large), recipe("quick", large, [replace(large)])
     assert (good.members, good.folds) == (LARGE_MEMBERS, FOLDS_OF_LARGE)
     assert quick.members == LARGE_MEMBERS[:1]
     assert "feature_fraction" in recipe("quick", many).trees
@@ -142,7 +145,7 @@ def test_options_win_over_members(data: RankingDataset) -> None:
 @pytest.mark.parametrize("backend", ENGINES)
 def test_the_average_weighs_members_alike_on_one_scale(data: RankingDataset, valid: Any, backend: str) -> None:
     found = recipe("good", data, [valid], backend=backend, rounds=12, early_stopping_round=3)
-    one, seen = trained(found, data, [valid], backend=backend)
+    one, seen = trained(data, [valid], backend=backend, rounds=12, early_stopping_round=3)
     assert [member for member, _ in seen] == list(found.members)
     together = data.joined(valid.like(data))
     fold = np.random.default_rng(7).permutation(len(together.queries)) % FOLDS
@@ -231,19 +234,19 @@ def test_a_member_that_cannot_be_trained_gives_way_to_the_first(
 ) -> None:
     train_one = module.run
 
-    def run(params: Any, *args: Any, **options: Any) -> Any:
-        if params.get("objective") == "reg-shf-sdcg":
+    def run(plan: Any) -> Any:
+        if plan.params.get("objective") == "reg-shf-sdcg":
             raise TrainingError("nothing to learn")
-        return train_one(params, *args, **options)
+        return train_one(plan)
 
     monkeypatch.setattr(module, "run", run)
     with pytest.warns(DataWarning, match=r"fold 2: reg-shf-sdcg.*: nothing to learn; trained as auto"):
-        one, seen = trained(recipe("good", data, rounds=3, start="none"), data)
+        one, seen = trained(data, rounds=3, start="none")
     assert [member.name.partition(",")[0] for member, _ in seen] == ["auto"] * FOLDS
     assert one.info["folds"]["members"][1] == FEW_MEMBERS[0].name
     monkeypatch.setattr(module, "run", lambda *_, **__: (_ for _ in ()).throw(TrainingError("nothing at all")))
     with pytest.raises(TrainingError, match="nothing at all"):
-        trained(recipe("good", data, rounds=3), data)
+        trained(data, rounds=3)
 
 
 def test_data_that_folds_cannot_take_train_one_model_and_a_line_says_so(data: RankingDataset) -> None:
@@ -263,7 +266,7 @@ def test_parameters_that_folds_cannot_have_are_refused(data: RankingDataset) -> 
         with pytest.raises(ParameterError, match=r"dart .*quality='quick'"):
             recipe(quality, data, folds=folds, boosting="dart")
     with pytest.raises(ParameterError, match=r"linear .*averaged"):
-        resolve("good", (engine := get_backend("linear")), split_params({}, 5, engine), {}, data)
+        resolve(TrainOptions(quality="good", backend="linear"), data)
 
 
 def test_quick_stops_where_it_can_and_has_trees_that_suit(data: RankingDataset, valid: RankingDataset) -> None:

@@ -56,9 +56,9 @@ def test_one_group_of_interactions_as_text_is_one_group(data: RankingDataset) ->
 @pytest.mark.parametrize(
     ("arguments", "kind", "words"),
     [
-        ({"quality": "god"}, ParameterError, "unknown quality 'god'.*'good'"),
+        ({"quality": "god"}, ParameterError, "quality='god'.*'good'"),
         ({"quality": "good", "init_model": "model"}, ParameterError, "init_model .*quality='quick'"),
-        ({"folds": 2, "init_model": "model"}, ParameterError, "init_model .*no folds"),
+        ({"folds": 2, "init_model": "model"}, ParameterError, "init_model .*folds"),
         ({"folds": 2, "keep_training_booster": True}, ParameterError, "keep_training_booster .*no folds"),
         ({"folds": 1}, ParameterError, "folds=1"),
         ({"valid_names": ["a", "b"]}, ParameterError, "2 valid_names for 1 valid_sets"),

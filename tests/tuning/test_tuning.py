@@ -14,7 +14,10 @@ import pytest
 from boostrank import RankingDataset, WithinQuery, train
 from boostrank.core.errors import DataError, InputError, ParameterError
 from boostrank.core.params import Param
+from boostrank.fit.folds import Deal
+from boostrank.fit.resolve import resolve
 from boostrank.metric import BoundMetrics
+from boostrank.options import TrainOptions
 from boostrank.tuning import Choice, Span, tune
 from boostrank.tuning.search import _Search
 from boostrank.tuning.space import declared_dimension, full_space, parse_dimension
@@ -102,16 +105,18 @@ def test_a_search_finds_what_the_start_lacks_and_its_numbers_are_those_of_the_tr
 
 
 def test_folds_hold_out_each_query_once_and_cut_none(data: RankingDataset) -> None:
-    search = _Search(FIXED, data, None, 10, 4, {}, True, "lightgbm", None)
-    held = np.concatenate([part.queries.qid for _, part in search._parts])
-    assert sorted(held) == sorted(data.queries.qid)
-    for training, part in search._parts:
+    plan = resolve(TrainOptions(params=FIXED), data)
+    deal = Deal(plan, 4, shares="")
+    held = [deal.held_out(fold) for fold in range(4)]
+    assert sorted(np.concatenate([part.queries.qid for part in held])) == sorted(data.queries.qid)
+    for fold, part in enumerate(held):
+        training = deal.plan(plan, fold, watched=False).train_set
         assert not set(training.queries.qid) & set(part.queries.qid)
         assert len(training.queries) + len(part.queries) == len(data.queries)
 
 
 def test_a_trial_is_given_up_only_when_neither_queries_nor_seeds_explain_it(data: RankingDataset) -> None:
-    search = _Search(FIXED, data, None, 10, 2, {}, True, "lightgbm", None)
+    search = _Search(TrainOptions(params=FIXED), data, None, 2, {}, True)
     rng = np.random.default_rng(0)
     against = rng.uniform(0.3, 0.9, len(data.queries))
     noisy = against[:30] + rng.normal(0.0, 0.1, 30)

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from boostrank.core.errors import DataError, DataWarning, ParameterError, did_you_mean, warn_user
 from boostrank.core.gains import Gain
+from boostrank.core.machine import resolve_threads
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.part import PartRows
 from boostrank.engines.base import Backend
+from boostrank.engines.limits import Limits
 from boostrank.engines.model_format import LinearStart
-from boostrank.engines.params import Limits
-from boostrank.fit.categories import say_left_out
-from boostrank.fit.params import is_auto
+from boostrank.fit.params import TrainingParameters, is_auto
+from boostrank.fit.prepare import say_left_out
 from boostrank.model.ranking_model import RankingModel
-from boostrank.objective.description import TrainingObjective
 
 if TYPE_CHECKING:
     from boostrank.fit.start.cross_fit import CrossFitted
@@ -54,11 +54,10 @@ def limits_of(engine: Backend, params: dict[str, Any], names: Sequence[str], tra
         ParameterError: features that are not there, or a direction of a categorical one.
     """
     limits = engine.limits(params, names)
-    categories = train_set.categorical
-    turned = next((i for i in categories if limits.direction[i]), None)
+    turned = next((i for i in train_set.categorical if limits.direction[i]), None)
     if turned is not None:
         raise ParameterError(f"monotone_constraints: {names[turned]!r} is categorical, and has no direction")
-    return replace(limits, unused=tuple(sorted({*limits.unused, *categories})))
+    return replace(limits, unused=tuple(sorted({*limits.unused, *train_set.categorical})))
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,66 +76,85 @@ class Beginning:
     scores: Float64Array | None
     description: dict[str, Any]
 
-    def scores_of(self, sets: Sequence[Any], threads: int) -> list[Float64Array | None]:
+    def scores_of(self, sets: Sequence[RankingDataset], threads: int) -> list[Float64Array | None]:
         """Where the rows of the training set and of others begin; None: the engine can say so by itself."""
         from boostrank.fit.start import cross_fit
 
         known = [self.scores, *[None] * (len(sets) - 1)]
-        parts = [isinstance(data.features, PartRows) for data in sets]
         return [
-            cross_fit.scores_of(self.start, data, threads) if scores is None and part else scores
-            for data, scores, part in zip(sets, known, parts, strict=True)
+            cross_fit.scores_of(self.start, data, threads)
+            if scores is None and isinstance(data.features, PartRows)
+            else scores
+            for data, scores in zip(sets, known, strict=True)
         ]
 
 
 def beginning(
-    start: Any, engine: Backend, train_set: RankingDataset, gain: Gain, params: dict[str, Any], *,
-    objective: TrainingObjective | None = None, is_auto: bool = False, threads: int = 1, fitted: Fitted | None = None,
-    source: Any = None,
-) -> Beginning | None:  # fmt: skip
-    """The linear ranker that was asked for, as the engine begins with it; None: nothing.
+    start: Any,
+    engine: Backend,
+    train_set: RankingDataset,
+    given: TrainingParameters,
+    *,
+    is_auto: bool = False,
+    fitted: Fitted | None = None,
+    source: RankingDataset | None = None,
+) -> Beginning | None:
+    """Make the linear ranker that was asked for, as the engine begins with it; None: nothing.
 
     Args:
-        start: "linear", a `RankingModel` or the path of one, "none", None; or "auto": "linear" where the objective is
-            `auto` and the engine begins with one then.
-        engine: that is to go on from it.
-        train_set: what it will be trained on.
-        gain: of a label.
-        params: of the engine.
-        objective: of the training, where it is one of ours.
-        is_auto: whether the objective is `auto`.
-        threads: at least 1.
+        start: "linear", a `RankingModel` or the path of one, "none", None; or "auto": "linear" if `is_auto` and the
+            engine begins with one then.
+        engine: that continues from it.
+        train_set: that it is made of.
+        given: parameters of the training.
+        is_auto: whether "auto" means "linear".
         fitted: makes the "linear" one; None: `cross_fit.cross_fitted`.
-        source: what `train_set` was, if it has columns within queries.
+        source: the training set without its columns within queries, if it has some.
 
     Raises:
         ParameterError: no linear model, or one that trees cannot begin with.
         DataError: made for other features.
     """
-    if start is None or start == "none":
+    if start in (None, "none") or (start == AUTO_START and not (is_auto and engine.starts_linear)):
         return None
-    if start == AUTO_START and not (is_auto and engine.starts_linear):
-        return None
-    from boostrank.fit.start import cross_fit  # imports scipy.optimize, a fifth of a second
-
     if start == AUTO_START:
         try:
-            return beginning(
-                LINEAR, engine, train_set, gain, params, objective=objective, threads=threads, fitted=fitted
-            )  # fmt: skip
+            return _linear(engine, train_set, given, fitted)
         except ParameterError as error:  # trees that take none
             warn_user(str(error), DataWarning)
             return None
-    reason = engine.unstartable(params)
+    if start == LINEAR:
+        return _linear(engine, train_set, given, fitted)
+    _check_startable(engine, given)
+    return _of_model(start, engine, train_set, given, source)
+
+
+def _check_startable(engine: Backend, given: TrainingParameters) -> None:
+    """Refuse parameters with which trees cannot begin with a linear ranker."""
+    reason = engine.unstartable(given.engine)
     if reason:
         raise ParameterError(f"no linear start with these parameters: {reason}; start='none' leaves it out")
-    if start == LINEAR:
-        if objective is not None and train_set.document_weights is not None:
-            objective.check_gain_weights("the linear start", "start='none' leaves it out")
-        limits = limits_of(engine, params, train_set.feature_names, train_set)
-        say_left_out(train_set, "the linear start")
-        made = (fitted or cross_fit.cross_fitted)(train_set, gain, threads, limits)
-        return Beginning(engine.begin_with(made.start), made.start, made.scores, made.description)
+
+
+def _linear(engine: Backend, train_set: RankingDataset, given: TrainingParameters, fitted: Fitted | None) -> Beginning:
+    """Fit a linear ranker to the training set."""
+    from boostrank.fit.start import cross_fit  # imports scipy.optimize, a fifth of a second
+
+    _check_startable(engine, given)
+    if given.objective is not None and train_set.document_weights is not None:
+        given.objective.check_gain_weights("the linear start", "start='none' leaves it out")
+    limits = limits_of(engine, given.engine, train_set.feature_names, train_set)
+    say_left_out(train_set, "the linear start")
+    made = (fitted or cross_fit.cross_fitted)(train_set, given.gain, resolve_threads(given.threads), limits)
+    return Beginning(engine.begin_with(made.start), made.start, made.scores, made.description)
+
+
+def _of_model(
+    start: Any, engine: Backend, rows: RankingDataset, given: TrainingParameters, source: RankingDataset | None
+) -> Beginning:
+    """Begin with a linear model that was trained before."""
+    from boostrank.fit.start import cross_fit
+
     if isinstance(start, str) and not os.path.exists(start) and os.path.basename(start) == start:
         raise ParameterError(
             f"start={start!r} is neither a file nor one of these.{did_you_mean(start, (LINEAR, AUTO_START, 'none'))}"
@@ -147,17 +165,17 @@ def beginning(
         raise ParameterError(
             f"start must be {LINEAR!r}, or a linear model or its path; trees are continued by init_model"
         )
-    same_order(ranker, train_set if source is None else source)
-    if ranker.within_query is not None and ranker.column_names != train_set.feature_names:
+    same_order(ranker, rows if source is None else source)
+    if ranker.within_query is not None and ranker.column_names != rows.feature_names:
         raise ParameterError(f"start: the linear model has {ranker.within_query.words()}, the training has not")
-    if len(linear.feature_names) < train_set.n_features:  # columns that it does not look at
-        linear = replace(linear, feature_names=train_set.feature_names)
-    limits = limits_of(engine, params, linear.feature_names, train_set)
+    if len(linear.feature_names) < rows.n_features:  # columns that it does not look at
+        linear = replace(linear, feature_names=rows.feature_names)
+    limits = limits_of(engine, given.engine, linear.feature_names, rows)
     without = [linear.feature_names[i] for i in linear.curves if i in limits.unused]
     if without:
         message = f"the start goes without {', '.join(map(repr, without))}: with these parameters trees cannot use them"
         warn_user(message, DataWarning)
-    linear = cross_fit.in_steps_of(linear, train_set, threads, limits)
+    linear = cross_fit.in_steps_of(linear, rows, resolve_threads(given.threads), limits)
     kept = ("objective", "parameters", "training", "data")
     description = {key: ranker.info[key] for key in kept if key in ranker.info}
     return Beginning(engine.begin_with(linear), linear, None, description)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,11 +24,11 @@ from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines import get_backend
-from boostrank.fit.gain import with_gain
-from boostrank.fit.params import pop_seed, split_params
-from boostrank.fit.train import train
+from boostrank.fit.plan import Plan
+from boostrank.fit.resolve import resolve
+from boostrank.fit.run import run
 from boostrank.metric import BoundMetrics, Conventions, MetricResult
+from boostrank.options import TrainOptions
 
 SOURCES = ("seed", "row order", "training queries")
 """The seed of everything random; the order of queries and of their rows; queries drawn with replacement."""
@@ -145,20 +145,20 @@ def measure_noise(
     started = time.perf_counter()
     if runs < FEWEST_RUNS:
         raise ParameterError(f"runs={runs}: a standard deviation needs at least {FEWEST_RUNS}")
-    params, train_set, valid_set, conventions = with_gain(params, train_set, valid_set, conventions)
-    trainer = _Trainer(params, train_set, valid_set, num_boost_round, backend, conventions)
+    trainer = _Trainer(_plan(params, train_set, valid_set, num_boost_round, backend, conventions))
+    train_set = trainer.plan.train_set
     values: dict[str, dict[str, Float64Array]] = {}
     first: dict[str, MetricResult] = {}
     done, expected = 0, runs * len(SOURCES)
     for source in SOURCES:
         rows: list[dict[str, float]] = []
-        for run, (data, seed) in enumerate(_variants(source, train_set, trainer.seed, runs), start=1):
+        for number, (data, seed) in enumerate(_variants(source, train_set, trainer.plan.seed, runs), start=1):
             scores = trainer.scores(data, seed)
             first = first or trainer.metrics.results(scores)
             rows.append(trainer.metrics.values(scores))
             done += 1
-            enough = run == _ALIKE < runs and all(row == rows[0] for row in rows)
-            expected -= (runs - run) * enough
+            enough = number == _ALIKE < runs and all(row == rows[0] for row in rows)
+            expected -= (runs - number) * enough
             if progress is not None:
                 progress(done, expected, source, rows[-1])
             if enough:
@@ -172,56 +172,54 @@ def expected_seconds(
     *, runs: int = 10, backend: str = "lightgbm", conventions: Conventions | str | None = None,
 ) -> float:  # fmt: skip
     """How long `measure_noise` will take at most, by a trial of a few rounds; with early stopping it may take less."""
-    params, train_set, valid_set, conventions = with_gain(params, train_set, valid_set, conventions)
     rounds = min(_TRIAL_ROUNDS, num_boost_round)
     seconds = []
     for length in (1, 1, rounds):
-        trainer = _Trainer(params, train_set, valid_set, length, backend, conventions)
+        trainer = _Trainer(_plan(params, train_set, valid_set, length, backend, conventions))
         started = time.perf_counter()
-        trainer.metrics.values(trainer.scores(train_set, 0))
+        trainer.metrics.values(trainer.scores(trainer.plan.train_set, 0))
         seconds.append(time.perf_counter() - started)
     _, first, several = seconds  # the first of all compiles
     a_round = max(0.0, several - first) / (rounds - 1) if rounds > 1 else 0.0
     return runs * len(SOURCES) * (first + a_round * (num_boost_round - 1))
 
 
+def _plan(
+    params: Mapping[str, Any] | None, train_set: RankingDataset, valid_set: RankingDataset, rounds: int, backend: str,
+    conventions: Conventions | str | None,
+) -> Plan:  # fmt: skip
+    """The training that is repeated."""
+    if train_set.on_disk:
+        raise DataError("rows that lie on disk cannot be put into another order: read them to memory")
+    options = TrainOptions(params=dict(params or {}), rounds=rounds, backend=backend, conventions=conventions)
+    plan = resolve(options, train_set, [("valid_0", valid_set.like(train_set))])
+    if not plan.settings.metrics:
+        raise ParameterError("without a metric there is no noise to measure: metric='ndcg'")
+    return plan
+
+
 class _Trainer:
     """One training with nothing but data and seed left open."""
 
-    def __init__(
-        self, params: Mapping[str, Any] | None, train_set: RankingDataset, valid_set: RankingDataset, rounds: int,
-        backend: str, conventions: Conventions | str | None,
-    ) -> None:  # fmt: skip
-        if train_set.on_disk:
-            raise DataError("rows that lie on disk cannot be put into another order: read them to memory")
-        self._params = dict(params or {})
-        self.seed = pop_seed(self._params)
-        checked = split_params(self._params, rounds, get_backend(backend))
-        if not checked.metrics:
-            raise ParameterError("without a metric there is no noise to measure: metric='ndcg'")
-        if conventions is None:
-            conventions = Conventions(gain=checked.gain)
-        self._backend, self._conventions, self._rounds = backend, conventions, rounds
-        self._valid = valid_set.like(train_set)
-        self._watched = [self._valid] if checked.stopping_rounds else None
-        self._threads = checked.threads
-        self.metrics = BoundMetrics(checked.metrics, valid_set.labels, valid_set.queries, conventions, checked.threads)
+    def __init__(self, plan: Plan) -> None:
+        self._valid = plan.others[0]
+        self.plan = plan if plan.settings.stopping_rounds else replace(plan, valid=())
+        self.metrics = BoundMetrics(
+            plan.settings.metrics, self._valid.labels, self._valid.queries, plan.rules, plan.settings.threads
+        )
 
     def scores(self, data: RankingDataset, seed: int) -> Float64Array:
         """float64[N], of the validation rows."""
-        model = train(
-            self._params | {"seed": seed}, data, self._rounds, valid_sets=self._watched, backend=self._backend,
-            conventions=self._conventions,
-        )  # fmt: skip
-        return self._valid.in_row_order(model.predict(self._valid, threads=self._threads))
+        model = run(replace(self.plan.seeded(seed), train_set=data))
+        return self._valid.in_row_order(model.predict(self._valid, threads=self.plan.settings.threads))
 
 
 def _variants(source: str, data: RankingDataset, seed: int, runs: int) -> Iterator[tuple[RankingDataset, int]]:
     """The training data and the seed of each run."""
     rng = np.random.default_rng([seed, SOURCES.index(source)])
-    for run in range(runs):
+    for number in range(runs):
         if source == "seed":
-            yield data, seed + run
+            yield data, seed + number
         elif source == "row order":
             yield data.shuffled(rng), seed
         else:

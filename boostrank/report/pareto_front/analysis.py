@@ -27,13 +27,13 @@ from boostrank.core.resampling import PairedDifference, paired_difference
 from boostrank.core.text import small_table
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines import get_backend
-from boostrank.fit.folds import DealtFolds
-from boostrank.fit.gain import with_gain
-from boostrank.fit.params import GAIN_NAMES, pop_seed, split_params
+from boostrank.fit.folds import Deal, Variant, each
+from boostrank.fit.params import GAIN_NAMES
+from boostrank.fit.resolve import resolve
+from boostrank.fit.run import run
 from boostrank.fit.start.begin import AUTO_START
-from boostrank.fit.train import train
 from boostrank.metric import BoundMetrics, Conventions, MetricResult
+from boostrank.options import TrainOptions
 from boostrank.report.frames import pandas
 from boostrank.report.html.page import page_of
 
@@ -200,21 +200,20 @@ def pareto(
     called = name or (goal if isinstance(goal, str) else "goal")
     goals = _values(train_set, goal)
     held_out_goals = None if valid_set is None else _values(valid_set, goal if isinstance(goal, str) else valid_goal)
-    rest, train_set, valid_set, conventions = with_gain(params, train_set, valid_set, conventions)
-    engine = get_backend(backend)
-    checked = split_params(rest, num_boost_round, engine)
-    if checked.stopping_rounds:
-        raise ParameterError("mixes are compared after the same rounds: no early stopping here")
     if train_set.on_disk:
         raise DataError("rows that lie on disk cannot be trained on mix by mix: read them to memory")
-    rules = Conventions.of(conventions, checked.gain)
+    options = TrainOptions(
+        params=dict(params or {}), rounds=num_boost_round, backend=backend, conventions=conventions, start=start
+    )
+    valid = [] if valid_set is None else [("valid_0", valid_set.like(train_set))]
+    plan = resolve(options, train_set, valid)
+    checked, rules, train_set = plan.settings, plan.rules, plan.train_set
+    if checked.stopping_rounds:
+        raise ParameterError("mixes are compared after the same rounds: no early stopping here")
     with train_set.queries.naming_rows():
         gains = gains_from_labels(train_set.labels, checked.gain)
     scale = _scale(gains, goals, train_set, k)
-    for one in GAIN_NAMES:
-        rest.pop(one, None)
-    seed = pop_seed(rest)
-    measured = train_set if valid_set is None else valid_set.like(train_set)
+    measured = plan.others[0] if valid else train_set
     at = goals if held_out_goals is None else held_out_goals
     names = (f"ndcg@{k}", f"ndcg@{k} of {called}", f"dcg@{k} of {called}")
     linear = replace(rules, gain="linear", empty="exclude")
@@ -224,19 +223,16 @@ def pareto(
     first: Mapping[str, MetricResult] = {}
     for share in shares:
         labels, gain = mixed(share, gains, goals, scale, gain_text(checked.gain, train_set.gain), called)
-        options = {**train_set.provenance.options, "gain": gain}
-        data = replace(train_set, labels=labels, provenance=replace(train_set.provenance, options=options))
-        how: dict[str, Any] = {"start": start}
-        if valid_set is None:
-            dealt, scores = DealtFolds(data, folds, seed, engine), np.full(data.n_documents, np.nan)
-            for fold in range(folds):
-                model = dealt.train(
-                    fold, with_gain(rest, data)[0] | {"seed": seed}, checked.rounds, watched=False, **how
-                )
-                scores[dealt.rows(fold)] = model.predict(dealt.held_out(fold, copied=True), threads=checked.threads)
+        reader = {**train_set.provenance.options, "gain": gain}
+        data = replace(train_set, labels=labels, provenance=replace(train_set.provenance, options=reader))
+        own = {name: value for name, value in plan.params.items() if name not in GAIN_NAMES}  # the mix is the gain
+        mix = resolve(replace(options, params=own), data).seeded(plan.seed)
+        if valid:
+            scores = measured.in_row_order(run(mix).predict(measured, threads=checked.threads))
         else:
-            model = train(rest | {"seed": seed}, data, checked.rounds, backend=backend, **how)
-            scores = measured.in_row_order(model.predict(measured, threads=checked.threads))
+            deal, scores = Deal(mix, folds), np.full(data.n_documents, np.nan)
+            for fitted in each(mix, deal, lambda of_fold, _: [Variant("mix", of_fold)], watched=False):
+                scores[deal.rows(fitted.fold)] = fitted.scores
         results = dict(zip(names, (*by_label.results(scores).values(), *by_goal.results(scores).values()), strict=True))
         first = first or results
         weights = measured.queries.weights
