@@ -22,7 +22,7 @@ from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.part import Whole
-from boostrank.engines.limits import Limits
+from boostrank.engines.params import Limits
 from boostrank.fit.observe import SILENT, Observer
 from boostrank.fit.plan import Member, Plan
 from boostrank.fit.provenance import describe_data

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from boostrank.core.machine import resolve_threads
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import Backend
-from boostrank.engines.events import Callback
+from boostrank.engines.rounds import Callback
 from boostrank.fit.checkpoint import Checkpoint
 from boostrank.fit.params import SEED_NAMES, TrainingParameters, headline, pop_seed, split_params
 from boostrank.fit.start.begin import AUTO_START

@@ -8,8 +8,8 @@ from typing import Any
 
 from boostrank.core.errors import ParameterError
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines.events import Callback
 from boostrank.engines.native import at_the_door
+from boostrank.engines.rounds import Callback
 from boostrank.fit.checkpoint import Checkpoint
 from boostrank.fit.folds import train_folds
 from boostrank.fit.observe import SILENT, Observer

@@ -14,8 +14,8 @@ from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.part import PartRows
 from boostrank.engines.base import Backend
-from boostrank.engines.limits import Limits
 from boostrank.engines.model_format import LinearStart
+from boostrank.engines.params import Limits
 from boostrank.fit.params import TrainingParameters, is_auto
 from boostrank.fit.prepare import say_left_out
 from boostrank.model.ranking_model import RankingModel
