@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from boostrank.core.errors import FileFormatError
-from boostrank.core.jsonable import from_json, is_number
+from boostrank.records import from_json
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
@@ -144,7 +144,7 @@ def _logged_word(line: str, cut: re.Pattern[str], column: int) -> str:
         try:
             found = from_json(line)
             value = found.get("score", found.get("_score"))
-            return repr(float(value)) if is_number(value) else ""
+            return repr(float(value)) if type(value) in (int, float) else ""
         except (ValueError, OverflowError):
             return ""
     cells = cut.split(line)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,8 +14,7 @@ from boostrank.cli.errors import say
 from boostrank.cli.options import GAIN_HELP, InputFile, OutputFile, conventions_option, option, threads_option
 from boostrank.cli.reading import Reader
 from boostrank.cli.tables import width_of
-from boostrank.core.errors import FileFormatError
-from boostrank.core.jsonable import from_json, is_number, jsonable
+from boostrank.records import jsonable
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
@@ -68,19 +66,10 @@ def read_matters(path: str) -> dict[str, float]:
         FileFormatError: it is not what `boostrank noise --json` prints.
     """
     from boostrank.core.files import read_text
+    from boostrank.records import NoiseRecord, load_record
 
-    text = read_text(path)
-    try:
-        written = from_json(text)
-        given = {str(name): one["matters"] for name, one in written["metrics"].items()}
-        found = {name: float(one) if is_number(one) else math.nan for name, one in given.items()}
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
-        raise FileFormatError("not what `boostrank noise --json` prints", file=path) from None
-    bad = [name for name, value in found.items() if not (math.isfinite(value) and value >= 0.0)]
-    if bad or not found:
-        reason = f"metric {bad[0]!r} matters from {str(given[bad[0]])[:40]}" if bad else "it has no metric"
-        raise FileFormatError(f"{reason}: not what `boostrank noise --json` prints", file=path)
-    return found
+    found = load_record(NoiseRecord, read_text(path), path)
+    return {name: one.matters for name, one in found.metrics.items()}
 
 
 def check_page(path: str | None) -> None:

@@ -440,7 +440,7 @@ def _report(
         if stopped:
             say(f"stopped in fold {len(record['rounds'])}; the model holds what is there")
         for name, value in zip(valid or [], record["valid"], strict=False):  # without a metric there are no values
-            say(f"{name}: {_value(record['metric'], value)}, each scored by the model that had not seen it")
+            say(f"{name}: {_value(str(record['metric']), value)}, each scored by the model that had not seen it")
     elif summary is not None:
         fields |= dataclasses.asdict(summary) | {"tree_seconds": summary.tree_seconds}
         fields |= {"objective": model.info["objective"]["name"], "metrics": model.best_score, "rounds": progress.rounds}
@@ -451,7 +451,7 @@ def _report(
     say_cost(model, data, progress.seconds)
     if record is not None and record["metric"] is not None:
         value = record["held_out"][record["metric"]]
-        click.echo(f"{_value(record['metric'], value)}, each scored by the model that had not seen it")
+        click.echo(f"{_value(str(record['metric']), value)}, each scored by the model that had not seen it")
     click.echo(f"model written to {path}")
 
 

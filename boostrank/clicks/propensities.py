@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec import UNSET
 
 from boostrank.core.errors import DataError, FileFormatError, ParameterError
 from boostrank.core.files import read_text, write_atomically
-from boostrank.core.jsonable import from_json, is_number, is_whole
 from boostrank.core.types import Float64Array, Int64Array
+from boostrank.records import PropensityRecord, SegmentRecord, as_record, from_json, jsonable
 
-VERSION = 1
 MAX_POSITION = 10_000
 
 
@@ -91,39 +91,26 @@ class Propensities:
     def to_dict(self) -> dict[str, Any]:
         """Plain data: null stands for what is not known."""
 
-        def plain(values: Float64Array) -> list[float | None]:
-            return [float(value) if math.isfinite(value) else None for value in values]
+        return dict(msgspec.to_builtins(self._record()))
 
-        content: dict[str, Any] = {"version": VERSION, "examination": plain(self.examination)}
-        if self.false_clicks.any():
-            content["false_clicks"] = plain(self.false_clicks)
-        if self.errors is not None:
-            content["errors"] = plain(self.errors)
-        return content | {"method": self.method, "moved": self.moved}
+    def _record(self) -> PropensityRecord:
+        return PropensityRecord(
+            examination=jsonable(self.examination),
+            false_clicks=jsonable(self.false_clicks) if self.false_clicks.any() else UNSET,
+            errors=UNSET if self.errors is None else jsonable(self.errors),
+            method=self.method,
+            moved=self.moved,
+        )
 
     @classmethod
-    def of_dict(cls, content: Any) -> Propensities:
-        """Those of what `to_dict` gave.
-
-        Raises:
-            ValueError: what cannot be, with the key.
-        """
-        if not isinstance(content, Mapping):
-            raise ValueError("a JSON object is wanted")
-        version = content.get("version")
-        if not is_whole(version) or version != VERSION:
-            raise ValueError(f"version {str(version)[:20]} where {VERSION} is known")
-        unknown = sorted(set(content) - {"version", "examination", "false_clicks", "errors", "method", "moved"})
-        if unknown:
-            raise ValueError(f"unknown key {unknown[0]!r}")
-        numbers = {name: _numbers(content, name) for name in ("examination", "false_clicks", "errors")}
-        method, moved = content.get("method", "given"), content.get("moved", 0)
-        if not isinstance(method, str) or not is_whole(moved) or moved < 0:
-            raise ValueError("method is a text, and moved a whole number")
-        if numbers["examination"] is None:
-            raise ValueError("no examination")
-        false = numbers["false_clicks"]
-        return cls(numbers["examination"], np.zeros(0) if false is None else false, numbers["errors"], method, moved)
+    def _of_record(cls, record: PropensityRecord) -> Propensities:
+        return cls(
+            np.array(record.examination, np.float64),
+            np.array(record.false_clicks or (), np.float64),
+            np.array(record.errors, np.float64) if record.errors else None,
+            record.method,
+            record.moved,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,35 +162,23 @@ class SegmentPropensities:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        return {"version": VERSION, "segments": {name: curve.to_dict() for name, curve in self.curves.items()}}
-
-    @classmethod
-    def of_dict(cls, content: Mapping[str, Any]) -> SegmentPropensities:
-        """Those of what `to_dict` gave.
-
-        Raises:
-            ValueError: what cannot be.
-        """
-        segments = content.get("segments")
-        version = content.get("version")
-        if set(content) != {"version", "segments"} or not is_whole(version) or version != VERSION:
-            raise ValueError(f"by segment it has the keys version, {VERSION}, and segments")
-        if not isinstance(segments, Mapping) or not segments:
-            raise ValueError("segments are an object, of one curve each")
-        return cls({str(name): Propensities.of_dict(one) for name, one in segments.items()})
+        records = {name: curve._record() for name, curve in self.curves.items()}
+        return dict(msgspec.to_builtins(SegmentRecord(segments=records)))
 
 
 AnyPropensities = Propensities | SegmentPropensities
 
 
 def propensities_of_dict(content: Any) -> AnyPropensities:
-    """Those of what `to_dict` of either kind gave.
+    """Return the propensities that `to_dict` of either class described.
 
     Raises:
-        ValueError: what cannot be, with the key.
+        ValueError: a field is unknown, missing or wrong.
     """
-    by_segment = isinstance(content, Mapping) and "segments" in content
-    return (SegmentPropensities if by_segment else Propensities).of_dict(content)
+    if isinstance(content, Mapping) and "segments" in content:
+        curves = as_record(SegmentRecord, content).segments
+        return SegmentPropensities({name: Propensities._of_record(one) for name, one in curves.items()})
+    return Propensities._of_record(as_record(PropensityRecord, content))
 
 
 def read_propensities(path: str | PathLike[str]) -> AnyPropensities:
@@ -218,16 +193,3 @@ def read_propensities(path: str | PathLike[str]) -> AnyPropensities:
         return propensities_of_dict(from_json(text))
     except ValueError as error:
         raise FileFormatError(f"no file of propensities: {error}", file=name) from None
-
-
-def _numbers(content: Mapping[str, Any], name: str) -> Float64Array | None:
-    """A list of numbers, null for what is not known. Raises ValueError."""
-    given = content.get(name)
-    if given is None:
-        return None
-    if not isinstance(given, list) or not all(one is None or is_number(one) for one in given):
-        raise ValueError(f"{name} is a list of numbers")
-    try:
-        return np.array([np.nan if one is None else float(one) for one in given])
-    except OverflowError:
-        raise ValueError(f"{name} has a number beyond the largest") from None

@@ -49,8 +49,8 @@ from boostrank.fit.start import cross_fit
 from boostrank.fit.start.begin import AUTO_START, LINEAR, say_without_start
 from boostrank.metric import Conventions
 from boostrank.model import constraints
-from boostrank.model.info import ModelInfo
 from boostrank.model.ranking_model import RankingModel, TrainingSummary
+from boostrank.records import ModelInfo
 
 
 class ClusterTraining:

@@ -16,7 +16,6 @@ import hashlib
 import json
 import math
 import os
-import re
 import secrets
 import stat
 import struct
@@ -30,12 +29,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import BoostrankError
 from boostrank.core.files import remove_leftovers, write_atomically
-from boostrank.core.jsonable import from_json, jsonable
+from boostrank.records import BigFile, CacheHeader, as_record, from_json, jsonable
 
 FOLDER = ".boostrank-cache"
 
@@ -82,13 +82,13 @@ class Cache:
             note, arrays, big = _opened(data, jsonable(key))
             if big is None:
                 return Entry(note, arrays)
-            path = self.folder / Path(big["name"]).name
+            path = self.folder / Path(big.name).name
             if not _is_trusted(path):
                 return None
             file = open(path, "rb")  # noqa: SIM115 (the entry keeps it)
         except (OSError, ValueError, KeyError, TypeError, struct.error):
             return None
-        if os.fstat(file.fileno()).st_size != big["size"] or _checksum(file) != big["checksum"]:
+        if os.fstat(file.fileno()).st_size != big.size or _checksum(file) != big.checksum:
             file.close()
             return None
         return Entry(note, arrays, file)
@@ -106,14 +106,14 @@ class Cache:
             arrays: to give back.
             write_big: writes the big file to the path it is given, and says whether the file is complete.
         """
-        placed = [[each, array.dtype.str, list(array.shape)] for each, array in arrays.items()]
+        placed = [(each, array.dtype.str, list(array.shape)) for each, array in arrays.items()]
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             remove_leftovers(self.folder / name)
             with _big_file(self.folder, name, write_big) as big:
                 previous = _named_by(self.folder / name)
-                header = {"key": jsonable(key), "note": dict(note), "arrays": placed, "big": big}
-                text = json.dumps(header).encode()
+                header = CacheHeader(key=jsonable(key), note=dict(note), arrays=placed, big=big)
+                text = json.dumps(msgspec.to_builtins(header)).encode()
                 contents = (np.ascontiguousarray(array).tobytes() for array in arrays.values())
                 body = b"".join([_MAGIC, _LENGTH.pack(len(text)), text, *contents])
                 write_atomically(self.folder / name, body + hashlib.blake2b(body, digest_size=_DIGEST).digest())
@@ -122,7 +122,7 @@ class Cache:
             # The same words for every entry: they are said once.
             self.refused = str((cause.strerror if isinstance(cause, OSError) else None) or error)
             return False
-        now, keep = time.time(), None if big is None else big["name"]
+        now, keep = time.time(), None if big is None else big.name
         for path in self.folder.glob(f"{name}.*.big") if write_big is not None else ():  # that nothing names any more
             with contextlib.suppress(OSError):
                 if path.name != keep and (path.name == previous or now - path.stat().st_mtime > _ORPHAN_AFTER):
@@ -167,7 +167,7 @@ def reader_version() -> str:
     return f"{digest.hexdigest()} {sys.byteorder}"
 
 
-def _opened(data: bytes, key: Any) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, Any] | None]:
+def _opened(data: bytes, key: Any) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], BigFile | None]:
     """(note, arrays, what describes the big file).
 
     Raises:
@@ -180,36 +180,23 @@ def _opened(data: bytes, key: Any) -> tuple[dict[str, Any], dict[str, npt.NDArra
     (length,) = _LENGTH.unpack(data[len(_MAGIC) : at])
     if length > _LARGEST_HEADER:
         raise ValueError("no header is that long")
-    header = from_json(bytes(body[at : at + length]))
-    if header["key"] != key:
+    header = as_record(CacheHeader, from_json(bytes(body[at : at + length])))
+    if header.key != key:
         raise ValueError("made from something else")
     at += length
     arrays = {}
-    for name, kind, shape in header["arrays"]:
-        if not isinstance(kind, str) or not _KIND.fullmatch(kind):
-            raise ValueError("no such type of numbers")
+    for name, kind, shape in header.arrays:
         dtype = np.dtype(kind)
-        if not all(type(length) is int and length >= 0 for length in shape):
-            raise ValueError("lengths are whole numbers")
         count = math.prod(shape)
         if count * max(dtype.itemsize, 1) > len(body) - at:
             raise ValueError("arrays are longer than the entry")
         arrays[name] = np.frombuffer(body, dtype, count, at).reshape(shape).copy()
         at += count * dtype.itemsize
-    big = header["big"]
-    if not isinstance(header["note"], dict):
-        raise ValueError("no note")
-    if big is not None and {key: type(big[key]) for key in ("name", "size", "checksum")} != _BIG:
-        raise ValueError("no big file is described so")
-    return header["note"], arrays, big
-
-
-_KIND = re.compile(r"[<>|][iufb]\d{1,2}|\|S\d{1,9}")  # np.dtype takes more, and fails in many ways
-_BIG = {"name": str, "size": int, "checksum": str}
+    return header.note, arrays, header.big
 
 
 @contextmanager
-def _big_file(folder: Path, name: str, write: Callable[[str], bool] | None) -> Iterator[dict[str, Any] | None]:
+def _big_file(folder: Path, name: str, write: Callable[[str], bool] | None) -> Iterator[BigFile | None]:
     """The big file, written, on disk and summed up; gone again when the block fails.
 
     Raises:
@@ -226,7 +213,7 @@ def _big_file(folder: Path, name: str, write: Callable[[str], bool] | None) -> I
             raise OSError(0, "the file came out incomplete: the disk may be full")
         with open(path, "rb") as file:
             os.fsync(file.fileno())
-            yield {"name": path.name, "size": os.fstat(file.fileno()).st_size, "checksum": _checksum(file)}
+            yield BigFile(name=path.name, size=os.fstat(file.fileno()).st_size, checksum=_checksum(file))
     except BaseException:
         path.unlink(missing_ok=True)
         raise

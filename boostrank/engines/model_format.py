@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import ModelError
-from boostrank.core.jsonable import from_json
 from boostrank.core.types import Float64Array
 from boostrank.engines.trees import ServedTrees, Trees
 from boostrank.kernels.trees.curves import Curve
+from boostrank.records import from_json
 
 LARGEST_SCORE = 1e150
 """Of a document, either side of 0: squares and sums of such numbers are numbers."""

@@ -23,16 +23,17 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from boostrank.core.arguments import takes
 from boostrank.core.errors import ModelError, ParameterError, TrainingError, TrainingWarning, warn_user
 from boostrank.core.files import check_writable, replacing, reserved, write_all
-from boostrank.core.jsonable import from_json, jsonable
 from boostrank.engines import parse_model
 from boostrank.engines.base import Backend
 from boostrank.engines.rounds import EvalResult, Resumed, Snapshot
 from boostrank.model.files import read_file
+from boostrank.records import CheckpointHeader, as_record, from_json, jsonable
 
 _MAGIC = b"boostrank checkpoint "
 _VERSION = 1
@@ -156,17 +157,21 @@ class Checkpoint:
         """
         assert self._engine is not None, "called outside a training"
         snapshot = self._engine.snapshot(env.model)
-        named = [[name, metric, bool(up)] for name, metric, _, up in self._results[-1]]
-        if any([[n, m, bool(up)] for n, m, _, up in results] != named for results in self._results):
+        named = [(name, metric, bool(up)) for name, metric, _, up in self._results[-1]]
+        if any([(n, m, bool(up)) for n, m, _, up in results] != named for results in self._results):
             raise ParameterError("a training whose metrics change from round to round has no checkpoint")
         values = np.array([[r[2] for r in results] for results in self._results], dtype="<f8").reshape(-1)
         rounds = int(env.iteration) + 1
-        header = {
-            "training": self._identity, "begin": int(env.begin_iteration), "rounds": rounds, "metrics": named,
-            "model_bytes": len(snapshot.model), "scores": [int(scores.size) for scores in snapshot.scores],
-            "scores_sha256": snapshot.scores_sha256,
-        }  # fmt: skip
-        line = json.dumps(header, allow_nan=False).encode() + b"\n"
+        header = CheckpointHeader(
+            training=self._identity,
+            begin=int(env.begin_iteration),
+            rounds=rounds,
+            metrics=named,
+            model_bytes=len(snapshot.model),
+            scores=[int(scores.size) for scores in snapshot.scores],
+            scores_sha256=snapshot.scores_sha256,
+        )
+        line = json.dumps(msgspec.to_builtins(header), allow_nan=False).encode() + b"\n"
         arrays = [np.ascontiguousarray(scores, dtype="<f8") for scores in snapshot.scores]
         parts = [line, snapshot.model, *(array.tobytes() for array in [values, *arrays])]
         digest = hashlib.sha256()
@@ -229,17 +234,16 @@ def _read(path: str) -> tuple[Resumed, dict[str, Any], int]:
         return _parse(data, start)
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
-    except (ValueError, KeyError, TypeError, IndexError, OverflowError) as error:
-        raise ModelError(f"{path}: not written by boostrank ({type(error).__name__}: {error})") from None
+    except ValueError as error:
+        raise ModelError(f"{path}: not written by boostrank: {error}") from None
 
 
 def _parse(data: bytes, start: int) -> tuple[Resumed, dict[str, Any], int]:
     line_end = data.index(b"\n", start)
-    header = from_json(data[start:line_end])
-    begin, rounds, sizes = int(header["begin"]), int(header["rounds"]), [int(n) for n in header["scores"]]
-    named = [(str(name), str(metric), bool(up)) for name, metric, up in header["metrics"]]
-    model_end = line_end + 1 + int(header["model_bytes"])
-    lengths = [(rounds - begin) * len(named), *sizes]
+    header = as_record(CheckpointHeader, from_json(data[start:line_end]))
+    begin, rounds, named = header.begin, header.rounds, header.metrics
+    model_end = line_end + 1 + header.model_bytes
+    lengths = [(rounds - begin) * len(named), *header.scores]
     if min([begin, rounds - begin, model_end - line_end, *lengths]) < 0 or model_end + 8 * sum(lengths) != len(data):
         raise ValueError("its lengths do not add up")
     if rounds > model_end - line_end:  # without metrics nothing else bounds it
@@ -250,8 +254,8 @@ def _parse(data: bytes, start: int) -> tuple[Resumed, dict[str, Any], int]:
     values, *scores = np.split(numbers, np.cumsum(lengths)[:-1])
     values = values.reshape(rounds - begin, len(named))
     results = [[EvalResult(n, m, float(v), up) for (n, m, up), v in zip(named, row, strict=True)] for row in values]
-    snapshot = Snapshot(model, tuple(scores), str(header["scores_sha256"]))
-    return Resumed(snapshot, begin, results), dict(header["training"]), rounds
+    snapshot = Snapshot(model, tuple(scores), header.scores_sha256)
+    return Resumed(snapshot, begin, results), header.training, rounds
 
 
 def _differences(then: Any, now: Any, name: str = "") -> list[str]:

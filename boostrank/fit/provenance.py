@@ -11,20 +11,19 @@ from typing import Any
 import numpy as np
 
 from boostrank.core import __version__
-from boostrank.core.jsonable import jsonable
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.tables.categories import to_record
 from boostrank.engines.base import Backend
 from boostrank.fit.params import TrainingParameters
 from boostrank.metric import Conventions
 from boostrank.model.files import content_sha256
-from boostrank.model.info import ModelInfo
 from boostrank.objective.description import TrainingObjective
+from boostrank.records import DataRecord, ModelInfo, jsonable
 
 
 def describe_training(
     engine: Backend, given: TrainingParameters, objective: TrainingObjective | None, conventions: Conventions,
-    data: dict[str, Any], rounds_before: int, params: Mapping[str, Any],
+    data: DataRecord, rounds_before: int, params: Mapping[str, Any],
 ) -> ModelInfo:  # fmt: skip
     """What the sidecar says, without what changes from run to run: the same training gives the same bytes."""
     return ModelInfo(
@@ -35,10 +34,10 @@ def describe_training(
     )  # fmt: skip
 
 
-def describe_data(train_set: RankingDataset) -> dict[str, Any]:
+def describe_data(train_set: RankingDataset) -> DataRecord:
     """What the sidecar says of the training rows."""
     options = dict(train_set.provenance.options)
-    data: dict[str, Any] = {
+    data: DataRecord = {
         "rows": train_set.n_documents,
         "queries": len(train_set.queries),
         "absent": options.pop("absent", "zero"),

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from boostrank.core.errors import ParameterError
 from boostrank.core.queries import QueryIndex
@@ -62,7 +62,7 @@ def average(models: Sequence[RankingModel], weights: Sequence[float] | None = No
         | ({} if model.info.averaged is None else {"averaged": model.info.averaged})
         for i, model in enumerate(models)
     ]
-    info = replace(first.info, price=None, folds=None)  # of the first alone
+    info = structs.replace(first.info, price=None, folds=None)  # of the first alone
     return RankingModel(engine, booster, info=info | {"averaged": origins})
 
 

@@ -14,8 +14,8 @@ from boostrank.core.text import small_table
 from boostrank.core.types import Float64Array
 from boostrank.engines.base import Backend
 from boostrank.engines.trees import Trees
-from boostrank.model.info import ModelInfo
 from boostrank.model.within_query import WithinColumns
+from boostrank.records import ModelInfo
 
 IMPORTANCES = ("split", "gain")
 

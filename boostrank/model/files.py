@@ -22,12 +22,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec import convert
+
 from boostrank.core.errors import ModelError, TrainingError
 from boostrank.core.files import record_path, write_atomically
-from boostrank.core.jsonable import from_json, is_whole
 from boostrank.engines import parse_model
 from boostrank.engines.model_format import refuse
-from boostrank.model.info import READABLE_SINCE, SCHEMA_VERSION
+from boostrank.records import READABLE_SINCE, SCHEMA_VERSION, Seal, from_json
 
 _SUFFIX = ".meta.json"
 MAX_MODEL_BYTES = 2**31
@@ -133,26 +134,27 @@ def _open_sidecar(beside: Path, body: bytes) -> dict[str, Any] | None:
         content = from_json(data)
     except ValueError as error:
         raise ModelError(f"{beside}: broken JSON ({error}); {mend}") from None
-    seal = content.get("file") if isinstance(content, dict) else None
-    if not isinstance(seal, dict) or not is_whole(seal.get("schema_version")):
-        raise ModelError(f"{beside}: not a sidecar of boostrank; {mend}")
-    if seal["schema_version"] > SCHEMA_VERSION:
+    try:
+        seal = convert(content["file"], Seal)
+    except (TypeError, KeyError, ValueError):
+        raise ModelError(f"{beside}: not a sidecar of boostrank; {mend}") from None
+    if seal.schema_version > SCHEMA_VERSION:
         raise ModelError(
-            f"{beside}: written in schema version {seal['schema_version']}, this boostrank reads up to "
-            f"{SCHEMA_VERSION}; install boostrank {str(seal.get('readable_since', '(newer)'))[:20]} or later"
+            f"{beside}: written in schema version {seal.schema_version}, this boostrank reads up to {SCHEMA_VERSION}; "
+            f"install boostrank {seal.readable_since[:20]} or later"
         )
-    wrong = seal.pop("checksum", None) != _checksum(content)
+    content["file"].pop("checksum", None)
+    wrong = seal.checksum != _checksum(content)
     refuse(wrong, f"{beside}: its checksum does not fit: it was changed or damaged; {mend}")
     del content["file"]
     found = content_sha256(body)
-    if found == seal.get("body_sha256"):
+    if found == seal.body_sha256:
         return dict(content)
-    previous = seal.get("previous")
-    if isinstance(previous, dict) and found == previous.get("body_sha256"):
-        return previous.get("said")
+    if seal.previous is not None and found == seal.previous.body_sha256:
+        return seal.previous.said
     raise ModelError(
         f"{beside.parent / beside.name.removesuffix(_SUFFIX)}: {len(body)} bytes with another checksum than its "
-        f"sidecar has ({seal.get('body_bytes')} bytes): the file was changed, truncated or damaged; {mend}"
+        f"sidecar has ({seal.body_bytes} bytes): the file was changed, truncated or damaged; {mend}"
     )
 
 

@@ -14,7 +14,6 @@ import numpy.typing as npt
 from scipy import sparse
 
 from boostrank.core.errors import DataError, ModelError
-from boostrank.core.jsonable import jsonable
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex, checked_ids, query_numbers
 from boostrank.core.types import Float64Array, Int64Array
@@ -27,8 +26,8 @@ from boostrank.engines.model_format import LARGEST_SCORE, LinearStart, in_range
 from boostrank.engines.trees import Trees
 from boostrank.model.booster_methods import BoosterMethods, predict_otherwise
 from boostrank.model.files import read_model_files, sidecar_path, write_model_files
-from boostrank.model.info import ModelInfo, fault_of
 from boostrank.model.within_query import WithinColumns
+from boostrank.records import History, ModelInfo, as_record, jsonable
 
 # Waking another thread, and asking how many there may be, takes longer than to score so many.
 _FEW_ROWS = 32
@@ -106,7 +105,7 @@ class RankingModel(BoosterMethods):
     ) -> None:  # fmt: skip
         self._engine, self.booster = backend, booster
         self._best_rounds = best_rounds
-        self.info = info if isinstance(info, ModelInfo) else ModelInfo.read(info or {})
+        self.info = info if isinstance(info, ModelInfo) else ModelInfo(**(info or {}))
         self.evals_result = {name: dict(metrics) for name, metrics in (evals_result or {}).items()}
         self.summary = summary
         self.within_query: WithinColumns | None = None
@@ -446,12 +445,13 @@ class RankingModel(BoosterMethods):
         """
         body, sidecar = read_model_files(Path(path))
         engine = get_backend(format_of(body).name)
-        if fault := fault_of({} if sidecar is None else sidecar):
-            raise ModelError(
-                f"{sidecar_path(path)}: not written by boostrank: {fault}; without it the model still opens"
-            )
-        info = dict(sidecar or {})
-        history = info.pop("evals_result", {})
+        content = dict(sidecar or {})
+        try:
+            history: Any = as_record(History, content.pop("evals_result", {}))
+            info = as_record(ModelInfo, content)
+        except ValueError as fault:
+            words = f"{sidecar_path(path)}: not written by boostrank: {fault}; without it the model still opens"
+            raise ModelError(words) from None
         try:
             booster = engine.from_bytes(body)
         except Exception as error:  # each engine raises its own kind

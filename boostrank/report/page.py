@@ -24,12 +24,12 @@ from boostrank.clicks.propensities import AnyPropensities
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import BoostrankError, DataWarning, ParameterError, TrainingError, warn_user
 from boostrank.core.files import write_atomically
-from boostrank.core.jsonable import jsonable
 from boostrank.core.text import small_table
 from boostrank.data.dataset import RankingDataset
 from boostrank.fit.params import headline
 from boostrank.metric import Metric
 from boostrank.model.ranking_model import RankingModel
+from boostrank.records import jsonable
 from boostrank.report.html.charts import Chart, svgs_of
 from boostrank.report.html.markup import bdi, tag
 from boostrank.report.html.page import PageSection, drawn_in, page

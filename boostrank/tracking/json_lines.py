@@ -10,7 +10,7 @@ from typing import Any
 
 from boostrank.core.errors import TrainingWarning, warn_user
 from boostrank.core.files import write_all
-from boostrank.core.jsonable import jsonable
+from boostrank.records import jsonable
 from boostrank.tracking.rounds import plain_params
 
 

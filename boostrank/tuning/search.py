@@ -20,7 +20,6 @@ from scipy.special import stdtrit
 
 from boostrank.core.arguments import takes
 from boostrank.core.errors import DataError, MissingDependency, ParameterError
-from boostrank.core.jsonable import jsonable
 from boostrank.core.params import Param
 from boostrank.core.resampling import paired_difference
 from boostrank.core.types import Float64Array
@@ -36,6 +35,7 @@ from boostrank.model.within_query import WithinQuery
 from boostrank.objective.mixture import accepted_params
 from boostrank.objectives import OBJECTIVES
 from boostrank.options import TrainOptions
+from boostrank.records import jsonable
 from boostrank.tuning.result import Trial, TuningResult
 from boostrank.tuning.space import TREES, Dimension, full_space
 from boostrank.tuning.study import finished, leader_of, open_study

@@ -29,7 +29,7 @@ _PAGES: dict[str, tuple[str, str, list[tuple[str, tuple[str, ...] | None]]]] = {
     "model": (
         "boostrank.model",
         "Model files and the record beside them, `MODEL.meta.json`.",
-        [("boostrank.model.info", ("ModelInfo",))],
+        [("boostrank.records", ("ModelInfo",))],
     ),
     "checking": ("boostrank.checking", "The check of an objective of your own.", [("boostrank.checking", None)]),
     "tracking": ("boostrank.tracking", "Callbacks that tell of every round.", [("boostrank.tracking", None)]),

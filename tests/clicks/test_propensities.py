@@ -170,16 +170,15 @@ def test_a_file_gives_back_what_was_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"version": 2}, "version 2 where 1 is known"),
-        ({"version": True}, "version True where 1"), ({"version": None}, "version None"),
-        ({"examination": None}, "no examination"), ({"examination": []}, "0 positions"),
+        ({"version": 2}, "version"), ({"version": True}, "version"), ({"version": None}, "version"),
+        ({"examination": None}, "examination"), ({"examination": []}, "0 positions"),
         ({"examination": [0.5, 1]}, "the first is 1"), ({"examination": [1, 0]}, "above 0"),
-        ({"examination": [None, 1]}, "the first is 1"), ({"examination": [1, "2"]}, "list of numbers"),
-        ({"examination": [1, True]}, "list of numbers"), ({"examination": {"0": 1}}, "list of numbers"),
-        ({"examination": [1, 10**400]}, "beyond the largest"), ({"false_clicks": [0.1]}, "false_clicks"),
+        ({"examination": [None, 1]}, "the first is 1"), ({"examination": [1, "2"]}, r"examination\[1\]"),
+        ({"examination": [1, True]}, r"examination\[1\]"), ({"examination": {"0": 1}}, "examination"),
+        ({"examination": [1, 10**400]}, r"examination\[1\]"), ({"false_clicks": [0.1]}, "false_clicks"),
         ({"false_clicks": [0.1, 1.0]}, "false_clicks"), ({"errors": [0.0]}, "1 standard errors for 2"),
-        ({"method": 3}, "method is a text"), ({"moved": -1}, "whole number"), ({"moved": True}, "whole number"),
-        ({"examinaton": [1]}, "unknown key 'examinaton'"),
+        ({"method": 3}, "method"), ({"moved": -1}, "moved"), ({"moved": True}, "moved"),
+        ({"examinaton": [1]}, "examinaton"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_none_is_refused(change: dict[str, object], words: str, tmp_path: Path) -> None:

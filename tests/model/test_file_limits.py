@@ -13,7 +13,7 @@ from boostrank.engines import format_of
 from boostrank.engines.model_format import engine_names, read_json, refuse, write_json
 from boostrank.model import files as model_files
 from boostrank.model.files import read_file, read_model_files, sidecar_path, write_model_files
-from boostrank.model.info import SCHEMA_VERSION
+from boostrank.records import SCHEMA_VERSION
 from tests.model.real_models import lightgbm_models
 
 BODY = lightgbm_models()["one leaf"].encode()

@@ -252,7 +252,7 @@ def test_fault_086_a_hostile_sidecar_with_a_valid_checksum_is_refused(tmp_path: 
         said: dict[str, Any] = {"file": {"schema_version": 1, **seal}}
         said["file"]["checksum"] = model_text._checksum(said)
         sidecar_path(path).write_text(json.dumps(said))
-        with pytest.raises(ModelError, match="another checksum"):
+        with pytest.raises(ModelError, match="not a sidecar"):
             read_model_files(path)
 
 

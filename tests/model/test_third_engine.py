@@ -11,8 +11,8 @@ import pytest
 import boostrank
 from boostrank import RankingDataset, RankingModel
 from boostrank.core.errors import ModelError, ParameterError
-from boostrank.core.jsonable import jsonable
 from boostrank.engines import ENGINES, Engine
+from boostrank.records import jsonable
 from boostrank.report import report
 from boostrank.report import why as explain
 from boostrank.report.sections.learning.analysis import learning

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import FileFormatError, ParameterError
-from boostrank.core.jsonable import jsonable
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.libsvm import parser as parse
 from boostrank.data.options import NUMBERED, FeatureSpace, ReaderOptions, parse_label_map
+from boostrank.records import jsonable
 
 _INF = {"stop": parse.INF_STOP, "keep": parse.INF_KEEP, "missing": parse.INF_MISSING}
 _IN_PROVENANCE = ("missing_tokens", "inf", "label_map", "on_bad_line", "regroup")

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import DataError, DataWarning, warn_user
-from boostrank.core.jsonable import fits
 from boostrank.core.machine import return_memory
 from boostrank.core.queries import QueryIndex
 from boostrank.data.cache import FOLDER, Cache, entry_name, file_state, let_clock_pass, reader_version
@@ -31,6 +30,7 @@ from boostrank.data.options import FeatureSpace, Progress, takes_reader_options
 from boostrank.data.row_places import RowPlaces
 from boostrank.data.store import RowStore, StoredFeatures
 from boostrank.data.tables.categories import read_record, to_record
+from boostrank.records import CacheNote, as_record
 
 # Chunks of the reader: its buffers are a part of the memory that is held to be small.
 CHUNK_BYTES = 4 << 20
@@ -178,19 +178,11 @@ def _description(data: RankingDataset) -> tuple[dict[str, Any], dict[str, Any]]:
     return note, arrays
 
 
-_NOTE = {
-    "shape": [int], "base": int, "is_sparse": bool, "names": [str], "files": [str], "index_base": (int, type(None)),
-    "reader": dict, "categories": dict, "known": {"warnings": [str], "constant": [int], "fingerprints": {str: str}},
-    "places": {"header_lines": int, "by_row": bool, "exact": bool},
-}  # fmt: skip
-
-
 def _remembered(
     read: Callable[..., RankingDataset], note: dict[str, Any], arrays: dict[str, Any], origin: Origin, external: bool,
     options: Mapping[str, Any],
 ) -> RankingDataset:  # fmt: skip
-    if not fits(note, _NOTE):
-        raise ValueError("an entry of another form")
+    as_record(CacheNote, note)
     rows, columns = note["shape"]
     if min(rows, columns) < 0 or not all(0 <= one < columns for one in note["known"]["constant"]):
         raise ValueError("an entry with columns that are not there")

@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import FileFormatError
-from boostrank.core.jsonable import from_json
 from boostrank.core.types import Float64Array
 from boostrank.data.options import typed_names
 from boostrank.data.tables.columns import Columns
 from boostrank.data.tables.options import TableOptions, arrow
 from boostrank.data.tables.parser import Cells, Fault, local_codes
 from boostrank.data.tables.text import ChooseColumns
+from boostrank.records import from_json
 
 PARQUET, ARROW, FEATHER = b"PAR1", b"ARROW1", b"FEA1"
 STREAM = b"\xff\xff\xff\xff"

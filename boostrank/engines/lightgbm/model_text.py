@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import ModelError
-from boostrank.core.jsonable import from_json
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.engines.model_format import LARGEST_SCORE, refuse
 from boostrank.engines.trees import MAX_DEPTH, Leaves, depths
 from boostrank.kernels.trees.curves import LOWEST
+from boostrank.records import from_json
 
 _VERSIONS = ("v2", "v3", "v4")
 _MAX_TREE_LINES = 22  # LightGBM's loader reads no further in a tree

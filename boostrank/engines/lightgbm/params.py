@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from boostrank.core.errors import ParameterError
-from boostrank.core.jsonable import from_json
 from boostrank.engines.params import check_numbers
+from boostrank.records import from_json
 
 _COMMAND_LINE = "LightGBM's command line alone reads it"
 _OF_FILES = (

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from boostrank.core.errors import ModelError, ParameterError
-from boostrank.core.jsonable import is_whole
 from boostrank.core.types import Float64Array
 from boostrank.engines.model_format import LinearStart, ModelFormat, read_json, reals, refuse
 from boostrank.engines.trees import Trees
@@ -132,9 +131,9 @@ class LinearFormat(ModelFormat):
         content = read_json(body)
         refuse(not isinstance(content, dict) or content.get("format") != _FORMAT, "not a linear model of boostrank")
         version = content.get("version")
-        if is_whole(version) and version > _VERSION:
+        if type(version) is int and version > _VERSION:
             raise ModelError(f"a linear model of format version {str(version)[:20]}: install a newer boostrank")
-        if not is_whole(version) or version != _VERSION or set(content) != _KEYS:
+        if type(version) is not int or version != _VERSION or set(content) != _KEYS:
             raise ModelError(f"a linear model has version {_VERSION} and the keys {', '.join(sorted(_KEYS))}")
         names, rounds = content["features"], content["rounds"]
         if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
@@ -144,7 +143,7 @@ class LinearFormat(ModelFormat):
             "".join(names).encode()
         except UnicodeEncodeError:
             raise ModelError("'features' has a name that is not valid Unicode") from None
-        if not is_whole(rounds) or not 1 <= rounds <= _MOST_ROUNDS:
+        if type(rounds) is not int or not 1 <= rounds <= _MOST_ROUNDS:
             raise ModelError(f"'rounds' must be a whole number from 1 to {_MOST_ROUNDS}")
         refuse(content["scaling"] not in SCALINGS, f"'scaling' must be one of {', '.join(SCALINGS)}")
         weights, means, scales = (

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.core.jsonable import is_whole
 from boostrank.engines.model_format import refuse, write_json
 from boostrank.engines.trees import StepTree, just_above
 from boostrank.kernels.trees.curves import Curve, combined, rounded_down
@@ -75,7 +74,7 @@ def _is_text(names: Sequence[Any]) -> bool:
 
 
 def _is_whole(names: Sequence[Any]) -> bool:
-    return all(is_whole(name) and abs(name) < 2**63 for name in names)
+    return all(type(name) is int and abs(name) < 2**63 for name in names)
 
 
 def _encoded(names: Sequence[Any]) -> dict[str, Any]:

@@ -18,13 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import DataError, ParameterError
-from boostrank.core.jsonable import jsonable
 from boostrank.core.resampling import PAIRED_RESAMPLES, paired_difference
 from boostrank.core.text import small_table
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics, Conventions, Metric
 from boostrank.model.ranking_model import RankingModel, model_of_booster
+from boostrank.records import jsonable
 from boostrank.report.comparison.gate import Condition
 from boostrank.report.comparison.result import Difference, SegmentDifference
 from boostrank.report.frames import pandas

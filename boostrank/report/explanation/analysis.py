@@ -20,7 +20,6 @@ from typing import Any, Literal
 import numpy as np
 
 from boostrank.core.errors import DataError, ModelError, ParameterError
-from boostrank.core.jsonable import jsonable
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.text import small_table
@@ -29,6 +28,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import DenseRows
 from boostrank.data.tables.categories import Categories, to_record
 from boostrank.model.ranking_model import RankingModel
+from boostrank.records import jsonable
 from boostrank.report.documents import document_names, find_document, find_query, shown_name
 from boostrank.report.explanation.counterfactuals import (
     Counterfactual,

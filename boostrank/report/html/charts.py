@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from boostrank.core.errors import ParameterError, TrainingError
 from boostrank.core.files import AnyPath, write_atomically
-from boostrank.core.jsonable import jsonable
+from boostrank.records import jsonable
 from boostrank.report.html.drawing import Call, converted
 from boostrank.report.html.markup import Markup, data_block, tag
 from boostrank.report.html.page import PageSection, page

@@ -22,7 +22,6 @@ import numpy.typing as npt
 from boostrank.core.arguments import takes
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.gains import LABEL, Gain, GainExpression, gains_from_labels
-from boostrank.core.jsonable import jsonable
 from boostrank.core.resampling import PairedDifference, paired_difference
 from boostrank.core.text import small_table
 from boostrank.core.types import Float64Array
@@ -34,6 +33,7 @@ from boostrank.fit.run import run
 from boostrank.fit.start.begin import AUTO_START
 from boostrank.metric import BoundMetrics, Conventions, MetricResult
 from boostrank.options import TrainOptions
+from boostrank.records import jsonable
 from boostrank.report.frames import pandas
 from boostrank.report.html.page import page_of
 

@@ -23,12 +23,12 @@ from boostrank.clicks.segments import check as check_propensities
 from boostrank.clicks.segments import estimate
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import BoostrankError, DataError, DataWarning, ParameterError
-from boostrank.core.jsonable import is_number, jsonable
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Metric
 from boostrank.model.ranking_model import RankingModel
+from boostrank.records import jsonable
 from boostrank.report.documents import shown_name
 from boostrank.report.frames import pandas
 
@@ -312,7 +312,7 @@ def learnt_from(model: RankingModel) -> tuple[AnyPropensities | None, float]:
     if not isinstance(found, Mapping):
         return None, PRIOR
     given: Any = found.get("prior")
-    prior = float(given) if is_number(given) and 0 <= given < _MOST_PRIOR else PRIOR
+    prior = float(given) if isinstance(given, int | float) and 0 <= given < _MOST_PRIOR else PRIOR
     try:
         return propensities_of_dict(found.get("propensities")), prior
     except (ValueError, RecursionError):

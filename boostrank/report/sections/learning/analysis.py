@@ -14,7 +14,6 @@ import numpy as np
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import BoostrankError, ModelError, ParameterError
-from boostrank.core.jsonable import jsonable
 from boostrank.core.machine import resolve_threads
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
@@ -22,6 +21,7 @@ from boostrank.engines import format_of
 from boostrank.engines.trees import Trees
 from boostrank.metric import Metric
 from boostrank.model.ranking_model import RankingModel
+from boostrank.records import jsonable
 from boostrank.report.frames import pandas
 from boostrank.report.means import amount_with_interval
 from boostrank.report.scoring import Progress, scorer_of

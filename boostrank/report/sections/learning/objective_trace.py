@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import BoostrankError, TrainingError
-from boostrank.core.jsonable import jsonable
 from boostrank.core.types import Float64Array, Int64Array, Schedule
 from boostrank.data.dataset import RankingDataset
 from boostrank.model.ranking_model import RankingModel
 from boostrank.objective.description import TrainingObjective, value_at
 from boostrank.objective.mixture import MIX, objective_from_dict
+from boostrank.records import jsonable
 from boostrank.report.frames import pandas
 from boostrank.report.segments import Segmentation, by_length, by_value
 

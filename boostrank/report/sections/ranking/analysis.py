@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import ParameterError, did_you_mean
-from boostrank.core.jsonable import jsonable
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics, Metric
+from boostrank.records import jsonable
 from boostrank.report.comparison.analysis import TIE
 from boostrank.report.frames import pandas
 from boostrank.report.means import means_over_queries

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import DataError, ModelError, ParameterError, did_you_mean
-from boostrank.core.jsonable import jsonable
 from boostrank.core.machine import resolve_threads
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import DenseRows
 from boostrank.engines.trees import Trees
 from boostrank.model.ranking_model import RankingModel
+from boostrank.records import jsonable
 from boostrank.report.frames import pandas
 from boostrank.report.scoring import Progress, contributions_by_query, scorer_of, silent
 from boostrank.report.sections.importance.result import Importance

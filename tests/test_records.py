@@ -1,16 +1,29 @@
-"""JSON data."""
+"""Records of the files that we write, and plain JSON data."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
-from boostrank.core.jsonable import MAX_NESTING, fits, from_json, is_number, is_whole, jsonable
+from boostrank.core.errors import FileFormatError
+from boostrank.records import MAX_NESTING, CacheHeader, CheckpointHeader, NoiseRecord, from_json, jsonable, load_record
 from boostrank.schedules import parse_schedule
+
+HEADER = {
+    "training": {"rounds": 3},
+    "begin": 0,
+    "rounds": 2,
+    "metrics": [["valid", "ndcg", True]],
+    "model_bytes": 10,
+    "scores": [5],
+    "scores_sha256": "ab",
+}
 
 
 @pytest.mark.parametrize(
@@ -63,29 +76,26 @@ def test_a_key_twice_is_refused_where_it_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "number", "whole"),
-    [(1, True, True), (1.5, True, False), (True, False, False), ("1", False, False), (None, False, False)],
-)
-def test_true_and_false_are_no_numbers(value: object, number: bool, whole: bool) -> None:
-    assert (is_number(value), is_whole(value)) == (number, whole)
-
-
-@pytest.mark.parametrize(
-    ("value", "form", "fit"),
+    ("kind", "content", "place"),
     [
-        (1, int, True),
-        (True, int, False),
-        (None, (int, type(None)), True),
-        ([1, 2], [int], True),
-        ([1, "2"], [int], False),
-        ("12", [str], False),
-        ({"a": 1, "b": 2}, {"a": int}, True),
-        ({"b": 2}, {"a": int}, False),
-        ([], {"a": int}, False),
-        ({"a": "x", "b": "y"}, {str: str}, True),
-        ({"a": "x", "b": 1}, {str: str}, False),
-        ({"a": [{"b": [1]}]}, {"a": [{"b": [int]}]}, True),
+        (CheckpointHeader, {**HEADER, "rounds": -1}, "$.rounds"),
+        (CheckpointHeader, {**HEADER, "scores": [1.5]}, "$.scores[0]"),
+        (CheckpointHeader, {**HEADER, "metrics": [["valid", "ndcg"]]}, "$.metrics[0]"),
+        (CheckpointHeader, {**HEADER, "later": 1}, "later"),
+        (CacheHeader, {"key": 1, "note": {}, "arrays": [["a", "object", []]], "big": None}, "$.arrays[0][1]"),
+        (CacheHeader, {"key": 1, "note": {}, "arrays": [["a", "<f8", [-1]]], "big": None}, "$.arrays[0][2][0]"),
+        (CacheHeader, {"key": 1, "note": {}, "arrays": [], "big": {"name": "a"}}, "$.big"),
+        (NoiseRecord, {"metrics": {}}, "$.metrics"),
+        (NoiseRecord, {"metrics": {"ndcg": {"matters": -1}}}, "matters"),
     ],
 )
-def test_plain_data_have_a_form_or_not(value: Any, form: Any, fit: bool) -> None:
-    assert fits(value, form) is fit
+def test_a_wrong_field_is_one_error_with_file_and_field(kind: type, content: Any, place: str) -> None:
+    with pytest.raises(FileFormatError, match=re.escape(place)) as raised:
+        load_record(kind, json.dumps(content), "some.json")
+    assert raised.value.file == "some.json"
+
+
+def test_a_record_is_read_as_it_was_written() -> None:
+    found = load_record(CheckpointHeader, json.dumps(HEADER), "some.json")
+    assert msgspec.to_builtins(found) == HEADER | {"metrics": [("valid", "ndcg", True)]}
+    assert list(msgspec.to_builtins(found)) == list(HEADER)

@@ -1,0 +1,420 @@
+"""Records: one typed struct for each file of JSON that boostrank writes.
+
+| struct | file |
+|---|---|
+| `ModelInfo`, `Seal` | `MODEL.meta.json`, how a model was made |
+| `CheckpointHeader` | first line of a checkpoint |
+| `CacheHeader` | head of an entry of the bins cache |
+| `PropensityRecord`, `SegmentRecord` | propensities of click positions |
+| `NoiseRecord` | output of `boostrank noise --json` |
+
+`load_record` checks a file against its struct: an unknown field or a wrong type is one error with the file and field.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import ABCMeta
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, Literal, TypedDict, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from boostrank.core.errors import BoostrankError, FileFormatError
+
+T = TypeVar("T")
+Count = Annotated[int, Meta(ge=0)]
+History = dict[str, dict[str, list[float | None]]]
+"""Data set -> metric -> value of each round; null where it is no number."""
+
+SCHEMA_VERSION = 2
+READABLE_SINCE = "0.2.0"
+"""First boostrank that reads `SCHEMA_VERSION`: older ones tell their users to install it."""
+MAX_NESTING = 100
+"""Levels of lists and objects that are read: code that walks them is recursive."""
+_TOO_DEEP = f"the JSON is nested deeper than {MAX_NESTING} lists and objects"
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
+class CategoryRecord(TypedDict, total=False):
+    """Categories of a column; `values` is null where only the codes are known."""
+
+    values: list[str | int | float] | None
+    ordered: bool
+
+
+class DataRecord(TypedDict, total=False):
+    """Training data of a model."""
+
+    rows: Count
+    queries: Count
+    absent: str | None
+    files: list[str]
+    index_base: int | None
+    reader: dict[str, Any]
+    features: Count
+    feature_names: list[str]
+    fingerprint: str | None
+    categories: dict[str, CategoryRecord]
+
+
+class TrainingRecord(TypedDict, total=False):
+    """Rounds asked for, rounds of the continued model, and workers of a training on several machines."""
+
+    rounds: Count | None
+    rounds_before: Count | None
+    workers: Count
+
+
+class FoldsRecord(TypedDict, total=False):
+    """Members of an average over folds, and metrics of held-out queries."""
+
+    folds: Count
+    metric: str | None
+    rounds: list[Count]
+    members: list[str]
+    held_out: dict[str, dict[str, Any]]
+    valid: list[dict[str, Any]]
+
+
+class _WithinRequired(TypedDict):
+    kinds: list[str]
+
+
+class WithinRecord(_WithinRequired, total=False):
+    """Columns within queries: kinds, features, and the choice that cross-validation made."""
+
+    of: list[str]
+    choice: dict[str, Any]
+
+
+class PriceRecord(TypedDict, total=False):
+    """Trees that prediction walks, and the limits that were asked for."""
+
+    trees: Count
+    max_trees: Count
+    max_microseconds: float
+
+
+class _MappingStruct(type(Struct), ABCMeta):  # type: ignore[misc]
+    """Metaclass of structs that are mappings."""
+
+
+class ModelInfo(Struct, Mapping[str, Any], metaclass=_MappingStruct, frozen=True, eq=False, kw_only=True,
+                omit_defaults=True, forbid_unknown_fields=True):  # fmt: skip
+    """How a model was made. Also a mapping of the fields that are set: `info["objective"]` is `info.objective`.
+
+    Args:
+        backend: name of the engine.
+        objective: `name`, parameters and options; see `objective_from_dict`.
+        metrics: measured each round.
+        conventions: of the metrics.
+        parameters: as given, with the seed.
+        training: `rounds` asked for, `rounds_before` of the continued model.
+        data: rows, queries, files, features, fingerprint and categories.
+        versions: program -> version.
+        start: linear ranker that the trees began with.
+        averaged: `rounds` and `params` of each model of an average.
+        folds: members, their rounds and held-out metrics of an average over folds.
+        within_query: columns within queries.
+        price: number of trees and the limits on them.
+    """
+
+    backend: str | None = None
+    objective: dict[str, Any] | None = None
+    metrics: list[Any] | None = None
+    conventions: dict[str, Any] | None = None
+    parameters: dict[str, Any] | None = None
+    training: TrainingRecord | None = None
+    data: DataRecord | None = None
+    versions: dict[str, Any] | None = None
+    start: dict[str, Any] | None = None
+    averaged: list[dict[str, Any]] | None = None
+    folds: FoldsRecord | None = None
+    within_query: WithinRecord | None = None
+    price: PriceRecord | None = None
+
+    def __post_init__(self) -> None:
+        for place, value in (("objective.name", self.objective_name), ("data.reader.gain", self.gain)):
+            if value is not None and not isinstance(value, str):
+                raise ValueError(f"Expected `str` - at `$.{place}`")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mapping) and dict(self) == dict(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __getitem__(self, key: str) -> Any:
+        value = getattr(self, key) if key in self.__struct_fields__ else None
+        if value is None:
+            raise KeyError(key)
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return (key for key in self.__struct_fields__ if getattr(self, key) is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __or__(self, other: Mapping[str, Any]) -> ModelInfo:
+        """Return a copy with other values."""
+        return ModelInfo(**{**self, **other})
+
+    @property
+    def objective_name(self) -> str | None:
+        """Name of the objective; "engine:name" for an engine's own."""
+        return (self.objective or {}).get("name")
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features; empty if unknown."""
+        return tuple((self.data or {}).get("feature_names") or ())
+
+    @property
+    def index_base(self) -> int | None:
+        """Number of the first feature in its file; None for arrays or if unknown."""
+        return (self.data or {}).get("index_base")
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """Table columns that are no features: `label`, `qid`, `weight`, `drop`."""
+        reader = (self.data or {}).get("reader") or {}
+        return {name: reader[name] for name in ("label", "qid", "weight", "drop") if name in reader}
+
+    @property
+    def gain(self) -> str | None:
+        """Expression that the labels were computed by; None for plain labels."""
+        return ((self.data or {}).get("reader") or {}).get("gain")
+
+    @property
+    def absent(self) -> str | None:
+        """Meaning of entries that a sparse row does not name ("zero"); None if unknown."""
+        return (self.data or {}).get("absent")
+
+    @property
+    def rounds_before(self) -> int:
+        """Rounds of the continued model."""
+        return (self.training or {}).get("rounds_before") or 0
+
+    @property
+    def trained_rounds(self) -> int | None:
+        """Rounds asked for, including those of the continued model; None if unknown."""
+        asked, before = ((self.training or {}).get(name) for name in ("rounds", "rounds_before"))
+        return None if asked is None or before is None else before + asked  # type: ignore[operator]
+
+
+class Previous(Struct, kw_only=True):
+    """The model that a save replaces, while both files are not in place yet."""
+
+    body_sha256: str
+    body_bytes: Count
+    said: dict[str, Any] | None
+
+
+class Seal(Struct, kw_only=True):
+    """Checksums of a model and its sidecar."""
+
+    schema_version: Count
+    readable_since: str
+    body_sha256: str
+    body_bytes: Count
+    previous: Previous | None = None
+    checksum: str | None = None
+
+
+class CheckpointHeader(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Identity and progress of a training, and the lengths of the data that follow."""
+
+    training: dict[str, Any]
+    begin: Count
+    rounds: Count
+    metrics: list[tuple[str, str, bool]]
+    model_bytes: Count
+    scores: list[Count]
+    scores_sha256: str
+
+
+class BigFile(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A file beside an entry of the cache."""
+
+    name: str
+    size: Count
+    checksum: str
+
+
+class CacheHeader(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Key, note and arrays (name, dtype, shape) of an entry of the cache."""
+
+    key: Any
+    note: dict[str, Any]
+    # np.dtype parses more than these, and fails in many ways.
+    arrays: list[tuple[str, Annotated[str, Meta(pattern=r"^([<>|][iufb]\d{1,2}|\|S\d{1,9})$")], list[Count]]]
+    big: BigFile | None
+
+
+class KnownRecord(TypedDict):
+    """Results of the first reading of a file."""
+
+    warnings: list[str]
+    constant: list[Count]
+    fingerprints: dict[str, str]
+
+
+class PlacesRecord(TypedDict):
+    """How rows become line numbers: files with the place where each begins, and rows in all."""
+
+    files: list[tuple[str, int, int]]
+    end: tuple[int, int]
+    header_lines: Count
+    by_row: bool
+    exact: bool
+
+
+class CacheNote(Struct, kw_only=True):
+    """Note of a cache entry that holds a data set."""
+
+    shape: tuple[Count, Count]
+    base: int
+    is_sparse: bool
+    names: list[str]
+    files: list[str]
+    index_base: int | None
+    reader: dict[str, Any]
+    categories: dict[str, CategoryRecord]
+    known: KnownRecord
+    places: PlacesRecord
+
+
+class PropensityRecord(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Propensities of positions; null where unknown."""
+
+    version: Literal[1] = 1
+    examination: list[float | None]
+    false_clicks: list[float | None] | UnsetType = UNSET
+    errors: list[float | None] | UnsetType = UNSET
+    method: str = "given"
+    moved: Count = 0
+
+
+class SegmentRecord(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Propensities of each segment of a click log."""
+
+    version: Literal[1] = 1
+    segments: Annotated[dict[str, PropensityRecord], Meta(min_length=1)]
+
+
+class NoiseMetric(Struct):
+    """Smallest difference of two trainings that is more than chance."""
+
+    matters: Annotated[float, Meta(ge=0)]
+
+
+class NoiseRecord(Struct):
+    """Noise of each metric."""
+
+    metrics: Annotated[dict[str, NoiseMetric], Meta(min_length=1)]
+
+
+def as_record(kind: type[T], content: Any) -> T:
+    """Check plain data against a struct.
+
+    Raises:
+        ValueError: a field is unknown, missing or of the wrong type: which one, and what is expected.
+    """
+    found = msgspec.convert(content, kind)
+    lost = _first_lost(content, found)
+    if lost:
+        raise ValueError(f"unknown field `{lost}`")
+    return found
+
+
+def load_record(
+    kind: type[T], data: bytes | str, file: str, *, error: Callable[[str], BoostrankError] | None = None
+) -> T:
+    """Read the JSON of a file that boostrank wrote.
+
+    Args:
+        kind: its struct.
+        data: content of the file.
+        file: its name, for the message.
+        error: makes the error of a message; None: a `FileFormatError`.
+
+    Raises:
+        FileFormatError: the JSON is broken, or a field is unknown, missing or of the wrong type.
+    """
+    try:
+        return as_record(kind, from_json(data))
+    except ValueError as fault:
+        if error is not None:
+            raise error(f"{file}: not written by boostrank: {fault}") from None
+        raise FileFormatError(f"not written by boostrank: {fault}", file=file) from None
+
+
+def _first_lost(content: Any, found: Any, place: str = "$") -> str:
+    """Return the place of the first key that a typed dict dropped."""
+    if not isinstance(content, Mapping) or not isinstance(found, Struct | dict):
+        return ""
+    for key, value in content.items():
+        if isinstance(found, dict) and key not in found:
+            return f"{place}.{key}"
+        kept = getattr(found, key, None) if isinstance(found, Struct) else found[key]
+        if lost := _first_lost(value, kept, f"{place}.{key}"):
+            return lost
+    return ""
+
+
+def from_json(text: str | bytes, *, once: bool = False) -> Any:
+    """Parse JSON, which may hold NaN and infinity.
+
+    Args:
+        text: content of a file that is not trusted.
+        once: refuse an object that has a key twice.
+
+    Raises:
+        ValueError: it is no JSON, is nested deeper than `MAX_NESTING`, or has a key twice.
+    """
+    try:
+        found = json.loads(text, object_pairs_hook=_unique if once else None)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    level = [found]
+    for _ in range(MAX_NESTING):
+        # `set` and `map` look through long lists of numbers at little cost.
+        inside = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
+        inside = [values for values in inside if not _PLAIN.issuperset(map(type, values))]
+        level = [value for values in inside for value in values]
+        if not level:
+            return found
+    raise ValueError(_TOO_DEEP)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("the JSON has an object with the same key twice: readers would disagree about it")
+    return found
+
+
+def jsonable(value: Any, *, digits: int | None = None, other: Callable[[Any], Any] = str) -> Any:
+    """Convert to plain data: NumPy numbers to Python's, tuples to lists, NaN and infinity to null.
+
+    Args:
+        value: mappings, sequences, arrays, numbers and text, nested.
+        digits: significant digits of floats; None keeps all.
+        other: converts objects that JSON has no form for.
+    """
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): jsonable(one, digits=digits, other=other) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [jsonable(one, digits=digits, other=other) for one in value]
+    if hasattr(value, "tolist"):  # an array or a NumPy number
+        return jsonable(value.tolist(), digits=digits, other=other)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        return value if digits is None else float(f"{value:.{digits}g}")
+    return value if isinstance(value, int) else other(value)
