@@ -9,7 +9,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from boostrank.core.errors import FileFormatError
-from boostrank.records import from_json
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
@@ -141,6 +140,8 @@ def _check_count(scores: int, rows: int, path: str) -> None:
 def _logged_word(line: str, cut: re.Pattern[str], column: int) -> str:
     """The score in a line."""
     if line.startswith("{"):
+        from boostrank.records import from_json
+
         try:
             found = from_json(line)
             value = found.get("score", found.get("_score"))

@@ -14,7 +14,6 @@ from boostrank.cli.errors import say
 from boostrank.cli.options import GAIN_HELP, InputFile, OutputFile, conventions_option, option, threads_option
 from boostrank.cli.reading import Reader
 from boostrank.cli.tables import width_of
-from boostrank.records import jsonable
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
@@ -93,6 +92,8 @@ def write_page(path: str, html: str) -> None:
 
 def print_json(value: Any) -> None:
     """One JSON object; what is not a number is null."""
+    from boostrank.records import jsonable
+
     click.echo(json.dumps(jsonable(value), allow_nan=False))
 
 
