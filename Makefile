@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # XGBoost's Linux wheel carries GPU libraries of hundreds of megabytes; on macOS there are none, and no CPU edition.
 XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 
-.PHONY: help demo test matrix short versions golden api check docs wheel-test experiments ohsumed parity discount large start serving curvature selection peers defaults catboost bench faults kill-sweep io-sweep net fuzz mutation coverage bench-scale clean within-query clicks
+.PHONY: help size demo test matrix short versions golden api check docs wheel-test experiments ohsumed parity discount large start serving curvature selection peers defaults catboost bench faults kill-sweep io-sweep net fuzz mutation coverage bench-scale clean within-query clicks
 
 help:
 	@echo "make demo      generate data, train, and compare with LightGBM and XGBoost, all with no options"
@@ -17,6 +17,7 @@ help:
 	@echo "make api       the list of public names, options, exit statuses and JSON, after a change of it on purpose"
 	@echo "make short     a few of the tests on each of them that is installed and is not the default"
 	@echo "make check     ruff, mypy and the import rules"
+	@echo "make size      lines and files of the package, and how many places an option or an engine touches"
 	@echo "make docs      the documentation, into site/: warnings are errors"
 	@echo "make wheel-test  the wheel in an environment of its own: installs, runs, trains, reports"
 	@echo "make experiments  the papers' tables and figures on OHSUMED, linear and boosted (needs the data; 20 minutes)"
@@ -105,6 +106,9 @@ golden: $(VENV)/.installed-test
 
 api: $(VENV)/.installed-test
 	$(BIN)/python -m tests.api
+
+size: $(VENV)/.installed-test
+	$(BIN)/python -m tests.size
 
 short: $(VENV)/.installed
 	@for version in $(foreach v,$(PYTHONS),$(if $(call interpreter,$v),$v)); do \

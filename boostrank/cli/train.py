@@ -118,8 +118,7 @@ def _run(
     """The exit status of the whole training, whose outputs can be written and belong to nobody else."""
     from boostrank.core.files import remove_leftovers
     from boostrank.fit.params import headline
-    from boostrank.fit.resolve import draft, resolve
-    from boostrank.fit.train import fit
+    from boostrank.fit.train import draft, fit, resolve
     from boostrank.metric import Metric
     from boostrank.model.files import sidecar_path
     from boostrank.options import TrainOptions
@@ -221,7 +220,7 @@ class _Sayer(Observer):
         say(f"--of auto: {trainings} trainings on folds of the queries, with and without the columns of --within-query")
 
     def chosen(self, choice: Mapping[str, Any]) -> None:
-        from boostrank.fit.choose import choice_words
+        from boostrank.fit.folds import choice_words
 
         say(choice_words(choice))
 

@@ -41,12 +41,12 @@ from boostrank.data.options import FeatureSpace
 from boostrank.engines import get_backend
 from boostrank.engines.rounds import Callback, CallbackEnv, EvalResult, StopTraining
 from boostrank.engines.xgboost.adapter import apart, together
-from boostrank.fit.params import is_auto
+from boostrank.fit.params import AUTO_START, LINEAR_START, is_auto
 from boostrank.fit.plan import Draft
 from boostrank.fit.prepare import with_objective_of
 from boostrank.fit.provenance import describe_training
 from boostrank.fit.start import cross_fit
-from boostrank.fit.start.begin import AUTO_START, LINEAR, say_without_start
+from boostrank.fit.start.begin import say_without_start
 from boostrank.metric import Conventions
 from boostrank.model import constraints
 from boostrank.model.ranking_model import RankingModel, TrainingSummary
@@ -140,7 +140,7 @@ class ClusterTraining:
         refuse_mixed_weights([shard for _, shard in self._shards])
         if any(shard.weighs_documents for _, shard in self._shards):
             self._given.check_document_weights()
-            if self._objective is not None and self._start_asked == LINEAR:
+            if self._objective is not None and self._start_asked == LINEAR_START:
                 self._objective.check_gain_weights("the linear start", "start='none' leaves it out")
         self._space = _space_of([shard for _, shard in self._shards], reading)
         model, space = self._init_model, self._space
@@ -254,14 +254,14 @@ class ClusterTraining:
         Raises:
             ParameterError: one that cannot be made here.
         """
-        if start not in (None, "none", AUTO_START, LINEAR):
-            raise ParameterError(f"start={start!r}: on a cluster it is {LINEAR!r}, {AUTO_START!r} or 'none'")
-        if self._init_model is not None and start == LINEAR:
+        if start not in (None, "none", AUTO_START, LINEAR_START):
+            raise ParameterError(f"start={start!r}: on a cluster it is {LINEAR_START!r}, {AUTO_START!r} or 'none'")
+        if self._init_model is not None and start == LINEAR_START:
             raise ParameterError("a model that is continued has its own start: give init_model or start, not both")
         if self._init_model is not None and start == AUTO_START:
             named = with_objective_of(self._init_model, self._params)
             say_without_start(self._engine, self._init_model.booster, named)
-        wanted = start == LINEAR or (start == AUTO_START and is_auto(self._params, self._engine.name))
+        wanted = start == LINEAR_START or (start == AUTO_START and is_auto(self._params, self._engine.name))
         return start if wanted and self._init_model is None else None
 
     def _can_start(self, start: str) -> bool:
@@ -269,7 +269,7 @@ class ClusterTraining:
         reason = self._engine.unstartable(self._given.engine)
         if self._space.n_features > cross_fit.MOST_FEATURES:
             reason = f"{self._space.n_features:,} features are more than the {cross_fit.MOST_FEATURES:,} it takes"
-        if reason and start == LINEAR:
+        if reason and start == LINEAR_START:
             raise ParameterError(f"no linear start on this cluster: {reason}; start='none' leaves it out")
         if reason:
             warn_user(f"auto begins without its linear start here: {reason}", DataWarning)

@@ -14,7 +14,7 @@ from boostrank.core.errors import FileFormatError, ParameterError
 from boostrank.core.files import check_writable, reserved
 from boostrank.data.libsvm.sources import matching
 from boostrank.engines.rounds import Callback
-from boostrank.fit.start.begin import AUTO_START
+from boostrank.fit.params import AUTO_START
 from boostrank.metric import Conventions
 from boostrank.model.ranking_model import RankingModel
 

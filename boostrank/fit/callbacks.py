@@ -30,9 +30,14 @@ class EarlyStopping:
     order = 30
 
     def __init__(
-        self, stopping_rounds: int, *, metric: str | None = None, dataset: str | None = None, min_delta: float = 0.0,
+        self,
+        stopping_rounds: int,
+        *,
+        metric: str | None = None,
+        dataset: str | None = None,
+        min_delta: float = 0.0,
         ignore: tuple[str, ...] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.stopping_rounds, self.min_delta = stopping_rounds, min_delta
         self._metric, self._dataset, self._ignore = metric, dataset, ignore
         self.best_iteration: int | None = None

@@ -1,14 +1,17 @@
-"""Folds of whole queries: the one loop that trains without each of them, and the average of such models.
+"""Folds of whole queries: the one loop that trains without each of them, and what is made of such models.
 
 A validation set chooses the round and is lost to the trees. Here each of K models stops on a fold of its own, and their
 mean has learnt from all queries (Breiman 1996, "Bagging predictors"; van der Laan et al. 2007, "Super learner", for the
 cross-validated choice). `make selection` measures what that is worth.
+
+Columns within queries are chosen by the same loop, all or none. They help where what a document has beside others tells
+more than what it has. Elsewhere they cost: trees of few queries find more in them that is not there.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -18,7 +21,7 @@ import numpy.typing as npt
 
 from boostrank.core.errors import BoostrankError, DataError, DataWarning, ParameterError, warn_user
 from boostrank.core.gains import Gain
-from boostrank.core.resampling import bootstrap_intervals
+from boostrank.core.resampling import bootstrap_intervals, paired_difference
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.part import Whole
@@ -33,7 +36,10 @@ from boostrank.metric import BoundMetrics
 from boostrank.model.averaging import average, deviation
 from boostrank.model.price import capped, count_trees
 from boostrank.model.ranking_model import RankingModel
+from boostrank.model.within_query import WithinQuery
 
+CHOICE_FOLDS = 4
+"""Number of folds by which columns within queries are chosen."""
 HELD_OUT = "held out"
 """Name of the validation set that a fold is."""
 
@@ -297,3 +303,67 @@ def _mean(per_query: Float64Array, weights: Float64Array) -> dict[str, Any]:
     low, high = bootstrap_intervals(per_query[counted][:, None], weights[counted])
     value = float(share @ per_query[counted])
     return {"value": value, "low": float(low[0]), "high": float(high[0]), "queries": int(counted.sum())}
+
+
+def choose_within_query(plan: Plan, observer: Observer = SILENT) -> WithinQuery:
+    """Train with and without the columns on the queries outside of each fold, and compare on those inside.
+
+    The columns are used where the 95% interval of the mean difference lies above 0.
+
+    Args:
+        plan: one training, whose `within` asks for all features; early stopping watches the fold.
+        observer: told before and after.
+
+    Returns:
+        What was asked for, or no columns; `choice` holds the difference, its interval and the number of queries.
+
+    Raises:
+        InputError: as `run` and `fold_numbers`; no metric.
+    """
+    asked, metric, seed = plan.within, plan.metric, plan.seed
+    assert asked is not None
+    if metric is None:
+        raise ParameterError("within_query: 'auto' compares by a metric: metric='ndcg'")
+    observer.choosing(2 * CHOICE_FOLDS)
+    alone = replace(plan, valid=(), functions=(), callbacks=(), checkpoint=None, keep_training_booster=False)
+    deal = Deal(alone, CHOICE_FOLDS, shares="bins")
+
+    def variants(of_fold: Plan, fold: int) -> Iterator[Variant]:
+        of_fold = replace(of_fold.seeded(seed + fold), measured=True)
+        yield Variant(False, replace(of_fold, within=None))
+        yield Variant(True, replace(of_fold, within=replace(asked, of=None)))
+
+    values: dict[bool, list[Any]] = {False: [], True: []}
+    weights = []
+    watched = bool(plan.settings.stopping_rounds)
+    for one in each(alone, deal, variants, watched=watched):
+        held = one.held_out
+        measured = BoundMetrics([metric], held.labels, held.queries, plan.rules, plan.settings.threads)
+        values[one.variant.name].append(measured.per_query(one.scores)[metric])
+        if one.variant.name:
+            weights.append(held.queries.each_weight)
+    difference = paired_difference(
+        np.concatenate(values[True]), np.concatenate(values[False]), weights=np.concatenate(weights), seed=seed
+    )
+    choice = {
+        "kinds": list(asked.kinds),
+        "used": bool(difference.low > 0.0),
+        "metric": metric,
+        "folds": CHOICE_FOLDS,
+        "difference": difference.mean,
+        "low": difference.low,
+        "high": difference.high,
+        "queries": difference.queries,
+    }
+    observer.chosen(choice)
+    return WithinQuery(asked.kinds if choice["used"] else (), None, choice)
+
+
+def choice_words(choice: Mapping[str, Any]) -> str:
+    """Describe the outcome in one line."""
+    kinds = ", ".join(choice["kinds"])
+    verdict = "used" if choice["used"] else "left out: no gain beyond chance"
+    return (
+        f"within queries, {kinds}: {choice['metric']} {choice['difference']:+.4f} [{choice['low']:+.4f}, "
+        f"{choice['high']:+.4f}] with them on {choice['queries']:,} queries of {choice['folds']} folds: {verdict}"
+    )

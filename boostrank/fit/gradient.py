@@ -31,9 +31,12 @@ class GuardedGradient:
     """
 
     def __init__(
-        self, objective: TrainingObjective | None, labels_of: Callable[[Any], tuple[npt.NDArray[Any], QueryIndex]],
-        function: Any = None, all_reduce: AllReduce = alone,
-    ) -> None:  # fmt: skip
+        self,
+        objective: TrainingObjective | None,
+        labels_of: Callable[[Any], tuple[npt.NDArray[Any], QueryIndex]],
+        function: Any = None,
+        all_reduce: AllReduce = alone,
+    ) -> None:
         self._objective, self._labels_of, self._function = objective, labels_of, function
         self._all_reduce = all_reduce
         self._bound: BoundObjective | None = None

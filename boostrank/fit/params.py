@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from boostrank.core.errors import DataError, ParameterError, UnknownParameter, did_you_mean
+from boostrank.core.errors import DataError, DataWarning, ParameterError, UnknownParameter, did_you_mean, warn_user
 from boostrank.core.gains import parse_gain
 from boostrank.core.machine import resolve_threads
 from boostrank.core.params import Param, find_param
+from boostrank.data.dataset import RankingDataset
 from boostrank.engines import ENGINES
 from boostrank.engines.base import Backend
 from boostrank.kernels.noise import SEED
@@ -28,16 +29,29 @@ DEFAULT_EVAL_AT = (1, 3, 5, 10)
 
 OBJECTIVE_NAMES = ("objective", "objective_type", "app", "application", "loss")
 ROUNDS_NAMES = (
-    "num_iterations", "num_iteration", "n_iter", "num_tree", "num_trees", "num_round", "num_rounds", "nrounds",
-    "num_boost_round", "n_estimators", "max_iter",
-)  # fmt: skip
+    "num_iterations",
+    "num_iteration",
+    "n_iter",
+    "num_tree",
+    "num_trees",
+    "num_round",
+    "num_rounds",
+    "nrounds",
+    "num_boost_round",
+    "n_estimators",
+    "max_iter",
+)
 STOPPING_NAMES = ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change")
 _MIN_DELTA = Param("early_stopping_min_delta", 0.0, low=0.0, help="improvement that counts for early stopping")
+AUTO_START, LINEAR_START = "auto", "linear"
+"""`start`: a linear ranker if the objective is `auto`; a linear ranker."""
 _METRIC = ("metric", "metrics", "metric_types")
 _EVAL_AT = ("eval_at", "ndcg_eval_at", "ndcg_at", "map_eval_at", "map_at")
 GAIN_NAMES = ("gain", "label_gain")
 SEED_NAMES = (SEED.name, *SEED.aliases)
 _THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")
+
+_LISTED = 4
 
 # LightGBM's one switch, which is two here.
 _TWO_IN_ONE = {"lambdarank_norm": ("norm_distance", "norm_query")}
@@ -263,3 +277,11 @@ def _metric_names(metric: Any, eval_at: Any) -> tuple[str, ...]:
         else:
             joined += [f"{name}@{c}" for c in cuts]
     return tuple(dict.fromkeys(str(Metric.parse(name)) for name in joined))
+
+
+def say_left_out(data: RankingDataset, what: str) -> None:
+    """Warn that something goes without the categorical features of a data set."""
+    if data.categorical:
+        listed = ", ".join(repr(data.feature_names[i]) for i in data.categorical[:_LISTED])
+        more = f" and {len(data.categorical) - _LISTED} more" if len(data.categorical) > _LISTED else ""
+        warn_user(f"{what} goes without {listed}{more}: codes of categories are no numbers", DataWarning)

@@ -1,4 +1,4 @@
-"""Plan of a training: parameters, data and choices, each normalised once by `fit.resolve`."""
+"""Plan of a training: parameters, data and choices, each normalised once by `fit.train.resolve`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import Backend
 from boostrank.engines.rounds import Callback
 from boostrank.fit.checkpoint import Checkpoint
-from boostrank.fit.params import SEED_NAMES, TrainingParameters, headline, pop_seed, split_params
-from boostrank.fit.start.begin import AUTO_START
+from boostrank.fit.params import AUTO_START, SEED_NAMES, TrainingParameters, headline, pop_seed, split_params
 from boostrank.metric import Conventions
 from boostrank.model.price import Limit
 from boostrank.model.within_query import WithinQuery
@@ -105,7 +104,7 @@ class Draft:
 
     Args:
         engine: that trains.
-        params: as `boostrank.train` takes them; those that name columns are settled by `fit.resolve`.
+        params: as `boostrank.train` takes them; those that name columns are settled by `fit.train.resolve`.
         rounds: boosting rounds, unless `params` say otherwise.
         conventions: of the metrics; None: those of the objective's gain.
     """

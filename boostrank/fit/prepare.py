@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
+from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.gains import expression_of, parse_gain
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.tables.categories import Categories, check_codes, named_columns
@@ -22,7 +22,6 @@ from boostrank.objective.mixture import objective_from_dict
 CATEGORY_NAMES = ("categorical_feature", "categorical_features", "categorical_column", "cat_feature", "cat_column")
 """LightGBM's, on every engine."""
 LINEAR = "linear"
-_LISTED = 4
 _WHOLE_GRADES = ("lightgbm:lambdarank", "lightgbm:rank_xendcg")
 
 
@@ -93,14 +92,6 @@ def _with_categories(
         coded = found.with_features(theirs, whose="the model", categories=init_model.categories)
         found = coded if coded.feature_names == names else found
     return rest, found
-
-
-def say_left_out(data: RankingDataset, what: str) -> None:
-    """Warn that something goes without the categorical features of a data set."""
-    if data.categorical:
-        listed = ", ".join(repr(data.feature_names[i]) for i in data.categorical[:_LISTED])
-        more = f" and {len(data.categorical) - _LISTED} more" if len(data.categorical) > _LISTED else ""
-        warn_user(f"{what} goes without {listed}{more}: codes of categories are no numbers", DataWarning)
 
 
 def with_objective_of(init_model: Any, params: Mapping[str, Any]) -> dict[str, Any]:

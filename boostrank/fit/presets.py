@@ -17,9 +17,8 @@ from boostrank.core.errors import ParameterError, did_you_mean
 from boostrank.core.params import find_param
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import Backend
-from boostrank.fit.params import OBJECTIVE_NAMES, TrainingParameters
+from boostrank.fit.params import AUTO_START, OBJECTIVE_NAMES, TrainingParameters
 from boostrank.fit.plan import FIXED_ROUNDS, PLAIN, Draft, Member, Plan, Recipe
-from boostrank.fit.start.begin import AUTO_START
 from boostrank.objective.mixture import accepted_params
 
 QUICK, GOOD = "quick", "good"

@@ -27,11 +27,15 @@ def describe_training(
 ) -> ModelInfo:  # fmt: skip
     """What the sidecar says, without what changes from run to run: the same training gives the same bytes."""
     return ModelInfo(
-        backend=engine.name, objective=_objective(engine, given, objective), metrics=list(given.metrics),
+        backend=engine.name,
+        objective=_objective(engine, given, objective),
+        metrics=list(given.metrics),
         conventions=dataclasses.asdict(conventions),
         parameters={k: v for k, v in params.items() if isinstance(v, str | int | float | bool | list | tuple | dict)},
-        training={"rounds": given.rounds, "rounds_before": rounds_before}, data=data, versions=_versions(engine),
-    )  # fmt: skip
+        training={"rounds": given.rounds, "rounds_before": rounds_before},
+        data=data,
+        versions=_versions(engine),
+    )
 
 
 def describe_data(train_set: RankingDataset) -> DataRecord:
@@ -66,19 +70,27 @@ _INDIFFERENT = {"num_threads", "nthread", "verbosity", "verbose"}
 
 
 def describe_identity(
-    engine: Backend, given: TrainingParameters, objective: TrainingObjective | None, conventions: Conventions,
-    init_booster: Any, valid: Mapping[str, Any], train_set: Any,
-) -> dict[str, Any]:  # fmt: skip
+    engine: Backend,
+    given: TrainingParameters,
+    objective: TrainingObjective | None,
+    conventions: Conventions,
+    init_booster: Any,
+    valid: Mapping[str, Any],
+    train_set: Any,
+) -> dict[str, Any]:
     """Everything that the bytes of a model depend on, plain data: two trainings that agree in it are one."""
     continued = None if init_booster is None else content_sha256(engine.to_bytes(init_booster, rounds=0))
     identity = {
         "versions": {name: v for name, v in _versions(engine).items() if name != "python"},
-        "objective": _objective(engine, given, objective), "rounds": given.rounds,
+        "objective": _objective(engine, given, objective),
+        "rounds": given.rounds,
         "parameters": {name: value for name, value in given.engine.items() if name not in _INDIFFERENT},
-        "metrics": list(given.metrics), "conventions": dataclasses.asdict(conventions), "init_model": continued,
+        "metrics": list(given.metrics),
+        "conventions": dataclasses.asdict(conventions),
+        "init_model": continued,
         "train": _fingerprints(train_set),
         "valid": {name: "the training set" if d is train_set else _fingerprints(d) for name, d in valid.items()},
-    }  # fmt: skip
+    }
     plain: dict[str, Any] = jsonable(identity)
     return plain
 
@@ -89,9 +101,12 @@ def _fingerprints(data: RankingDataset) -> dict[str, Any]:
     if data.document_weights is not None:
         known["document_weights"] = _digest(data.document_weights)
     return {
-        "data": data.fingerprint, "features": _digest("\n".join(data.feature_names)),
-        "weights": _digest(data.queries.weights), "k": _digest(data.queries.k), **known,
-    }  # fmt: skip
+        "data": data.fingerprint,
+        "features": _digest("\n".join(data.feature_names)),
+        "weights": _digest(data.queries.weights),
+        "k": _digest(data.queries.k),
+        **known,
+    }
 
 
 def _digest(values: Any) -> str | None:

@@ -30,9 +30,13 @@ class RoundMetrics:
     """
 
     def __init__(
-        self, names: Sequence[str], labels_of: Callable[[Any], tuple[npt.NDArray[Any], QueryIndex]],
-        conventions: Conventions, threads: int | None, functions: Sequence[Callable[..., Any]] = (),
-    ) -> None:  # fmt: skip
+        self,
+        names: Sequence[str],
+        labels_of: Callable[[Any], tuple[npt.NDArray[Any], QueryIndex]],
+        conventions: Conventions,
+        threads: int | None,
+        functions: Sequence[Callable[..., Any]] = (),
+    ) -> None:
         self._names, self._labels_of, self._conventions = names, labels_of, conventions
         self._threads, self._functions = resolve_threads(threads), functions
         self._bound: dict[int, BoundMetrics] = {}

@@ -22,12 +22,11 @@ from boostrank.engines.rounds import Callback
 from boostrank.fit.callbacks import EarlyStopping, Gated, History, StopWhenAsked
 from boostrank.fit.checkpoint import AS_ARGUMENT, Checkpoint, settings_of
 from boostrank.fit.gradient import GuardedGradient
-from boostrank.fit.params import TrainingParameters, headline, is_auto
+from boostrank.fit.params import AUTO_START, TrainingParameters, headline, is_auto, say_left_out
 from boostrank.fit.plan import Plan
-from boostrank.fit.prepare import say_left_out
 from boostrank.fit.provenance import describe_data, describe_identity, describe_training
 from boostrank.fit.round_metrics import RoundMetrics
-from boostrank.fit.start.begin import AUTO_START, Beginning, beginning, limits_of, same_order, say_without_start
+from boostrank.fit.start.begin import Beginning, beginning, limits_of, same_order, say_without_start
 from boostrank.model import constraints
 from boostrank.model.price import check_start
 from boostrank.model.ranking_model import RankingModel, TrainingSummary
@@ -342,9 +341,13 @@ def _columns_within(plan: Plan, booster: Any, params: dict[str, Any]) -> WithinC
 
 
 def stopping(
-    given: TrainingParameters, objective: TrainingObjective | None, before: int, valid: Sequence[tuple[str, Any]],
-    native_train: Any, callbacks: Sequence[Callback],
-) -> tuple[Callback | None, list[Callback]]:  # fmt: skip
+    given: TrainingParameters,
+    objective: TrainingObjective | None,
+    before: int,
+    valid: Sequence[tuple[str, Any]],
+    native_train: Any,
+    callbacks: Sequence[Callback],
+) -> tuple[Callback | None, list[Callback]]:
     """Our early stopping if it was asked for by parameter, and the user's callbacks, held back until settled."""
     if any(isinstance(callback, Checkpoint) for callback in callbacks):
         raise ParameterError(AS_ARGUMENT)

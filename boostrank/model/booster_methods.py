@@ -61,9 +61,10 @@ class BoosterMethods:
     def _repr_html_(self: _Model) -> str:
         names = ", ".join(self.feature_names[:8]) + (", …" if self.n_features > 8 else "")
         rows: list[tuple[str, Any]] = [
-            ("objective", self.info.objective_name or "unknown"), ("rounds", f"{self.best_iteration:,}"),
+            ("objective", self.info.objective_name or "unknown"),
+            ("rounds", f"{self.best_iteration:,}"),
             ("features", f"{self.n_features:,}: {names}"),
-        ]  # fmt: skip
+        ]
         rows += [
             (name, ", ".join(f"{metric} {value:.4f}" for metric, value in values.items()))
             for name, values in self.best_score.items()
@@ -178,9 +179,15 @@ def trees_before(model: _Model, rounds: int | None) -> int:
 
 
 def predict_otherwise(
-    model: _Model, data: Any, first: int, rounds: int | None, threads: int | None, *, leaves: bool,
+    model: _Model,
+    data: Any,
+    first: int,
+    rounds: int | None,
+    threads: int | None,
+    *,
+    leaves: bool,
     contributions: bool,
-) -> Any:  # fmt: skip
+) -> Any:
     """What `predict` gives where it is asked for more than scores of the first rounds, for data with their queries.
 
     Args:

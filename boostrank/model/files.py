@@ -64,9 +64,11 @@ def write_model_files(path: str | os.PathLike[str], body: bytes, sidecar: Mappin
     """
     beside = Path(record_path(path))
     seal = {
-        "schema_version": SCHEMA_VERSION, "readable_since": READABLE_SINCE, "body_sha256": content_sha256(body),
+        "schema_version": SCHEMA_VERSION,
+        "readable_since": READABLE_SINCE,
+        "body_sha256": content_sha256(body),
         "body_bytes": len(body),
-    }  # fmt: skip
+    }
     final = _sealed(sidecar, seal)
     if len(final) > MAX_SIDECAR_BYTES or len(body) > MAX_MODEL_BYTES:
         raise TrainingError(f"{os.fspath(path)}: {len(body)} and {len(final)} bytes are too large to be read back")

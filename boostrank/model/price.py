@@ -50,9 +50,13 @@ def cut_model(model: RankingModel, rounds: int) -> RankingModel:
         return model
     summary = None if model.summary is None else replace(model.summary, best_round=rounds)
     return RankingModel(
-        get_backend(model.backend), model.booster, best_rounds=rounds, info=model.info, evals_result=model.evals_result,
+        get_backend(model.backend),
+        model.booster,
+        best_rounds=rounds,
+        info=model.info,
+        evals_result=model.evals_result,
         summary=summary,
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)

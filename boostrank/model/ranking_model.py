@@ -100,9 +100,15 @@ class RankingModel(BoosterMethods):
     """
 
     def __init__(
-        self, backend: Backend, booster: Any, *, best_rounds: int = 0, info: Mapping[str, Any] | None = None,
-        evals_result: Mapping[str, Mapping[str, list[float]]] | None = None, summary: TrainingSummary | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        backend: Backend,
+        booster: Any,
+        *,
+        best_rounds: int = 0,
+        info: Mapping[str, Any] | None = None,
+        evals_result: Mapping[str, Mapping[str, list[float]]] | None = None,
+        summary: TrainingSummary | None = None,
+    ) -> None:
         self._engine, self.booster = backend, booster
         self._best_rounds = best_rounds
         self.info = info if isinstance(info, ModelInfo) else ModelInfo(**(info or {}))
@@ -196,10 +202,17 @@ class RankingModel(BoosterMethods):
         }
 
     def predict(
-        self, data: Any, *, num_iteration: int | None = None, threads: int | None = None,
-        qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None, start_iteration: int = 0,
-        pred_leaf: bool = False, pred_contrib: bool = False,
-    ) -> Float64Array:  # fmt: skip
+        self,
+        data: Any,
+        *,
+        num_iteration: int | None = None,
+        threads: int | None = None,
+        qid: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+        start_iteration: int = 0,
+        pred_leaf: bool = False,
+        pred_contrib: bool = False,
+    ) -> Float64Array:
         """Score documents: higher is better within a query.
 
         Args:
@@ -236,9 +249,13 @@ class RankingModel(BoosterMethods):
         return self._each_row(self._engine.predict, data, self._rounds(num_iteration), threads)
 
     def contributions(
-        self, data: Any, *, threads: int | None = None, qid: npt.ArrayLike | None = None,
+        self,
+        data: Any,
+        *,
+        threads: int | None = None,
+        qid: npt.ArrayLike | None = None,
         group: npt.ArrayLike | None = None,
-    ) -> Float64Array:  # fmt: skip
+    ) -> Float64Array:
         """What each feature adds to each document's score: by the engine's TreeSHAP; exactly, of a linear model.
 
         Args:
@@ -288,12 +305,14 @@ class RankingModel(BoosterMethods):
         if self.within_query is None:
             return self, self.check_features(data)
         plain = RankingModel(
-            self._engine, self.booster, best_rounds=self._best_rounds, evals_result=self.evals_result,
+            self._engine,
+            self.booster,
+            best_rounds=self._best_rounds,
+            evals_result=self.evals_result,
             summary=self.summary,
-            info=self.info | {
-                "within_query": {"kinds": []}, "data": {**(self.info.data or {}), "feature_names": self.column_names}
-            },
-        )  # fmt: skip
+            info=self.info
+            | {"within_query": {"kinds": []}, "data": {**(self.info.data or {}), "feature_names": self.column_names}},
+        )
         data = self.check_features(data)
         return plain, replace(self.within_query, features=self.feature_names).dataset(data, resolve_threads(None))
 
@@ -328,9 +347,14 @@ class RankingModel(BoosterMethods):
         if self.scores_rows_alone:
             return data
         return RankingDataset.from_arrays(
-            rows, np.zeros(rows.shape[0]), qid=qid, group=group, sort=True, copy=False,
+            rows,
+            np.zeros(rows.shape[0]),
+            qid=qid,
+            group=group,
+            sort=True,
+            copy=False,
             feature_names=self.feature_names if rows.shape[1] == self.n_features else None,
-        )  # fmt: skip
+        )
 
     def _rounds(self, num_iteration: int | None) -> int:
         """Rounds in the engine's terms: 0 for all, and never more than there are."""

@@ -42,7 +42,7 @@ class WithinQuery:
             deviation; "best", the difference to the largest; "mean", to the mean; or names with commas between.
         of: the features, by name or by the number that they have in their file (of arrays: the column, counted from
             0); or names with commas between. None: all that trees take for numbers. "auto": these, if cross-validation
-            over whole queries finds the columns useful; see `boostrank.fit.choose`.
+            over whole queries finds the columns useful; see `boostrank.fit.folds`.
         choice: what cross-validation found, for the model's record.
 
     Raises:

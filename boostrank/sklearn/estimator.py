@@ -14,9 +14,8 @@ from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_u
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.rounds import Callback
-from boostrank.fit.params import DEFAULT_EVAL_AT
+from boostrank.fit.params import AUTO_START, DEFAULT_EVAL_AT
 from boostrank.fit.plan import PLAIN
-from boostrank.fit.start.begin import AUTO_START
 from boostrank.fit.train import train
 from boostrank.metric import BoundMetrics, Conventions, Metric
 from boostrank.model.ranking_model import RankingModel

@@ -27,7 +27,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.fit.folds import Deal, Variant, each
 from boostrank.fit.params import OBJECTIVE_NAMES, SEED_NAMES, STOPPING_NAMES, default_objective, pop_param
 from boostrank.fit.plan import Plan
-from boostrank.fit.resolve import resolve
+from boostrank.fit.train import resolve
 from boostrank.kernels.objective.contract import ObjectiveSpec
 from boostrank.kernels.objective.options import OPTIONS
 from boostrank.metric import BoundMetrics, Conventions
@@ -53,9 +53,17 @@ Progress = Callable[[Trial, int, "Trial | None"], None]
 
 
 @takes(
-    params=Mapping | None, train_set=RankingDataset, valid_set=RankingDataset | None, num_boost_round=int, trials=int,
-    folds=int, space=Mapping | None, backend=str, study=str | os.PathLike | None, progress=Callable | None,
-)  # fmt: skip
+    params=Mapping | None,
+    train_set=RankingDataset,
+    valid_set=RankingDataset | None,
+    num_boost_round=int,
+    trials=int,
+    folds=int,
+    space=Mapping | None,
+    backend=str,
+    study=str | os.PathLike | None,
+    progress=Callable | None,
+)
 def tune(
     params: Mapping[str, Any] | None,
     train_set: RankingDataset,
@@ -198,8 +206,10 @@ class _Search:
             # One of the runs alone would be lucky or unlucky, and so would every gain over it.
             per_query = np.mean([per_query for per_query, _ in runs], axis=0)
             measured = {
-                "per_query": _rounded(per_query), "values": values, "rounds": int(np.median([r for _, r in runs])),
-            }  # fmt: skip
+                "per_query": _rounded(per_query),
+                "values": values,
+                "rounds": int(np.median([r for _, r in runs])),
+            }
             study.set_user_attr("start", measured)
         start = study.user_attrs["start"]
         self._start = np.array(start["per_query"], np.float64)  # null is NaN
@@ -305,12 +315,14 @@ class _Search:
         words = {"COMPLETE": "done", "PRUNED": "given up"}
         return [
             Trial(
-                i, dict(t.user_attrs["params"]), value=math.nan if t.value is None else float(t.value),
+                i,
+                dict(t.user_attrs["params"]),
+                value=math.nan if t.value is None else float(t.value),
                 rounds=int(t.user_attrs.get("rounds", 0)),
                 state=words.get(t.state.name, f"failed: {t.user_attrs.get('why', '')}"),
             )
             for i, t in enumerate(finished(optuna, study))
-        ]  # fmt: skip
+        ]
 
     def result(self, optuna: Any, study: Any) -> TuningResult:
         """What was found."""
@@ -323,11 +335,20 @@ class _Search:
         matters = float(stdtrit(_BASELINE_RUNS - 1, 0.975)) * math.sqrt(2.0) * self._sd
         gain_given = {} if self._gain is None else {"gain": self._gain}  # an expression, where trials say linear
         return TuningResult(
-            metric=self.metric, fixed={"objective": self.objective} | self.fixed | gain_given, best=best,
-            start=self._started_at, luck=self._sd, matters=matters, gain=gain, start_rounds=self.start_rounds,
-            trials=tuple(every), folds=self.folds, queries=int((~np.isnan(self._start)).sum()), rounds=self.plan.rounds,
+            metric=self.metric,
+            fixed={"objective": self.objective} | self.fixed | gain_given,
+            best=best,
+            start=self._started_at,
+            luck=self._sd,
+            matters=matters,
+            gain=gain,
+            start_rounds=self.start_rounds,
+            trials=tuple(every),
+            folds=self.folds,
+            queries=int((~np.isnan(self._start)).sum()),
+            rounds=self.plan.rounds,
             patience=self.patience,
-        )  # fmt: skip
+        )
 
 
 def _best(trials: Sequence[Trial]) -> Trial | None:

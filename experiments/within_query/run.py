@@ -15,7 +15,7 @@ import numpy as np
 from rich.console import Console
 
 import boostrank
-from boostrank.fit.choose import choose_within_query
+from boostrank.fit.folds import choose_within_query
 from boostrank.metric import Metric, paired_difference
 from boostrank.model.within_query import WithinQuery
 from experiments.common import arguments, data_root, interval, markdown, save

@@ -17,10 +17,9 @@ from boostrank.data.part import Whole
 from boostrank.fit.folds import fold_numbers
 from boostrank.fit.observe import Observer
 from boostrank.fit.plan import Member
-from boostrank.fit.resolve import resolve
 from boostrank.fit.start import cross_fit
 from boostrank.fit.start import rows as start_rows
-from boostrank.fit.train import fit
+from boostrank.fit.train import fit, resolve
 from boostrank.metric import BoundMetrics
 from boostrank.options import TrainOptions
 from tests.tuning.test_tuning import made

@@ -30,8 +30,7 @@ from boostrank.fit.presets import (
     suited,
     unfit,
 )
-from boostrank.fit.resolve import resolve
-from boostrank.fit.train import fit
+from boostrank.fit.train import fit, resolve
 from boostrank.metric import BoundMetrics
 from boostrank.options import TrainOptions
 from tests.fit.test_folds import watching

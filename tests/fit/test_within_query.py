@@ -16,7 +16,7 @@ from boostrank.clicks.log import some_documents
 from boostrank.data.candidates import Candidates
 from boostrank.data.part import Whole
 from boostrank.export.target import ExportError
-from boostrank.fit.choose import choice_words
+from boostrank.fit.folds import choice_words
 from boostrank.fit.start.begin import same_order
 from boostrank.model.files import sidecar_path
 from boostrank.model.scoring import scores_of_files

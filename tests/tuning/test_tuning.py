@@ -15,7 +15,7 @@ from boostrank import RankingDataset, WithinQuery, train
 from boostrank.core.errors import DataError, InputError, ParameterError
 from boostrank.core.params import Param
 from boostrank.fit.folds import Deal
-from boostrank.fit.resolve import resolve
+from boostrank.fit.train import resolve
 from boostrank.metric import BoundMetrics
 from boostrank.options import TrainOptions
 from boostrank.tuning import Choice, Span, tune

@@ -16,19 +16,13 @@ from boostrank.data.part import PartRows
 from boostrank.engines.base import Backend
 from boostrank.engines.model_format import LinearStart
 from boostrank.engines.params import Limits
-from boostrank.fit.params import TrainingParameters, is_auto
-from boostrank.fit.prepare import say_left_out
+from boostrank.fit.params import AUTO_START, LINEAR_START, TrainingParameters, is_auto, say_left_out
 from boostrank.model.ranking_model import RankingModel
 
 if TYPE_CHECKING:
     from boostrank.fit.start.cross_fit import CrossFitted
 
     Fitted = Callable[[RankingDataset, Gain, int, Limits], CrossFitted]
-
-LINEAR = "linear"
-"""Make one first."""
-AUTO_START = "auto"
-"""Make one first where the objective is `auto`, and a start can be: see `beginning`."""
 
 
 def say_without_start(engine: Backend, booster: Any, params: Mapping[str, Any]) -> None:
@@ -123,7 +117,7 @@ def beginning(
         except ParameterError as error:  # trees that take none
             warn_user(str(error), DataWarning)
             return None
-    if start == LINEAR:
+    if start == LINEAR_START:
         return _linear(engine, train_set, given, fitted)
     _check_startable(engine, given)
     return _of_model(start, engine, train_set, given, source)
@@ -157,13 +151,13 @@ def _of_model(
 
     if isinstance(start, str) and not os.path.exists(start) and os.path.basename(start) == start:
         raise ParameterError(
-            f"start={start!r} is neither a file nor one of these.{did_you_mean(start, (LINEAR, AUTO_START, 'none'))}"
+            f"start={start!r} is neither a file nor a word.{did_you_mean(start, (LINEAR_START, AUTO_START, 'none'))}"
         )
     ranker = RankingModel.load(start) if isinstance(start, str | os.PathLike) else start
     linear = ranker.linear_start() if isinstance(ranker, RankingModel) else None
     if linear is None:
         raise ParameterError(
-            f"start must be {LINEAR!r}, or a linear model or its path; trees are continued by init_model"
+            f"start must be {LINEAR_START!r}, or a linear model or its path; trees are continued by init_model"
         )
     same_order(ranker, rows if source is None else source)
     if ranker.within_query is not None and ranker.column_names != rows.feature_names:

@@ -48,7 +48,7 @@ from boostrank.fit.start.rows import (
     each_of,
     parts_of,
     spread,
-)  # fmt: skip
+)
 from boostrank.fit.start.steps import MOVED, RARE, Values, isotonic, simplified
 from boostrank.kernels.runtime.jit import run_parallel
 from boostrank.kernels.trees.curves import Curve, Curves
@@ -139,9 +139,11 @@ class Regressions:
     def description(self) -> dict[str, Any]:
         """How it was made, for the sidecar."""
         return {
-            "model": "ridge regression within queries, cross-fitted, in steps", "ridge": self.ridge,
-            "scale": self.scale, "folds": FOLDS,
-        }  # fmt: skip
+            "model": "ridge regression within queries, cross-fitted, in steps",
+            "ridge": self.ridge,
+            "scale": self.scale,
+            "folds": FOLDS,
+        }
 
 
 def cross_fitted(data: RankingDataset, gain: Gain, threads: int = 1, limits: Limits | None = None) -> CrossFitted:

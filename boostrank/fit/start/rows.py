@@ -148,9 +148,11 @@ class Rows:
         return each_of(parts, lambda part: work(part, self.dense(part)), self.threads, numbers)
 
     def joined(
-        self, parts: tuple[Part, ...], work: Callable[[Part, Float32Array], tuple[Float64Array, Int64Array]],
+        self,
+        parts: tuple[Part, ...],
+        work: Callable[[Part, Float32Array], tuple[Float64Array, Int64Array]],
         curves: Curves,
-    ) -> tuple[Float64Array, Int64Array]:  # fmt: skip
+    ) -> tuple[Float64Array, Int64Array]:
         """The scores of all rows of some parts, and counts that add up."""
         scores, counts = [np.zeros(0)], np.zeros(curves.levels.size, np.int64)
         for some, more in self.each(parts, work):

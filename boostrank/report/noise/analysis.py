@@ -25,8 +25,8 @@ from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.fit.plan import Plan
-from boostrank.fit.resolve import resolve
 from boostrank.fit.run import run
+from boostrank.fit.train import resolve
 from boostrank.metric import BoundMetrics, Conventions, MetricResult
 from boostrank.options import TrainOptions
 

@@ -27,10 +27,9 @@ from boostrank.core.text import small_table
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.fit.folds import Deal, Variant, each
-from boostrank.fit.params import GAIN_NAMES
-from boostrank.fit.resolve import resolve
+from boostrank.fit.params import AUTO_START, GAIN_NAMES
 from boostrank.fit.run import run
-from boostrank.fit.start.begin import AUTO_START
+from boostrank.fit.train import resolve
 from boostrank.metric import BoundMetrics, Conventions, MetricResult
 from boostrank.options import TrainOptions
 from boostrank.records import jsonable
