@@ -22,9 +22,14 @@ from boostrank.records import DataRecord, ModelInfo, jsonable
 
 
 def describe_training(
-    engine: Backend, given: TrainingParameters, objective: TrainingObjective | None, conventions: Conventions,
-    data: DataRecord, rounds_before: int, params: Mapping[str, Any],
-) -> ModelInfo:  # fmt: skip
+    engine: Backend,
+    given: TrainingParameters,
+    objective: TrainingObjective | None,
+    conventions: Conventions,
+    data: DataRecord,
+    rounds_before: int,
+    params: Mapping[str, Any],
+) -> ModelInfo:
     """What the sidecar says, without what changes from run to run: the same training gives the same bytes."""
     return ModelInfo(
         backend=engine.name,
