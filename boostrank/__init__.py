@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from boostrank.model.within_query import WithinQuery
     from boostrank.objective.description import Objective
     from boostrank.objective.mixture import Mixture
-    from boostrank.report.comparison.analysis import compare
-    from boostrank.report.pareto_front.analysis import pareto
+    from boostrank.report.comparison import compare
+    from boostrank.report.pareto_front import pareto
     from boostrank.sklearn.estimator import BoostRanker as BoostRanker
     from boostrank.sklearn.splitters import QueryKFold as QueryKFold
     from boostrank.sklearn.splitters import QueryShuffleSplit as QueryShuffleSplit
@@ -51,7 +51,7 @@ _NAMES = {
     "kernels.objective.contract": "ObjectiveSpec objective_kernel", "kernels.objective.define": "define_objective",
     "kernels.runtime.jit": "inline", "metric": "Conventions Metric", "objective.description": "Objective",
     "objective.mixture": "Mixture", "checking.user_file": "load_objective",
-    "report.comparison.analysis": "compare", "report.pareto_front.analysis": "pareto",
+    "report.comparison": "compare", "report.pareto_front": "pareto",
     "sklearn": "BoostRanker QueryKFold QueryShuffleSplit QueryTimeSplit", "model.averaging": "average",
     "fit.callbacks": "EarlyStopping", "fit.checkpoint": "Checkpoint",
     "model.ranking_model": "RankingModel", "fit.train": "train",

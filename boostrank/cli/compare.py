@@ -16,8 +16,7 @@ from boostrank.cli.scores import load_ranker, scores_of
 from boostrank.cli.tables import aligned, print_table, shown
 
 if TYPE_CHECKING:
-    from boostrank.report.comparison.analysis import Comparison, Regression
-    from boostrank.report.comparison.result import Difference
+    from boostrank.report.comparison import Comparison, Difference, Regression
 
 
 @click.command("compare", cls=Command)
@@ -60,8 +59,8 @@ def command(
     if old == new:
         raise click.UsageError("the same file is given twice", context)
     from boostrank.metric import Metric
-    from boostrank.report.comparison.analysis import compare
-    from boostrank.report.comparison.gate import Condition
+    from boostrank.report.comparison import compare
+    from boostrank.report.gate import Condition
     from boostrank.report.rank_changes import Ranker
     from boostrank.report.segments import read_segments
 

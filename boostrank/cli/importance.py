@@ -20,7 +20,7 @@ from boostrank.core.errors import FileFormatError
 from boostrank.core.text import count_of
 
 if TYPE_CHECKING:
-    from boostrank.report.sections.importance.analysis import Effect, Importance
+    from boostrank.report.sections.importance import Effect, Importance
 
 # Options that the function takes as they are.
 _PASSED = ("metric", "repeats", "documents", "shap_documents", "seed", "negligible", "redundant", "threads")
@@ -59,7 +59,7 @@ def command(
     """
     if as_json and as_csv:
         raise click.UsageError("--json and --csv are two outputs: take one", context)
-    from boostrank.report.sections.importance.analysis import importance
+    from boostrank.report.sections.importance import importance
 
     ranker, dataset = study.read_for_model(model, data, given)
     groups = read_groups(given["groups"], ranker.column_names) if given["groups"] else None
@@ -112,7 +112,7 @@ def read_groups(path: str, names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _print(found: Importance, model: str, top: int) -> None:
-    from boostrank.report.sections.importance.analysis import VERDICTS
+    from boostrank.report.sections.importance import VERDICTS
 
     echo = click.echo
     interval = f"{found.low:.4f} to {found.high:.4f}"

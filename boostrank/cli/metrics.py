@@ -15,8 +15,8 @@ from boostrank.cli.study import MEASURES
 from boostrank.cli.tables import print_table
 
 if TYPE_CHECKING:
-    from boostrank.report.conventions.analysis import Explanation, Reading
-    from boostrank.report.conventions.target import Match
+    from boostrank.report.convention_search import Match
+    from boostrank.report.conventions import Explanation, Reading
 
 LIBRARIES = "lightgbm,xgboost,catboost,sklearn,trec,letor"
 # So many rows of --target: those that meet it; or the nearest ones, when none does.
@@ -60,8 +60,8 @@ def command(
     documents by their names: comments of DATA, as in `# docid = NAME`.
     """
     from boostrank.metric import Metric
-    from boostrank.report.conventions.analysis import explain_conventions
-    from boostrank.report.conventions.target import find_conventions
+    from boostrank.report.convention_search import find_conventions
+    from boostrank.report.conventions import explain_conventions
 
     wanted, base = Metric(metric.strip(), at), conventions or "default"
     model = load_ranker(ranker)
@@ -86,7 +86,7 @@ def command(
 
 
 def _print(found: Explanation, context: click.Context) -> None:
-    from boostrank.report.conventions.analysis import STEPS
+    from boostrank.report.conventions import STEPS
 
     printed = {r.name: _printed_changes(r, found.value) for r in found.readings if r.value is not None}
     titles = [step.name for step in STEPS if any(step.name in changes for changes in printed.values())]

@@ -20,7 +20,7 @@ from boostrank.cli.train import read_for_trainings
 from boostrank.cli.train_options import OUTPUT, config_option, training_options
 
 if TYPE_CHECKING:
-    from boostrank.report.noise.analysis import NoiseReport, Spread
+    from boostrank.report.noise import NoiseReport, Spread
 
 
 _MOST_USED = ("valid", "runs", "objective", "metrics", "rounds", "early_stopping", "config", "as_json", "threads")
@@ -45,7 +45,7 @@ def command(
     beforehand how long it will take at most.
     """
     check_stdin(context, [*train, valid])
-    from boostrank.report.noise.analysis import SOURCES, expected_seconds, measure_noise
+    from boostrank.report.noise import SOURCES, expected_seconds, measure_noise
 
     params, train_set, valid_set = read_for_trainings(context, given, train, valid)
     how: dict[str, Any] = {"runs": runs, "backend": given["backend"], "conventions": given["conventions"]}

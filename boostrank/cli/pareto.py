@@ -21,7 +21,7 @@ from boostrank.cli.train_options import OUTPUT, START_WORDS, config_option, trai
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
-    from boostrank.report.pareto_front.analysis import Mix, ParetoFront
+    from boostrank.report.pareto_front import Mix, ParetoFront
 
 
 def _shares(given: str) -> tuple[float, ...]:
@@ -80,8 +80,7 @@ def command(
         raise click.UsageError("the data are read twice, for the label and for the goal: put them into a file", context)
     from boostrank.core.files import check_not_read
     from boostrank.core.gains import expression_of
-    from boostrank.report.pareto_front.analysis import MIXES, pareto
-    from boostrank.report.pareto_front.page import verdict
+    from boostrank.report.pareto_front import MIXES, pareto
 
     expression = expression_of(goal)
     if expression is None:
@@ -117,7 +116,7 @@ def command(
         study.print_json(found.to_dict())
         return
     _print(found)
-    study.print_wrapped(context, [verdict(found)], indent="")
+    study.print_wrapped(context, [found.verdict()], indent="")
     if found.free is not None:
         click.echo(f"\nboostrank train ... --gain '{found.free.gain}'")
 

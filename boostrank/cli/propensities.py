@@ -17,7 +17,7 @@ from boostrank.cli.tables import print_table
 if TYPE_CHECKING:
     from boostrank.clicks.estimation import CurveCheck
     from boostrank.clicks.propensities import AnyPropensities, Propensities
-    from boostrank.report.html.charts import Chart
+    from boostrank.report.charts import Chart
 
 _PICTURES = (".svg", ".png", ".html")
 
@@ -99,7 +99,7 @@ def _check_picture(path: str, context: click.Context) -> None:
         UsageError: another ending than those of pictures.
         MissingDependency: the extra `report` is not installed.
     """
-    from boostrank.report.html.vega import need_report_extra
+    from boostrank.report.vega import need_report_extra
 
     if not path.lower().endswith(_PICTURES):
         raise click.UsageError(f"--picture {path}: its name ends in {', '.join(_PICTURES)}", context)
@@ -113,7 +113,7 @@ def _drawn(found: Mapping[str, AnyPropensities]) -> Chart:
         InputError: more curves than can be told apart.
     """
     from boostrank.core.errors import InputError
-    from boostrank.report.sections.clicks.curve import MOST_CURVES, curve_chart, curves_of
+    from boostrank.report.propensity_chart import MOST_CURVES, curve_chart, curves_of
 
     curves = {name: curve for called, one in found.items() for name, curve in curves_of(called, one).items()}
     if len(curves) > MOST_CURVES:

@@ -140,7 +140,7 @@ def _clicks_beside(
     from boostrank.clicks.text import read_clicks
     from boostrank.core.errors import BoostrankError
     from boostrank.data.libsvm.side_files import find_sidecar
-    from boostrank.report.sections.clicks.analysis import learnt_from
+    from boostrank.report.sections.clicks import learnt_from
 
     in_order = len(data) == 1 and given.get("on_bad_line") != "skip" and not given.get("regroup")
     if not in_order or learnt_from(model)[0] is None:
@@ -163,7 +163,7 @@ def page_beside(model: str) -> str:
         InputError: what stands there was not written by this command.
     """
     from boostrank.core.errors import InputError
-    from boostrank.report.html.page import is_page
+    from boostrank.report.html import is_page
 
     path = Path(model).with_name(f"{Path(model).stem}-report.html")
     if path.exists() and not is_page(path):

@@ -16,7 +16,7 @@ from boostrank.cli.study import RESULTS
 from boostrank.cli.tables import aligned, print_table, shown, width_of
 
 if TYPE_CHECKING:
-    from boostrank.report.explanation.analysis import Why
+    from boostrank.report.explanation import Why
 
 # Characters of a bar to either side, and the least that is worth drawing.
 _BAR, _LEAST = 20, 5
@@ -51,7 +51,7 @@ def command(
     the engine's TreeSHAP. Changes are of one feature of one document, with all others as they are; of the values that
     swap the two, the nearest that occurs in DATA. Their size is the share of DATA's documents in between.
     """
-    from boostrank.report.explanation.analysis import why
+    from boostrank.report.explanation import why
 
     study.check_page(html)
     ranker, dataset = study.read_for_model(model, data, {**given, "threads": threads}, keep_comments=True)

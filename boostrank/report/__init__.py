@@ -9,24 +9,40 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from boostrank.report.comparison.analysis import Comparison, compare
-    from boostrank.report.explanation.analysis import Why, why
-    from boostrank.report.noise.analysis import measure_noise
+    from boostrank.report.comparison import Comparison, compare
+    from boostrank.report.explanation import Why, why
+    from boostrank.report.noise import measure_noise
     from boostrank.report.page import Report, report
-    from boostrank.report.pareto_front.analysis import ParetoFront, pareto
-    from boostrank.report.sections.importance.analysis import Importance, importance
+    from boostrank.report.pareto_front import ParetoFront, pareto
+    from boostrank.report.sections.importance import Importance, importance
 
-_NAMES = {
-    "comparison.analysis": ("Comparison", "compare"), "explanation.analysis": ("Why", "why"),
-    "noise.analysis": ("measure_noise",), "page": ("Report", "report"),
-    "pareto_front.analysis": ("ParetoFront", "pareto"), "sections.importance.analysis": ("Importance", "importance"),
-}  # fmt: skip
-_HOMES = {name: module for module, names in _NAMES.items() for name in names}
+_HOMES = {
+    "Comparison": "comparison",
+    "Importance": "sections.importance",
+    "ParetoFront": "pareto_front",
+    "Report": "page",
+    "Why": "explanation",
+    "compare": "comparison",
+    "importance": "sections.importance",
+    "measure_noise": "noise",
+    "pareto": "pareto_front",
+    "report": "page",
+    "why": "explanation",
+}
 
 __all__ = [
-    "Comparison", "Importance", "ParetoFront", "Report", "Why", "compare", "importance", "measure_noise", "pareto",
-    "report", "why",
-]  # fmt: skip
+    "Comparison",
+    "Importance",
+    "ParetoFront",
+    "Report",
+    "Why",
+    "compare",
+    "importance",
+    "measure_noise",
+    "pareto",
+    "report",
+    "why",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,9 +13,11 @@ from boostrank.core.types import Float64Array, Int64Array
 # Below, resampling so few queries says little of those that are not there (a p-value is exact).
 FEWEST_FOR_INTERVAL = 20
 
-
 NEGLIGIBLE = 0.001
 """A difference of a metric that does not matter, unless the noise of training was measured."""
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+"""Of the values of queries or documents, where their spread is shown."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +34,11 @@ class Means:
     low: Float64Array
     high: Float64Array
     queries: Int64Array
+
+
+def named_quantiles(rows: Sequence[Sequence[float]]) -> dict[str, list[float]]:
+    """Return columns `q05`, `q25`, ... of `QUANTILES`, one tuple a row."""
+    return {f"q{round(100 * q):02d}": [row[i] for row in rows] for i, q in enumerate(QUANTILES)}
 
 
 def amount_with_interval(mean: float, low: float, high: float) -> str:

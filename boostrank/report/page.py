@@ -18,48 +18,41 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from markupsafe import Markup
 
-from boostrank.clicks.log import ClickLog
-from boostrank.clicks.propensities import AnyPropensities
-from boostrank.core.conventions import Conventions
 from boostrank.core.errors import BoostrankError, DataWarning, ParameterError, TrainingError, warn_user
 from boostrank.core.files import write_atomically
 from boostrank.core.text import small_table
 from boostrank.data.dataset import RankingDataset
-from boostrank.fit.params import headline
 from boostrank.metric import Metric
 from boostrank.model.ranking_model import RankingModel
-from boostrank.records import jsonable
-from boostrank.report.html.charts import Chart, svgs_of
-from boostrank.report.html.markup import bdi, tag
-from boostrank.report.html.page import PageSection, drawn_in, page
-from boostrank.report.html.tables import Table
-from boostrank.report.html.vega import need_report_extra
+from boostrank.report.charts import Chart, svgs_of
+from boostrank.report.html import PageSection, Table, page
+from boostrank.report.result import plain
 from boostrank.report.section import Context, Section
 from boostrank.report.sections import METRICS, SECTIONS
+from boostrank.report.vega import need_report_extra
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from boostrank.report.scoring import Progress
-
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What `report` found.
+    """Result of `report`.
 
-    Each result is an attribute of its section's name, such as `verdict`: None where it cannot be had.
+    The result of each section is an attribute of the section's name, such as `verdict`; None where it is missing.
 
     Args:
-        model, data: what they are called.
-        about: of the model, in words.
-        results: section -> what it found.
-        missing: section -> why there is nothing, of those that were asked for.
-        unsuited: sections that such a model has nothing for, and that nobody asked for.
+        model, data: their names.
+        about: the model, in words.
+        results: section -> result.
+        missing: section that was asked for -> why it has no result.
+        unsuited: sections that do not apply to such a model and that nobody asked for.
 
     Raises:
-        MissingDependency: what draws (`sections`, `charts`, `tables`, `to_html`, `save`) without the extra `report`;
-            `frames` without pandas.
+        MissingDependency: without the extra `report`, by all that draws (`sections`, `charts`, `tables`, `to_html`,
+            `save`); without pandas, by `frames`.
     """
 
     model: str
@@ -83,61 +76,61 @@ class Report:
 
     @cached_property
     def sections(self) -> tuple[PageSection, ...]:
-        """What the page shows."""
+        """Sections of the page."""
         need_report_extra()
         shown = []
         for section in on_page_order():
-            if section.name in self.unsuited:
-                continue
-            reason = self.missing.get(section.name, "it was not asked for")
-            absent = PageSection(section.name, section.title, [tag("p", f"Not available: {reason}.")])
-            shown.append(section.on_page(self.results[section.name]) if section.name in self.results else absent)
+            if section.name in self.results:
+                shown.append(section.on_page(self.results[section.name]))
+            elif section.name not in self.unsuited:
+                reason = self.missing.get(section.name, "it was not asked for")
+                absent = Markup("<p>Not available: {}.</p>").format(reason)
+                shown.append(PageSection(section.name, section.title, absent))
         return tuple(shown)
 
     @cached_property
     def charts(self) -> dict[str, Chart]:
-        """Name -> chart, which can be saved as a picture or as numbers."""
-        return {part.name: part for section in self.sections for part in drawn_in(section.parts)
-                if isinstance(part, Chart)}  # fmt: skip
+        """Charts by name, which can be saved as a picture or as numbers."""
+        return {part.name: part for one in self.sections for part in one.drawn if isinstance(part, Chart)}
 
     @cached_property
     def tables(self) -> dict[str, Table]:
-        """Name -> table of the page."""
-        return {part.name: part for section in self.sections for part in drawn_in(section.parts)
-                if isinstance(part, Table)}  # fmt: skip
+        """Tables of the page by name."""
+        return {part.name: part for one in self.sections for part in one.drawn if isinstance(part, Table)}
 
     @cached_property
     def frames(self) -> dict[str, pd.DataFrame]:
-        """Name -> pandas data frame of what was found."""
+        """Results as pandas data frames, by name."""
         found = [section for section in on_page_order() if section.name in self.results]
         return {name: frame for section in found for name, frame in section.frames(self.results[section.name]).items()}
 
     def to_html(self) -> str:
-        """One page that needs no network."""
-        summary = [tag("p", self.about, *([" on ", bdi(self.data)] if self.data else []), ".", class_="faint")]
+        """Return one page that needs no network."""
+        on = Markup(" on <bdi>{}</bdi>").format(self.data) if self.data else ""
+        summary = Markup('<p class="faint">{}{}.</p>').format(self.about, on)
         return page(f"Report on {self.model}", self.sections, summary=summary, short_print=True)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the numbers of each query, for JSON: what is not a number is None."""
+        """Return everything but the numbers of each query, for JSON; None where there is no number."""
         results = {
             section.name: self.results[section.name].to_dict() if section.name in self.results else None
             for section in on_page_order()
         }
         names = {"model": self.model, "data": self.data, "about": self.about}
-        return dict(jsonable(names | results | {"missing": self.missing}))
+        return dict(plain(names | results | {"missing": self.missing}))
 
     def save(self, folder: str | PathLike[str]) -> list[Path]:
         """Write the page, every chart as a picture (SVG) with its numbers (CSV), and every frame as CSV.
 
         Args:
-            folder: made if it is not there; files of these names in it are replaced, each whole or not at all.
+            folder: created if missing; files of these names in it are replaced, each whole or not at all.
 
         Returns:
-            What was written.
+            Paths of the files written.
 
         Raises:
-            TrainingError: a file cannot be written, or what draws charts in the page cannot be made: the numbers are
-                there then. Pictures that cannot be drawn are a warning.
+            TrainingError: a file cannot be written, or the script that draws charts cannot be made; the numbers are
+                written by then. Pictures that cannot be drawn are a warning.
         """
         into = Path(folder)
         into.mkdir(parents=True, exist_ok=True)
@@ -155,7 +148,7 @@ class Report:
             pictures = svgs_of(list(self.charts.values()))
         except TrainingError as error:
             warn_user(f"{os.fspath(folder)}: no pictures: {error}", DataWarning)
-            for name in self.charts:  # of another report, saved here before
+            for name in self.charts:  # of an earlier report in this folder
                 (into / f"{name}.svg").unlink(missing_ok=True)
             return written
         for name, picture in zip(self.charts, pictures, strict=True):
@@ -169,72 +162,48 @@ def report(
     data: RankingDataset,
     metrics: Metric | str | Iterable[Metric | str] = METRICS,
     *,
-    conventions: Conventions | str = "default",
     baseline: RankingModel | str | PathLike[str] | npt.ArrayLike | None = None,
     baseline_name: str | None = None,
-    segments: Mapping[Any, Any] | str | PathLike[str] | None = None,
-    groups: Mapping[str, Sequence[str]] | None = None,
-    documents: int | None = None,
-    matters: Mapping[str, float] | None = None,
-    docnos: Sequence[str] | None = None,
-    clicks: ClickLog | None = None,
-    propensities: AnyPropensities | None = None,
     only: Sequence[str] | None = None,
     skip: Sequence[str] = (),
     name: str | None = None,
     data_name: str | None = None,
-    seed: int = 0,
-    threads: int | None = None,
-    progress: Progress | None = None,
+    **options: Any,
 ) -> Report:
     """Study a ranker on data that it was not trained on.
 
     Args:
-        model: ours, or one that LightGBM or XGBoost made; or its file.
+        model: ours, or one that LightGBM or XGBoost trained; or its file.
         data: labelled queries.
-        metrics: measured in the verdict; of the first one the largest cut-off is what everything else is about.
-        conventions: of the metrics.
-        baseline: another model, its file, or its scores, float[N], in the order in which the rows were given.
-        baseline_name: what it is called.
-        segments: query id -> segment, or a file of two columns; beside list length and best label.
-        groups: name -> names of features that are shuffled together.
-        documents: shuffle and walk a sample of whole queries with about so many documents; 0: all; None: as many as
-            take about half a minute each on two cores.
-        matters: metric -> the difference from which on two trainings differ by more than luck: smaller ones are grey.
-        docnos: a name a row, "" where there is none. Under conventions that order tied documents by name, importance
-            and learning take the mean over their orders.
-        clicks: on the data, whose rows count the documents in the order in which they were given: a section on them.
-            What is measured stays the labels; `boostrank.clicks.gate.with_click_gains` puts clicks in their place.
-        propensities: of the positions; None: estimated from the clicks, or else what the model was trained with.
-        only: the sections to work out, by their names in `SECTIONS`; None: all.
+        metrics: of the verdict. All other sections use the largest cut-off of the first.
+        baseline: another model, its file, or its scores, float[N] in input order.
+        only: names of the sections to work out; None: all.
         skip: sections to leave out.
-        name, data_name: what model and data are called; by default the model's file, and the files of the data.
-        seed: of shuffles, samples and bootstrap.
-        threads: None means every available core.
-        progress: called as the work goes on.
+        name, baseline_name, data_name: of model, baseline and data on the page; None: their files.
+        options: fields of `boostrank.report.section.Context`: conventions, segments, groups, documents, matters,
+            docnos, clicks, propensities, seed, threads, progress.
 
     Raises:
         ParameterError: an unknown metric, convention or section, a number out of range.
-        DataError: features that are not the model's; and where no section can be had, what is wrong.
+        DataError: features that are not the model's; and, if no section has a result, what is wrong.
     """
     wanted = on_page_order() if only is None else [SECTIONS.get(one) for one in only]
     unwanted = [SECTIONS.get(one).name for one in skip]
-    called = name or (os.fspath(model) if isinstance(model, str | PathLike) else "the model")
+    called = name or _called(model, "the model")
+    files = ", ".join(data.provenance.files) if data_name is None else data_name
     ranker = model if isinstance(model, RankingModel) else RankingModel.load(model)
-    asked = Metric.all_of(metrics)
-    first = headline([name for metric in asked for name in metric.names])
-    if first is None:
-        raise ParameterError("no metric to measure by: name one, such as ndcg@10")
-    previous = _previous(baseline, baseline_name, data, threads)
+    previous = None
+    if baseline is not None:
+        scores = _scores_of(baseline, data, options.get("threads"))
+        previous = (baseline_name or _called(baseline, "the previous model"), scores)
     ranker, data = ranker.over_columns(data)
-    context = Context(
-        ranker, data, asked, first, Conventions.of(conventions), previous, segments, groups, documents,
-        dict(matters or {}), docnos, seed, threads, progress, clicks, propensities,
-    )  # fmt: skip
+    context = Context(ranker, data, metrics, previous, **options)
+
     errors: dict[str, BoostrankError] = {}
-    named = set() if only is None else {section.name for section in wanted}
-    suits = {one.name: one.applies(ranker) and (clicks is not None or not one.needs_clicks) for one in SECTIONS}
-    unsuited = frozenset(name for name, found in suits.items() if not found) - named
+    asked = set() if only is None else {section.name for section in wanted}
+    with_clicks = context.clicks is not None
+    suits = {one.name: one.applies(ranker) and (with_clicks or not one.needs_clicks) for one in SECTIONS}
+    unsuited = frozenset(name for name, found in suits.items() if not found) - asked
     running = {section.name: section for section in wanted if section.name not in {*unwanted, *unsuited}}
     # Each after those whose results it uses.
     order = TopologicalSorter({name: [one for one in s.after if one in running] for name, s in running.items()})
@@ -247,21 +216,29 @@ def report(
             errors[section] = error
     if errors and not context.results:
         raise next(iter(errors.values()))
-    files = ", ".join(data.provenance.files)
     missing = {section: str(error) for section, error in errors.items()}
+    return Report(called, files, _about(ranker, data), context.results, missing, unsuited)
+
+
+def _called(model: Any, otherwise: str) -> str:
+    return os.fspath(model) if isinstance(model, str | PathLike) else otherwise
+
+
+def _about(model: RankingModel, data: RankingDataset) -> str:
+    """Return model and data in words."""
     about = (
-        f"{ranker.backend}{_origin(ranker)}, {ranker.best_iteration:,} rounds, {ranker.n_features:,} features; "
+        f"{model.backend}{_origin(model)}, {model.best_iteration:,} rounds, {model.n_features:,} features; "
         f"{len(data.queries):,} queries of {data.n_documents:,} documents"
     )
-    if ranker.info.gain is not None or data.gain is not None:
-        about += f"; trained on the gain {ranker.info.gain or 'of labels'}, measured by {data.gain or 'labels'}"
+    if model.info.gain is not None or data.gain is not None:
+        about += f"; trained on the gain {model.info.gain or 'of labels'}, measured by {data.gain or 'labels'}"
     if "clicks" in data.provenance.options:
         about += "; measured by clicks over exposure in place of labels"
-    return Report(called, files if data_name is None else data_name, about, context.results, missing, unsuited)
+    return about
 
 
 def _origin(model: RankingModel) -> str:
-    """What a model was trained with, or is the average of, after a comma; nothing where its file does not say."""
+    """Return the objective of a model, or the models that it averages, after a comma; "" if its file has neither."""
     if model.info.averaged:
         named = "; ".join(map(str, (model.info.folds or {}).get("members") or ()))
         return f", the average of {len(model.info.averaged)} models{f' ({named})' if named else ''}"
@@ -272,16 +249,12 @@ def _origin(model: RankingModel) -> str:
 
 
 def on_page_order() -> list[Section]:
-    """All sections as they stand on the page."""
+    """Return all sections in their order on the page."""
     return sorted(SECTIONS, key=lambda section: section.place)
 
 
-def _previous(
-    baseline: Any, name: str | None, data: RankingDataset, threads: int | None
-) -> tuple[str, npt.ArrayLike] | None:
-    if baseline is None:
-        return None
-    called = name or (os.fspath(baseline) if isinstance(baseline, str | PathLike) else "the previous model")
+def _scores_of(baseline: Any, data: RankingDataset, threads: int | None) -> npt.ArrayLike:
+    """Return the scores of a baseline in the order of the data set's rows."""
     model = RankingModel.load(baseline) if isinstance(baseline, str | PathLike) else baseline
     scores = model.predict(data, threads=threads) if isinstance(model, RankingModel) else np.asarray(model, np.float64)
-    return called, data.in_row_order(scores)
+    return data.in_row_order(scores)

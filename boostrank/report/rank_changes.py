@@ -128,9 +128,12 @@ def churn(old: Int64Array, new: Int64Array, queries: QueryIndex, k: int) -> Chur
     longer, several = queries.sizes > k, queries.sizes > 1
     per_query = np.where(longer, entered(k), np.nan)
     return Churn(
-        k=k, changed=float(per_query[longer].mean()) if longer.any() else float("nan"), queries=int(longer.sum()),
-        first=float(entered(1)[several].mean()) if several.any() else float("nan"), per_query=per_query,
-    )  # fmt: skip
+        k=k,
+        changed=float(per_query[longer].mean()) if longer.any() else float("nan"),
+        queries=int(longer.sum()),
+        first=float(entered(1)[several].mean()) if several.any() else float("nan"),
+        per_query=per_query,
+    )
 
 
 def rank_changes_in(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Protocol, TypeVar
 
@@ -13,13 +14,14 @@ import numpy as np
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import DataWarning
+from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import DenseRows
 from boostrank.engines.trees import Trees
 from boostrank.kernels.runtime.jit import run_parallel
-from boostrank.kernels.trees.walker import Walker
+from boostrank.kernels.trees.walker import Forest, Walker
 from boostrank.metric import BoundMetrics, Metric
 from boostrank.model.ranking_model import RankingModel
 
@@ -31,6 +33,9 @@ _CHANGES = 1 << 22
 _EXPLAINED_AT_A_TIME = 500
 
 T = TypeVar("T")
+
+START = "the linear start"
+"""Name of the linear ranker that trees may begin with."""
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, the documents done, and all documents."""
@@ -178,3 +183,32 @@ def contributions_by_query(
         some = rows[index.ptr[first] : index.ptr[last]]
         yield slice(first, last), some, model.contributions(data.features[some], threads=threads)[:, : data.n_features]
         progress("contributions", int(index.ptr[last]), rows.size)
+
+
+def start_alone(forest: Forest) -> Forest:
+    """What the trees begin with, and none of them."""
+    return replace(forest, roots=forest.roots[:0], tree=np.zeros_like(forest.tree))
+
+
+def start_scores(model: RankingModel, data: RankingDataset, threads: int | None = None) -> Float64Array | None:
+    """float64[N], what the start says of each document, in the order of the data set's rows.
+
+    Args:
+        model: any.
+        data: with the model's features.
+        threads: None means every available core.
+
+    Returns:
+        None where no tree begins with one, or where its file cannot be walked.
+    """
+    workers = resolve_threads(threads)
+    model, data = model.over_columns(data)
+    trees = model.trees()
+    if trees.forest is None or trees.forest.start is None or not trees.count:
+        return None
+    rows = DenseRows(data, trees.used, model.absent_is_missing)
+    try:
+        walker = Walker(start_alone(trees.forest), trees.used, rows.reach(workers))
+    except ValueError:  # infinite values, of which a line makes infinite scores
+        return None
+    return np.concatenate(over_blocks(lambda _, documents: walker.scores(rows[documents]), rows, workers))

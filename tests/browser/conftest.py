@@ -15,7 +15,7 @@ import boostrank
 from boostrank.data.dataset import RankingDataset
 from boostrank.model.ranking_model import RankingModel
 from boostrank.report import compare
-from boostrank.report.explanation.analysis import why
+from boostrank.report.explanation import why
 from boostrank.report.page import report
 from boostrank.report.rank_changes import Ranker
 

@@ -131,7 +131,7 @@ def test_the_traceback_is_shown_on_request(switch: list[str], monkeypatch: pytes
     ("modules", "words"),
     [
         ("lightgbm", "from boostrank.engines import get_backend; get_backend('lightgbm')"),
-        ("pandas, altair", "from boostrank.report.html.vega import need_report_extra; need_report_extra()"),
+        ("pandas, altair", "from boostrank.report.vega import need_report_extra; need_report_extra()"),
     ],
 )
 def test_a_python_without_docstrings_is_refused_in_words(modules: str, words: str) -> None:

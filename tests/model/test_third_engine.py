@@ -15,7 +15,7 @@ from boostrank.engines import ENGINES, Engine
 from boostrank.records import jsonable
 from boostrank.report import report
 from boostrank.report import why as explain
-from boostrank.report.sections.learning.analysis import learning
+from boostrank.report.sections.learning import learning
 from tests.model.toy_engine.format import TOY
 
 PARAMS = {"objective": "lambdarank", "eval_at": 5, "learning_rate": 0.5}

@@ -25,8 +25,7 @@ import boostrank
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.report import Report, report
-from boostrank.report.html.charts import Chart
-from boostrank.report.html.page import Beside, Fold, draw
+from tests.report.studies import words_of
 
 FEATURES, TRAINED, ROUNDS = 14, 70, 6
 
@@ -183,16 +182,9 @@ def single_feature() -> np.ndarray:
 
 def text_of(found: Report, name: str) -> str:
     """What a section says, the captions of its charts included."""
-
-    def markup(part: Any) -> str:
-        if isinstance(part, Beside | Fold):
-            return " ".join(map(markup, part.parts))
-        return f"{part.title} {part.about}" if isinstance(part, Chart) else draw(part)
-
     with debug_mode(False):  # schemas are checked elsewhere, and take seconds
         (section,) = (s for s in found.sections if s.name == name)
-    text = re.sub(r"<[^>]*>", "", " ".join([section.brief, *map(markup, section.parts)]))
-    return " ".join(text.split())
+    return words_of(section)
 
 
 # ---- section after section

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import re
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -21,10 +20,9 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.model.ranking_model import RankingModel
 from boostrank.report import Report, report
-from boostrank.report.html.charts import Chart
-from boostrank.report.html.page import Beside, Fold, draw
-from boostrank.report.sections.clicks.analysis import ClickData, click_data, learnt_from
-from boostrank.report.sections.clicks.curve import curve_chart
+from boostrank.report.propensity_chart import curve_chart
+from boostrank.report.sections.clicks import ClickData, click_data, learnt_from
+from tests.report.studies import study, words_of
 
 for _module in ("pandas", "altair", "vl_convert"):
     pytest.importorskip(_module, reason="the page's charts need the extra `report`")
@@ -72,13 +70,8 @@ def mean_rank(values: dict[int, float], row: int) -> float:
 
 
 def text_of(found: Report) -> str:
-    def markup(part: Any) -> str:
-        if isinstance(part, Beside | Fold):
-            return " ".join(map(markup, part.parts))
-        return part.description if isinstance(part, Chart) else draw(part)
-
     (section,) = (one for one in found.sections if one.name == "clicks")
-    return " ".join(re.sub(r"<[^>]*>", "", " ".join([section.brief, *map(markup, section.parts)])).split())
+    return words_of(section)
 
 
 def test_positions_and_propensities(told: Report, data: RankingDataset, log: ClickLog) -> None:
@@ -237,14 +230,15 @@ def test_without_moves_the_models_propensities_serve_and_clicks_do_not_tell_rank
 
 
 def test_given_propensities_are_checked(model: RankingModel, data: RankingDataset, log: ClickLog) -> None:
-    scores = model.predict(data)
-    wrong = click_data(data, log, scores, Propensities.power(2.5, 6))
-    right = click_data(data, log, scores, Propensities.power(ETA, 6))
+    def by(curve: Propensities) -> ClickData:
+        return click_data(study(data, model=model, clicks=log, propensities=curve))
+
+    wrong, right = by(Propensities.power(2.5, 6)), by(Propensities.power(ETA, 6))
     assert wrong.origin == right.origin == "given"
     assert wrong.check is not None
     assert right.check is not None
     assert wrong.check.p < 1e-6 < 0.001 < right.check.p
-    short = click_data(data, log, scores, Propensities.power(ETA, 4))
+    short = by(Propensities.power(ETA, 4))
     lost = sum(n for _, p, n, _ in entries(log) if p > 4)
     assert short.notes[0].startswith(f"{lost:,} of {log.impressions.sum():,} impressions")
 

@@ -25,10 +25,9 @@ from boostrank.kernels.trees.walker import Walker
 from boostrank.metric import Metric, paired_difference
 from boostrank.model.ranking_model import RankingModel
 from boostrank.report import Importance, importance
-from boostrank.report.scoring import Engine
-from boostrank.report.sections.importance.permutation_importance import Losses, Unit, measure_losses, p_of_means
+from boostrank.report.permutation import Losses, Unit, measure_losses, p_of_means
+from boostrank.report.scoring import Engine, start_scores
 from boostrank.report.segments import holm
-from boostrank.report.start import start_scores
 
 NDCG = Metric.parse("ndcg@10")
 PARAMS = {"objective": "lambdarank", "verbose": -1, "num_threads": 1, "deterministic": True}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from boostrank.core.types import Float64Array
-from boostrank.report.sections.shapes.interactions import _others, _rounds, interactions
+from boostrank.report.effects import _others, _rounds, interactions
 
 from .test_shapes import Formula, rows_of
 

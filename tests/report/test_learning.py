@@ -18,14 +18,19 @@ from boostrank.data.synthetic import make_ranking_data
 from boostrank.metric import Metric, paired_difference
 from boostrank.model.ranking_model import RankingModel
 from boostrank.objective.mixture import parse_objective
-from boostrank.report.html.page import Beside
-from boostrank.report.sections.learning.analysis import Learning, learning
-from boostrank.report.sections.learning.objective_trace import _shares, objective_of, schedules_of
-from boostrank.report.sections.learning.page import draw
-from boostrank.report.sections.learning.staged_metrics import points, some_trees, staged_metric
+from boostrank.report.objective_trace import _shares, objective_of, schedules_of
+from boostrank.report.sections.learning import SPEC, Learning
+from boostrank.report.sections.learning import learning as learning_of
 from boostrank.report.segments import Segmentation, by_length
+from boostrank.report.stages import points, some_trees, staged_metric
 from tests.model.real_models import data as real_data
 from tests.model.real_models import lightgbm_models, xgboost_models
+from tests.report.studies import study
+
+
+def learning(model: RankingModel, data: RankingDataset, *, metric: str = "ndcg@10", **options: Any) -> Learning:
+    return learning_of(study(data, metric, model=model, **options))
+
 
 FEW = {"num_leaves": 7, "num_threads": 1, "verbosity": -1}
 
@@ -145,7 +150,7 @@ def test_history_is_the_record_of_the_training(model: RankingModel, found: Learn
     for h in found.history:
         assert h.values.tolist() == model.evals_result[h.dataset][h.metric]
         assert h.rounds.tolist() == list(range(1, 61))
-    assert len(found.history_frame()) == 120
+    assert len(found.to_frame()) == 120
     assert found.trained_rounds == 60
 
 
@@ -209,8 +214,7 @@ def test_schedules_are_told_as_they_ran(model: RankingModel, found: Learning) ->
 
 
 def test_the_page_draws_each_schedule_and_says_where_it_began(found: Learning) -> None:
-    charts: Any = [chart for part in draw(found) if isinstance(part, Beside) for chart in part.parts]
-    (chart,) = [one for one in charts if one.name.startswith("learning-schedule")]
+    (chart,) = [one for one in SPEC.on_page(found).drawn if one.name.startswith("learning-schedule")]
     assert (chart.title, chart.frame["value"].tolist()) == ("sigma", found.schedules["sigma"].tolist())
     assert chart.about == "From 4 in the first round to 0.5 in round 60."
 
@@ -331,10 +335,8 @@ def test_a_linear_start_is_there_before_the_first_tree(test_set: RankingDataset)
 
 
 def test_what_cannot_be_is_refused(model: RankingModel, test_set: RankingDataset) -> None:
-    with pytest.raises(ParameterError, match="several cut-offs"):
-        learning(model, test_set, metric="ndcg@1,3")
     with pytest.raises(ParameterError, match="0 or more"):
-        learning(model, test_set, negligible=-1.0)
+        learning(model, test_set, documents=-1)
 
 
 def test_plain_data_and_frames(found: Learning) -> None:
@@ -343,7 +345,7 @@ def test_plain_data_and_frames(found: Learning) -> None:
     assert told["objective"]["by grade"]["names"] == ["0", "1", "2", "3", "4"]
     assert list(found.curve.to_frame().columns)[:2] == ["rounds", "value"]
     assert found.objective_trace is not None
-    assert set(found.objective_trace.shares_frame()["by"]) == {"grade", "list length"}
+    assert set(found.objective_trace.to_frame("gradient")["by"]) == {"grade", "list length"}
 
 
 def test_the_scores_of_the_walk_are_the_engines(model: RankingModel, test_set: RankingDataset, found: Learning) -> None:

@@ -14,8 +14,7 @@ from boostrank.core.gains import GainExpression
 from boostrank.core.resampling import PairedDifference, paired_difference
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Conventions, MetricResult, evaluate
-from boostrank.report.pareto_front.analysis import Mix, ParetoFront, _dominated, gain_text, mixed
-from boostrank.report.pareto_front.page import verdict
+from boostrank.report.pareto_front import Mix, ParetoFront, _dominated, gain_text, mixed
 
 QUICK: dict[str, Any] = {"objective": "lambdarank", "num_leaves": 5, "verbosity": -1, "num_threads": 1, "seed": 3}
 
@@ -154,14 +153,14 @@ def test_the_free_mix_has_most_of_the_goal_without_a_sure_loss() -> None:
     assert found.share == 0.2
     none = _front(unsure_win, sure_loss)
     assert none.free is None
-    assert verdict(none).startswith("No mix has a sure win of goal and no sure loss of label:")
+    assert none.verdict().startswith("No mix has a sure win of goal and no sure loss of label:")
 
 
 def test_the_verdict_says_what_the_interval_of_the_label_allows() -> None:
-    both = verdict(_front((0.55, (0.048, 0.0536), 0.7, (0.1, 0.3))))
+    both = _front((0.55, (0.048, 0.0536), 0.7, (0.1, 0.3))).verdict()
     assert "wins +0.2000 [+0.1000, +0.3000] of goal and +0.0500 [+0.0480, +0.0536] of label: better by both." in both
     assert "not ruled out" not in both
-    unsure = verdict(_front((0.48, (-0.0512, 0.01), 0.7, (0.1, 0.3))))
+    unsure = _front((0.48, (-0.0512, 0.01), 0.7, (0.1, 0.3))).verdict()
     assert "changes label by -0.0200 [-0.0512, +0.0100]: a loss of up to 0.0512 is not ruled out." in unsure
     assert "better by both" not in unsure
 

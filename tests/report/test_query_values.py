@@ -14,9 +14,9 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.metric import evaluate
 from boostrank.model.ranking_model import RankingModel
-from boostrank.report.sections.queries.analysis import QueryValues, query_values
-from boostrank.report.sections.queries.page import SPEC
+from boostrank.report.sections.queries import SPEC, QueryValues, query_values
 from tests.model.real_models import lightgbm_models
+from tests.report.studies import study, words_of
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def model(data: RankingDataset) -> RankingModel:
 @pytest.fixture(scope="module")
 def found(model: RankingModel, data: RankingDataset) -> QueryValues:
     segments = {str(q): "even" if i % 2 == 0 else "odd" for i, q in enumerate(data.queries.qid)}
-    return query_values(model, data, segments=segments, threads=1)
+    return query_values(study(data, model=model, segments=segments, threads=1))
 
 
 def test_values_and_parts_are_those_of_evaluate(model: RankingModel, data: RankingDataset, found: QueryValues) -> None:
@@ -95,7 +95,7 @@ def test_contributions_are_the_boosters_beyond_the_mean_of_the_documents_shown(
 def test_documents_are_called_by_their_names(model: RankingModel, data: RankingDataset) -> None:
     names = [f"<D{i}>" for i in range(data.n_documents)]
     names[int(data.queries.ptr[3])] = ""
-    told = query_values(model, data, docnos=names, worst=200, threads=1)
+    told = query_values(study(data, model=model, docnos=names, threads=1), worst=200)
     shown = {d.document for w in told.worst for d in w.documents}
     assert "<D0>" in shown
     assert f"row {data.queries.ptr[3] + 1}" in shown
@@ -106,7 +106,7 @@ def test_of_equal_queries_those_with_better_documents_are_worse_then_longer_ones
     data = RankingDataset(
         np.zeros((10, model.n_features), np.float32), labels, QueryIndex.from_sizes([2, 2, 2, 4]), model.feature_names
     )
-    told = query_values(model, data, np.array([1.0, 0, 1, 0, 1, 0, 1, 0, 0, 0]), metric="ndcg@1")
+    told = query_values(study(data, "ndcg@1", model=model, scores=[1.0, 0, 1, 0, 1, 0, 1, 0, 0, 0]))
     assert [w.qid for w in told.worst] == ["1", "3", "0", "2"]
 
 
@@ -119,7 +119,7 @@ def test_what_the_engine_cannot_tell_is_said(tmp_path: Any) -> None:
         rng.normal(size=(40, 6)).astype(np.float32), rng.integers(0, 3, 40).astype(float),
         QueryIndex.from_sizes([20, 20]), linear.feature_names,
     )  # fmt: skip
-    told = query_values(linear, data)
+    told = query_values(study(data, model=linear))
     assert "are not available" in told.notes[0]
     assert told.worst[0].features == ()
     assert len(told.worst[0].documents) >= 10
@@ -128,11 +128,12 @@ def test_what_the_engine_cannot_tell_is_said(tmp_path: Any) -> None:
 def test_only_a_metric_that_ends_at_1_has_perfect_queries(model: RankingModel, data: RankingDataset) -> None:
     pytest.importorskip("altair", reason="the page's charts need the extra `report`")
     for metric, there in (("ndcg@5", True), ("dcg@5", False)):
-        assert any("perfect" in str(part) for part in SPEC.draw(query_values(model, data, metric=metric))) == there
+        found = query_values(study(data, metric, model=model))
+        assert ("perfect" in words_of(SPEC.on_page(found))) == there
 
 
 def test_frames(data: RankingDataset, found: QueryValues) -> None:
     assert list(found.to_frame().columns) == ["qid", "ndcg@10", "documents", "segment", "list length", "best label"]
     assert len(found.to_frame()) == len(data.queries)
-    assert "q50" in found.parts_frame().columns
+    assert "q50" in found.to_frame("parts").columns
     assert found.to_dict()["worst"][0]["documents"][0]["rank"] == 1

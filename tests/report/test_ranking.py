@@ -11,8 +11,8 @@ import pytest
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Metric
-from boostrank.report.sections.ranking.analysis import Ranking, ranking
-from boostrank.report.sections.ranking.page import draw
+from boostrank.report.sections.ranking import SPEC, Ranking, ranking
+from tests.report.studies import study, words_of
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def scores(data: RankingDataset) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def found(data: RankingDataset, scores: np.ndarray) -> Ranking:
-    return ranking(data, {"the model": scores, "old": -scores, "random order": None}, metric="ndcg@5", previous="old")
+    return ranking(study(data, "ndcg@5", scores=scores, previous=("old", -scores)))
 
 
 def test_each_point_over_k_is_what_evaluate_has(data: RankingDataset, scores: np.ndarray, found: Ranking) -> None:
@@ -58,12 +58,12 @@ def test_grades_and_pairs_are_counted(data: RankingDataset, scores: np.ndarray, 
                 centred[grade].append(value)
     share = np.array(shares)
     assert found.pairs == pytest.approx(np.nanmean(share))
-    (text,) = (str(part) for part in draw(found) if "ties count half" in str(part))
+    text = words_of(SPEC.on_page(found))
     assert f"{found.pairs:.1%} [{found.pairs_low:.1%}, {found.pairs_high:.1%}] of the pairs" in text
     assert found.pairs_low < found.pairs < found.pairs_high
     weights = np.linspace(1.0, 5.0, len(data.queries))
     queries = replace(data.queries, weights=weights)
-    weighted = ranking(RankingDataset(data.features, data.labels, queries), {"the model": scores}, metric="ndcg@5")
+    weighted = ranking(study(RankingDataset(data.features, data.labels, queries), "ndcg@5", scores=scores))
     known = ~np.isnan(share)
     assert weighted.pairs == pytest.approx(np.average(share[known], weights=weights[known]))
     for one in found.grades:
@@ -82,7 +82,7 @@ def test_old_and_new_are_counted_query_by_query(data: RankingDataset, scores: np
 
 def test_what_has_no_cut_off_and_no_grades_has_no_curve(data: RankingDataset, scores: np.ndarray) -> None:
     many = RankingDataset(data.features, np.linspace(0, 4, data.n_documents), data.queries)
-    found = ranking(many, {"the model": scores, "random order": None}, metric="ndcg")
+    found = ranking(study(many, "ndcg", scores=scores))
     assert found.depth == ()
     assert found.grades == ()
     assert found.against is None

@@ -98,13 +98,13 @@ def test_a_part_that_cannot_be_had_leaves_the_others(
     def refuse(*_: Any, **__: Any) -> Any:
         raise ModelError("the trees are away")
 
-    monkeypatch.setattr("boostrank.report.sections.learning.page.learning", refuse)
+    monkeypatch.setattr("boostrank.report.sections.learning.scorer_of", refuse)
     told = report(model, data, only=QUICK, threads=1)
     assert told.missing == {"learning": "the trees are away"}
     assert told.verdict is not None
     assert "Not available: the trees are away." in told.to_html()
     assert told.to_dict()["learning"] is None
-    for name in ("verdict.page.verdict", "queries.page.query_values"):
+    for name in ("verdict.BoundMetrics", "queries.BoundMetrics"):
         monkeypatch.setattr(f"boostrank.report.sections.{name}", refuse)
     with pytest.raises(ModelError, match="the trees are away"):
         report(model, data, only=QUICK, threads=1)
@@ -162,7 +162,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from boostrank.report.html.tables import Column, Table
+from boostrank.report.html import Column, Table
 from boostrank.report.section import Section
 
 
@@ -174,8 +174,8 @@ class Halves:
         return {"first": self.first}
 
 
-def draw(found):
-    return [Table("halves-table", [Column("first", "half of it", "number")], [[found.first]])]
+def parts(found):
+    return {"table": Table("halves-table", [Column("first", "half of it", "")], [[found.first]])}
 
 
 def run(context):
@@ -183,8 +183,8 @@ def run(context):
 
 
 SPEC = Section(
-    "halves", "Halves", run, draw, frames=lambda found: {"halves": pd.DataFrame([found.to_dict()])},
-    brief=lambda found: f"{found.first:.3f} halves", place=15, after=("verdict",),
+    "halves", "Halves", run, parts, frames=lambda found: {"halves": pd.DataFrame([found.to_dict()])}, place=15,
+    after=("verdict",),
 )
 '''
 
@@ -210,7 +210,7 @@ def test_a_new_section_is_one_new_file(model: RankingModel, data: RankingDataset
     assert [section.name for section in found.sections][:3] == ["verdict", "halves", "ranking"]
     html = found.to_html()
     assert ">Halves</h2>" in html
-    assert f"{value:.3f} halves" in html
+    assert f'data-value="{value:.8g}"' in html
     assert report(model, data, only=("verdict",), threads=1).halves is None
     with pytest.raises(AttributeError, match="'Report' object has no attribute 'clicked'"):
         _ = found.clicked

@@ -24,11 +24,12 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import DenseRows
 from boostrank.engines import get_backend
 from boostrank.model.ranking_model import RankingModel
-from boostrank.report.html.page import Beside, page
-from boostrank.report.sections.importance.analysis import importance
-from boostrank.report.sections.shapes.ale import AleCurve, accumulated_local_effects
-from boostrank.report.sections.shapes.analysis import Shapes, shapes
-from boostrank.report.sections.shapes.page import SPEC
+from boostrank.report.effects import AleCurve, accumulated_local_effects
+from boostrank.report.html import page
+from boostrank.report.sections.importance import importance
+from boostrank.report.sections.shapes import SPEC, Shapes
+from boostrank.report.sections.shapes import shapes as shapes_of
+from tests.report.studies import study, words_of
 
 QUERIES, SIZE = 60, 10
 
@@ -58,6 +59,14 @@ def xgboost_model(data: RankingDataset) -> RankingModel:
     params = {"objective": "reg:squarederror", "max_depth": 3, "nthread": 1}
     train = xgb.DMatrix(data.features, data.labels, feature_names=list(data.feature_names))
     return RankingModel(get_backend("xgboost"), xgb.train(params, train, 20))
+
+
+def shapes(
+    model: RankingModel, data: RankingDataset, importance: Any = None, seed: int = 0, threads: int = 1, **options: Any
+) -> Shapes:
+    context = study(data, model=model, seed=seed, threads=threads)
+    context.results["importance"] = importance
+    return shapes_of(context, **options)
 
 
 MODELS: dict[str, Callable[[], RankingModel]] = {
@@ -330,7 +339,7 @@ def test_the_section_shows_every_feature_and_escapes_its_name() -> None:
     html = page("Shapes", [found])
     assert "<b>x" not in html
     assert all(name in html for name in data.feature_names[1:6])
-    (charts,) = [part.parts for part in found.parts if isinstance(part, Beside)]
+    charts: list[Any] = [one for one in found.drawn if one.name.startswith("shape-")]
     assert [chart.title for chart in charts] == list(renamed.top)
     for chart, curve in zip(charts, renamed.curves, strict=False):
         kinds = chart.frame["kind"].value_counts()
@@ -344,12 +353,12 @@ def test_the_section_shows_every_feature_and_escapes_its_name() -> None:
 
 def test_a_section_says_when_no_two_features_act_together() -> None:
     told = replace(told_of("LightGBM, stumps"), top=())
-    assert any("No two of them act together" in part for part in SPEC.on_page(told).parts if isinstance(part, str))
+    assert "No two of them act together" in words_of(SPEC.on_page(told))
 
 
 def test_a_section_without_trees_says_so() -> None:
     told = shapes(lightgbm_model(world(), 2, min_gain_to_split=1e9), world())
-    assert SPEC.on_page(told).parts == ["The trees split by no feature."]
+    assert words_of(SPEC.on_page(told)) == "The trees split by no feature."
 
 
 def test_a_flat_curve_has_no_direction() -> None:
@@ -372,7 +381,7 @@ def test_categories_differ_and_neither_rise_nor_fall() -> None:
     found = shapes(boostrank.train(params, data, 4), data, threads=1, shap_documents=50)
     assert found.top[0] == "colour"
     assert re.search(
-        r"depends most on <bdi>colour</bdi>: it differs by up to [\d.]+ between categories", str(SPEC.brief(found))
+        r"depends most on <bdi>colour</bdi>: it differs by up to [\d.]+ between categories", SPEC.on_page(found).brief
     )
     shown = page("t", [SPEC.on_page(found)])
     assert "4 categories, which differ by up to" in shown

@@ -16,10 +16,16 @@ from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.metric import BoundMetrics, Metric, evaluate, paired_difference
-from boostrank.report.conventions.analysis import explain_conventions
-from boostrank.report.sections.verdict.analysis import MODEL, START, Ranking, Standing, Verdict, verdict
-from boostrank.report.sections.verdict.page import SPEC, draw
-from boostrank.report.sections.verdict.single_feature import single_feature
+from boostrank.report.conventions import explain_conventions
+from boostrank.report.sections import METRICS
+from boostrank.report.sections.verdict import MODEL, SPEC, START, Ranking, Standing, Verdict
+from boostrank.report.sections.verdict import verdict as verdict_of
+from boostrank.report.single_feature import single_feature
+from tests.report.studies import study
+
+
+def verdict(scores: Any, data: RankingDataset, metrics: Any = METRICS, **options: Any) -> Verdict:
+    return verdict_of(study(data, metrics, scores=scores, **options))
 
 
 def drawn(queries: int, d: int, seed: int, *, useful: int = 0) -> RankingDataset:
@@ -179,7 +185,7 @@ def test_what_is_missing_comes_last_and_infinity_first_in_either_direction(sign:
 
 def test_many_values_are_sampled_to_choose_by_but_every_query_is_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
     data = drawn(300, 4, 2, useful=1)
-    monkeypatch.setattr("boostrank.report.sections.verdict.single_feature._VALUES_TO_CHOOSE_BY", 4 * 100)
+    monkeypatch.setattr("boostrank.report.single_feature._VALUES_TO_CHOOSE_BY", 4 * 100)
     chosen = single_feature(data, "ndcg@5", Conventions())
     assert chosen is not None
     assert 50 <= chosen.documents <= 150
@@ -251,6 +257,7 @@ def test_what_trees_add_goes_by_what_matters(found: Verdict, lead: Any, matters:
     one = replace(found, metric="ndcg@5", model=model, baselines=(start,), matters=bounds)
     assert re.fullmatch(words.replace("[", r"\[").replace(".*", "@@").replace(".", r"\.").replace("@@", ".*"),
                         one.trees_sentence())  # fmt: skip
-    for shown in (str(draw(one)[0]), str(SPEC.brief(one))):
+    on_page = SPEC.on_page(one)
+    for shown in (str(on_page.body).partition("</p>")[0], str(on_page.brief)):
         assert ("not significant" in shown) == (lead[1] < 0.0 < lead[2])
         assert ("within the noise of training" in shown) == bool(matters)

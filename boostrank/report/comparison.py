@@ -1,0 +1,548 @@
+"""Comparison of two rankers on the same queries: is the new one better, for whom, and what did it break?
+
+comparison = compare(old_model, new_model, test_set, ["ndcg@10"], fail_if=["ndcg@10 < -0.002 at p<0.05"])
+comparison.metrics["ndcg@10"].mean, comparison.failed
+comparison.to_frame()
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from markupsafe import Markup
+
+from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.resampling import PAIRED_RESAMPLES, paired_difference
+from boostrank.core.text import small_table
+from boostrank.core.types import Float64Array
+from boostrank.data.dataset import RankingDataset
+from boostrank.metric import BoundMetrics, Conventions, Metric
+from boostrank.model.ranking_model import RankingModel, model_of_booster
+from boostrank.report.charts import Chart, tooltips
+from boostrank.report.documents import shown_value
+from boostrank.report.gate import Condition
+from boostrank.report.html import Cell, Column, Table, block, interval_cells, interval_columns, page_of, whisker
+from boostrank.report.means import FEWEST_FOR_INTERVAL
+from boostrank.report.rank_changes import (
+    Churn,
+    Inversion,
+    RankChange,
+    Ranker,
+    churn,
+    costliest_inversion,
+    explain,
+    rank_changes_in,
+)
+from boostrank.report.result import Columns, Result, pandas, plain
+from boostrank.report.segments import Segmentation, holm, segmentations
+from boostrank.report.vega import COLOURS, alt, need_report_extra
+
+RESAMPLES = PAIRED_RESAMPLES
+# Sums of the same numbers in another order: less is no difference between two lists.
+TIE = 1e-12
+_ALPHA = 0.05
+_BINS = 40
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A metric of both rankers over the same queries, and new minus old.
+
+    Args:
+        metric: such as "ndcg@10".
+        queries: how many count.
+        old, new: means, weighted by the queries' weights.
+        mean: of new - old, likewise.
+        low, high: 95% interval of that mean, by bootstrap over queries; NaN in a segment of less than 20.
+        p: two-sided p-value of the paired randomisation test (Fisher's; every sign flip where they are few).
+        better, same, worse: queries that gained, stayed (by 1e-12 at most) or lost; not weighted.
+        matters: two trainings may differ by luck by less than this; 0 where nobody measured it.
+    """
+
+    metric: str
+    queries: int
+    old: float
+    new: float
+    mean: float
+    low: float
+    high: float
+    p: float
+    better: int
+    same: int
+    worse: int
+    matters: float = 0.0
+
+    @property
+    def by_luck(self) -> bool:
+        """Whether luck in training explains it."""
+        return abs(self.mean) < self.matters
+
+
+@dataclass(frozen=True)
+class SegmentDifference:
+    """A difference in one segment.
+
+    Args:
+        kind: what the segments are about ("list length").
+        segment: which one.
+        difference: over its queries.
+        p_holm: its p-value, adjusted by Holm's method for all segments of all kinds of this metric in which a query
+            changed; 1 in the others.
+    """
+
+    kind: str
+    segment: str
+    difference: Difference
+    p_holm: float
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The difference with its segment, as a row of a table."""
+        return {"kind": self.kind, "segment": self.segment, **vars(self.difference), "p_holm": self.p_holm}
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A query that lost.
+
+    Args:
+        qid: its id.
+        old, new: the first metric's value.
+        segments: kind -> the segment it is in.
+        moves: documents of either top k with another rank, by their old ranks.
+        swap: the two documents whose exchange cost most; None if no better one fell below a worse one.
+    """
+
+    qid: str
+    old: float
+    new: float
+    segments: Mapping[str, str]
+    moves: tuple[RankChange, ...]
+    swap: Inversion | None
+
+
+@dataclass(frozen=True)
+class ConditionOutcome:
+    """A condition, and what became of it.
+
+    Args:
+        condition: as it was asked for.
+        holds: whether it is so: the gate is shut.
+        where: segments where it is so, of a condition `in any`.
+    """
+
+    condition: Condition
+    holds: bool
+    where: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison(Result):
+    """Two rankers on the same queries.
+
+    Args:
+        old, new: what they are called.
+        metrics: name -> difference over all queries; the first one is what regressions are told by.
+        segments: differences of every metric in every segment that has a query.
+        churn: how much of the top of the lists is another.
+        regressions: the queries that lost most, worst first.
+        outcomes: of the conditions asked for.
+        conventions: what the metrics' definitions leave open.
+        qids: [Q], all queries of the data.
+        per_query: metric -> float64[Q, 2], old and new; NaN where a query does not count.
+        of_segment: kind -> the segment of each query, [Q].
+        notes: what is missing, and why.
+    """
+
+    old: str
+    new: str
+    metrics: Mapping[str, Difference]
+    segments: tuple[SegmentDifference, ...]
+    churn: Churn
+    regressions: tuple[Regression, ...]
+    outcomes: tuple[ConditionOutcome, ...]
+    conventions: Conventions
+    qids: npt.NDArray[Any]
+    per_query: Mapping[str, Float64Array]
+    of_segment: Mapping[str, npt.NDArray[Any]]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        """Whether one of the conditions holds."""
+        return any(outcome.holds for outcome in self.outcomes)
+
+    TABLES: ClassVar = {
+        "differences": lambda self: self._differences(),
+        "queries": lambda self: {
+            "qid": self.qids,
+            **{
+                f"{name} {which}": values[:, i]
+                for name, values in self.per_query.items()
+                for i, which in enumerate(("old", "new"))
+            },
+            f"changed@{self.churn.k}": self.churn.per_query,
+            **self.of_segment,
+        },
+    }
+
+    def _differences(self) -> Columns:
+        """Return a row for each metric over all queries, then for each segment and metric."""
+        rows = [{"kind": "all", "segment": "all"} | vars(d) for d in self.metrics.values()]
+        rows += [s.row for s in self.segments]
+        names = dict.fromkeys(name for row in rows for name in row)
+        return {name: [row.get(name, math.nan) for row in rows] for name in names}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the values of each query, for JSON."""
+        found = {
+            "old": self.old,
+            "new": self.new,
+            "queries": len(self.qids),
+            "failed": self.failed,
+            "conditions": [vars(outcome) | {"condition": str(outcome.condition)} for outcome in self.outcomes],
+            "metrics": self.metrics,
+            "churn": {name: value for name, value in vars(self.churn).items() if name != "per_query"},
+            "segments": [s.row for s in self.segments],
+            "regressions": self.regressions,
+            "conventions": self.conventions.describe(),
+            "notes": self.notes,
+        }
+        return dict(plain(found))
+
+    def _repr_html_(self) -> str:
+        columns = ("metric", self.old, self.new, "difference", "95% interval", "p")
+        rows: list[tuple[Any, ...]] = [
+            (name, f"{d.old:.4f}", f"{d.new:.4f}", f"{d.mean:+.4f}", f"{d.low:+.4f} to {d.high:+.4f}", f"{d.p:.3g}")
+            for name, d in self.metrics.items()
+        ]
+        rows += [(outcome.condition, "holds" if outcome.holds else "does not hold") for outcome in self.outcomes]
+        return small_table(f"{self.new} against {self.old}, {len(self.qids):,} queries", rows, columns)
+
+    def to_html(self, data: str = "") -> str:
+        """Return one page that needs no network.
+
+        Args:
+            data: name of the data.
+
+        Raises:
+            MissingDependency: the extra `report` is not installed.
+        """
+        need_report_extra()
+        first = next(iter(self.metrics))
+        sections = {
+            "difference": ("The difference", ""),
+            "queries": (f"Query by query: {first}", "Queries"),
+            "top": (f"The top {self.churn.k}", ""),
+            "segments": (f"Segments: {first}", "Segments"),
+            "regressions": (f"Worst regressions: {first}", "Worst regressions"),
+            "method": ("How this was computed", "Method"),
+        }
+        title = f"{self.new} against {self.old}"
+        return page_of("comparison.html", title, sections, found=self, data=data, **_parts(self, first))
+
+
+def compare(
+    old: RankingModel | Ranker | npt.ArrayLike,
+    new: RankingModel | Ranker | npt.ArrayLike,
+    data: RankingDataset,
+    metrics: Metric | str | Iterable[Metric | str] = "ndcg@10",
+    *,
+    conventions: Conventions | str = "default",
+    segments: Mapping[Any, Any] | str | PathLike[str] | None = None,
+    fail_if: str | Iterable[str | Condition] = (),
+    top: int = 10,
+    worst: int = 20,
+    matters: Mapping[str, float] | None = None,
+    docnos: Sequence[str] | None = None,
+    threads: int | None = None,
+    seed: int = 0,
+) -> Comparison:
+    """Compare two rankers query by query.
+
+    Interval and p-value are those of `boostrank.metric.paired_difference`, so that `boostrank evaluate` gives the same.
+
+    Args:
+        old, new: models, boosters of LightGBM or XGBoost, or float[N], one score a document in the order in which the
+            rows were given.
+        data: documents with labels.
+        metrics: one or several; regressions are told by the first.
+        conventions: what the metrics' definitions leave open.
+        segments: query id -> segment, or a file of two columns; beside list length and best label, which are always
+            looked at.
+        fail_if: conditions, see `boostrank.report.gate`; their metrics are measured too.
+        top: k of the churn, and how far down the lists moves are told.
+        worst: how many regressions to tell.
+        matters: metric -> the difference of two trainings that is more than luck; `report.noise` measures it.
+        docnos: the names of the documents, in the order of the data set's rows.
+        threads: None means every available core.
+        seed: of the resampling.
+
+    Raises:
+        ParameterError: an unknown metric or convention, or a condition that does not read.
+        DataError: scores that do not fit the data, labels the gain cannot take, no query that counts.
+    """
+    listed = [fail_if] if isinstance(fail_if, str) else fail_if
+    conditions = [one if isinstance(one, Condition) else Condition.parse(one) for one in listed]
+    asked = Metric.all_of(metrics)
+    have = {name for metric in asked for name in metric.names}
+    extra = dict.fromkeys(c.metric for c in conditions if c.metric not in have)
+    if top < 1:
+        raise ParameterError(f"top={top}: a rank, 1 or more")
+    bound = BoundMetrics(
+        [*asked, *map(Metric.parse, extra)], data.labels, data.queries, conventions, docnos=docnos, threads=threads
+    )
+    first, second = _ranker(old, "old", data, threads), _ranker(new, "new", data, threads)
+    before, after = bound.per_query(first.scores), bound.per_query(second.scores)
+    per_query = {name: np.column_stack([before[name], after[name]]) for name in bound.names}
+    cuts = segmentations(segments, data.labels, data.queries)
+    luck = matters or {}
+    measured, in_segments = {}, []
+    for name, values in per_query.items():
+        measured[name] = _difference(name, values, data.queries.weights, seed, luck.get(name, 0.0))
+        in_segments += _in_segments(measured[name], values, cuts, data, seed)
+    ranks = data.queries.ranks(first.scores), data.queries.ranks(second.scores)
+    of_segment = {cut.kind: np.array(cut.names, dtype=object)[cut.of_query] for cut in cuts}
+    grades = bound.metrics[0].spec.grades(data.labels, bound.conventions)
+    name = bound.names[0]
+    change = np.nan_to_num(per_query[name][:, 1] - per_query[name][:, 0], nan=0.0)
+    lost = [q for q in np.argsort(change, kind="stable")[:worst].tolist() if change[q] < -TIE]
+    moves = [rank_changes_in(q, *ranks, data, top, docnos) for q in lost]
+    pairs = [costliest_inversion(m, grades) for m in moves]
+    swaps, notes = explain([p for p in pairs if p is not None], data.queries, (first, second))
+    rest = iter(swaps)
+    regressions = tuple(
+        Regression(
+            qid=str(data.queries.qid[q]),
+            old=float(per_query[name][q, 0]),
+            new=float(per_query[name][q, 1]),
+            segments={kind: str(segment[q]) for kind, segment in of_segment.items()},
+            moves=changes,
+            swap=None if pair is None else next(rest),
+        )
+        for q, changes, pair in zip(lost, moves, pairs, strict=True)
+    )
+    return Comparison(
+        old=first.name,
+        new=second.name,
+        metrics=measured,
+        segments=tuple(in_segments),
+        churn=churn(*ranks, data.queries, top),
+        regressions=regressions,
+        outcomes=tuple(_outcome(condition, measured, in_segments) for condition in conditions),
+        conventions=bound.conventions,
+        qids=data.queries.qid,
+        per_query=per_query,
+        of_segment=of_segment,
+        notes=tuple(notes),
+    )
+
+
+def _ranker(given: Any, name: str, data: RankingDataset, threads: int | None) -> Ranker:
+    if isinstance(given, Ranker):
+        return given
+    model = given if isinstance(given, RankingModel) else model_of_booster(given)
+    scores = np.asarray(given if model is None else model.predict(data, threads=threads), dtype=np.float64)
+    if scores.shape != (data.n_documents,):
+        raise DataError(f"{name}: scores of shape {scores.shape} for {data.n_documents} documents")
+    return Ranker(name, data.in_row_order(scores), model, data)
+
+
+def _difference(
+    metric: str, values: Float64Array, weights: Float64Array | None, seed: int, matters: float
+) -> Difference:
+    """Over the queries that count, of which there is at least one."""
+    found = paired_difference(values[:, 1], values[:, 0], weights=weights, resamples=RESAMPLES, seed=seed)
+    counted = ~np.isnan(values[:, 0])
+    old, new = values[counted].T
+    before, after = (float(np.average(v, weights=None if weights is None else weights[counted])) for v in (old, new))
+    change = new - old
+    return Difference(
+        metric=metric,
+        queries=found.queries,
+        old=before,
+        new=after,
+        mean=found.mean,
+        low=found.low,
+        high=found.high,
+        p=found.p,
+        better=int(np.count_nonzero(change > TIE)),
+        same=int(np.count_nonzero(np.abs(change) <= TIE)),
+        worse=int(np.count_nonzero(change < -TIE)),
+        matters=matters,
+    )
+
+
+def _in_segments(
+    whole: Difference, values: Float64Array, cuts: Sequence[Segmentation], data: RankingDataset, seed: int
+) -> list[SegmentDifference]:
+    weights, counted = data.queries.weights, ~np.isnan(values[:, 0])
+    found: list[tuple[str, str, Difference]] = []
+    for cut in cuts:
+        for i, name in enumerate(cut.names):
+            inside = counted & (cut.of_query == i)
+            if inside.any():
+                part = None if weights is None else weights[inside]
+                all_in = np.array_equal(inside, counted)
+                difference = whole if all_in else _difference(whole.metric, values[inside], part, seed, whole.matters)
+                if difference.queries < FEWEST_FOR_INTERVAL:
+                    difference = replace(difference, low=math.nan, high=math.nan)
+                found.append((cut.kind, name, difference))
+    # Signs are drawn for given sizes of the differences: where all are 0 nothing was tested.
+    tested = [i for i, (_, _, difference) in enumerate(found) if difference.better + difference.worse]
+    adjusted = np.ones(len(found))
+    adjusted[tested] = holm([found[i][2].p for i in tested])
+    return [SegmentDifference(*part, float(p)) for part, p in zip(found, adjusted, strict=True)]
+
+
+def _outcome(
+    condition: Condition, metrics: Mapping[str, Difference], segments: Sequence[SegmentDifference]
+) -> ConditionOutcome:
+    if not condition.anywhere:
+        found = metrics[condition.metric]
+        return ConditionOutcome(condition, condition.holds(found.mean, found.p))
+    where = tuple(
+        f"{s.kind} {s.segment}"
+        for s in segments
+        if s.difference.metric == condition.metric and condition.holds(s.difference.mean, s.p_holm)
+    )
+    return ConditionOutcome(condition, bool(where), where)
+
+
+def _parts(found: Comparison, first: str) -> dict[str, Any]:
+    d = found.metrics[first]
+    values = found.per_query[first]
+    change = values[:, 1] - values[:, 0]
+    change = change[np.isfinite(change) & (np.abs(change) > TIE)]
+    limit = _limit(found.metrics.values())
+    rows = [[one.metric, *_numbers(one, one.p, limit)] for one in found.metrics.values()]
+    caption = "Old and new over all queries"
+    return {
+        "d": d,
+        "look": _direction(d, d.p),
+        "alpha": _ALPHA,
+        "fewest": FEWEST_FOR_INTERVAL,
+        "resamples": RESAMPLES,
+        "metrics": Table("metrics", [Column("metric", "metric"), *_columns("p")], rows, caption=caption),
+        "histogram": _histogram(change, d) if change.size else None,
+        "segments": _segments(found, first),
+        "worst": _worst(found) if found.regressions else None,
+    }
+
+
+def _columns(p: str) -> list[Column]:
+    return [
+        Column("old", "old", ".4f"),
+        Column("new", "new", ".4f"),
+        *interval_columns("difference", "difference", "+.4f", "new minus old"),
+        Column("", "95% interval", ""),
+        Column("p", p, ".4f", "two-sided p-value of the paired randomisation test"),
+        Column("better", "better", "", "queries that gained"),
+        Column("same", "same", "", "queries that stayed"),
+        Column("worse", "worse", "", "queries that lost"),
+    ]
+
+
+def _limit(differences: Iterable[Difference]) -> float:
+    ends = [abs(x) for d in differences for x in (d.mean, d.low, d.high) if math.isfinite(x)]
+    return max(ends, default=0.0) or 1.0
+
+
+def _numbers(d: Difference, p: float, limit: float) -> list[Any]:
+    look = _direction(d, p)
+    drawn = Cell(d.mean, whisker(d.mean, d.low, d.high, (-limit, limit), look))
+    return [d.old, d.new, *interval_cells(d.mean, d.low, d.high, look), drawn, p, d.better, d.same, d.worse]
+
+
+def _direction(d: Difference, p: float) -> str:
+    """Return a colour for what exceeds both chance and the noise of training."""
+    return "" if p >= _ALPHA or not d.mean or d.by_luck else "better" if d.mean > 0.0 else "worse"
+
+
+def _histogram(change: Float64Array, d: Difference) -> Chart:
+    limit = float(np.abs(change).max())
+    counts, edges = np.histogram(change, bins=_BINS, range=(-limit, limit))
+    direction = np.where(np.arange(_BINS) < _BINS // 2, "worse", "better")
+    frame = pandas().DataFrame({"low": edges[:-1], "high": edges[1:], "queries": counts, "way": direction})
+    scale = alt.Scale(domain=["worse", "better"], range=[COLOURS["bad"], COLOURS["good"]])
+    axis = alt.Axis(format="+.2~f", grid=False)
+    bars = alt.Chart(frame).mark_bar(binSpacing=1)
+    drawn = bars.encode(
+        x=alt.X("low:Q", bin="binned", title=f"difference of {d.metric}", axis=axis),
+        x2="high:Q",
+        y=alt.Y("queries:Q", title="queries", axis=alt.Axis(tickMinStep=1)),
+        color=alt.Color("way:N", title=None, scale=scale),
+        tooltip=tooltips("low:Q +.3f from", "high:Q +.3f to", "queries:Q ,"),
+    ).properties(height=240)
+    about = f"Differences of the {change.size:,} queries that changed; {d.same:,} did not and are not drawn."
+    return Chart("differences", f"Differences of {d.metric}", about, frame, drawn)
+
+
+def _segments(found: Comparison, metric: str) -> list[Table]:
+    here = [s for s in found.segments if s.difference.metric == metric]
+    limit = _limit([s.difference for s in here])
+    columns = [Column("segment", "segment"), Column("queries", "queries", ""), *_columns("p (Holm)")]
+    tables = []
+    for number, kind in enumerate(dict.fromkeys(s.kind for s in here), 1):
+        of_kind = [s for s in here if s.kind == kind]
+        rows = [[s.segment, s.difference.queries, *_numbers(s.difference, s.p_holm, limit)] for s in of_kind]
+        caption = f"Differences by {kind}"
+        tables.append(Table(f"segments-{number}", columns, rows, search=len(rows) > 10, caption=caption))
+    return tables
+
+
+def _worst(found: Comparison) -> Table:
+    kinds = list(found.regressions[0].segments)
+    columns = [
+        Column("qid", "query"),
+        Column("old", "old", ".4f"),
+        Column("new", "new", ".4f"),
+        Column("difference", "difference", "+.4f"),
+        *(Column(kind, kind) for kind in kinds),
+    ]
+    rows = [
+        [r.qid, r.old, r.new, Cell(r.new - r.old, look="worse"), *(r.segments[kind] for kind in kinds)]
+        for r in found.regressions
+    ]
+    details = [_lost(r, i) for i, r in enumerate(found.regressions)]
+    caption = "The queries that lost most"
+    return Table("worst", columns, rows, search=True, details=details, order="difference", caption=caption)
+
+
+def _lost(r: Regression, number: int) -> Markup:
+    """Return what moved in a query that lost, and the two documents whose exchange cost most."""
+    pair = set() if r.swap is None else {r.swap.fell.row, r.swap.rose.row}
+    columns = [
+        Column("document", "document"),
+        Column("label", "label", "g"),
+        Column("old", "old rank", ""),
+        Column("new", "new rank", ""),
+    ]
+    rows = [[m.document, m.label, m.old, m.new] for m in r.moves]
+    marked = frozenset(i for i, m in enumerate(r.moves) if m.row in pair)
+    moves = Table(f"moves-{number}", columns, rows, marked=marked, caption="Documents that moved")
+    features = None if r.swap is None or not r.swap.features else _lifts(r.swap, number)
+    return block("comparison.html", "lost", moves=moves, swap=r.swap, features=features)
+
+
+def _lifts(swap: Inversion, number: int) -> Table:
+    columns = [
+        Column("feature", "feature"),
+        Column("fell", swap.fell.document, ""),
+        Column("rose", swap.rose.document, ""),
+        Column("old", "old", "+.3f"),
+        Column("new", "new", "+.3f"),
+    ]
+    rows: list[list[Any]] = [
+        [f.feature, Cell(f.fell, shown_value(f.fell)), Cell(f.rose, shown_value(f.rose)), f.old, f.new]
+        for f in swap.features
+    ]
+    rows.append(["all features", Cell(None, ""), Cell(None, ""), swap.old, swap.new])
+    marked = frozenset([len(rows) - 1])
+    return Table(f"why-{number}", columns, rows, marked=marked, caption="What lifts the first one")

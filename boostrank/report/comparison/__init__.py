@@ -1,1 +1,0 @@
-"""Comparison of two rankers, query by query, and the release gate."""

@@ -1,0 +1,168 @@
+"""Search for the conventions that give a number which another program has printed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.conventions import AP_DIVISORS, DISCOUNTS, PRESETS, SCORE_TYPES, SINGLE, Conventions
+from boostrank.core.errors import ParameterError
+from boostrank.core.gains import MAX_EXPONENTIAL_LABEL
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float64Array
+from boostrank.kernels.metric.contract import gains, log_discounts, relevance, totals
+from boostrank.metric import BoundMetrics, Metric
+from boostrank.metrics.err import stop_probabilities
+from boostrank.report.conventions import tied_documents
+
+# Thresholds of relevance that are tried: with more grades than this, labels are no grades.
+_GRADES = 10
+
+
+@dataclass(frozen=True)
+class Match:
+    """Conventions, and how near they come.
+
+    Args:
+        metric: such as "ndcg@10".
+        conventions: that were tried.
+        choices: field -> choice, where the choice matters for these data.
+        value: of the metric.
+        difference: value minus target.
+        hit: whether the value is the target to the digits that the target was printed with.
+        libraries: whose conventions these are, as far as the choices matter.
+    """
+
+    metric: str
+    conventions: Conventions
+    choices: dict[str, Any]
+    value: float
+    difference: float
+    hit: bool
+    libraries: tuple[str, ...]
+
+
+def find_conventions(
+    target: str | float,
+    labels: npt.ArrayLike,
+    scores: npt.ArrayLike,
+    queries: QueryIndex,
+    metrics: Metric | str | Iterable[Metric | str] = "ndcg@10",
+    *,
+    base: Conventions | str = "default",
+    threads: int | None = None,
+) -> list[Match]:
+    """Every combination of conventions that makes a difference here, the nearest to a target first.
+
+    A convention that cannot matter for these data (ties where there are none, the gain of labels 0 and 1) is not
+    varied: `base` decides it.
+
+    Args:
+        target: the number; as text its digits count: "0.80" is met by 0.7969.
+        metrics: one or several, or their text; each cut-off is tried.
+        base: what is not varied.
+        labels, scores, queries, threads: as for `boostrank.metric.evaluate`.
+
+    Raises:
+        ParameterError: the target is not a number.
+    """
+    try:
+        number = Decimal(str(target).strip())
+    except InvalidOperation:
+        number = Decimal("nan")
+    exponent = number.as_tuple().exponent
+    if isinstance(exponent, str):
+        raise ParameterError(f"target {target!r} is not a number")
+    slack = 0.5 * 10.0**exponent * (1.0 + 1e-9)  # half a unit of its last digit
+    start = Conventions.of(base).without_names
+    y = np.asarray(labels, dtype=np.float64)
+    matches = []
+    for whole in Metric.all_of(metrics):
+        for name in whole.names:
+            metric = Metric.parse(name)
+            of_values, of_queries = _choices(metric, y, scores, queries, start)
+            for chosen in product(*of_values.values()):
+                picked = dict(zip(of_values, chosen, strict=True))
+                rules = replace(start, **picked, empty="exclude", empty_of=(), single="count")
+                values = BoundMetrics(metric, y, queries, rules, threads, partial=True).per_query(scores)[name]
+                for counted in product(*of_queries.values()):
+                    among = dict(zip(of_queries, counted, strict=True))
+                    left = {"empty": start.empty_for(metric.name), "single": start.single}
+                    final = replace(rules, **left | among)
+                    value = _mean(values, queries, final)
+                    if not math.isnan(value):
+                        matters, off = picked | among, value - float(number)
+                        hit, libraries = abs(off) <= slack, _libraries(matters, of_values | of_queries, metric.name)
+                        matches.append(Match(name, final, matters, value, off, hit, libraries))
+    return sorted(matches, key=lambda m: (round(abs(m.difference), 12), not m.libraries))
+
+
+def _choices(
+    metric: Metric, labels: Float64Array, scores: npt.ArrayLike, queries: QueryIndex, base: Conventions
+) -> tuple[dict[str, tuple[Any, ...]], dict[str, tuple[Any, ...]]]:
+    """What may be chosen: for the values of queries, and for the queries that count."""
+    spec, grades = metric.spec, np.unique(labels)
+    cutoff = metric.cutoffs[0] if metric.cutoffs else 0
+    values: dict[str, tuple[Any, ...]] = {}
+    if spec.grades in (gains, stop_probabilities) and not np.isin(grades, (0.0, 1.0)).all():
+        known = ("exponential", "linear") if grades[-1] <= MAX_EXPONENTIAL_LABEL else ("linear",)
+        values["gain"] = tuple(dict.fromkeys((*known, base.gain)))
+    if spec.weights is log_discounts:
+        values["discount"] = DISCOUNTS
+    if spec.grades is relevance and 2 < grades.size <= _GRADES:
+        values["relevant_from"] = tuple(float(grade) for grade in grades if grade > 0)
+    if metric.name == "map" and cutoff:
+        values["ap_divisor"] = AP_DIVISORS
+    if cutoff and bool((queries.sizes < cutoff).any()):
+        short = {"ndcg": ("pad", "letor"), "precision": ("pad", "clip")}.get(metric.name)
+        values |= {"short_lists": short} if short else {}
+    tied = {kind: tied_documents(labels, scores, queries, score_type=kind) for kind in SCORE_TYPES}
+    if tied["float32"]:
+        values["ties"] = ("expected", "input", "pessimistic", "optimistic")
+    if tied["float32"] != tied["float64"]:
+        values["score_type"] = SCORE_TYPES
+    counted: dict[str, tuple[Any, ...]] = {}
+    relevant = totals((labels > 0).astype(np.float64), queries.ptr)
+    if "relevant_from" in values or not relevant.all():
+        counted["empty"] = ("exclude", "one", "zero") if spec.ratio else ("exclude", "zero")
+    if bool((queries.sizes == 1).any()):
+        counted["single"] = SINGLE
+    return values, counted
+
+
+def _mean(values: Float64Array, queries: QueryIndex, rules: Conventions) -> float:
+    """Mean over the queries that count, given the values with NaN where there is no relevant document; or NaN."""
+    if rules.empty != "exclude":
+        values = np.nan_to_num(values, nan=1.0 if rules.empty == "one" else 0.0)
+    counted = ~np.isnan(values)
+    if rules.single == "exclude":
+        counted &= queries.sizes != 1
+    weights = queries.each_weight
+    total = float(weights[counted].sum())
+    return float(weights[counted] @ values[counted]) / total if total else math.nan
+
+
+def _libraries(picked: dict[str, Any], choices: dict[str, tuple[Any, ...]], metric: str) -> tuple[str, ...]:
+    """Whose conventions agree with all that was picked."""
+
+    def of(rules: Conventions, field: str) -> Any:
+        own, offered = getattr(rules, field), choices[field]
+        if field == "empty":
+            own = rules.empty_for(metric)
+            return own if own in offered else "zero"  # a metric that is no ratio is 0 there, see `Conventions`
+        if field == "short_lists":
+            return own if own in offered else "pad"  # the others concern other metrics
+        if field == "relevant_from":  # the smallest label that is relevant
+            return min((grade for grade in offered if own is None or grade >= own), default=None)
+        return own
+
+    return tuple(
+        name for name, rules in PRESETS.items() if all(of(rules, field) == choice for field, choice in picked.items())
+    )

@@ -1,1 +1,0 @@
-"""Conventions of metrics: one set of scores under all of them."""

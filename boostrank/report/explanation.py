@@ -1,0 +1,387 @@
+"""Explanation of a pair: why one document of a query stands above another, and what would swap them.
+
+    found = why(model, data, qid="12", a="@1", b="GX004-11")
+    found.to_frame(), found.to_frame("changes"), found.smallest
+
+The difference of two scores is split over the features by the engine's own TreeSHAP (Lundberg et al. 2020). The
+smallest change of one feature that swaps them is searched through all thresholds of the trees; see
+`boostrank.report.counterfactuals`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import partial
+from os import PathLike
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from boostrank.core.errors import DataError, ModelError
+from boostrank.core.machine import resolve_threads
+from boostrank.core.queries import QueryIndex
+from boostrank.core.text import small_table
+from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.data.dataset import RankingDataset
+from boostrank.data.dense import DenseRows
+from boostrank.data.tables.categories import Categories, to_record
+from boostrank.model.ranking_model import RankingModel
+from boostrank.report.charts import Chart, tooltips
+from boostrank.report.counterfactuals import Counterfactual, FeatureValues, categories_of, counterfactuals, cuts_of
+from boostrank.report.documents import document_names, find_document, find_query, shown_name, shown_value
+from boostrank.report.html import Cell, Column, Table, page_of
+from boostrank.report.result import Result, columns_of, pandas, plain
+from boostrank.report.scoring import Engine, Progress, silent
+from boostrank.report.vega import COLOURS, alt, need_report_extra
+
+# Of whole queries, that say which values are ordinary: ranks are off by 0.2% at most (1 / (2 sqrt(N))), give or take
+# what documents of a query have in common.
+_DOCUMENTS = 100_000
+# Values of those documents that are held (80 MB).
+_NUMBERS = 20_000_000
+# Bars in the chart; the table has all features.
+_BARS = 20
+_BAR_HEIGHT = 22
+
+
+@dataclass(frozen=True)
+class Document:
+    """One of the two.
+
+    Args:
+        name: as its comment says; without one `row 17`: its row in the data, counted from 1.
+        row: position in the data set, from 0.
+        rank: in its query, 1 is best; equal scores keep the order of the rows.
+        score: as the model predicts.
+        label: its grade.
+    """
+
+    name: str
+    row: int
+    rank: int
+    score: float
+    label: float
+
+
+@dataclass(frozen=True, eq=False)
+class Why(Result):
+    """Why document a stands where it stands against document b. Arrays have one entry a feature that the trees use.
+
+    Args:
+        qid: the query's id.
+        a, b: the documents, as they were asked for.
+        documents: of the query.
+        features: c names, in the model's order.
+        a_values, b_values: float64[c], NaN is missing.
+        a_parts, b_parts: float64[c], what each feature adds to each score by TreeSHAP; NaN if the engine cannot tell.
+        changes: the smallest change of each feature, in either document, that swaps the two: those that there are, by
+            `seen`, then `step`.
+        tried: values of features that were scored to find them.
+        query_level: features that are constant within every query: they are not changed, being the query's.
+        sampled: documents that say which values are ordinary.
+        notes: what is missing, and why.
+        categories: feature -> what its codes stand for, of those that hold categories.
+    """
+
+    qid: str
+    a: Document
+    b: Document
+    documents: int
+    features: tuple[str, ...]
+    a_values: Float64Array
+    b_values: Float64Array
+    a_parts: Float64Array
+    b_parts: Float64Array
+    changes: tuple[Counterfactual, ...]
+    tried: int
+    query_level: tuple[str, ...]
+    sampled: int
+    notes: tuple[str, ...] = ()
+    categories: Mapping[str, Categories] = field(default_factory=dict)
+
+    def shown(self, feature: str, value: float, number: Callable[[float], str]) -> str:
+        """A value of a feature as text: the category that a code stands for.
+
+        Args:
+            number: how others are shown.
+        """
+        one = self.categories.get(feature)
+        if one is None or one.values is None or np.isnan(value):
+            return number(value)
+        return str(one.values[int(value)]) if 0.0 <= value < len(one.values) else "another category"
+
+    @property
+    def difference(self) -> float:
+        """Score of a minus score of b."""
+        return self.a.score - self.b.score
+
+    @property
+    def parts(self) -> Float64Array:
+        """float64[c], what each feature adds to a's score beyond what it adds to b's. Their sum is `difference`."""
+        return self.a_parts - self.b_parts
+
+    @property
+    def order(self) -> Int64Array:
+        """Features by the size of their part, largest first."""
+        return np.argsort(-np.abs(self.parts), kind="stable").astype(np.int64)
+
+    @property
+    def smallest(self) -> Counterfactual | None:
+        """The smallest change of one feature that swaps the two; None if there is none."""
+        return self.changes[0] if self.changes else None
+
+    TABLES: ClassVar = {
+        "features": lambda self: {
+            "feature": [self.features[i] for i in self.order.tolist()],
+            "a": self.a_values[self.order],
+            "b": self.b_values[self.order],
+            "a_part": self.a_parts[self.order],
+            "b_part": self.b_parts[self.order],
+            "part": self.parts[self.order],
+        },
+        "changes": lambda self: columns_of(self.changes, *(field.name for field in fields(Counterfactual))),
+    }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return data for JSON; a missing value is None."""
+        pair = {"qid": self.qid, "documents": self.documents, "a": self.a, "b": self.b}
+        found = {"difference": self.difference, "features": self.rows(), "changes": self.changes}
+        names = ("tried", "query_level", "sampled", "notes")
+        more = {name: getattr(self, name) for name in names} | {"categories": to_record(self.categories)}
+        return dict(plain(pair | found | more))
+
+    def _repr_html_(self) -> str:
+        a, b = self.a, self.b
+        rows: list[tuple[str, str, str, str]] = [
+            ("document", a.name, b.name, ""),
+            ("rank", f"{a.rank:,}", f"{b.rank:,}", ""),
+            ("label", f"{a.label:g}", f"{b.label:g}", ""),
+            ("score", f"{a.score:.6g}", f"{b.score:.6g}", f"{self.difference:+.4g}"),
+        ]
+        for row in self.rows():
+            first, second = (self.shown(row["feature"], row[side], shown_value) for side in ("a", "b"))
+            rows.append((row["feature"], first, second, f"{row['part']:+.4g}" if np.isfinite(row["part"]) else ""))
+        return small_table(f"Query {self.qid}: why A is above or below B", rows, ("", "A", "B", "A - B"))
+
+    def to_html(self, model: str = "") -> str:
+        """Return one page that needs no network.
+
+        Args:
+            model: name of the model.
+
+        Raises:
+            MissingDependency: the extra `report` is not installed.
+        """
+        need_report_extra()
+        side = "above" if self.a.rank < self.b.rank else "below"
+        sections = {"features": ("What each feature adds", ""), "changes": ("What would swap them", "")}
+        title = f"Why {self.a.name} stands {side} {self.b.name}"
+        return page_of("explanation.html", title, sections, found=self, model=model, side=side, **_parts(self))
+
+
+def why(
+    model: RankingModel | str | PathLike[str],
+    data: RankingDataset,
+    qid: Any,
+    a: str | int,
+    b: str | int,
+    *,
+    docnos: Sequence[str] | None = None,
+    threads: int | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Why:
+    """Why document `a` of a query stands above or below document `b`; see `Why`.
+
+    Args:
+        model: ours, or one that LightGBM or XGBoost made; or its file.
+        data: with the query; its other queries say which values are ordinary.
+        qid: the query's id.
+        a, b: documents: `@3` or 3, the third in the ranking; `row:17`, the 17th row of the data; `name:D7` or `D7`, a
+            name.
+        docnos: the names of the documents, one a row; None takes those in the comments, if `data` has them.
+        threads: None means every available core.
+        seed: of the sample of queries that says which values are ordinary, where there are more than 100,000 documents.
+        progress: called as the work goes on.
+
+    Raises:
+        DataError: no such query or document, several of that name, twice the same document; features that are not the
+            model's.
+    """
+    ranker = model if isinstance(model, RankingModel) else RankingModel.load(model)
+    within = ranker.within_query
+    named = ranker.categories
+    ranker, data = ranker.over_columns(data)
+    query = find_query(qid, data.queries)
+    start, stop = int(data.queries.ptr[query]), int(data.queries.ptr[query + 1])
+    if stop - start < 2:
+        raise DataError(f"query {qid} has one document: there is nothing to compare it with")
+    trees = ranker.trees()
+    rows = DenseRows(data, trees.used, ranker.absent_is_missing)
+    workers = resolve_threads(threads)
+    engine = Engine(ranker, trees.used, workers)
+    here = rows[start:stop]
+    scores = engine.scores(here)
+    ranks = QueryIndex.from_sizes([scores.size]).ranks(scores)
+    names = document_names(data) if docnos is None else docnos
+    at = [find_document(wanted, query, data, ranks, names) - start for wanted in (a, b)]
+    if at[0] == at[1]:
+        name = shown_name(start + at[0], data, names)
+        raise DataError(f"{a} and {b} are the same document of query {qid}: {name}, rank {ranks[at[0]]}")
+    first, second = (
+        Document(shown_name(row, data, names), row, int(ranks[i]), float(scores[i]), float(data.labels[row]))
+        for i, row in ((i, start + i) for i in at)
+    )
+    pair, notes = here[at], []
+    try:
+        parts = engine.parts(pair)
+    except ModelError as error:
+        parts = np.full(pair.shape, np.nan)
+        notes.append(str(error))
+    if first.score == second.score:
+        notes.append("the scores are equal: the order of the rows decides")
+    most = min(_DOCUMENTS, max(1, _NUMBERS // max(1, trees.used.size)))
+    sample = np.union1d(data.queries.sample(most, seed), [query])
+    part = data if sample.size == len(data.queries) else data.take(sample)
+    some = DenseRows(part, trees.used, ranker.absent_is_missing)
+    known = some[: some.data.n_documents]
+    # One value in every query, and not the same one in all: it is the query's.
+    fixed = np.zeros(trees.used.size, dtype=bool)
+    fixed[some.constant_within_queries(workers)] = True
+    fixed &= ~((known == known[0]) | (np.isnan(known) & np.isnan(known[0]))).all(axis=0)
+    if within is not None:
+        notes.append(
+            f"{within.words()} are computed within the query: a change is of one column alone, where a feature that "
+            "changes would take its columns with it, and those of other documents"
+        )
+    if trees.forest is None:
+        notes.append(f"{trees.why_not}: only values of the data were tried, not all")
+    cuts, categories = ({}, {}) if trees.forest is None else (cuts_of(trees.forest), categories_of(trees.forest))
+    columns = [
+        None if fixed[i] else FeatureValues.of(known[:, i], cuts.get(column), categories.get(column))
+        for i, column in enumerate(trees.used.tolist())
+    ]
+    features = tuple(ranker.feature_names[i] for i in trees.used)
+    changes: list[Counterfactual] = []
+    say = progress or silent
+    tried, above = 0, first.rank < second.rank
+
+    def scored(changed: Float32Array) -> Float64Array:
+        nonlocal tried
+        tried += len(changed)
+        return engine.scores(changed)
+
+    cases: tuple[tuple[Literal["a", "b"], Float32Array, float, bool], ...] = (
+        ("a", pair[0], second.score, above),
+        ("b", pair[1], first.score, not above),
+    )
+    for name, row, other, falls in cases:
+        swaps = partial(np.greater if falls else np.less, other)
+        told = partial(say, "thresholds")
+        changes += counterfactuals(name, row, features, columns, scored, swaps, width=data.n_features, progress=told)
+    return Why(
+        qid=str(data.queries.qid[query]),
+        a=first,
+        b=second,
+        documents=stop - start,
+        features=features,
+        a_values=pair[0].astype(np.float64),
+        b_values=pair[1].astype(np.float64),
+        a_parts=parts[0],
+        b_parts=parts[1],
+        changes=tuple(sorted(changes, key=lambda change: (not change.seen, change.step))),
+        tried=tried,
+        query_level=tuple(f for f, stays in zip(features, fixed, strict=True) if stays),
+        sampled=some.data.n_documents,
+        notes=tuple(notes),
+        categories={name: named[name] for name in features if name in named},
+    )
+
+
+def _parts(found: Why) -> dict[str, Any]:
+    change = found.smallest
+    values = () if change is None else (change.now, change.value)
+    return {
+        "smallest": change,
+        "ends": [found.shown(change.feature, value, shown_value) for value in values] if change else [],
+        "documents": _documents(found),
+        "chart": None if np.isnan(found.parts).any() else _chart(found),
+        "features": _features(found),
+        "swaps": _changes(found) if change else None,
+    }
+
+
+def _documents(found: Why) -> Table:
+    columns = [
+        Column("document", "Document"),
+        Column("rank", "Rank", ""),
+        Column("score", "Score", ""),
+        Column("label", "Label", "g"),
+        Column("name", "Name"),
+    ]
+    rows = [[letter, one.rank, one.score, one.label, one.name] for letter, one in (("A", found.a), ("B", found.b))]
+    return Table("documents", columns, rows, caption="The two documents")
+
+
+def _chart(found: Why) -> Chart:
+    shown = found.order[:_BARS].tolist()
+    names = [found.features[i] for i in shown]
+    parts = [float(found.parts[i]) for i in shown]
+    rest = float(found.parts.sum()) - sum(parts)
+    if found.order.size > _BARS:
+        names.append(f"{found.order.size - _BARS} more")
+        parts.append(rest)
+    sides = ["A" if part >= 0 else "B" for part in parts]
+    frame = pandas().DataFrame({"feature": names, "part": parts, "speaks_for": sides})
+    scale = alt.Scale(domain=["A", "B"], range=[COLOURS["main"], COLOURS["bad"]])
+    bars = alt.Chart(frame).mark_bar()
+    figure = bars.encode(
+        x=alt.X("part:Q", title="A's part of the score minus B's"),
+        y=alt.Y("feature:N", sort=None, title=None),
+        color=alt.Color("speaks_for:N", title="speaks for", scale=scale),
+        tooltip=tooltips("feature:N", "part:Q +.4g"),
+    ).properties(height=_BAR_HEIGHT * len(names))
+    about = "What each feature adds to A's score beyond B's (TreeSHAP); the bars add up to the difference."
+    return Chart("contributions", "From B's score to A's", about, frame, figure)
+
+
+def _features(found: Why) -> Table:
+    columns = [
+        Column("feature", "Feature"),
+        Column("a", "Value in A", ""),
+        Column("b", "Value in B", ""),
+        Column("a_part", "Part of A", "+.4f", "What it adds to A's score, by TreeSHAP."),
+        Column("b_part", "Part of B", "+.4f", "What it adds to B's score, by TreeSHAP."),
+        Column("part", "A - B", "+.4f", "The parts of all features add up to the difference of the scores."),
+    ]
+    rows = []
+    for row in found.rows():
+        name = row["feature"]
+        values = (_value(found, name, row[side]) for side in "ab")
+        rows.append([name, *values, row["a_part"], row["b_part"], row["part"]])
+    return Table("parts", columns, rows, search=True, caption="Features by the size of their part")
+
+
+def _changes(found: Why) -> Table:
+    columns = [
+        Column("feature", "Feature"),
+        Column("document", "Of"),
+        Column("now", "Now", ""),
+        Column("value", "Then", "", "The nearest value that occurs in the data, where there is one."),
+        Column("nearest", "From", "", "The nearest number of all that swaps them."),
+        Column("step", "Size", ".1%", "Share of documents in between; 100% to and from a missing value."),
+        Column("score", "Score then", ""),
+    ]
+    rows = []
+    for c in found.changes:
+        unseen = "" if c.seen else " (no document has it)"
+        values = [_value(found, c.feature, c.now), _value(found, c.feature, c.value, unseen)]
+        rows.append([c.feature, c.document.upper(), *values, _value(found, c.feature, c.nearest), c.step, c.score])
+    return Table("changes-table", columns, rows, search=True, order="step", caption="Changes that swap them")
+
+
+def _value(found: Why, feature: str, value: float, more: str = "") -> Cell:
+    missing = math.isnan(value)
+    return Cell(None if missing else value, found.shown(feature, value, shown_value) + more, "faint" if missing else "")

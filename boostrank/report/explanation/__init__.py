@@ -1,1 +1,0 @@
-"""Explanation of a pair: why one document stands above another."""

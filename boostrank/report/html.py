@@ -1,0 +1,322 @@
+"""HTML: templates with escaping, tables, and whole pages in one file that load nothing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from os import PathLike
+from typing import Any, Protocol
+
+from markupsafe import Markup
+
+from boostrank.report.vega import theme, vega_script
+
+_GENERATOR, _HEAD = "boostrank", 2000
+# Runs before the first paint, so that rows which the script folds never flash open.
+_EARLY = 'document.documentElement.classList.add("js");'
+
+
+@cache
+def _environment() -> Any:
+    """Return Jinja with our filters and functions."""
+    import jinja2
+
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("boostrank.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+        undefined=jinja2.StrictUndefined,
+    )
+    made.filters |= {"f": format, "data": data_text, "names": names, "range": interval}
+    made.tests["nan"] = math.isnan
+    made.globals |= {"key": key_number, "side_by_side": side_by_side}
+    return made
+
+
+def block(template: str, name: str, **values: Any) -> Markup:
+    """Return one block of a template; "" if the template has no block of this name."""
+    one = _environment().select_template([template, "section.html"])
+    drawn = one.blocks.get(name)
+    return Markup("" if drawn is None else "".join(drawn(one.new_context(values))).strip())
+
+
+def data_text(value: Any) -> Markup:
+    """Return JSON that may stand in an element `script`: no parser of HTML takes it for markup.
+
+    Raises:
+        ValueError: NaN or an infinity.
+    """
+    return Markup(json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"))
+
+
+def names(some: Sequence[str], most: int = 12) -> Markup:
+    """Return the first names, each in its own direction of writing, and how many more there are."""
+    more = f" and {len(some) - most:,} more" if len(some) > most else ""
+    return Markup(", ").join(Markup("<bdi>{}</bdi>").format(name) for name in some[:most]) + more
+
+
+def key_number(label: str, value: Any, note: str = "") -> Markup:
+    """Return an entry of a list of key numbers, whose note may be empty."""
+    small = Markup("<span>{}</span>").format(note) if note else ""
+    return Markup("<div><dt>{}</dt><dd><b>{}</b>{}</dd></div>").format(label, value, small)
+
+
+def side_by_side(parts: Iterable[Any]) -> Markup:
+    """Return parts side by side where there is room, below each other elsewhere."""
+    return Markup('<div class="beside">{}</div>').format(Markup("").join(parts))
+
+
+def interval(low: float, high: float, spec: str = ".4f") -> str:
+    """Return ` [low, high]`; "" without an interval."""
+    return "" if math.isnan(low) else f" [{low:{spec}}, {high:{spec}}]"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Args:
+        name: in the table's CSV; "" leaves the column out there.
+        label: heading.
+        format: None for text. A format spec such as "+.4f" for numbers; "" groups the digits of whole numbers and
+            rounds others to four digits. Numbers are right-aligned and sort by size.
+        help: one sentence, shown when the pointer rests on the heading.
+    """
+
+    name: str
+    label: str
+    format: str | None = None
+    help: str = ""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value that is shown otherwise than it is sorted.
+
+    Args:
+        value: number, text or None: sorted, and written to CSV.
+        shown: text or markup; None shows the value.
+        look: class of the cell: "better", "worse", "faint" or "strong".
+    """
+
+    value: Any
+    shown: Any = None
+    look: str = ""
+
+
+class Drawn(Protocol):
+    """A chart or a table: it has a name on the page and a form as HTML."""
+
+    @property
+    def name(self) -> str: ...
+
+    def __html__(self) -> str: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table that readers sort and search; without a script it is complete, in the order given.
+
+    Args:
+        name: unique on a page, fit for a file name.
+        columns: the first one names the row.
+        rows: a value or a `Cell` for each column. Text is escaped; NaN and None are shown as a dash.
+        search: whether there is a field that filters the rows.
+        details: markup that opens below each row; None or "" for a row without.
+        note: a sentence above the table.
+        order: column by which the rows are sorted; "-" in front where large ones come first.
+        caption: subject of the table, for screen readers.
+        marked: numbers of rows that stand out.
+    """
+
+    name: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Any]]
+    search: bool = False
+    details: Sequence[Markup | None] = ()
+    note: str = ""
+    order: str = ""
+    caption: str = ""
+    marked: frozenset[int] = frozenset()
+
+    def __html__(self) -> str:
+        rows = [[_cell(column, value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
+        return block("parts.html", "table", table=self, rows=rows)
+
+
+def _cell(column: Column, given: Any) -> tuple[Any, str | None, str]:
+    """Return what a cell shows, what it is sorted by (None: by its text), and its classes."""
+    cell = given if isinstance(given, Cell) else Cell(given)
+    value = cell.value.item() if hasattr(cell.value, "item") else cell.value
+    look = f"{'' if column.format is None else 'number'} {cell.look}".strip()
+    shown, by = cell.shown, str(value)
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "–" if shown is None else shown, "", look  # noqa: RUF001  a dash
+    if isinstance(value, bool | int | float):
+        by = f"{value:.8g}"
+        spec = column.format or ("," if isinstance(value, int) else ".4g")
+        return format(value, spec) if shown is None else shown, by, look
+    return value if shown is None else shown, None if shown is None else by, look
+
+
+def interval_columns(
+    name: str, label: str, format: str, help: str = "", ends: Sequence[str] = ("low", "high")
+) -> list[Column]:
+    """Return columns of a number and of the ends of its 95% interval, which are named `ends`."""
+    low, high = (f"{which} end of the 95% interval" for which in ("lower", "upper"))
+    return [
+        Column(name, label, format, help),
+        Column(ends[0], "from", format, low),
+        Column(ends[1], "to", format, high),
+    ]
+
+
+def interval_cells(value: float | None, low: float | None, high: float | None, look: str = "") -> list[Cell]:
+    """Return the cells of `interval_columns`; `look` is that of the value."""
+    return [Cell(value, look=look), Cell(low, look="faint"), Cell(high, look="faint")]
+
+
+def look_of(low: float, high: float) -> str:
+    """Return the look of a number by its interval: coloured only if the interval leaves 0 out."""
+    return "better" if low > 0.0 else "worse" if high < 0.0 else ""
+
+
+def signed_cell(value: float) -> Cell:
+    """Return a cell in the colour of its sign."""
+    return Cell(value, look=look_of(value, value))
+
+
+def fixed(values: Iterable[float], *, sign: bool = False) -> str:
+    """Return a format that aligns the points of a column: three digits of its largest finite value."""
+    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    places = min(max(2 - math.floor(math.log10(largest)), 0), 8) if largest > 0.0 else 0
+    return f"{'+' * sign}.{places}f"
+
+
+def whisker(mean: float, low: float, high: float, ends: tuple[float, float], look: str = "") -> Markup:
+    """Return a small drawing of a mean and its interval for a cell; an interval that is NaN is left out.
+
+    Args:
+        mean, low, high: in the unit of the scale.
+        ends: of the scale; the first is 0 or less, the second positive.
+        look: "better" or "worse"; "" is faint.
+    """
+
+    def x(value: float) -> str:
+        return f"{(min(max(value, ends[0]), ends[1]) - ends[0]) / (ends[1] - ends[0]) * 120:.1f}"
+
+    marks = f'<line x1="{x(0.0)}" x2="{x(0.0)}" y1="0" y2="16" class="zero"/>'
+    label = f"{mean:+.4f}"
+    if math.isfinite(low + high):
+        marks += f'<line x1="{x(low)}" x2="{x(high)}" y1="8" y2="8" class="span"/>'
+        label += f", {low:+.4f} to {high:+.4f}"
+    if math.isfinite(mean):
+        marks += f'<circle cx="{x(mean)}" cy="8" r="3"/>'
+    return Markup(
+        f'<svg viewBox="-4 0 128 16" width="128" height="16" class="whisker {look or "faint"}" role="img" '
+        f'aria-label="{label}">{marks}</svg>'
+    )
+
+
+def chip(text: str, look: str = "") -> Markup:
+    """Return a word in a frame: "useful". `look` as that of a cell."""
+    return Markup('<span class="{}">{}</span>').format(f"chip {look}".rstrip(), text)
+
+
+@dataclass(frozen=True, eq=False)
+class PageSection:
+    """A part of a page that the navigation leads to.
+
+    Args:
+        name: unique on the page: "importance".
+        title: heading.
+        body: its content.
+        short: name in the navigation; "" for the title.
+        brief: one or two sentences for the top of the page; "" for nothing.
+        drawn: charts and tables in it.
+    """
+
+    name: str
+    title: str
+    body: Markup
+    short: str = ""
+    brief: Markup | str = ""
+    drawn: Sequence[Drawn] = ()
+
+
+def drawn_in(values: Iterable[Any]) -> list[Any]:
+    """Return the charts and tables among values, and in lists among them."""
+    flat = [part for value in values for part in (value if isinstance(value, list | tuple) else [value])]
+    return [part for part in flat if hasattr(part, "__html__") and not isinstance(part, str)]
+
+
+def page(title: str, sections: Sequence[PageSection], *, short_print: bool = False, **more: Any) -> str:
+    """Return a whole document: it loads nothing, and its policy forbids it to.
+
+    Args:
+        title: text, also from a file.
+        sections: in order; with two or more there is a navigation.
+        short_print: print what is open and the first rows of each table; otherwise everything.
+        more: `summary`, markup above the sections; `heading`, the title as markup; `drawn`, charts and tables of the
+            summary.
+
+    Raises:
+        MissingDependency: there are charts, and the extra `report` is not installed.
+        ValueError: two parts have the same name.
+    """
+    drawn = [*more.pop("drawn", ()), *(part for section in sections for part in section.drawn)]
+    taken = [section.name for section in sections] + [part.name for part in drawn]
+    twice = {name for name in taken if taken.count(name) > 1}
+    if twice:
+        raise ValueError(f"two parts of a page have one name: {', '.join(sorted(twice))}")
+    charts = any(not isinstance(part, Table) for part in drawn)
+    scripts = [*([vega_script()] if charts else []), _own("script.js")]
+    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in (_EARLY, *scripts))
+    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src "
+    values = {"heading": "", "summary": ""} | more | {"title": title, "sections": sections, "short_print": short_print}
+    return block(
+        "page.html",
+        "page",
+        policy=policy + " ".join(f"'sha256-{digest}'" for digest in digests),
+        generator=_GENERATOR,
+        style=Markup(_own("style.css")),
+        early=Markup(_EARLY),
+        scripts=[Markup(script) for script in scripts],
+        themes={"light": theme(), "dark": theme(dark=True)} if charts else None,
+        **values,
+    )
+
+
+def page_of(template: str, title: str, sections: Mapping[str, tuple[str, str]], **values: Any) -> str:
+    """Return the page of one result, from a template with blocks `heading`, `summary` and one for each section.
+
+    Args:
+        template: file in `templates/`.
+        title: text.
+        sections: name -> its title, and its short name in the navigation ("": the title).
+        values: known to the template; charts and tables among them are on the page.
+    """
+    made = [
+        PageSection(name, title, block(template, name, **values), short) for name, (title, short) in sections.items()
+    ]
+    heading, summary = (block(template, name, **values) for name in ("heading", "summary"))
+    return page(title, made, heading=heading, summary=summary, drawn=drawn_in(values.values()))
+
+
+def is_page(path: str | PathLike[str]) -> bool:
+    """Return whether boostrank wrote this page, by its head."""
+    with open(path, "rb") as file:
+        return f'content="{_GENERATOR}"'.encode() in file.read(_HEAD)
+
+
+@cache
+def _own(name: str) -> str:
+    return files("boostrank.report").joinpath("templates", name).read_text("utf-8")

@@ -1,1 +1,0 @@
-"""Noise: what luck alone does to a metric."""

@@ -1,0 +1,426 @@
+"""Pareto front of two goals: what a ranker gives up of the label for a second one, such as margin, mix by mix.
+
+The gain of a mix w is (1 - w) g + w c h: g is the gain of the label, h the second goal, and c brings both to the same
+mean ideal DCG over the training queries, so that w = 0.5 is half of what there is to win of each. Every mix trains with
+the same parameters and rounds on the same queries, and is measured on queries that it has not seen, by the label alone
+and by the goal alone. Differences are to the mix 0, query by query.
+
+    front = pareto({"verbosity": -1}, train_set, "margin", 200, valid_set)
+    front.mixes[3].gain                                        # what `boostrank train --gain` takes
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from markupsafe import Markup
+
+from boostrank.core.arguments import takes
+from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.gains import LABEL, Gain, GainExpression, gains_from_labels
+from boostrank.core.resampling import PairedDifference, paired_difference
+from boostrank.core.text import small_table
+from boostrank.core.types import Float64Array
+from boostrank.data.dataset import RankingDataset
+from boostrank.fit.folds import Deal, Variant, each
+from boostrank.fit.params import AUTO_START, GAIN_NAMES
+from boostrank.fit.run import run
+from boostrank.fit.train import resolve
+from boostrank.metric import BoundMetrics, Conventions, MetricResult
+from boostrank.options import TrainOptions
+from boostrank.report.charts import Chart, tooltips
+from boostrank.report.html import Cell, Column, Table, fixed, interval_cells, interval_columns, look_of, page_of
+from boostrank.report.result import Columns, Result, pandas, plain
+from boostrank.report.vega import COLOURS, alt, need_report_extra
+
+MIXES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+FOLDS = 5
+_DIGITS = 4
+_DOMINATED = "dominated (by the means)"
+_NEAR = 0.07  # of the width or the height: labels of nearer points would cover each other
+
+Progress = Callable[[int, int, "Mix"], None]
+"""Called after each mix with how many are done, how many there are, and the last."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mix:
+    """A share of the second goal, and what was measured.
+
+    Args:
+        share: w, from 0 (the label alone) to 1 (the goal alone).
+        gain: the gain that was trained, an expression.
+        metrics: name -> result on held-out queries: NDCG by the label; NDCG and DCG by the goal.
+        differences: the same less those of the mix 0, query by query.
+        on_front: whether no other mix is as good by the means of both NDCGs, and better by one.
+    """
+
+    share: float
+    gain: str
+    metrics: Mapping[str, MetricResult]
+    differences: Mapping[str, PairedDifference]
+    on_front: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class ParetoFront(Result):
+    """The mixes, by rising share of the goal.
+
+    Args:
+        goal: what the second goal is called.
+        names: of the metrics: NDCG by the label, NDCG by the goal, DCG by the goal.
+        mixes: the first is the mix 0.
+        scale: c.
+        folds: of the training queries; 0: measured on a validation set.
+        rounds: of each training.
+        conventions: of the NDCG by the label.
+        seconds: it took.
+    """
+
+    goal: str
+    names: tuple[str, str, str]
+    mixes: tuple[Mix, ...]
+    scale: float
+    folds: int
+    rounds: int
+    conventions: Conventions
+    seconds: float
+
+    @property
+    def free(self) -> Mix | None:
+        """Of the mixes with a sure win by the goal and no sure loss by the label, that with most of the goal.
+
+        Where the interval of the label reaches below 0, a loss down to its end is not ruled out.
+        """
+        label, goal, _ = self.names
+        found = [m for m in self.mixes[1:] if m.differences[label].high >= 0.0 and m.differences[goal].low > 0.0]
+        return max(found, key=lambda mix: mix.metrics[goal].mean, default=None)
+
+    TABLES: ClassVar = {"mixes": lambda self: self._columns()}
+
+    def _columns(self) -> Columns:
+        """Return a row for each mix, with columns `NAME`, and `NAME difference`, `NAME low`, `NAME high` of it."""
+        columns: dict[str, Any] = {
+            "mix": [mix.share for mix in self.mixes],
+            "gain": [mix.gain for mix in self.mixes],
+            "on_front": [mix.on_front for mix in self.mixes],
+        }
+        for name in self.names:
+            differences = [mix.differences[name] for mix in self.mixes]
+            columns[name] = [mix.metrics[name].mean for mix in self.mixes]
+            columns[f"{name} difference"] = [one.mean for one in differences]
+            columns |= {f"{name} {end}": [getattr(one, end) for one in differences] for end in ("low", "high")}
+        return columns
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return data for JSON."""
+        mixes = []
+        for mix in self.mixes:
+            row: dict[str, Any] = {"mix": mix.share, "gain": mix.gain, "on_front": mix.on_front}
+            for name in self.names:
+                found = {key: getattr(mix.metrics[name], key) for key in ("mean", "low", "high", "queries")}
+                difference = {key: getattr(mix.differences[name], key) for key in ("mean", "low", "high", "p")}
+                row[name] = found | {"difference": difference}
+            mixes.append(row)
+        whole = {name: getattr(self, name) for name in ("goal", "scale", "folds", "rounds")}
+        whole["free"] = None if self.free is None else self.free.share
+        more = {"conventions": self.conventions.describe(), "seconds": self.seconds, "mixes": mixes}
+        return dict(plain(whole | more))
+
+    def verdict(self) -> str:
+        """Return what the front comes to, in a sentence or two."""
+        label, goal, _ = self.names
+        free = self.free
+        if free is None:
+            return (
+                f"No mix has a sure win of {goal} and no sure loss of {label}: the picture says what the one costs of "
+                "the other."
+            )
+        one, other = free.differences[label], free.differences[goal]
+        wins = f"Mix {free.share:g} wins {_signed(other)} of {goal}"
+        if one.low > 0.0:
+            found_so = f"{wins} and {_signed(one)} of {label}: better by both."
+        else:
+            found_so = f"{wins} and changes {label} by {_signed(one)}: a loss of up to {-one.low:.4f} is not ruled out."
+        return (
+            f"{found_so} Of the mixes with no sure loss it is the one with most of the goal. The best of many flatters "
+            "itself: measure it on other queries."
+        )
+
+    def to_html(self, data: str = "") -> str:
+        """Return one page that needs no network.
+
+        Args:
+            data: name of the data.
+
+        Raises:
+            MissingDependency: the extra `report` is not installed.
+        """
+        need_report_extra()
+        sections = {
+            "front": ("One goal against the other", "Front"),
+            "mixes": ("The mixes", "Mixes"),
+            "method": ("How this was computed", "Method"),
+        }
+        parts = {"chart": _chart(self), "table": _table(self), "gains": _gains(self)}
+        return page_of("pareto.html", f"The label and {self.goal}", sections, found=self, data=data, **parts)
+
+    def _repr_html_(self) -> str:
+        rows = [(f"{m.share:g}", *(f"{m.metrics[name].mean:.4f}" for name in self.names)) for m in self.mixes]
+        return small_table(f"Mixes of the label and {self.goal}", rows, ("mix", *self.names))
+
+
+@takes(
+    params=Mapping | None, train_set=RankingDataset, num_boost_round=int, valid_set=RankingDataset | None,
+    name=str | None, k=int, folds=int, backend=str, progress=Callable | None,
+)  # fmt: skip
+def pareto(
+    params: Mapping[str, Any] | None,
+    train_set: RankingDataset,
+    goal: str | npt.ArrayLike,
+    num_boost_round: int = 100,
+    valid_set: RankingDataset | None = None,
+    *,
+    valid_goal: npt.ArrayLike | None = None,
+    name: str | None = None,
+    mixes: Sequence[float] = MIXES,
+    k: int = 10,
+    folds: int = FOLDS,
+    backend: str = "lightgbm",
+    conventions: Conventions | str | None = None,
+    start: Any = AUTO_START,
+    progress: Progress | None = None,
+) -> ParetoFront:
+    """Train each mix of the label's gain and a second goal, and measure both.
+
+    Args:
+        params: as for `boostrank.train`; `gain` is that of the label. There is no early stopping: all mixes have the
+            same rounds.
+        train_set: features in memory.
+        goal: an expression over features, as "margin"; or float[N], at least 0, one number a row of `train_set`.
+        num_boost_round: of each training.
+        valid_set: queries to measure on; None: each fold of the training queries, by a model of the others.
+        valid_goal: the goal of its rows, where `goal` is an array.
+        name: what the goal is called, in the gains of the mixes too; None: its expression, or "goal".
+        mixes: shares of the goal, from 0 to 1; 0 is always among them.
+        k: cut-off of all metrics.
+        folds: at least 2; not used with `valid_set`.
+        backend, start: as for `boostrank.train`.
+        conventions: of the metric by the label; that by the goal differs from it in the gain, which is linear.
+        progress: called after each mix.
+
+    Raises:
+        InputError: as `boostrank.train`; a goal that is 0 throughout, negative or not finite; labels all without gain.
+    """
+    started = time.perf_counter()
+    shares = sorted({0.0, *(float(share) for share in mixes)})
+    if not all(0.0 <= share <= 1.0 for share in shares) or len(shares) < 2:
+        raise ParameterError(f"mixes={list(mixes)}: shares of the goal, above 0 and up to 1")
+    called = name or (goal if isinstance(goal, str) else "goal")
+    goals = _values(train_set, goal)
+    held_out_goals = None if valid_set is None else _values(valid_set, goal if isinstance(goal, str) else valid_goal)
+    if train_set.on_disk:
+        raise DataError("rows that lie on disk cannot be trained on mix by mix: read them to memory")
+    options = TrainOptions(
+        params=dict(params or {}), rounds=num_boost_round, backend=backend, conventions=conventions, start=start
+    )
+    valid = [] if valid_set is None else [("valid_0", valid_set.like(train_set))]
+    plan = resolve(options, train_set, valid)
+    checked, rules, train_set = plan.settings, plan.rules, plan.train_set
+    if checked.stopping_rounds:
+        raise ParameterError("mixes are compared after the same rounds: no early stopping here")
+    with train_set.queries.naming_rows():
+        gains = gains_from_labels(train_set.labels, checked.gain)
+    scale = _scale(gains, goals, train_set, k)
+    measured = plan.others[0] if plan.others else train_set
+    at = goals if held_out_goals is None else held_out_goals
+    names = (f"ndcg@{k}", f"ndcg@{k} of {called}", f"dcg@{k} of {called}")
+    linear = replace(rules, gain="linear", empty="exclude")
+    by_label = BoundMetrics(f"ndcg@{k}", measured.labels, measured.queries, rules, checked.threads)
+    by_goal = BoundMetrics([f"ndcg@{k}", f"dcg@{k}"], at, measured.queries, linear, checked.threads)
+    found: list[Mix] = []
+    first: Mapping[str, MetricResult] = {}
+    for share in shares:
+        labels, gain = mixed(share, gains, goals, scale, gain_text(checked.gain, train_set.gain), called)
+        reader = {**train_set.provenance.options, "gain": gain}
+        data = replace(train_set, labels=labels, provenance=replace(train_set.provenance, options=reader))
+        own = {name: value for name, value in plan.params.items() if name not in GAIN_NAMES}  # the mix is the gain
+        mix = resolve(replace(options, params=own), data).seeded(plan.seed)
+        if valid:
+            scores = measured.in_row_order(run(mix).predict(measured, threads=checked.threads))
+        else:
+            deal, scores = Deal(mix, folds), np.full(data.n_documents, np.nan)
+            for fitted in each(mix, deal, lambda of_fold, _: [Variant("mix", of_fold)], watched=False):
+                scores[deal.rows(fitted.fold)] = fitted.scores
+        results = dict(zip(names, (*by_label.results(scores).values(), *by_goal.results(scores).values()), strict=True))
+        first = first or results
+        weights = measured.queries.weights
+        found.append(Mix(share, gain, results, {
+            name: paired_difference(results[name].per_query, first[name].per_query, weights=weights) for name in names
+        }))  # fmt: skip
+        if progress is not None:
+            progress(len(found), len(shares), found[-1])
+    return ParetoFront(
+        called, names, tuple(replace(mix, on_front=not _dominated(mix, found, names)) for mix in found), scale,
+        folds if valid_set is None else 0, checked.rounds, rules, time.perf_counter() - started,
+    )  # fmt: skip
+
+
+def gain_text(rule: Gain, expression: str | None) -> str:
+    """The gain of a label as an expression over `label`.
+
+    Args:
+        rule: as of `boostrank.core.gains.parse_gain`.
+        expression: that the labels are the values of, if any.
+    """
+    if expression is not None:
+        return expression
+    if isinstance(rule, str):
+        return LABEL if rule == "linear" else f"exp2({LABEL}) - 1"
+    return " + ".join(f"{float(gain)!r}*({LABEL} == {i})" for i, gain in enumerate(rule) if gain) or f"0*{LABEL}"
+
+
+def mixed(
+    share: float, gains: Float64Array, goals: Float64Array, scale: float, label_gain: str, goal: str
+) -> tuple[Float64Array, str]:
+    """Gains of a mix, float64[N], and the expression that makes the same numbers of them.
+
+    Args:
+        share: w.
+        gains, goals: float64[N], of the label and of the goal.
+        scale: c.
+        label_gain, goal: both as expressions; what is none goes in backquotes.
+    """
+    if not share:
+        return gains.copy(), label_gain
+    own, other = round(1.0 - share, 10), float(f"{share * scale:.{_DIGITS}g}")
+    try:
+        GainExpression.parse(goal)
+    except ParameterError:
+        goal = f"`{goal}`"
+    if not own:
+        return other * goals, f"{other!r}*({goal})"
+    return own * gains + other * goals, f"{own!r}*({label_gain}) + {other!r}*({goal})"
+
+
+def _values(data: RankingDataset, goal: Any) -> Float64Array:
+    """float64[N] of a goal, in the order of the rows of a data set."""
+    if isinstance(goal, str):
+        return data.with_gain(goal).labels
+    if goal is None:
+        raise ParameterError("a goal that is an array needs valid_goal=, the goal of the rows of valid_set")
+    values = np.asarray(goal, np.float64).reshape(-1)
+    if values.size != data.n_documents:
+        raise DataError(f"{values.size} values of the goal for {data.n_documents} rows")
+    bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0.0)))
+    if bad.size:
+        raise DataError(f"row {bad[0]}: the goal is {values[bad[0]]:g}: goals are finite numbers of at least 0")
+    return data.in_row_order(values)
+
+
+def _scale(gains: Float64Array, goals: Float64Array, data: RankingDataset, k: int) -> float:
+    """c: the mean ideal DCG@k of the label's gain over that of the goal, over the training queries."""
+    ideal = []
+    for what, values in (("the label", gains), ("the goal", goals)):
+        if not values.any():
+            raise DataError(f"{what} has no gain in any training query: there is nothing to mix")
+        bound = BoundMetrics(f"dcg@{k}", values, data.queries, Conventions(gain="linear"))
+        per_query = np.nan_to_num(bound.per_query(values)[f"dcg@{k}"])
+        ideal.append(float(np.average(per_query, weights=data.queries.each_weight)))
+    return ideal[0] / ideal[1]
+
+
+def _dominated(mix: Mix, all_mixes: Sequence[Mix], names: Sequence[str]) -> bool:
+    """Whether the means of another mix are as good by both NDCGs, and better by one."""
+    own = [mix.metrics[name].mean for name in names[:2]]
+    others = ([other.metrics[name].mean for name in names[:2]] for other in all_mixes if other is not mix)
+    return any(a >= own[0] and b >= own[1] and (a, b) != (own[0], own[1]) for a, b in others)
+
+
+def _signed(d: PairedDifference) -> str:
+    return f"{d.mean:+.4f} [{d.low:+.4f}, {d.high:+.4f}]"
+
+
+def _chart(found: ParetoFront) -> Chart:
+    label, goal, _ = found.names
+    first = found.mixes[0].metrics
+    rows: list[dict[str, Any]] = []
+    for mix in found.mixes:
+        row: dict[str, Any] = {"mix": mix.share, "front": "on the front" if mix.on_front else _DOMINATED}
+        row |= {"x": mix.metrics[label].mean, "y": mix.metrics[goal].mean}
+        for axis, name in (("x", label), ("y", goal)):
+            ends = {end: first[name].mean + getattr(mix.differences[name], end) for end in ("low", "high")}
+            row |= {f"{axis}_{end}": value for end, value in ends.items()}
+        rows.append(row)
+    frame = pandas().DataFrame(rows).assign(name=_named(rows))
+    base = alt.Chart(frame)
+    near = alt.Scale(zero=False, nice=False, padding=16)
+    x, y = alt.X("x:Q", title=label, scale=near), alt.Y("y:Q", title=goal, scale=near)
+    colours = alt.Scale(domain=["on the front", _DOMINATED], range=[COLOURS["main"], COLOURS["faint"]])
+    colour = alt.Color("front:N", title=None, scale=colours)
+    of_x = (f"x:Q .4f {label}", "x_low:Q .4f from", "x_high:Q .4f to")
+    of_y = (f"y:Q .4f {goal}", "y_low:Q .4f from", "y_high:Q .4f to")
+    tips = tooltips("mix:Q g", *of_x, *of_y)
+    drawn = alt.layer(
+        base.mark_line(strokeWidth=1.5, opacity=0.5).encode(x=x, y=y, order="mix:Q"),
+        base.mark_rule(opacity=0.75).encode(x="x_low:Q", x2="x_high:Q", y=y, color=colour, tooltip=tips),
+        base.mark_rule(opacity=0.75).encode(x=x, y="y_low:Q", y2="y_high:Q", color=colour, tooltip=tips),
+        base.mark_point(size=60).encode(x=x, y=y, color=colour, tooltip=tips),
+        base.mark_text(align="left", dx=8, dy=-9).encode(x=x, y=y, text="name:N"),
+    ).properties(height=380)
+    about = (
+        "Each point is a training, labelled by its share of the goal: further right ranks better by the label, higher "
+        "better by the goal. Bars are the 95% intervals of the difference to mix 0, query by query; mix 0 has none. "
+        "Differences between neighbouring mixes are not tested: which mix dominates another is said of the means."
+    )
+    return Chart("pareto", f"{label} against {goal}", about, frame, drawn)
+
+
+def _named(rows: list[dict[str, Any]]) -> list[str]:
+    """The share of each point; "" where the name of another one is near."""
+    spans = [max(row[a] for row in rows) - min(row[a] for row in rows) or 1.0 for a in ("x", "y")]
+    kept: list[tuple[float, float]] = []
+    out = {}
+    order = [0, len(rows) - 1, *range(1, len(rows) - 1)]
+    for i in order:
+        x, y = rows[i]["x"] / spans[0], rows[i]["y"] / spans[1]
+        near = any(abs(x - a) < _NEAR and abs(y - b) < _NEAR for a, b in kept)
+        out[i] = "" if near else f"{rows[i]['mix']:g}"
+        if not near:
+            kept.append((x, y))
+    return [out[i] for i in range(len(rows))]
+
+
+def _table(found: ParetoFront) -> Table:
+    *both, dcg = found.names
+    columns = [Column("mix", "mix", "g", "share of the goal")]
+    for key, name in zip(("label", "goal"), both, strict=True):
+        ends, about = (f"{key}_low", f"{key}_high"), f"{name} less that of mix 0"
+        difference = interval_columns(f"{key}_difference", "to mix 0", "+.4f", about, ends)
+        columns += [Column(key, name, ".4f"), *difference]
+    digits = fixed(mix.differences[dcg].mean for mix in found.mixes)
+    columns += [Column("dcg", dcg, digits), Column("dcg_difference", "to mix 0", f"+{digits}")]
+    rows = []
+    for mix in found.mixes:
+        row: list[Any] = [mix.share]
+        for name in both:
+            d = mix.differences[name]
+            row += [mix.metrics[name].mean, *interval_cells(d.mean, d.low, d.high, look_of(d.low, d.high))]
+        d = mix.differences[dcg]
+        rows.append([*row, mix.metrics[dcg].mean, Cell(d.mean, look=look_of(d.low, d.high))])
+    free = found.free
+    marked = frozenset() if free is None else frozenset([found.mixes.index(free)])
+    note = "" if free is None else f"Marked: mix {free.share:g}, most of the goal without a sure loss by the label."
+    return Table("mixes-table", columns, rows, marked=marked, note=note, caption="Both goals, mix by mix")
+
+
+def _gains(found: ParetoFront) -> Table:
+    columns = [Column("mix", "mix", "g"), Column("gain", "gain")]
+    code = Markup("<code><bdi>{}</bdi></code>")
+    rows = [[mix.share, Cell(mix.gain, code.format(mix.gain))] for mix in found.mixes]
+    return Table("gains", columns, rows, caption="The gain of each mix")

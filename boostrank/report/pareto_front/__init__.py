@@ -1,1 +1,0 @@
-"""Pareto front of two goals: mixes of their gains, each trained, each measured by both."""

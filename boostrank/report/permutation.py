@@ -1,0 +1,248 @@
+"""Permutation importance within queries, in one pass over the documents for all features; and redundant features.
+
+Features are shuffled among the documents of each query, every query and every feature by draws of its own. What is
+constant within a query has nothing to shuffle there, and is exchanged between queries instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import stdtr
+
+from boostrank.core.conventions import Conventions
+from boostrank.core.queries import QueryIndex
+from boostrank.core.resampling import bootstrap_intervals
+from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.data.dense import DenseRows
+from boostrank.kernels.noise import round_seed
+from boostrank.kernels.trees.walker import permute_within
+from boostrank.metric import BoundMetrics, Metric
+from boostrank.report.scoring import DocumentProgress, Scorer, in_batches, metrics_of_block, over_blocks
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What is shuffled together.
+
+    Args:
+        name: of the feature or the group.
+        columns: places among the columns that `DenseRows` gives.
+        stream: number of its random draws, the same for the same feature in every run.
+        between: exchange values between queries, not within.
+        features: names of all that is in it, also of what no tree uses.
+    """
+
+    name: str
+    columns: tuple[int, ...]
+    stream: int
+    between: bool = False
+    features: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Losses:
+    """What the metric loses by each unit.
+
+    Args:
+        base: float64[Q], each query's value as the model ranks it; NaN where the query does not count.
+        of_query: float64[U, Q], base minus the mean of the value over the repeats.
+        loss, low, high: float64[U]: mean over queries and its 95% interval, by bootstrap over queries.
+        p: float64[U], two-sided p-value of "the mean loss is 0"; see `p_of_means`.
+        permutation_error: float64[U], the standard error that is due to the shuffles alone, from the spread of the
+            repeats; NaN with one repeat.
+    """
+
+    base: Float64Array
+    of_query: Float64Array
+    loss: Float64Array
+    low: Float64Array
+    high: Float64Array
+    p: Float64Array
+    permutation_error: Float64Array
+
+
+def measure_losses(
+    scorer: Scorer,
+    rows: DenseRows,
+    units: Sequence[Unit],
+    metric: Metric,
+    conventions: Conventions,
+    *,
+    repeats: int,
+    seed: int,
+    threads: int,
+    progress: DocumentProgress | None = None,
+) -> Losses:
+    """Shuffle each unit, alone, `repeats` times, and measure.
+
+    Units may share columns; those that do are shuffled in passes of their own.
+
+    Raises:
+        DataError: as `BoundMetrics`, when no query counts.
+    """
+    data, n_queries = rows.data, len(rows.data.queries)
+    BoundMetrics([metric], data.labels, data.queries, conventions, threads)  # refuses what cannot be measured
+    passes = [_Pass(rows, members, units, seed) for members in _disjoint(units)]
+    base, sums, weights = np.empty(n_queries), np.zeros((len(units), n_queries)), data.queries.each_weight
+
+    def block(queries: slice, documents: slice) -> Float64Array:
+        bound = metrics_of_block(data, queries, documents, metric, conventions)
+        (name,) = bound.names
+        values, losses = rows[documents], np.empty((repeats, len(units)))
+        base[queries] = bound.per_query(scorer.scores(values))[name]
+        for repeat in range(repeats):
+            for one in passes:
+                for chosen, changed in one.changes(scorer, values, bound.queries, queries.start, repeat):
+                    for u, changed_scores in zip(chosen, changed, strict=True):
+                        lost = base[queries] - bound.per_query(changed_scores)[name]
+                        sums[u, queries] += lost
+                        losses[repeat, u] = np.nansum(weights[queries] * lost)
+        return losses
+
+    spread = np.sum(over_blocks(block, rows, threads, progress), axis=0)
+    counted = ~np.isnan(base)
+    of_query, w = sums / repeats, weights[counted]
+    kept = np.ascontiguousarray(of_query[:, counted].T)
+    low, high = bootstrap_intervals(kept, w, seed=seed)
+    means = spread / w.sum()
+    error = means.std(axis=0, ddof=1) / np.sqrt(repeats) if repeats > 1 else np.full(len(units), np.nan)
+    loss = (w / w.sum()) @ kept
+    return Losses(base, of_query, loss, low, high, p_of_means(kept, w), error)
+
+
+def p_of_means(values: Float64Array, weights: Float64Array) -> Float64Array:
+    """Two-sided p-values of "the weighted mean is 0"; of equal weights by Student's t with Q - 1 degrees of freedom.
+
+    The mean lies near the value of a query of much weight, so that its residual says little of its variance: each is
+    divided by 1 minus its query's share (HC3 of MacKinnon and White, 1985, by (Q - 1) / Q). Degrees of freedom are
+    Kish's effective number of queries less 1. At 5%, weights that differ a lot give up to 5% of false positives.
+
+    Not of resamples or random signs, which cannot tell p-values below 1 / 10,000 apart: with Holm's method and a
+    thousand features, that is where the answer lies.
+
+    Args:
+        values: float64[Q, m].
+        weights: float64[Q], positive.
+
+    Returns:
+        float64[m]; 1 where there is one query, or one has all the weight, or nothing but zeros.
+    """
+    count, share = values.shape[0], weights / weights.sum()
+    freedom = 1.0 / np.square(share).sum() - 1.0
+    if count < 2 or freedom <= 0.0:
+        return np.ones(values.shape[1])
+    mean = share @ values
+    error = np.sqrt(np.square(share / (1.0 - share)) @ np.square(values - mean) * (count - 1.0) / count)
+    t = np.divide(np.abs(mean), error, out=np.where(mean == 0.0, 0.0, np.inf), where=error > 0.0)
+    return np.asarray(2.0 * stdtr(freedom, -t))
+
+
+class _Pass:
+    """Units that share no column, shuffled in one go."""
+
+    def __init__(self, rows: DenseRows, members: Sequence[int], units: Sequence[Unit], seed: int) -> None:
+        self._members, self._units, self._seed = list(members), [units[i] for i in members], seed
+        self._unit = np.full(rows.columns.size, -1, np.int64)
+        for i, unit in enumerate(self._units):
+            self._unit[list(unit.columns)] = i
+        self._within = np.array([not unit.between for unit in self._units], np.int64)
+        starts = rows.data.queries.ptr[:-1]
+        # One value a query of what is constant within queries.
+        self._of_query = rows[starts] if any(u.between for u in self._units) else None
+
+    def changes(
+        self, scorer: Scorer, rows: Float32Array, queries: QueryIndex, first_query: int, repeat: int
+    ) -> Iterator[tuple[list[int], Float64Array]]:
+        """(units, changed scores of each) for a block of queries, in batches that fit in memory."""
+        count = len(self._units)
+        seeds = np.array([round_seed(self._seed, repeat * 2**32 + u.stream) for u in self._units])
+        other = rows.copy()
+        order = np.empty(queries.longest, np.int64)
+        permute_within(rows, queries.ptr, first_query, self._unit, count, self._within, seeds, order, other)
+        if self._of_query is not None:
+            queries_of_block = slice(first_query, first_query + len(queries))
+            for exchanged, seed in zip(self._units, seeds, strict=True):
+                if exchanged.between:
+                    givers = np.random.default_rng(int(seed)).permutation(self._of_query.shape[0])[queries_of_block]
+                    columns = list(exchanged.columns)
+                    other[:, columns] = np.repeat(self._of_query[givers][:, columns], queries.sizes, axis=0)
+        for some in in_batches(np.arange(count), rows.shape[0]):
+            unit = np.where(np.isin(self._unit, some), self._unit - some[0], -1)
+            yield [self._members[i] for i in some], scorer.changes(rows, other, unit, some.size)
+
+
+def _disjoint(units: Sequence[Unit]) -> list[list[int]]:
+    """Numbers of the units, in as few lists without a shared column as come about by filling one after another."""
+    lists: list[tuple[set[int], list[int]]] = []
+    for i, unit in enumerate(units):
+        columns = set(unit.columns)
+        for taken, members in lists:
+            if not taken & columns:
+                taken |= columns
+                members.append(i)
+                break
+        else:
+            lists.append((columns, [i]))
+    return [members for _, members in lists]
+
+
+def within_query_ranks(values: npt.NDArray[np.floating], ptr: Int64Array) -> Float64Array:
+    """Ranks within each query, centred and scaled so that every query weighs the same.
+
+    Equal values share their mean rank; what is missing comes below everything, as one value.
+
+    Args:
+        values: [N, c], NaN is missing.
+        ptr: int64[Q+1].
+
+    Returns:
+        float64[N, c]: (rank - mean rank) / n^1.5 in a query of n documents.
+    """
+    sizes = np.diff(ptr)
+    owner = np.repeat(np.arange(sizes.size), sizes)
+    place = np.arange(owner.size) - np.repeat(ptr[:-1], sizes)
+    ranks = np.empty(values.shape)
+    for c in range(values.shape[1]):
+        column = np.where(np.isnan(values[:, c]), -np.inf, values[:, c])
+        order = np.lexsort((column, owner))
+        ordered = column[order]
+        begins = np.ones(owner.size, dtype=bool)
+        begins[1:] = (ordered[1:] != ordered[:-1]) | (owner[1:] != owner[:-1])
+        run = np.cumsum(begins) - 1
+        ranks[order, c] = (np.bincount(run, place) / np.bincount(run))[run]
+    lengths = np.repeat(sizes, sizes).astype(np.float64)
+    return np.asarray((ranks - (lengths[:, None] - 1.0) / 2.0) / lengths[:, None] ** 1.5)
+
+
+def rank_correlation(ranks: Float64Array) -> Float64Array:
+    """Spearman's correlation within queries, pooled over them: float64[c, c]; 0 for what is constant.
+
+    Args:
+        ranks: of `within_query_ranks`.
+    """
+    norm = np.sqrt(np.square(ranks).sum(axis=0))
+    scaled = ranks / np.where(norm > 0.0, norm, 1.0)
+    found = np.clip(scaled.T @ scaled, -1.0, 1.0)
+    np.fill_diagonal(found, 1.0)
+    return np.asarray(found)
+
+
+def clusters_of(correlation: Float64Array, threshold: float) -> list[list[int]]:
+    """Columns that are all correlated with each other by the threshold or more, either sign; of two or more columns.
+
+    Complete linkage: a chain of neighbours whose ends are unlike is no cluster.
+    """
+    if correlation.shape[0] < 2:
+        return []
+    from scipy.cluster.hierarchy import fcluster, linkage
+    from scipy.spatial.distance import squareform
+
+    distance = 1.0 - np.abs(correlation)
+    tree = linkage(squareform(distance, checks=False), method="complete")
+    number = fcluster(tree, 1.0 - threshold + 1e-12, criterion="distance")
+    found = [np.flatnonzero(number == n).tolist() for n in np.unique(number)]
+    return [members for members in found if len(members) > 1]

@@ -1,0 +1,79 @@
+"""Results of analyses: one dataclass from which tables, data frames and JSON data are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import is_dataclass
+from typing import Any, ClassVar
+
+from boostrank.core.errors import MissingDependency, ParameterError, did_you_mean
+from boostrank.records import jsonable
+
+Columns = dict[str, Any]
+"""Name of a column -> its values."""
+
+
+def pandas() -> Any:
+    """Return the module.
+
+    Raises:
+        MissingDependency: pandas is not installed.
+    """
+    try:
+        import pandas as module
+    except ImportError as error:
+        raise MissingDependency("data frames need pandas: pip install 'boostrank[report]'") from error
+    return module
+
+
+def plain(value: Any) -> Any:
+    """Return data for JSON: dataclasses as dictionaries, arrays as lists, NaN and infinity as None."""
+    return jsonable(value, other=lambda one: plain(vars(one)) if is_dataclass(one) else str(one))
+
+
+def columns_of(items: Iterable[Any], *names: str) -> Columns:
+    """Return some attributes of objects as columns."""
+    kept = list(items)
+    return {name: [getattr(item, name) for item in kept] for name in names}
+
+
+class Result:
+    """Base of results: a dataclass that says what its tables are.
+
+    Attributes:
+        TABLES: name -> function of the result that returns its columns; the first is the default.
+    """
+
+    TABLES: ClassVar[Mapping[str, Callable[[Any], Columns]]] = {}
+
+    def columns(self, what: str = "") -> Columns:
+        """Return a table as columns; "" is the first one of `TABLES`.
+
+        Raises:
+            ParameterError: there is no such table.
+        """
+        name = what or next(iter(self.TABLES))
+        if name not in self.TABLES:
+            raise ParameterError(f"no table {what!r}.{did_you_mean(what, self.TABLES)}")
+        return self.TABLES[name](self)
+
+    def rows(self, what: str = "") -> list[dict[str, Any]]:
+        """Return a table as one dictionary a row."""
+        found = self.columns(what)
+        values = [one.tolist() if hasattr(one, "tolist") else one for one in found.values()]
+        return [dict(zip(found, row, strict=True)) for row in zip(*values, strict=True)]
+
+    def to_frame(self, what: str = "") -> Any:
+        """Return a table as a pandas data frame.
+
+        Raises:
+            MissingDependency: pandas is not installed.
+            ParameterError: there is no such table.
+        """
+        columns = self.columns(what)
+        empty = not any(len(values) for values in columns.values())
+        return pandas().DataFrame(dict(columns), dtype=object if empty else None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as data for JSON; None where there is no number."""
+        return dict(plain(vars(self)))

@@ -1,0 +1,620 @@
+"""Clicks on the data: propensities of positions, what was shown, and what clicks over exposure change."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.clicks.estimation import NONSENSE, CurveCheck
+from boostrank.clicks.gate import ClickGate, gate, moved_share, with_click_gains
+from boostrank.clicks.log import PRIOR, ClickLog
+from boostrank.clicks.propensities import AnyPropensities, SegmentPropensities, propensities_of_dict
+from boostrank.clicks.segments import check as check_propensities
+from boostrank.clicks.segments import estimate
+from boostrank.core.conventions import Conventions
+from boostrank.core.errors import BoostrankError, DataError, DataWarning, ParameterError
+from boostrank.core.queries import QueryIndex
+from boostrank.core.text import count_of
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.metric import Metric
+from boostrank.model.ranking_model import RankingModel
+from boostrank.report.charts import Chart, tooltips
+from boostrank.report.documents import shown_name
+from boostrank.report.html import Column, Table, interval_cells, interval_columns, signed_cell
+from boostrank.report.propensity_chart import curve_chart, curves_of
+from boostrank.report.result import Columns, Result, columns_of, plain
+from boostrank.report.scoring import START
+from boostrank.report.section import Context, Section
+from boostrank.report.vega import COLOURS, alt
+
+TOP = 10
+"""Ranks at which two rankings are compared."""
+MOST = 20
+"""Documents, and queries, that are listed one by one."""
+_DEEPEST = 30
+_BINS = 24
+_MOST_PRIOR = 2**53
+_HEIGHT = 220
+_SEGMENTS = 3
+_LEARNT = "learnt with"
+_ORIGINS = {"log": "of this log", "given": "given", "model": _LEARNT}
+
+
+@dataclass(frozen=True)
+class Position:
+    """What was seen and clicked at a position.
+
+    Args:
+        position: from 1.
+        impressions, clicks: of all documents.
+        rate: clicks an impression.
+        propensity, low, high: how likely it is looked at, relative to position 1, and its 95% interval; NaN: unknown.
+        segment: of the log, whose position it is; "" where propensities are not by segment.
+    """
+
+    position: int
+    impressions: int
+    clicks: int
+    rate: float
+    propensity: float
+    low: float
+    high: float
+    segment: str = ""
+
+
+@dataclass(frozen=True)
+class MovedDocument:
+    """A document whose rank by clicks over exposure is another than by the number of its clicks.
+
+    Args:
+        qid: of its query.
+        document: its name, or `row 17`.
+        position: mean of its impressions.
+        impressions, clicks: of it.
+        exposure: impressions that were looked at, by expectation.
+        gain: clicks over exposure, with the prior.
+        by_clicks, by_gain: its rank in its query among those that were shown; equal ones share the mean of their ranks.
+    """
+
+    qid: str
+    document: str
+    position: float
+    impressions: int
+    clicks: int
+    exposure: float
+    gain: float
+    by_clicks: float
+    by_gain: float
+
+    @property
+    def change(self) -> float:
+        """By how many ranks it rises."""
+        return self.by_clicks - self.by_gain
+
+
+@dataclass(frozen=True)
+class ChangeByPosition:
+    """What clicks over exposure change for documents by where they stood.
+
+    Args:
+        position: mean of a document's impressions, rounded.
+        documents: that stood there, of queries with clicks.
+        change: by how many ranks they rise, as a mean.
+    """
+
+    position: int
+    documents: int
+    change: float
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A query, and how two rankers rank it.
+
+    Args:
+        qid: its id.
+        documents: in its list.
+        differs: share of the discounts of the top ten that fall on other documents: 0 the same list, 1 another one.
+        old, new: exposure-DCG of the top ten; NaN without a click, or where the clicks do not tell.
+        known: share of the new top ten that was ever shown.
+    """
+
+    qid: str
+    documents: int
+    differs: float
+    old: float
+    new: float
+    known: float
+
+
+@dataclass(frozen=True)
+class Against:
+    """The model against another ranker, by clicks.
+
+    Args:
+        name: of the other one.
+        gate: what the clicks say; None: nothing, for the
+        reason: given here.
+        differs: mean of `Disagreement.differs` over all queries.
+        queries: those that differ most.
+    """
+
+    name: str
+    gate: ClickGate | None
+    reason: str
+    differs: float
+    queries: tuple[Disagreement, ...]
+
+    @property
+    def verdict(self) -> str:
+        """ "better", "worse", "unclear", or "" where clicks say nothing."""
+        if self.gate is None:
+            return ""
+        d = self.gate.difference
+        return "better" if d.low > 0.0 else "worse" if d.high < 0.0 else "unclear"
+
+
+@dataclass(frozen=True, eq=False)
+class ClickData(Result):
+    """What `click_data` found.
+
+    Args:
+        documents, shown, clicked: all, those that were shown, and clicked.
+        impressions, clicks: in all.
+        moved: share of the clicked documents that were shown at two positions or more.
+        propensities: of the positions, or of those of each segment.
+        origin: where they come from: "log", "given" or "model" (what the model was trained with).
+        check: of propensities that are not the log's own; None: nothing tells.
+        learnt: propensities that the model was trained with, where they are others.
+        positions: each that was ever shown at; of each segment, where propensities are by segment.
+        prior: exposure that is added to each document's.
+        exposure_edges: float64[B + 1], powers of 2, and
+        exposure_counts: int64[B], documents that were shown by their exposure.
+        top_tenth: share of all exposure that goes to the tenth of the documents, of those shown, that has most.
+        known: float64[K], share of the documents at the model's rank 1, 2, ... that was ever shown.
+        moves: documents whose rank changes most, the largest change first.
+        by_position: what changes by where documents stood.
+        same_order: share of the queries with clicks in which no document changes its rank.
+        against: another ranker; None: there is none.
+        notes: what is missing, and why.
+    """
+
+    documents: int
+    shown: int
+    clicked: int
+    impressions: int
+    clicks: int
+    moved: float
+    propensities: AnyPropensities
+    origin: str
+    check: CurveCheck | None
+    learnt: AnyPropensities | None
+    positions: tuple[Position, ...]
+    prior: float
+    exposure_edges: Float64Array
+    exposure_counts: Int64Array
+    top_tenth: float
+    known: Float64Array
+    moves: tuple[MovedDocument, ...]
+    by_position: tuple[ChangeByPosition, ...]
+    same_order: float
+    against: Against | None
+    notes: tuple[str, ...] = ()
+
+    TABLES: ClassVar = {
+        "positions": lambda self: _position_columns(self.positions),
+        "moves": lambda self: columns_of(self.moves, *MovedDocument.__annotations__, "change"),
+        "by position": lambda self: columns_of(self.by_position, *ChangeByPosition.__annotations__),
+        "exposure": lambda self: {
+            "begin": self.exposure_edges[:-1],
+            "end": self.exposure_edges[1:],
+            "documents": self.exposure_counts,
+        },
+        "known": lambda self: {"rank": np.arange(1, self.known.size + 1), "shown": self.known},
+        "queries": lambda self: columns_of(self.against.queries if self.against else (), *Disagreement.__annotations__),
+    }
+
+    @property
+    def segments(self) -> list[str]:
+        """Segments of the log that have propensities of their own, the one with most impressions first."""
+        shown: dict[str, int] = {}
+        for one in self.positions:
+            shown[one.segment] = shown.get(one.segment, 0) + one.impressions
+        return sorted((name for name in shown if name), key=lambda name: -shown[name])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return data for JSON."""
+        counts = ("documents", "shown", "clicked", "impressions", "clicks", "moved")
+        names = (*counts, "origin", "prior", "top_tenth", "same_order", "notes")
+        found: dict[str, Any] = {name: getattr(self, name) for name in names}
+        found |= {"propensities": self.propensities.to_dict(), "check": self.check}
+        tables = ("positions", "exposure", "known", "moves", "by position")
+        found |= {what.replace(" ", "_"): self.rows(what) for what in tables}
+        one = self.against
+        if one is None:
+            return dict(plain(found | {"against": None}))
+        against = {name: getattr(one, name) for name in ("name", "verdict", "reason", "differs", "gate")}
+        return dict(plain(found | {"against": against | {"queries": self.rows("queries")}}))
+
+
+def _position_columns(positions: Sequence[Position]) -> Columns:
+    """Return columns without `segment` where there are no segments."""
+    names = [name for name in Position.__annotations__ if name != "segment" or any(one.segment for one in positions)]
+    return columns_of(positions, *names)
+
+
+def click_data(c: Context) -> ClickData:
+    """Look at clicks on documents that a model ranks.
+
+    Raises:
+        DataError: no log, or one with another number of documents; no clicks; no propensities, or none of a segment.
+    """
+    data, log, scores = c.data, c.clicks, c.scores
+    if log is None:
+        raise DataError("no clicks were given (--clicks reads FILE.clicks beside the data)")
+    if data.n_documents != log.n_documents:
+        raise DataError(f"the click log is of {log.n_documents:,} documents, the data have {data.n_documents:,}")
+    if not log.clicks.any():
+        raise DataError("the click log has no clicks")
+    previous = c.previous or (None if c.start is None else (START, c.start))
+    learnt, prior = learnt_from(c.model)
+    # The log, with its rows numbered as those of the data set.
+    rows = log.renumbered(data.in_input_order(np.arange(data.n_documents)))
+    curve, origin, check = _curve(rows, data.queries, c.propensities, learnt)
+    with warnings.catch_warnings():  # a note tells of positions without a propensity
+        warnings.simplefilter("ignore", DataWarning)
+        used = rows.up_to(curve)
+        against = None if previous is None else _against(c, log, curve, previous)
+    exposure = used.exposure(curve)
+    if not used.clicks.any():
+        raise DataError("no click of the log is at a position that has a propensity")
+    seen = np.sort(exposure[used.shown])[::-1]
+    edges, counts = _histogram(seen)
+    moves, by_position, same_order = _changes(c, used, rows.total_clicks(), exposure, used.gains(curve, prior))
+    return ClickData(
+        documents=data.n_documents,
+        shown=int(log.shown.sum()),
+        clicked=int((log.total_clicks() > 0).sum()),
+        impressions=int(log.impressions.sum()),
+        clicks=int(log.clicks.sum()),
+        moved=moved_share(log),
+        propensities=curve,
+        origin=origin,
+        check=check,
+        learnt=None if origin == "model" else learnt,
+        positions=_positions(log, curve),
+        prior=prior,
+        exposure_edges=edges,
+        exposure_counts=counts,
+        top_tenth=float(seen[: math.ceil(seen.size / 10)].sum() / seen.sum()),
+        known=_known(data.queries, scores, rows.shown),
+        moves=moves,
+        by_position=by_position,
+        same_order=same_order,
+        against=against,
+        notes=tuple(_notes(log, used, curve)),
+    )
+
+
+def learnt_from(model: RankingModel) -> tuple[AnyPropensities | None, float]:
+    """(propensities that a model was trained with, the prior); None, and the usual prior, where its record, which comes
+    with its file, has none that can be."""
+    found: Any = model.info.get("data")
+    for key in ("reader", "clicks"):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    if not isinstance(found, Mapping):
+        return None, PRIOR
+    given: Any = found.get("prior")
+    prior = float(given) if isinstance(given, int | float) and 0 <= given < _MOST_PRIOR else PRIOR
+    try:
+        return propensities_of_dict(found.get("propensities")), prior
+    except (ValueError, RecursionError):
+        return None, prior
+
+
+def _curve(
+    rows: ClickLog, queries: QueryIndex, given: AnyPropensities | None, learnt: AnyPropensities | None
+) -> tuple[AnyPropensities, str, CurveCheck | None]:
+    """The propensities to go by, where they come from, and whether clicks contradict them."""
+    if given is None:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DataWarning)  # of wide intervals, which a note says
+                return estimate(rows, queries), "log", None
+        except DataError:
+            if learnt is None:
+                raise
+    curve = given or learnt
+    assert curve is not None
+    try:
+        check = check_propensities(rows, curve, queries)
+    except (DataError, ParameterError):  # nothing moved; clicks that are taken off
+        check = None
+    return curve, "model" if given is None else "given", check
+
+
+def _of_positions(values: Float64Array, depth: int) -> Float64Array:
+    """float64[depth] of positions 1, 2, ...: NaN beyond what is known."""
+    return np.append(values, np.full(depth, np.nan))[:depth]
+
+
+def _positions(log: ClickLog, curve: AnyPropensities, segment: str = "") -> tuple[Position, ...]:
+    if isinstance(curve, SegmentPropensities):
+        parts = (_positions(log.of_segment(name), curve.curves[name], name) for name in log.segment_names)
+        return tuple(one for part in parts for one in part)
+    errors = np.full(curve.examination.size, np.nan) if curve.errors is None else curve.errors
+    e, error = (_of_positions(values, log.depth) for values in (curve.examination, errors))
+    shown, clicked = (np.bincount(log.positions - 1, counts, log.depth) for counts in (log.impressions, log.clicks))
+    width = np.exp(1.96 * error)
+    rates, low, high = clicked / np.maximum(shown, 1), e / width, e * width
+    found = []
+    for i in np.flatnonzero(shown).tolist():
+        counts = i + 1, int(shown[i]), int(clicked[i])
+        found.append(Position(*counts, float(rates[i]), float(e[i]), float(low[i]), float(high[i]), segment))
+    return tuple(found)
+
+
+def _notes(log: ClickLog, used: ClickLog, curve: AnyPropensities) -> list[str]:
+    notes, all_of_them = [], int(log.impressions.sum())
+    lost = all_of_them - int(used.impressions.sum())
+    if lost:
+        notes.append(f"{lost:,} of {all_of_them:,} impressions are at positions without a propensity, and left out.")
+    vague = 0 if curve.errors is None else int((curve.errors > NONSENSE).sum())
+    if vague:
+        notes.append(f"The propensities of {vague:,} positions say nothing: they are known to a factor of 2.7 at best.")
+    return notes
+
+
+def _histogram(exposures: Float64Array) -> tuple[Float64Array, Int64Array]:
+    """Bins between powers of 2, as many as the exposures need; the first holds all below, too."""
+    high = math.ceil(math.log2(exposures.max()) + 1e-9)
+    low = max(math.floor(math.log2(exposures.min())), high - _BINS)
+    edges = np.exp2(np.arange(low, max(high, low + 1) + 1))
+    return edges, np.histogram(np.maximum(exposures, edges[0]), edges)[0].astype(np.int64)
+
+
+def _known(queries: QueryIndex, scores: npt.ArrayLike, shown: npt.NDArray[np.bool_]) -> Float64Array:
+    ranks = queries.ranks(scores)
+    deepest = min(_DEEPEST, int(ranks.max()))
+    counted = [np.bincount(ranks[rows], minlength=deepest + 1)[1 : deepest + 1] for rows in (shown, slice(None))]
+    return np.asarray(counted[0] / counted[1], np.float64)
+
+
+def _changes(
+    c: Context, used: ClickLog, clicks: Int64Array, exposure: Float64Array, gains: Float64Array
+) -> tuple[tuple[MovedDocument, ...], tuple[ChangeByPosition, ...], float]:
+    """Return how the ranks of documents that were shown change, in queries with clicks."""
+    data = c.data
+    owner, shown = data.queries.of_rows(), used.shown
+    counted = np.flatnonzero(shown & (np.bincount(owner, clicks * shown)[owner] > 0))
+    query = owner[counted]
+    by_clicks, by_gain = (_mean_ranks(values[counted], query) for values in (clicks, gains))
+    change = by_clicks - by_gain
+    impressions = np.bincount(used.rows, used.impressions, used.n_documents)
+    weighted = np.bincount(used.rows, used.impressions * used.positions, used.n_documents)
+    position = weighted[counted] / impressions[counted]
+    order = np.lexsort((-exposure[counted], -np.abs(change)))[:MOST]
+    moves = tuple(
+        MovedDocument(
+            qid=str(data.queries.qid[owner[row]]),
+            document=shown_name(row, data, c.docnos),
+            position=float(position[i]),
+            impressions=int(impressions[row]),
+            clicks=int(clicks[row]),
+            exposure=float(exposure[row]),
+            gain=float(gains[row]),
+            by_clicks=float(by_clicks[i]),
+            by_gain=float(by_gain[i]),
+        )
+        for i, row in zip(order.tolist(), counted[order].tolist(), strict=True)
+        if change[i] != 0.0
+    )
+    at = np.rint(position).astype(np.int64)
+    number, total = np.bincount(at), np.bincount(at, change)
+    rows = tuple(ChangeByPosition(p, int(number[p]), total[p] / number[p]) for p in np.flatnonzero(number).tolist())
+    moved = np.bincount(query, change != 0.0)[np.unique(query)] > 0
+    return moves, rows, float(np.mean(~moved))
+
+
+def _mean_ranks(values: npt.ArrayLike, query: Int64Array) -> Float64Array:
+    """float64[n], rank of each value among those of its query, the largest 1; equal ones have the mean of theirs."""
+    values = np.asarray(values, np.float64)
+    order = np.lexsort((-values, query))
+    v, q = values[order], query[order]
+    first = np.ones(v.size, dtype=bool)
+    first[1:] = q[1:] != q[:-1]
+    place = np.arange(v.size) - np.maximum.accumulate(np.where(first, np.arange(v.size), 0)) + 1.0
+    first[1:] |= v[1:] != v[:-1]
+    group = np.cumsum(first) - 1
+    ranks = np.empty(v.size)
+    ranks[order] = (np.bincount(group, place) / np.bincount(group))[group]
+    return ranks
+
+
+def _against(c: Context, log: ClickLog, curve: AnyPropensities, previous: tuple[str, npt.ArrayLike]) -> Against:
+    data = c.data
+    name, (old, new) = previous[0], (np.asarray(one, np.float64) for one in (previous[1], c.scores))
+    queries = data.queries
+    first, second = queries.ranks(old), queries.ranks(new)
+    discounts = [np.where(ranks <= TOP, 1.0 / np.log2(ranks + 1.0), 0.0) for ranks in (first, second)]
+    owner, count = queries.of_rows(), len(queries)
+    moved = np.bincount(owner, np.abs(discounts[1] - discounts[0]), count)
+    differs = moved / np.maximum(np.bincount(owner, discounts[0] + discounts[1], count), 1e-300)
+    top = second <= TOP
+    known = np.bincount(owner[top], data.in_row_order(log.shown)[top], count) / np.maximum(
+        np.bincount(owner[top], minlength=count), 1
+    )
+    found, reason, values = None, "", np.full((2, count), np.nan)
+    try:
+        gains = with_click_gains(data, log, curve).labels
+        found = gate(data, log, curve, data.in_input_order(old), data.in_input_order(new), TOP, c.seed)
+        metric, rules = Metric.parse(f"dcg@{TOP}"), Conventions(gain="linear")
+        values = np.array([metric.evaluate(gains, one, queries, rules).per_query for one in (old, new)])
+    except BoostrankError as error:
+        reason = str(error)
+    order = np.lexsort((-np.nan_to_num(np.abs(values[1] - values[0])), -differs))[:MOST]
+    numbers = (differs, *values, known)
+    chosen = tuple(
+        Disagreement(str(queries.qid[q]), int(queries.sizes[q]), *(float(v[q]) for v in numbers))
+        for q in order.tolist()
+        if differs[q] > 0.0
+    )
+    return Against(name, found, reason, float(differs.mean()), chosen)
+
+
+def _parts(found: ClickData) -> dict[str, Any]:
+    most, least = (f(found.by_position, key=lambda one: one.change) for f in (max, min))
+    compared = found.against and found.against.queries
+    return {
+        "top": TOP,
+        "count_of": count_of,
+        "depths": len({one.position for one in found.positions}),
+        "top_known": min(TOP, found.known.size),
+        "by_segment": isinstance(found.propensities, SegmentPropensities),
+        "drawn_segments": _SEGMENTS,
+        "most": most,
+        "least": least,
+        "curve": _curve_chart(found),
+        "positions": _position_table(found),
+        "exposure": [_exposure(found), *([_known_chart(found)] if found.known.size > 1 else [])],
+        "changes": _by_position(found) if len(found.by_position) > 1 else None,
+        "moves": _moves(found) if found.moves else None,
+        "queries": _queries(found.against) if found.against and compared else None,
+    }
+
+
+def _curve_chart(found: ClickData) -> Chart:
+    shown, clicked = np.zeros((2, max(one.position for one in found.positions)))
+    for one in found.positions:  # of all segments together
+        shown[one.position - 1] += one.impressions
+        clicked[one.position - 1] += one.clicks
+    rates = np.divide(clicked, shown, out=np.full(shown.size, math.nan), where=shown > 0)
+    rates = rates / rates[0] if rates[0] > 0.0 else np.full(shown.size, math.nan)
+    segments = found.segments[:_SEGMENTS]
+    curves = curves_of(_ORIGINS[found.origin], found.propensities, segments, _SEGMENTS)
+    if found.learnt is not None:
+        curves |= curves_of(_LEARNT, found.learnt, segments, _SEGMENTS)
+    return curve_chart(curves, rates if np.isfinite(rates).any() else None)
+
+
+def _position_table(found: ClickData) -> Table:
+    by_segment = isinstance(found.propensities, SegmentPropensities)
+    columns = [
+        *([Column("segment", "segment")] if by_segment else []),
+        Column("position", "position", ""),
+        Column("impressions", "impressions", ""),
+        Column("clicks", "clicks", ""),
+        Column("rate", "clicks an impression", ".3f"),
+        *interval_columns("propensity", "propensity", ".3f", "how likely it is looked at, relative to position 1"),
+    ]
+    rows = []
+    for one in found.positions:
+        ends = (math.nan, math.nan) if one.position == 1 else (one.low, one.high)
+        counts = [one.position, one.impressions, one.clicks, one.rate]
+        rows.append([*([one.segment] if by_segment else []), *counts, *interval_cells(one.propensity, *ends)])
+    caption = "Positions, what was seen and clicked there"
+    return Table("click-positions", columns, rows, order="position", caption=caption)
+
+
+def _exposure(found: ClickData) -> Chart:
+    frame = found.to_frame("exposure")
+    scale = alt.Scale(type="log", base=2, nice=False)
+    bars = (
+        alt.Chart(frame)
+        .mark_bar()
+        .encode(
+            x=alt.X("begin:Q", title="exposure", bin="binned", scale=scale),
+            x2="end:Q",
+            y=alt.Y("documents:Q", title="documents"),
+            tooltip=tooltips("begin:Q .3~g from", "end:Q .3~g to", "documents:Q ,d"),
+        )
+    )
+    about = f"How many of the {found.shown:,} documents that were shown have how much exposure; bins are powers of 2."
+    return Chart("clicks-exposure", "Exposure of documents", about, frame, bars.properties(height=_HEIGHT))
+
+
+def _known_chart(found: ClickData) -> Chart:
+    frame = found.to_frame("known")
+    whole = alt.Axis(format="d", tickMinStep=1)
+    line = alt.Chart(frame).mark_line(point=alt.OverlayMarkDef(size=40))
+    drawn = line.encode(
+        x=alt.X("rank:Q", title="rank by the model", axis=whole, scale=alt.Scale(nice=False, zero=False)),
+        y=alt.Y("shown:Q", title="ever shown", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1])),
+        tooltip=tooltips("rank:Q d", "shown:Q .1% ever shown"),
+    ).properties(height=_HEIGHT)
+    about = (
+        f"The share of the documents at each rank by the model that this log ever showed: {found.known[0]:.0%} at rank "
+        f"1, {found.known[-1]:.0%} at rank {found.known.size}. Of the rest clicks say nothing."
+    )
+    return Chart("clicks-known", "What the model ranks, and was ever shown", about, frame, drawn)
+
+
+def _by_position(found: ClickData) -> Chart:
+    frame = found.to_frame("by position")
+    scale = alt.Scale(domain=[0.5, max(one.position for one in found.by_position) + 0.5], nice=False)
+    axis = alt.Axis(format="d", tickMinStep=1)
+    bars = (
+        alt.Chart(frame)
+        .mark_bar(size=14)
+        .encode(
+            x=alt.X("position:Q", title="mean position of the document", axis=axis, scale=scale),
+            y=alt.Y("change:Q", title="ranks risen"),
+            color=alt.condition("datum.change < 0", alt.value(COLOURS["bad"]), alt.value(COLOURS["main"])),
+            tooltip=tooltips("position:Q d", "change:Q +.2f ranks", "documents:Q ,d"),
+        )
+    )
+    about = (
+        "By how many ranks of its query a document rises when clicks are divided by exposure, as a mean over the "
+        "documents that stood at each position."
+    )
+    title = "Ranks that clicks over exposure change, by where documents stood"
+    return Chart("clicks-changes", title, about, frame, bars.properties(height=_HEIGHT))
+
+
+def _moves(found: ClickData) -> Table:
+    columns = [
+        Column("document", "document"),
+        Column("qid", "query"),
+        Column("position", "position", ".1f", "mean of its impressions"),
+        Column("impressions", "impressions", ""),
+        Column("clicks", "clicks", ""),
+        Column("exposure", "exposure", ".1f", "impressions that were looked at, by expectation"),
+        Column("gain", "gain", ".3f", "clicks over exposure, with the prior"),
+        Column("by_clicks", "rank by clicks", "g", "among the shown documents of its query"),
+        Column("by_gain", "by gain", "g", "rank by clicks over exposure"),
+        Column("change", "risen by", "+g"),
+    ]
+    names = [column.name for column in columns[:-1]]
+    rows = [[*(getattr(one, name) for name in names), signed_cell(one.change)] for one in found.moves]
+    caption = "Documents whose rank changes most by clicks over exposure"
+    return Table("click-moves", columns, rows, caption=caption, search=True)
+
+
+def _queries(against: Against) -> Table:
+    columns = [
+        Column("qid", "query"),
+        Column("documents", "documents", ""),
+        Column("differs", "differs", ".0%", f"share of the top {TOP}, by discounts"),
+        Column("old", "the other", ".3f", f"exposure-DCG@{TOP}; a dash where nothing was clicked"),
+        Column("new", "the model", ".3f", f"exposure-DCG@{TOP}"),
+        Column("change", "difference", "+.3f"),
+        Column("known", "ever shown", ".0%", f"of the top {TOP} by the model"),
+    ]
+    rows = [[q.qid, q.documents, q.differs, q.old, q.new, signed_cell(q.new - q.old), q.known] for q in against.queries]
+    caption = "Queries in which the two rankers differ most"
+    return Table("click-queries", columns, rows, order="-differs", search=True, caption=caption)
+
+
+def _frames(found: ClickData) -> dict[str, Any]:
+    names = {"click positions": "positions", "click moves": "moves", "click changes": "by position"}
+    more = {} if found.against is None else {"click queries": "queries"}
+    return {name: found.to_frame(what) for name, what in (names | more).items()}
+
+
+SPEC = Section("clicks", "Clicks", click_data, _parts, _frames, place=60, after=("learning",), needs_clicks=True)

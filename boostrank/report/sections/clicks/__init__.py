@@ -1,1 +1,0 @@
-"""Click data: propensities, exposure, what it changes against counts, and what clicks say of two rankers."""

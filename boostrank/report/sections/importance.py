@@ -1,0 +1,786 @@
+"""Importance of features: what the ranking loses when a feature is shuffled, beside SHAP and gain of the trees.
+
+    found = importance(model, data)
+    found.to_frame()
+
+The loss of a metric when a feature is shuffled within queries is the value of the feature for telling documents apart.
+Gain counts every use of a feature in training, also uses that order no documents. SHAP says how far a feature moves
+scores, also where the order does not depend on it.
+
+Sources: Breiman 2001 (permutation importance); Lundberg et al. 2020 (TreeSHAP), centred within queries since the level
+of a score means nothing to a ranking.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from os import PathLike
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from markupsafe import Markup
+
+from boostrank.core.conventions import Conventions
+from boostrank.core.errors import ModelError, ParameterError, did_you_mean
+from boostrank.core.machine import resolve_threads
+from boostrank.core.resampling import PAIRED_RESAMPLES, bootstrap_intervals
+from boostrank.core.text import count_of
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.dataset import RankingDataset
+from boostrank.data.dense import DenseRows
+from boostrank.engines.trees import Trees
+from boostrank.metric import BoundMetrics, Metric
+from boostrank.model.ranking_model import RankingModel
+from boostrank.report.charts import Chart, middle_cut, stretched, tooltips
+from boostrank.report.html import (
+    Cell,
+    Column,
+    Table,
+    block,
+    chip,
+    interval_cells,
+    interval_columns,
+    look_of,
+    names,
+    whisker,
+)
+from boostrank.report.means import means_over_queries
+from boostrank.report.permutation import (
+    Losses,
+    Unit,
+    clusters_of,
+    measure_losses,
+    rank_correlation,
+    within_query_ranks,
+)
+from boostrank.report.result import Columns, Result, pandas, plain
+from boostrank.report.scoring import START, Progress, contributions_by_query, scorer_of, silent, start_scores
+from boostrank.report.section import Section
+from boostrank.report.segments import holm
+from boostrank.report.vega import COLOURS, alt
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+VERDICTS = {
+    "useful": "significant: shuffling it loses more than chance, all features considered (Holm)",
+    "unclear": "not significant, and losses that matter are not ruled out either",
+    "redundant": "alone it loses nothing that matters, but with the others of its cluster it does: keep one",
+    "removable": "it has gain, and shuffling it loses nothing that matters",
+    "harmful": "significant: shuffling it gains more than chance, all features considered (Holm)",
+    "query-level": "constant within each query: it orders nothing by itself, and was exchanged between queries",
+    "unused": "no tree splits by it",
+}
+"""What each verdict means."""
+
+
+# Documents times trees that are walked unless told otherwise: about half a minute on two cores.
+_WALKS = 100_000_000
+_MOST_REPEATS = 5
+# Of the family of all features: the chance that any of them is called useful or harmful and is neither.
+_ALPHA = 0.05
+# Where the engine predicts instead, once for each feature.
+_PREDICTIONS = 1_000_000_000
+# TreeSHAP takes some 10 us a document and tree.
+_EXPLAINED = 1_500_000
+_CONTRIBUTIONS = 25_000_000
+_CORRELATED_DOCUMENTS, _CORRELATED_FEATURES = 20_000, 500
+_TOP = 20
+# Larger heat maps cannot be read; the table of clusters names all features.
+_MOST_DRAWN = 60
+# A heat map of this many features leaves room for its table beside it.
+_FEW = 14
+# Height of a row of a list of features, in pixels.
+_LINE = 22
+_VERDICT_COLOURS = {
+    "useful": COLOURS["main"],
+    "unclear": COLOURS["faint"],
+    "redundant": "#a873c9",
+    "removable": "#b38b14",
+    "harmful": COLOURS["bad"],
+    "query-level": "#1b9e77",
+    "start": "#459bab",
+}
+_LOOKS = {"useful": "better", "harmful": "worse", "unused": "faint", "unclear": "faint"}
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What the metric loses when some features are shuffled together; query-level ones among them stay as they are.
+
+    Args:
+        name: of the group.
+        features: their names.
+        loss, low, high: mean over queries, and its 95% interval.
+        permutation_error: the part of the standard error that is due to shuffling; NaN with one repeat.
+    """
+
+    name: str
+    features: tuple[str, ...]
+    loss: float
+    low: float
+    high: float
+    permutation_error: float
+
+
+@dataclass(frozen=True)
+class StartEffect:
+    """What the linear start is worth, that the trees begin with.
+
+    Args:
+        loss, low, high: of the metric when the start is left out and the trees rank alone: mean over queries, and its
+            95% interval.
+        shap, shap_error: mean absolute size of the start, centred within the query, as `Importance.shap` has it of a
+            feature, and its standard error.
+    """
+
+    loss: float
+    low: float
+    high: float
+    shap: float
+    shap_error: float
+
+
+@dataclass(frozen=True, eq=False)
+class Importance(Result):
+    """What `importance` found. Arrays have one entry a feature, in the model's order.
+
+    Intervals are 95%, by bootstrap over queries. Every query is shuffled by draws of its own, so they hold both what
+    the choice of queries and what the shuffles make uncertain; `permutation_error` is the second part alone. They are
+    of one feature each: among 100 features without effect, about five intervals miss 0. "useful" and "harmful" go by
+    `p_holm`, which takes all features together.
+
+    Args:
+        metric: such as "ndcg@10".
+        value, low, high: of the model on the data, and its interval.
+        feature_names: d names.
+        loss, loss_low, loss_high: float64[d], of the metric when the feature is shuffled within queries, and its
+            interval; 0 by definition for query-level and unused features.
+        p_holm: float64[d], p-value of "shuffling it changes nothing", by Student's t over queries, adjusted by Holm's
+            method over the features that are shuffled; NaN for query-level and unused ones.
+        permutation_error: float64[d], standard error of `loss` due to shuffling; NaN with one repeat.
+        between, between_low, between_high: float64[d], the loss when a query-level feature is exchanged between
+            queries; NaN for the others.
+        gain, splits: float64[d], int64[d], by the trees.
+        shap, shap_error: float64[d]: mean over queries of the mean absolute contribution, centred within the query,
+            and its standard error; NaN where the engine cannot tell.
+        verdicts: d words of `VERDICTS`.
+        groups: the groups that were asked for.
+        clusters: features that rank documents alike, shuffled together.
+        removed: all removable features neutralised together: shuffled as one; None if there are none.
+        correlation: float64[c, c], rank correlation within queries of the features `correlated`.
+        correlated: c names.
+        negligible: the loss that does not matter.
+        redundant: correlation from which on features cluster.
+        queries, documents: what was shuffled; of
+        all_queries, all_documents: in the data.
+        shap_documents: documents whose contributions were asked for.
+        repeats: shuffles of each query.
+        start: what the linear start is worth; None: the trees begin with none.
+        by: "walk" when the trees were walked here, or why the engine predicted instead.
+    """
+
+    metric: str
+    value: float
+    low: float
+    high: float
+    feature_names: tuple[str, ...]
+    loss: Float64Array
+    loss_low: Float64Array
+    loss_high: Float64Array
+    p_holm: Float64Array
+    permutation_error: Float64Array
+    between: Float64Array
+    between_low: Float64Array
+    between_high: Float64Array
+    gain: Float64Array
+    splits: Int64Array
+    shap: Float64Array
+    shap_error: Float64Array
+    verdicts: tuple[str, ...]
+    groups: tuple[Effect, ...]
+    clusters: tuple[Effect, ...]
+    removed: Effect | None
+    correlation: Float64Array
+    correlated: tuple[str, ...]
+    negligible: float
+    redundant: float
+    queries: int
+    documents: int
+    all_queries: int
+    all_documents: int
+    shap_documents: int
+    repeats: int
+    by: str
+    start: StartEffect | None = None
+
+    TABLES: ClassVar = {"importance": lambda self: self._columns()}
+
+    @property
+    def order(self) -> Int64Array:
+        """Features by falling loss (of query-level ones, the loss when exchanged), then by gain."""
+        worth = np.where(np.isnan(self.between), self.loss, self.between)
+        unused = np.array([v == "unused" for v in self.verdicts], dtype=bool)
+        return np.lexsort((-self.gain, -worth, unused)).astype(np.int64)
+
+    def named(self, verdict: str) -> tuple[str, ...]:
+        """The features of one verdict."""
+        return tuple(n for n, v in zip(self.feature_names, self.verdicts, strict=True) if v == verdict)
+
+    def _columns(self) -> Columns:
+        """Return a row for each feature, in `order`."""
+        order = self.order
+        words = {"feature": self.feature_names, "verdict": self.verdicts}
+        numbers = {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        columns = {name: [values[i] for i in order] for name, values in words.items()}
+        return columns | {name: value[order] for name, value in numbers.items() if name != "correlation"}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the correlation, for JSON."""
+        sizes = ("queries", "documents", "all_queries", "all_documents", "shap_documents", "repeats")
+        alone = ("metric", "value", "low", "high", *sizes, "by", "negligible", "redundant")
+        effects = ("groups", "clusters", "removed", "start")
+        found = {"features": self.rows()} | {name: getattr(self, name) for name in effects}
+        return dict(plain({name: getattr(self, name) for name in alone} | found))
+
+    @cached_property
+    def worth(self) -> Worth:
+        """What the page shows of each feature."""
+        return Worth(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of `importance`.
+
+    Args:
+        metric: with one cut-off.
+        conventions: of the metric. Tied documents are not ordered by name: their orders are averaged.
+        groups: name -> names of features to shuffle together.
+        repeats: shuffles of each query; None: as many as the work allows, 1 to 5.
+        documents: shuffle a sample of whole queries with about this many documents; 0: all; None: as many as take
+            about half a minute on two cores.
+        shap_documents: the same for contributions, 0 for none; None: as many as take about ten seconds.
+        seed: of shuffles, samples and bootstrap.
+        negligible: a loss that does not matter. A feature is removable if its interval ends below it.
+        redundant: rank correlation within queries from which on features form a cluster.
+        threads: None means every available core.
+        progress: called as the work goes on.
+
+    Raises:
+        ParameterError: a number out of range, a metric with several cut-offs.
+    """
+
+    metric: Metric | str = "ndcg@10"
+    conventions: Conventions | str = "default"
+    groups: Mapping[str, Sequence[str]] | None = None
+    repeats: int | None = None
+    documents: int | None = None
+    shap_documents: int | None = None
+    seed: int = 0
+    negligible: float = 0.001
+    redundant: float = 0.9
+    threads: int | None = None
+    progress: Progress | None = None
+
+    def __post_init__(self) -> None:
+        one = Metric.of(self.metric)
+        if len(one.cutoffs) > 1:
+            raise ParameterError(f"{one} has several cut-offs: the loss is of one, such as {one.names[0]}")
+        least = {"repeats": 1, "documents": 0, "shap_documents": 0, "negligible": 0.0, "redundant": 0.0}
+        for name, low in least.items():
+            value, high = getattr(self, name), 1.0 if name == "redundant" else np.inf
+            if value is not None and not low <= value <= high:
+                to = f", up to {high}" * (high == 1)
+                raise ParameterError(f"{name}={value} is out of range: {low} or more{to}")
+
+    def columns(self, feature_names: Sequence[str]) -> dict[str, list[int]]:
+        """Return the columns of each group.
+
+        Raises:
+            ParameterError: a group has an unknown feature.
+        """
+        at = {name: i for i, name in enumerate(feature_names)}
+        for group, features in (self.groups or {}).items():
+            for feature in features:
+                if feature not in at:
+                    hint = did_you_mean(feature, at, list_all=False)
+                    raise ParameterError(f"group {group!r}: the model has no feature {feature!r}.{hint}")
+        return {group: [at[feature] for feature in features] for group, features in (self.groups or {}).items()}
+
+
+def importance(model: RankingModel | str | PathLike[str], data: RankingDataset, **options: Any) -> Importance:
+    """Measure the importance of each feature to the ranking.
+
+    Args:
+        model: ours, or one that LightGBM or XGBoost trained; or its file.
+        data: labelled queries that it was not trained on.
+        options: fields of `boostrank.report.sections.importance.Options`: metric, conventions, groups, repeats,
+            documents, shap_documents, seed, negligible, redundant, threads, progress.
+
+    Raises:
+        ParameterError: a number out of range, a group with an unknown feature.
+        DataError: features that are not the model's; no query that counts.
+    """
+    o = Options(**options)
+    one, say, workers = Metric.of(o.metric), o.progress or silent, resolve_threads(o.threads)
+    ranker = model if isinstance(model, RankingModel) else RankingModel.load(model)
+    ranker, data = ranker.over_columns(data)
+    trees, d, feature_names = ranker.trees(), data.n_features, data.feature_names
+    wanted = o.columns(feature_names)
+    # For thousands of changed scores, ordering ties by name is too slow.
+    rules = Conventions.of(o.conventions).without_names.over(data.labels)
+
+    scorer, by = scorer_of(ranker, trees, data, workers)
+    # One pass over all queries says more than several over some, so repeats give way first.
+    a_document, budget = max(1, trees.count), _WALKS
+    if by != "walk":
+        a_document, budget = a_document * max(1, trees.used.size), _PREDICTIONS
+    repeats, shuffled = o.repeats, min(o.documents or data.n_documents, data.n_documents)
+    if repeats is None:
+        repeats = min(max(budget // (a_document * max(1, shuffled)), 1), _MOST_REPEATS)
+    if o.documents is None:
+        shuffled = min(shuffled, max(1, budget // (a_document * repeats)))
+    rows = DenseRows(data.sample(shuffled, o.seed), trees.used, ranker.absent_is_missing)
+
+    # Units: every feature, every cluster, every group that was asked for.
+    constant = set(rows.constant_within_queries(workers).tolist())
+    correlation, correlated = _correlation(rows, constant, trees, o.seed)
+    place = {int(column): at for at, column in enumerate(trees.used)}
+
+    def unit(name: str, columns: Sequence[int], stream: int, between: bool = False) -> Unit:
+        of_trees = tuple(place[c] for c in columns if c in place)
+        return Unit(name, of_trees, stream, between, tuple(feature_names[c] for c in columns))
+
+    found = [[correlated[i] for i in members] for members in clusters_of(correlation, o.redundant)]
+    single = [unit(feature_names[c], [c], c, at in constant) for c, at in place.items()]
+    together = [unit(f"cluster {i + 1}", columns, d + i) for i, columns in enumerate(found)]
+    grouped = [unit(name, columns, 2 * d + i) for i, (name, columns) in enumerate(wanted.items())]
+
+    def measure(units: Sequence[Unit], what: str) -> Losses:
+        threads = 1 if by != "walk" else workers
+        return measure_losses(
+            scorer,
+            rows,
+            units,
+            one,
+            rules,
+            repeats=repeats,
+            seed=o.seed,
+            threads=threads,
+            progress=partial(say, what),
+        )
+
+    units = [*single, *together, *grouped]
+    losses = measure(units, "shuffling")
+    several = _effects(losses, units)[len(single) :]
+    clusters, groups = several[: len(together)], several[len(together) :]
+
+    # Verdicts.
+    needed = {name for cluster in clusters if cluster.high > o.negligible for name in cluster.features}
+    p_holm = np.full(d, np.nan)
+    within = [i for i, feature in enumerate(single) if not feature.between]
+    p_holm[trees.used[within]] = holm(losses.p[within])
+    verdicts = ["unused"] * d
+    for column, i in place.items():
+        if single[i].between:
+            verdicts[column] = "query-level"
+        elif losses.loss[i] < 0.0 and p_holm[column] < _ALPHA:
+            verdicts[column] = "harmful"
+        elif losses.high[i] <= o.negligible:
+            verdicts[column] = "redundant" if feature_names[column] in needed else "removable"
+        else:
+            verdicts[column] = "useful" if losses.loss[i] > 0.0 and p_holm[column] < _ALPHA else "unclear"
+    removable = [c for c in range(d) if verdicts[c] == "removable"]
+    all_of_them = [unit("removable", removable, 3 * d)]
+    removed = _effects(measure(all_of_them, "neutralising"), all_of_them)[0] if removable else None
+    exchanged = np.isin(np.arange(trees.used.size), [*constant])
+
+    def spread(values: Float64Array, between: bool, other: float) -> Float64Array:
+        """Return one number a feature, from one number a used feature of one kind."""
+        out = np.full(d, other)
+        out[trees.used[exchanged == between]] = values[: len(single)][exchanged == between]
+        return out
+
+    shap_documents = o.shap_documents
+    if shap_documents is None:
+        shap_documents = max(1, min(_EXPLAINED // max(1, trees.count), _CONTRIBUTIONS // d))
+    shap, shap_error, explained = _shap(ranker, data, shap_documents, o.seed, workers, say)
+    counted = ~np.isnan(losses.base)
+    w = rows.data.queries.each_weight[counted]
+    (low,), (high,) = bootstrap_intervals(losses.base[counted][:, None], w, seed=o.seed)
+    return Importance(
+        metric=one.names[0],
+        value=float(w @ losses.base[counted] / w.sum()),
+        low=float(low),
+        high=float(high),
+        feature_names=feature_names,
+        loss=spread(losses.loss, False, 0.0),
+        loss_low=spread(losses.low, False, 0.0),
+        loss_high=spread(losses.high, False, 0.0),
+        p_holm=p_holm,
+        permutation_error=spread(losses.permutation_error, False, 0.0 if repeats > 1 else np.nan),
+        between=spread(losses.loss, True, np.nan),
+        between_low=spread(losses.low, True, np.nan),
+        between_high=spread(losses.high, True, np.nan),
+        gain=trees.gain,
+        splits=trees.splits,
+        shap=shap,
+        shap_error=shap_error,
+        verdicts=tuple(verdicts),
+        groups=groups,
+        clusters=clusters,
+        removed=removed,
+        correlation=correlation,
+        correlated=tuple(feature_names[c] for c in correlated),
+        negligible=o.negligible,
+        redundant=o.redundant,
+        queries=int(counted.sum()),
+        documents=rows.data.n_documents,
+        all_queries=len(data.queries),
+        all_documents=data.n_documents,
+        shap_documents=explained,
+        repeats=repeats,
+        by=by,
+        start=_start(ranker, rows.data, losses.base, one, rules, o.seed, workers),
+    )
+
+
+def _effects(losses: Losses, units: Sequence[Unit]) -> tuple[Effect, ...]:
+    numbers = (one.tolist() for one in (losses.loss, losses.low, losses.high, losses.permutation_error))
+    return tuple(Effect(unit.name, unit.features, *of_unit) for unit, *of_unit in zip(units, *numbers, strict=True))
+
+
+def _correlation(rows: DenseRows, constant: set[int], trees: Trees, seed: int) -> tuple[Float64Array, list[int]]:
+    """Rank correlation within queries of the used features that vary there, and their numbers; most gain first where
+    there are too many."""
+    varying = [at for at in range(rows.columns.size) if at not in constant]
+    varying = sorted(sorted(varying, key=lambda at: -trees.gain[rows.columns[at]])[:_CORRELATED_FEATURES])
+    chosen = rows.data.queries.sample(_CORRELATED_DOCUMENTS, seed)
+    queries, numbers = rows.data.queries.take(chosen)
+    columns = rows.columns[varying]
+    ranks = within_query_ranks(replace(rows, columns=columns)[numbers], queries.ptr)
+    return rank_correlation(ranks), columns.tolist()
+
+
+def _start(
+    model: RankingModel,
+    data: RankingDataset,
+    base: Float64Array,
+    metric: Metric,
+    rules: Conventions,
+    seed: int,
+    threads: int,
+) -> StartEffect | None:
+    """Of the start, by leaving it out: it is one number a document, which the trees were grown on top of."""
+    start = start_scores(model, data, threads)
+    if start is None:
+        return None
+    bound = BoundMetrics([metric], data.labels, data.queries, rules, threads)
+    trees_alone = data.in_row_order(model.predict(data, threads=threads)) - start
+    lost = base - bound.per_query(trees_alone)[metric.names[0]]
+    weights = data.queries.each_weight
+    found = means_over_queries(lost[:, None], weights, seed=seed, resamples=PAIRED_RESAMPLES)
+    owner, sizes = data.queries.of_rows(), np.maximum(data.queries.sizes, 1)
+    centred = np.abs(start - (np.bincount(owner, start, sizes.size) / sizes)[owner])
+    shap, error = _mean_and_error((np.bincount(owner, centred, sizes.size) / sizes)[:, None], weights)
+    return StartEffect(float(found.mean[0]), float(found.low[0]), float(found.high[0]), float(shap[0]), float(error[0]))
+
+
+def _mean_and_error(of_query: Float64Array, weights: Float64Array) -> tuple[Float64Array, Float64Array]:
+    """float64[m] each, of float64[Q, m]."""
+    share = weights / weights.sum()
+    mean = share @ of_query
+    return mean, np.sqrt(np.square(share) @ np.square(of_query - mean))
+
+
+def _shap(
+    model: RankingModel, data: RankingDataset, documents: int, seed: int, threads: int, say: Progress
+) -> tuple[Float64Array, Float64Array, int]:
+    """Mean over queries of the mean absolute centred contribution, its standard error, and of how many documents."""
+    d = data.n_features
+    nothing = np.full(d, np.nan), np.full(d, np.nan), 0
+    if not documents:
+        return nothing
+    chosen, explained = data.queries.sample(documents, seed), 0
+    of_query = np.zeros((chosen.size, d))
+    try:
+        for queries, rows, parts in contributions_by_query(model, data, chosen, threads, say):
+            sizes = data.queries.sizes[chosen[queries]]
+            starts = np.cumsum(sizes) - sizes
+            parts = parts - np.repeat(np.add.reduceat(parts, starts) / sizes[:, None], sizes, axis=0)
+            of_query[queries] = np.add.reduceat(np.abs(parts), starts) / sizes[:, None]
+            explained += rows.size
+    except ModelError:
+        return nothing
+    return *_mean_and_error(of_query, data.queries.each_weight[chosen]), explained
+
+
+class Worth:
+    """One number a feature, and what the page shows of it; features in the order of their worth."""
+
+    def __init__(self, found: Importance) -> None:
+        self.found = found
+        self.order: Int64Array = found.order
+        exchanged = ~np.isnan(found.between)
+        self.loss = np.where(exchanged, found.between, found.loss)
+        self.low = np.where(exchanged, found.between_low, found.loss_low)
+        self.high = np.where(exchanged, found.between_high, found.loss_high)
+        self.gain: Float64Array = found.gain / (found.gain.sum() or 1.0)
+        self.rank = np.empty(found.gain.size, np.int64)
+        self.rank[np.argsort(-found.gain, kind="stable")] = np.arange(1, found.gain.size + 1)
+        self.used = np.array([i for i in self.order.tolist() if found.verdicts[i] != "unused"], np.int64)
+
+    def frame(self, most: int | None = None) -> pd.DataFrame:
+        """Return the used features that are worth most."""
+        which = self.used[:most]
+        words = {"feature": self.found.feature_names, "verdict": self.found.verdicts}
+        numbers = {"loss": self.loss, "low": self.low, "high": self.high, "gain": self.gain, "gain_rank": self.rank}
+        columns = {name: [values[i] for i in which] for name, values in words.items()}
+        return pandas().DataFrame(columns | {name: values[which] for name, values in numbers.items()})
+
+    def top(self) -> pd.DataFrame:
+        """Return the features that are worth most, below the start, which has no gain."""
+        frame, start = self.frame(_TOP), self.found.start
+        if start is None:
+            return frame
+        row = {"feature": START, "verdict": "start", "loss": start.loss, "low": start.low, "high": start.high}
+        first = pandas().DataFrame([row | {"gain": 0.0, "gain_rank": 0}])
+        return pandas().concat([first, frame], ignore_index=True)
+
+
+def _parts(found: Importance) -> dict[str, Any]:
+    worth = found.worth
+    where = {name: i for i, name in enumerate(found.correlated)}
+    clustered = sum(len(cluster.features) for cluster in found.clusters)
+    any_used = worth.used.size > 0
+    return {
+        "worth": worth,
+        "count_of": count_of,
+        "counts": {verdict: len(found.named(verdict)) for verdict in VERDICTS},
+        "meanings": VERDICTS,
+        "clustered": clustered,
+        "beside": clustered <= _FEW,
+        "first": int(worth.used[0]) if any_used else None,
+        "top": [_top_losses(worth), _top_gains(worth)] if any_used else [],
+        "gain_loss": _gain_against_loss(worth) if any_used else None,
+        "table": _table(worth),
+        "alike": [_alike(found, where), _heat_map(found, where)] if found.clusters else [],
+        "groups": _groups(found) if found.groups else None,
+    }
+
+
+def _table(worth: Worth) -> Table:
+    found = worth.found
+    left, right = min(0.0, float(worth.low.min(initial=0.0))), float(worth.high.max(initial=0.0)) or 1.0
+    if found.start:
+        left, right = min(left, found.start.low), max(right, found.start.high)
+    alike = {name: [f for f in c.features if f != name] for c in found.clusters for name in c.features}
+    rows: list[list[Any]] = []
+    details = []
+
+    def cells(interval: tuple[float, float, float], look: str) -> list[Cell]:
+        return [*interval_cells(*interval, look), Cell(interval[0], whisker(*interval, (left, right), look))]
+
+    if start := found.start:
+        look = look_of(start.low, start.high)
+        interval = (start.loss, start.low, start.high)
+        rows.append([START, Cell("start", chip("start")), *cells(interval, look), None, None, start.shap])
+        details.append(block("importance.html", "start"))
+    for i in worth.order.tolist():
+        name, verdict = found.feature_names[i], found.verdicts[i]
+        used = verdict != "unused"
+        # Significance decides on the colour: Holm's, of what is shuffled within queries.
+        sure = verdict in ("useful", "harmful", "query-level")
+        look = look_of(worth.low[i], worth.high[i]) if sure else ""
+        numbers = cells((worth.loss[i], worth.low[i], worth.high[i]), look) if used else [None] * 4
+        gain = Cell(worth.gain[i] * 100.0, f"{worth.gain[i]:.1%}")
+        shap = found.shap[i] if used else None
+        rows.append(
+            [name, Cell(verdict, chip(verdict, _LOOKS.get(verdict, ""))), *numbers, gain, found.splits[i], shap]
+        )
+        values = {"found": found, "worth": worth, "i": i, "verdict": verdict, "meaning": VERDICTS[verdict]}
+        details.append(
+            block("importance.html", "detail", **values, alike=alike.get(name, ()), splits=int(found.splits[i]))
+        )
+    columns = [
+        Column("feature", "feature"),
+        Column("verdict", "verdict", help="See below the table what each verdict means."),
+        *interval_columns("loss", "loss", "+.4f", f"of {found.metric}, when the feature is shuffled"),
+        Column("", "95% interval", ""),
+        Column("gain", "gain", ".1f", "share of the gain of all splits, in percent"),
+        Column("splits", "splits", "", "how often the trees split by it"),
+        Column("shap", "SHAP", ".3f", "mean absolute contribution to the score, centred within the query"),
+    ]
+    caption = "All features, most worth first"
+    return Table("features", columns, rows, search=True, details=details, order="-loss", caption=caption)
+
+
+def _alike(found: Importance, where: Mapping[str, int]) -> Table:
+    rows = []
+    for cluster in found.clusters:
+        members = [where[name] for name in cluster.features]
+        least = np.abs(found.correlation[np.ix_(members, members)]).min()
+        rows.append([Cell(", ".join(cluster.features), names(cluster.features)), least, *_numbers(cluster)])
+    about = "least rank correlation of two of them, either sign"
+    columns = [Column("features", "features"), Column("correlation", "correlation", ".2f", about), *_EFFECT]
+    return Table("alike", columns, rows, caption="Clusters of redundant features")
+
+
+def _groups(found: Importance) -> Table:
+    columns = [Column("group", "group"), Column("size", "features", ""), *_EFFECT]
+    rows = [[effect.name, len(effect.features), *_numbers(effect)] for effect in found.groups]
+    members = [Markup("<p>{}</p>").format(names(effect.features)) for effect in found.groups]
+    return Table("groups", columns, rows, details=members, caption="What groups of features are worth")
+
+
+_EFFECT = interval_columns("loss", "loss", "+.4f", "when they are shuffled together")
+
+
+def _numbers(effect: Effect) -> list[Cell]:
+    return interval_cells(effect.loss, effect.low, effect.high, look_of(effect.low, effect.high))
+
+
+def _chart(frame: pd.DataFrame, **encoding: Any) -> Any:
+    """Return a chart of features in the colours of their verdicts."""
+    here = {verdict: colour for verdict, colour in _VERDICT_COLOURS.items() if (frame["verdict"] == verdict).any()}
+    colours = alt.Color("verdict:N", title=None, scale=alt.Scale(domain=[*here], range=[*here.values()]))
+    loss = ("loss:Q +.4f", "low:Q +.4f from", "high:Q +.4f to")
+    gain = ("gain:Q .2% share of gain", "gain_rank:Q d rank by gain")
+    return alt.Chart(frame).encode(color=colours, tooltip=tooltips("feature:N", "verdict:N", *loss, *gain), **encoding)
+
+
+def _top_losses(worth: Worth) -> Chart:
+    frame, metric = worth.top(), worth.found.metric
+    base = _chart(frame, y=alt.Y("feature:N", sort=None, title=None))
+    x = alt.X("low:Q", title=f"loss of {metric}", scale=alt.Scale(zero=True))
+    drawn = alt.layer(
+        base.mark_rule(strokeWidth=3, opacity=0.55).encode(x=x, x2="high:Q"),
+        base.mark_point(size=50).encode(x="loss:Q"),
+    ).properties(height=_LINE * len(frame) + 10)
+    about = (
+        f"Loss of {metric} when the feature is shuffled, with its 95% interval, for the {min(_TOP, worth.used.size)} "
+        "features that are worth most."
+    )
+    more = f" Of {START}, when it is left out." if worth.found.start is not None else ""
+    return Chart("importance-loss", "What the ranking loses without each feature", about + more, frame, drawn)
+
+
+def _top_gains(worth: Worth) -> Chart:
+    frame = worth.top()
+    x = alt.X("gain:Q", title="share of gain", axis=alt.Axis(format="%"))
+    bars = _chart(frame, x=x, y=alt.Y("feature:N", sort=None, title=None)).mark_bar(height=11, opacity=0.75)
+    drawn = bars.properties(height=_LINE * len(frame) + 10)
+    about = "Share of the gain of all splits, for the same features in the same order."
+    more = f" {START.capitalize()} has none: it was fitted before the first split." if worth.found.start else ""
+    return Chart("importance-gain", "What the trees gained by them", about + more, frame, drawn)
+
+
+def _gain_against_loss(worth: Worth) -> Chart:
+    frame = worth.frame()
+    small = max(worth.found.negligible, 1e-6)
+    ends = float(min(frame["low"].min(), 0.0)), float(max(frame["high"].max(), small))
+    scale, ticks = stretched(small, ends, (1, 3))
+    frame["label"], frame["label_narrow"] = (_labels(frame, ends, small, pixels) for pixels in (800, 280))
+    x = alt.X(
+        "gain_rank:Q",
+        title="rank by gain (1: most)",
+        scale=alt.Scale(zero=False, nice=False, padding=12),
+        axis=alt.Axis(tickMinStep=1, format="d", grid=False),
+    )
+    title = f"loss of {worth.found.metric}, stretched near 0"
+    y = alt.Y("loss:Q", title=title, scale=scale, axis=alt.Axis(values=ticks, format="~g"))
+    base = _chart(frame, x=x)
+    label = alt.ExprRef("width < 480 ? datum.label_narrow : datum.label")
+    drawn = alt.layer(
+        base.mark_rule(opacity=0.35).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"),
+        base.mark_point(size=50).encode(y=y),
+        alt.Chart(frame).mark_text(align="left", dx=7, dy=-6, fontSize=11, text=label).encode(x=x, y=y),
+    )
+    about = (
+        "Each point is a feature: the further left, the more the trees gained by it; the higher, the more the ranking "
+        "loses without it. On the left and near 0 are features that training used and ranking does not need."
+    )
+    return Chart("importance-gain-loss", "Gain against loss", about, frame, drawn.properties(height=340))
+
+
+def _labels(frame: pd.DataFrame, ends: tuple[float, float], small: float, pixels: int) -> list[str]:
+    """Names where they do not cover each other: the largest losses, and features of much gain and no worth.
+
+    Args:
+        ends, small: of the stretched scale of losses.
+        pixels: how wide the chart is, about.
+    """
+
+    def height(loss: float) -> float:
+        low, value, high = (math.copysign(math.log1p(abs(v) / small), v) for v in (ends[0], loss, ends[1]))
+        return (value - low) / (high - low)
+
+    wide = float(max(frame["gain_rank"].max() - 1, 1))
+    places = [((r - 1) / wide, height(v)) for r, v in zip(frame["gain_rank"], frame["loss"], strict=True)]
+    by_loss = list(range(len(frame)))
+    idle = [i for i in frame["gain_rank"].argsort().tolist() if frame["verdict"].iloc[i] in ("removable", "harmful")]
+    labels = [""] * len(frame)
+    taken: list[tuple[float, float, float]] = []
+    for i in [*by_loss[:12], *idle[:8]]:
+        x, y = places[i]
+        name = str(frame["feature"].iloc[i])
+        width = (6 * min(len(name), 24) + 12) / pixels
+        if x + width > 1.04 or any(x < b and a < x + width and abs(y - h) < 0.05 for a, b, h in taken):
+            continue
+        taken.append((x, x + width, y))
+        labels[i] = middle_cut(name, 25)
+    return labels
+
+
+def _heat_map(found: Importance, where: Mapping[str, int]) -> Chart:
+    some = [name for cluster in found.clusters for name in cluster.features][:_MOST_DRAWN]
+    at = [where[name] for name in some]
+    matrix = found.correlation[np.ix_(at, at)]
+    frame = pandas().DataFrame(
+        {"feature": np.repeat(some, len(some)), "other": np.tile(some, len(some)), "correlation": matrix.ravel()}
+    )
+    side = max(14, min(28, 560 // len(some)))
+    base = alt.Chart(frame).encode(
+        x=alt.X("other:N", sort=some, title=None, axis=alt.Axis(labelAngle=-60, labelLimit=120)),
+        y=alt.Y("feature:N", sort=some, title=None),
+    )
+    colour = alt.Color(
+        "correlation:Q",
+        scale=alt.Scale(domain=[-1, 1], range="diverging", interpolate="lab"),
+        legend=alt.Legend(title="rank correlation within queries", gradientLength=160),
+    )
+    drawn = base.mark_rect().encode(color=colour, tooltip=tooltips("feature:N", "other:N", "correlation:Q .3f"))
+    if side >= 24:
+        strong = alt.ExprRef("abs(datum.correlation) > 0.5 ? format(datum.correlation, '.2f') : ''")
+        drawn += base.mark_text(fontSize=10, color="white", text=strong)
+    more = sum(len(c.features) for c in found.clusters) - len(some)
+    end = f". The {more} features of the smallest ones are not drawn." if more else "."
+    about = f"Rank correlation within queries; squares along the diagonal are clusters{end}"
+    size = side * len(some)
+    figure = drawn.properties(width=size, height=size)
+    return Chart("alike-map", "Correlation of redundant features", about, frame, figure)
+
+
+SPEC = Section(
+    "importance",
+    "Feature importance",
+    lambda c: importance(
+        c.model,
+        c.data,
+        metric=c.metric,
+        conventions=c.conventions,
+        groups=c.groups,
+        documents=c.documents,
+        seed=c.seed,
+        threads=c.threads,
+        progress=c.progress,
+    ),
+    _parts,
+    frames=lambda found: {"importance": found.to_frame()},
+    place=20,
+    short="Features",
+)

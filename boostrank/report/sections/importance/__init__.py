@@ -1,1 +1,0 @@
-"""Feature importance: permutation importance within queries, SHAP and gain."""

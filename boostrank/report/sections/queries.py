@@ -1,0 +1,339 @@
+"""The metric query by query: its spread, by parts of the data, and the worst queries."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.errors import ModelError
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.dataset import RankingDataset
+from boostrank.metric import BoundMetrics, Metric
+from boostrank.report.charts import Chart, tooltips
+from boostrank.report.documents import shown_name
+from boostrank.report.html import Cell, Column, Table, block, fixed, interval_columns, signed_cell
+from boostrank.report.means import FEWEST_FOR_INTERVAL, QUANTILES, means_over_queries, named_quantiles
+from boostrank.report.result import Result, columns_of, pandas, plain
+from boostrank.report.section import Context, Section
+from boostrank.report.sections.ranking import quantile_marks
+from boostrank.report.segments import Segmentation, best_labels, segmentations
+from boostrank.report.vega import alt
+
+_BINS = 20
+# Of a worst query: the top of its list, relevant documents below it, and features side by side.
+_TOP, _BELOW, _FEATURES = 10, 5, 6
+# More parts of one kind are in the table alone.
+_MOST_DRAWN = 30
+
+
+@dataclass(frozen=True)
+class SegmentMetric:
+    """A metric over some of the queries.
+
+    Args:
+        kind: what the parts are about ("list length").
+        name: which one.
+        queries: that count.
+        mean, low, high: and its 95% interval; NaN for fewer than 20 queries.
+        quantiles: 5%, 25%, 50%, 75% and 95% of the queries are at or below these.
+    """
+
+    kind: str
+    name: str
+    queries: int
+    mean: float
+    low: float
+    high: float
+    quantiles: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class RankedDocument:
+    """A document in a list.
+
+    Args:
+        rank: by the model, 1 is best; equal scores keep the order of the rows.
+        document: its name, or `row 17`: its row in the data, counted from 1.
+        label: its grade.
+        score: the model's.
+        contributions: of the features shown, what each adds to the score beyond the mean of the documents shown.
+    """
+
+    rank: int
+    document: str
+    label: float
+    score: float
+    contributions: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class WorstQuery:
+    """A query and its list.
+
+    Args:
+        qid: its id.
+        value: of the metric.
+        size: documents in the list.
+        parts: kind -> the part it is in.
+        features: those whose contributions differ most between the documents shown; empty where the engine cannot tell.
+        documents: the top of the list, and the best-labelled documents that stand below it.
+    """
+
+    qid: str
+    value: float
+    size: int
+    parts: Mapping[str, str]
+    features: tuple[str, ...]
+    documents: tuple[RankedDocument, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class QueryValues(Result):
+    """A metric query by query.
+
+    Args:
+        metric: such as "ndcg@10".
+        qids: [Q], all queries of the data.
+        values: float64[Q], NaN where a query does not count.
+        sizes: int64[Q], documents.
+        of_part: kind -> the part of each query, [Q].
+        counts: int64[20], queries with a value in each of 20 equal bins, of which
+        edges: float64[21] are the ends.
+        parts: parts with a query that counts.
+        worst: queries with the lowest values; of equal ones first those with better documents, then longer ones.
+        notes: what is missing, and why.
+    """
+
+    metric: str
+    qids: npt.NDArray[Any]
+    values: Float64Array
+    sizes: Int64Array
+    of_part: Mapping[str, npt.NDArray[Any]]
+    counts: Int64Array
+    edges: Float64Array
+    parts: tuple[SegmentMetric, ...]
+    worst: tuple[WorstQuery, ...]
+    notes: tuple[str, ...] = ()
+
+    TABLES: ClassVar = {
+        "queries": lambda self: {"qid": self.qids, self.metric: self.values, "documents": self.sizes, **self.of_part},
+        "parts": lambda self: {
+            **columns_of(self.parts, "kind", "name", "queries", "mean", "low", "high"),
+            **named_quantiles([part.quantiles for part in self.parts]),
+        },
+    }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the values of each query, for JSON."""
+        counts = {"queries": len(self.qids), "counted": int((~np.isnan(self.values)).sum())}
+        histogram = {"counts": self.counts, "edges": self.edges}
+        lists = {"parts": self.parts, "worst": self.worst, "notes": self.notes}
+        return dict(plain({"metric": self.metric, **counts, "histogram": histogram, **lists}))
+
+
+def query_values(c: Context, worst: int = 20) -> QueryValues:
+    """Look at a ranker query by query.
+
+    Args:
+        c: what is studied.
+        worst: number of queries to tell with their lists.
+
+    Raises:
+        DataError: no query that counts; no query has a segment.
+    """
+    data, name = c.data, c.metric
+    bound = BoundMetrics([Metric.parse(name)], data.labels, data.queries, c.rules, c.threads, docnos=c.docnos)
+    values = bound.per_query(c.scores)[name]
+    cuts = segmentations(c.segments, data.labels, data.queries)
+    counted = values[~np.isnan(values)]
+    counts, edges = np.histogram(counted, bins=_BINS, range=(0.0, max(1.0, float(counted.max()))))
+    of_part = {cut.kind: np.array(cut.names, dtype=object)[cut.of_query] for cut in cuts}
+    # A low value of a query with very good documents is worse than of one without.
+    best = np.where(data.queries.sizes > 0, best_labels(data.labels, data.queries), 0.0)
+    order = np.lexsort((-data.queries.sizes, -best, values))
+    chosen = [q for q in order[:worst].tolist() if not np.isnan(values[q])]
+    lists, notes = _lists(c, chosen, values, of_part)
+    return QueryValues(
+        metric=name,
+        qids=data.queries.qid,
+        values=values,
+        sizes=data.queries.sizes,
+        of_part=of_part,
+        counts=counts.astype(np.int64),
+        edges=edges,
+        parts=tuple(part for cut in cuts for part in _parts_of(cut, values, data, c.seed)),
+        worst=tuple(lists),
+        notes=tuple(notes),
+    )
+
+
+def _parts_of(cut: Segmentation, values: Float64Array, data: RankingDataset, seed: int) -> list[SegmentMetric]:
+    found = []
+    for i, name in enumerate(cut.names):
+        inside = (cut.of_query == i) & ~np.isnan(values)
+        counted, queries = values[inside], int(inside.sum())
+        if not queries:
+            continue
+        means = means_over_queries(counted[:, None], data.queries.each_weight[inside], seed=seed)
+        ends = (float(means.low[0]), float(means.high[0])) if queries >= FEWEST_FOR_INTERVAL else (np.nan, np.nan)
+        quantiles = tuple(float(q) for q in np.quantile(counted, QUANTILES))
+        found.append(SegmentMetric(cut.kind, name, queries, float(means.mean[0]), *ends, quantiles))
+    return found
+
+
+def _lists(
+    c: Context, chosen: Sequence[int], values: Float64Array, of_part: Mapping[str, npt.NDArray[Any]]
+) -> tuple[list[WorstQuery], list[str]]:
+    """Return the lists of some queries, and notes on what is missing."""
+    data, scores = c.data, c.scores
+    if not chosen:
+        return [], []
+    shown: list[Int64Array] = []
+    ranks: list[Int64Array] = []
+    for q in chosen:
+        index, rows = data.queries.take([q])
+        rank = index.ranks(scores[rows])
+        order = np.argsort(rank)
+        below = order[_TOP:]
+        best = below[np.argsort(-data.labels[rows[below]], kind="stable")][:_BELOW]
+        best = best[data.labels[rows[best]] > 0.0]
+        places = np.concatenate([order[:_TOP], best[np.argsort(rank[best])]])
+        shown.append(rows[places])
+        ranks.append(rank[places])
+    notes: list[str] = []
+    every = np.concatenate(shown)
+    try:
+        parts = c.model.contributions(data.features[every], threads=c.threads)[:, :-1]
+    except ModelError as error:
+        parts = np.zeros((every.size, 0))
+        notes.append(f"Contributions of features are not available: {error}")
+    found = []
+    ends = np.cumsum([rows.size for rows in shown])
+    for q, rows, rank, of_list in zip(chosen, shown, ranks, np.split(parts, ends[:-1]), strict=True):
+        centred = of_list - of_list.mean(axis=0)
+        spread = np.abs(centred).max(axis=0)
+        top = np.argsort(-spread, kind="stable")[:_FEATURES]
+        top = top[spread[top] > 0.0]
+        listed = zip(rows.tolist(), rank.tolist(), centred[:, top].tolist(), strict=True)
+        documents = tuple(
+            RankedDocument(
+                r, shown_name(row, data, c.docnos), float(data.labels[row]), float(scores[row]), tuple(beyond)
+            )
+            for row, r, beyond in listed
+        )
+        found.append(
+            WorstQuery(
+                qid=str(data.queries.qid[q]),
+                value=float(values[q]),
+                size=int(data.queries.sizes[q]),
+                parts={kind: str(part[q]) for kind, part in of_part.items()},
+                features=tuple(data.feature_names[at] for at in top.tolist()),
+                documents=documents,
+            )
+        )
+    return found, notes
+
+
+def _parts(found: QueryValues) -> dict[str, Any]:
+    kinds = dict.fromkeys(part.kind for part in found.parts)
+    named = [[part for part in found.parts if part.kind == kind] for kind in kinds]
+    columns = [
+        Column("part", "part"),
+        Column("kind", "by"),
+        Column("queries", "queries", ""),
+        *interval_columns("mean", found.metric, ".4f", "its mean; there is no interval below 20 queries"),
+        Column("q05", "5%", ".3f"),
+        Column("q50", "median", ".3f"),
+        Column("q95", "95%", ".3f"),
+    ]
+    rows = [[p.name, p.kind, p.queries, p.mean, p.low, p.high, *p.quantiles[::2]] for p in found.parts]
+    values = found.values[~np.isnan(found.values)]
+    certain = [part for part in found.parts if not math.isnan(part.low)]
+    return {
+        "values": values,
+        "quartiles": np.quantile(values, [0.25, 0.5, 0.75]),
+        "lowest": min(certain, key=lambda part: part.mean) if len(certain) > 1 else None,
+        "perfect": Metric.parse(found.metric).spec.upper == 1.0,
+        "charts": [_histogram(found), *(_by_part(found.metric, n, i) for i, n in enumerate(named, 1) if len(n) > 1)],
+        "by_part": Table("parts", columns, rows, search=len(rows) > 15, caption="Parts of the data"),
+        "worst": _worst(found) if found.worst else None,
+    }
+
+
+def _histogram(found: QueryValues) -> Chart:
+    frame = pandas().DataFrame({"begin": found.edges[:-1], "end": found.edges[1:], "queries": found.counts})
+    bars = (
+        alt.Chart(frame)
+        .mark_bar()
+        .encode(
+            x=alt.X("begin:Q", title=found.metric, bin="binned"),
+            x2="end:Q",
+            y=alt.Y("queries:Q", title="queries"),
+            tooltip=tooltips("begin:Q .2f from", "end:Q .2f to", "queries:Q ,d"),
+        )
+    )
+    about = f"How many of the {found.counts.sum():,} queries that count have which {found.metric}."
+    return Chart("queries-values", f"{found.metric} of each query", about, frame, bars.properties(height=220))
+
+
+def _by_part(metric: str, named: Sequence[SegmentMetric], number: int) -> Chart:
+    largest = sorted(named, key=lambda part: -part.queries)[:_MOST_DRAWN]
+    shown = [part for part in named if part in largest]
+    columns = {"part": [f"{part.name} ({part.queries:,})" for part in shown]}
+    columns |= columns_of(shown, "mean", "low", "high") | named_quantiles([part.quantiles for part in shown])
+    frame = pandas().DataFrame(columns)
+    tips = tooltips("part:N", "mean:Q .4f", "low:Q .4f from", "high:Q .4f to", "q50:Q .4f median")
+    base = alt.Chart(frame).encode(y=alt.Y("part:N", sort=None, title=None), tooltip=tips)
+    figure = quantile_marks(base, metric, 10, 12).properties(height=26 * len(shown) + 10)
+    about = "The middle half of the queries (bar), the middle 90% (line), median (tick) and mean (diamond)."
+    left = f" The {len(shown)} with most queries." if len(shown) < len(named) else ""
+    return Chart(f"queries-by-{number}", f"By {named[0].kind}", about + left, frame, figure)
+
+
+def _worst(found: QueryValues) -> Table:
+    kinds = list(found.worst[0].parts)
+    columns = [Column("qid", "query"), Column("value", found.metric, ".4f"), Column("documents", "documents", "")]
+    columns += [Column(f"part_{i}", kind) for i, kind in enumerate(kinds, 1)]
+    rows = [[w.qid, w.value, w.size, *(w.parts[kind] for kind in kinds)] for w in found.worst]
+    details = [block("queries.html", "list", query=w, table=_list(w, i)) for i, w in enumerate(found.worst, 1)]
+    caption = f"The {len(rows):,} worst queries"
+    return Table("worst", columns, rows, details=details, order="value", search=True, caption=caption)
+
+
+def _list(query: WorstQuery, number: int) -> Table:
+    part = fixed((value for d in query.documents for value in d.contributions), sign=True)
+    columns = [
+        Column("document", "document"),
+        Column("rank", "rank", ""),
+        Column("label", "label", "g"),
+        Column("score", "score", fixed(d.score for d in query.documents)),
+        *(Column(f"feature_{i}", name, part) for i, name in enumerate(query.features, 1)),
+    ]
+    best = max((d.label for d in query.documents), default=0.0)
+    rows = [
+        [
+            d.document,
+            d.rank,
+            Cell(d.label, look="strong" if d.label == best and best > 0 else ""),
+            d.score,
+            *map(signed_cell, d.contributions),
+        ]
+        for d in query.documents
+    ]
+    return Table(f"worst-list-{number}", columns, rows, caption=f"The list of query {query.qid}")
+
+
+SPEC = Section(
+    "queries",
+    "Queries",
+    query_values,
+    _parts,
+    frames=lambda found: {name: found.to_frame(name) for name in ("queries", "parts")},
+    place=50,
+    after=("learning",),
+)

@@ -1,1 +1,0 @@
-"""Queries: the distribution of a metric over queries, and the worst of them."""

@@ -1,1 +1,0 @@
-"""Shapes: accumulated local effects and interactions of features."""

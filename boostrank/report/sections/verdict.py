@@ -1,0 +1,334 @@
+"""Verdict on a ranker: metrics with intervals, beside rankings that need no training and a previous model.
+
+All rankings are measured on the same queries, so leads are means of paired differences. The best single feature is
+chosen on one half of the queries for the other half, and vice versa.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from markupsafe import Markup
+
+from boostrank.core.conventions import Conventions
+from boostrank.core.resampling import PAIRED_RESAMPLES
+from boostrank.core.types import Float64Array
+from boostrank.data.dataset import RankingDataset
+from boostrank.metric import BoundMetrics, Metric
+from boostrank.report.charts import Chart, tooltips
+from boostrank.report.conventions import TieReport, tied_documents
+from boostrank.report.html import Cell, Column, Table
+from boostrank.report.means import FEWEST_FOR_INTERVAL, NEGLIGIBLE, amount_with_interval, means_over_queries
+from boostrank.report.result import Result, columns_of, pandas, plain
+from boostrank.report.scoring import START
+from boostrank.report.section import Context, Section
+from boostrank.report.single_feature import single_feature
+from boostrank.report.vega import COLOURS, alt
+
+MODEL, SINGLE = "the model", "the best single feature"
+RANDOM, FILE_ORDER = "random order", "the order of the file"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One metric of one ranking.
+
+    Args:
+        metric: such as "ndcg@10".
+        value, low, high: mean over queries and its 95% interval.
+        lead, lead_low, lead_high: mean of model minus this ranking, query by query, and its interval; NaN for the
+            model.
+        queries: number of queries that count.
+    """
+
+    metric: str
+    value: float
+    low: float
+    high: float
+    lead: float
+    lead_low: float
+    lead_high: float
+    queries: int
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The model, or a baseline.
+
+    Args:
+        name: such as "random order".
+        about: how it ranks.
+        standings: metric -> standing.
+        short: how it ranks, in a few words; "" if the name says it.
+    """
+
+    name: str
+    about: str
+    standings: Mapping[str, Standing]
+    short: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict(Result):
+    """How good a ranker is.
+
+    Args:
+        metric: headline: of the first metric, the largest cut-off.
+        model: the ranker.
+        baselines: rankings to compare with.
+        ties: effect of the order of tied documents on the headline.
+        conventions: of the metrics.
+        per_query: metric -> float64[Q] of the model, NaN where a query does not count.
+        queries, documents: in the data.
+        empty: queries without a relevant document, which do not count unless the conventions say so.
+        notes: what is missing, and why.
+        matters: metric -> the difference of two trainings that exceeds their noise, where it was measured.
+    """
+
+    metric: str
+    model: Ranking
+    baselines: tuple[Ranking, ...]
+    ties: TieReport
+    conventions: Conventions
+    per_query: Mapping[str, Float64Array]
+    queries: int
+    documents: int
+    empty: int
+    notes: tuple[str, ...] = ()
+    matters: Mapping[str, float] = field(default_factory=dict)
+
+    TABLES: ClassVar = {
+        "verdict": lambda self: {
+            "ranking": [r.name for r in self.rankings for _ in r.standings],
+            **columns_of((s for r in self.rankings for s in r.standings.values()), *Standing.__annotations__),
+        }
+    }
+
+    @property
+    def rankings(self) -> tuple[Ranking, ...]:
+        """The model, then the baselines."""
+        return (self.model, *self.baselines)
+
+    @property
+    def headline(self) -> Standing:
+        """Headline metric of the model."""
+        return self.model.standings[self.metric]
+
+    def direction(self, standing: Standing) -> str:
+        """Return "better" or "worse" for the model, or "even" if chance or noise of training explains the lead."""
+        unsure = not (standing.lead_low > 0.0 or standing.lead_high < 0.0)
+        if unsure or abs(standing.lead) < self.matters.get(standing.metric, 0.0):
+            return "even"
+        return "better" if standing.lead > 0.0 else "worse"
+
+    def why_even(self, standing: Standing) -> str:
+        """Return what explains a lead that is "even"."""
+        significant = standing.lead_low > 0.0 or standing.lead_high < 0.0
+        return "within the noise of training" if significant else "not significant"
+
+    def matters_sentence(self) -> str:
+        """Return a sentence on the noise of training; "" if it was not measured."""
+        known = {name: self.matters[name] for name in self.model.standings if name in self.matters}
+        if not known:
+            return ""
+        bounds = ", ".join(f"{bound:.4f} in {name}" for name, bound in known.items())
+        return f"Two trainings may differ by luck by up to {bounds}: leads below that are grey."
+
+    def trees_sentence(self) -> str:
+        """Return what the trees add to the linear start; without a start, whether the model beats a random order."""
+        base = self.baseline(START) or self.baseline(RANDOM)
+        if base is None:
+            return ""
+        standing, trees = base.standings[self.metric], base.name == START
+        amount, side = lead_words(standing)
+        direction, even = self.direction(standing), self.why_even(standing)
+        if not trees:
+            sure = f", {even}" if direction == "even" else ""
+            words = f"The model is not shown to beat a random order: it is {amount} {side} it{sure}."
+            return "" if direction == "better" else words
+        bound = self.matters.get(self.metric) or NEGLIGIBLE
+        if -bound <= standing.lead_low and standing.lead_high <= bound:
+            return f"The trees add nothing that matters: the model is {amount} {side} {START}."
+        if direction == "better":
+            return f"The trees add {amount} to {START}."
+        if direction == "worse":
+            return f"The trees do harm: the model is {amount} below {START}."
+        what = "Whether the trees add anything is uncertain"
+        if standing.lead_high <= bound:
+            what = "The trees add nothing that matters, and may do harm"
+        return f"{what}: the model is {amount} {side} {START}, {even}."
+
+    def baseline(self, name: str) -> Ranking | None:
+        """Return the baseline of this name."""
+        return next((b for b in self.baselines if b.name == name), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the values of each query, for JSON."""
+        ties = vars(self.ties) | {"mass": self.ties.mass, "worth": self.ties.worth}
+        found = {
+            "metric": self.metric,
+            "rankings": [{"name": r.name, "about": r.about, "metrics": r.standings} for r in self.rankings],
+            "ties": ties,
+            "conventions": self.conventions.describe(),
+            "queries": self.queries,
+            "documents": self.documents,
+            "queries without a relevant document": self.empty,
+            "notes": self.notes,
+            "matters": self.matters,
+        }
+        return dict(plain(found))
+
+
+def lead_words(standing: Standing) -> tuple[str, str]:
+    """Return the amount of a lead with its interval, and "above" or "below"."""
+    amount = amount_with_interval(standing.lead, standing.lead_low, standing.lead_high)
+    return amount, "above" if standing.lead >= 0.0 else "below"
+
+
+def verdict(c: Context) -> Verdict:
+    """Measure a ranker and its baselines.
+
+    Raises:
+        DataError: scores that do not fit the data, labels the gain cannot take, no query that counts.
+    """
+    data, rules, first = c.data, c.rules, c.metric
+    bound = BoundMetrics(c.metrics, data.labels, data.queries, rules, c.threads, docnos=c.docnos)
+    notes: list[str] = []
+    rankings: list[tuple[str, str, dict[str, Float64Array]]] = []
+    if c.previous is not None:
+        rankings.append((c.previous[0], "a model from before", bound.per_query(c.previous[1])))
+    if c.start is not None:
+        rankings.append((START, "the model without its trees: what these begin with", bound.per_query(c.start)))
+    chosen = single_feature(data, first, rules, seed=c.seed, threads=c.threads, progress=c.progress)
+    if chosen is None:
+        notes.append("No feature could be chosen on one half of the queries for the other: too few queries count.")
+    else:
+        rankings.append((SINGLE, chosen.about, bound.per_query(chosen.scores)))
+    # With all scores equal, the mean over the orders of tied documents is that of a random order.
+    even = BoundMetrics(c.metrics, data.labels, data.queries, replace(rules, ties="expected"), c.threads)
+    by_chance = even.per_query(np.zeros(data.n_documents))
+    rankings.append((RANDOM, "the exact mean over all orders of each list", by_chance))
+    place = np.arange(data.n_documents) - np.repeat(data.queries.ptr[:-1], data.queries.sizes)
+    in_file = bound.per_query(-place.astype(float))
+    rankings.append((FILE_ORDER, "the rows of each query as they come in the data", in_file))
+    own = bound.per_query(c.scores)
+    standings = _standings(bound.names, [own, *(values for _, _, values in rankings)], data, c.seed)
+    counted = standings[0][first].queries
+    if counted < len(data.queries) and rules.empty_for(first.partition("@")[0]) == "exclude":
+        notes.append(f"{len(data.queries) - counted:,} of {len(data.queries):,} queries do not count in {first}.")
+
+    def measured(of: Conventions, **options: Any) -> BoundMetrics:
+        return BoundMetrics([Metric.parse(first)], data.labels, data.queries, of, c.threads, **options)
+
+    where_relevant = replace(rules, ties="expected", empty="exclude", empty_of=(), single="count")
+    empty = measured(where_relevant, partial=True).per_query(c.scores)[first]
+    tied = tied_documents(data.labels, c.scores, data.queries, score_type=rules.score_type)
+    ties = TieReport.of(data.n_documents, tied, rules, first, lambda of: measured(of).values(c.scores))
+    baselines = tuple(
+        Ranking(name, about, standing, chosen.short if chosen is not None and name == SINGLE else "")
+        for (name, about, _), standing in zip(rankings, standings[1:], strict=True)
+    )
+    return Verdict(
+        metric=first,
+        model=Ranking(MODEL, "", standings[0]),
+        baselines=baselines,
+        ties=ties,
+        conventions=rules,
+        per_query=own,
+        queries=len(data.queries),
+        documents=data.n_documents,
+        empty=int(np.isnan(empty).sum()),
+        notes=tuple(notes),
+        matters=dict(c.matters or {}),
+    )
+
+
+def _standings(
+    names: Sequence[str], rankings: Sequence[Mapping[str, Float64Array]], data: RankingDataset, seed: int
+) -> list[dict[str, Standing]]:
+    """Return the standings of each ranking; the first ranking is the model."""
+    values = np.column_stack([r[name] for r in rankings for name in names])
+    leads = np.column_stack([rankings[0][name] - r[name] for r in rankings[1:] for name in names])
+    weights = data.queries.each_weight
+    found = means_over_queries(values, weights, seed=seed)
+    differences = means_over_queries(leads, weights, seed=seed, resamples=PAIRED_RESAMPLES)
+    ends, of_leads = (np.column_stack([f.mean, f.low, f.high]).tolist() for f in (found, differences))
+    of_leads = [[math.nan] * 3] * len(names) + of_leads
+    each = zip(list(names) * len(rankings), ends, of_leads, found.queries.tolist(), strict=True)
+    standings = [Standing(*of_one) for name, own, lead, n in each for of_one in [(name, *own, *lead, n)]]
+    return [{s.metric: s for s in standings[i : i + len(names)]} for i in range(0, len(standings), len(names))]
+
+
+def _parts(found: Verdict) -> dict[str, Any]:
+    known = [(one, one.standings[found.metric]) for one in found.baselines]
+    return {
+        "against": known[0] if known else (None, None),
+        "leads": [(one, s, *lead_words(s)) for one, s in known if one.name != FILE_ORDER],
+        "few": found.headline.queries < FEWEST_FOR_INTERVAL and FEWEST_FOR_INTERVAL,
+        "start": START,
+        "chart": _chart(found),
+        "table": _table(found),
+    }
+
+
+def _chart(found: Verdict) -> Chart:
+    standings = [one.standings[found.metric] for one in found.rankings]
+    columns = {"ranking": [r.name for r in found.rankings], **columns_of(standings, "value", "low", "high")}
+    frame = pandas().DataFrame(columns | {"kind": ["model"] + ["baseline"] * len(found.baselines)})
+    colours = alt.Scale(domain=["model", "baseline"], range=[COLOURS["main"], COLOURS["faint"]])
+    base = alt.Chart(frame).encode(
+        y=alt.Y("ranking:N", sort=None, title=None),
+        color=alt.Color("kind:N", legend=None, scale=colours),
+        tooltip=tooltips("ranking:N", "value:Q .4f", "low:Q .4f from", "high:Q .4f to"),
+    )
+    x = alt.X("low:Q", title=found.metric, scale=alt.Scale(zero=False, nice=True))
+    drawn = alt.layer(
+        base.mark_rule(strokeWidth=4, opacity=0.5).encode(x=x, x2="high:Q"),
+        base.mark_point(size=80).encode(x="value:Q"),
+    )
+    about = (
+        "Means over queries with their 95% intervals. The intervals overlap more than the rankings do, since all are "
+        "measured on the same queries: the leads in the table are of pairs."
+    )
+    title = f"{found.metric} of the model and of what it is measured against"
+    return Chart("verdict-rankings", title, about, frame, drawn.properties(height=30 * len(frame) + 10))
+
+
+def _table(found: Verdict) -> Table:
+    columns = [Column("metric", "metric"), Column("value", MODEL, ".4f", "with its 95% interval")]
+    for i, baseline in enumerate(found.baselines):
+        columns.append(Column(f"baseline_{i + 1}", baseline.name, ".4f", baseline.about))
+        if baseline.name != FILE_ORDER:
+            columns.append(Column(f"lead_{i + 1}", "lead", "+.4f", f"model minus {baseline.name}, with 95% interval"))
+    rows = []
+    for metric, own in found.model.standings.items():
+        row: list[Any] = [metric, _with_interval(own.value, Markup("<b>{:.4f}</b>"), own.low, own.high)]
+        for baseline in found.baselines:
+            s = baseline.standings[metric]
+            row.append(s.value)
+            if baseline.name != FILE_ORDER:
+                look = found.direction(s).replace("even", "faint")
+                row.append(_with_interval(s.lead, Markup("{:+.4f}"), s.lead_low, s.lead_high, look))
+        rows.append(row)
+    caption = "Each metric of the model, and its lead with 95% intervals"
+    return Table("metrics", columns, rows, caption=caption, note=found.matters_sentence())
+
+
+def _with_interval(value: float, words: Markup, low: float, high: float, look: str = "") -> Cell:
+    small = "" if math.isnan(low) else Markup("<small>{:.4f} to {:.4f}</small>").format(low, high)
+    return Cell(value, words.format(value) + small, look)
+
+
+SPEC = Section(
+    "verdict",
+    "Verdict",
+    verdict,
+    _parts,
+    frames=lambda found: {"verdict": found.to_frame()},
+    place=10,
+    after=("learning",),
+)

@@ -1,1 +1,0 @@
-"""Verdict: how good a ranker is beside rankings that cost nothing."""
