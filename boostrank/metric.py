@@ -7,6 +7,7 @@ BoundMetrics(["ndcg@10"], labels, queries).values(scores)          # each round
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ from boostrank.metrics import METRICS
 
 __all__ = ["BoundMetrics", "Conventions", "Metric", "MetricResult", "PairedDifference", "evaluate", "paired_difference"]
 
+_OTHER_SPELLING = re.compile(r"^([^@]+?)(?::top=|_cut_|_at_|_)(\d+)$")
 # For docno the rows are brought into that order first.
 _TIES = {"expected": EXPECTED, "input": INPUT, "docno": INPUT, "pessimistic": PESSIMISTIC, "optimistic": OPTIMISTIC}
 
@@ -52,12 +54,19 @@ class Metric:
 
     @classmethod
     def parse(cls, text: str) -> Metric:
-        """From "ndcg@10", "ndcg@1,3,5", or "map" for the whole list.
+        """Read "ndcg@10", "ndcg@1,3,5", or "map" for the whole list.
+
+        The spellings of CatBoost (NDCG:top=10) and trec_eval (ndcg_cut_10, P_10) are read too.
 
         Raises:
-            ParameterError: it does not read like that.
+            ParameterError: another form.
         """
-        name, at, numbers = text.strip().partition("@")
+        if text.strip().endswith("-"):  # XGBoost's
+            raise ParameterError(
+                f"metric {text!r}: leave the minus out, and say how queries without a relevant document count by "
+                'conventions=Conventions(empty="zero"), or --conventions'
+            )
+        name, at, numbers = _OTHER_SPELLING.sub(r"\1@\2", text.strip()).partition("@")
         words = [word.strip() for word in numbers.split(",")] if at else []
         if not all(word.isascii() and word.isdigit() and len(word) < 20 for word in words):
             raise ParameterError(f"metric {text!r}: after @ come ranks such as 10, or 1,3,5, below 2^63")

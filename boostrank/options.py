@@ -437,6 +437,11 @@ class FitOptions(ConventionOptions):
         found = dict(self.params)
         given = dict(self.settings)
         for name, one in declared(type(self)).items():
+            if name in found and not one.params:
+                raise ParameterError(
+                    f"{name!r} is no parameter of the engine: give {one.spelled} beside the parameters"
+                )
+        for name, one in declared(type(self)).items():
             value = getattr(self, name)
             if one.params and name != "rounds" and value is not None and value != ():
                 given[one.params[0]] = list(value) if name == "metrics" else value

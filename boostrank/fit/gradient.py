@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.errors import ModelError, TrainingError, TrainingWarning, warn_user
+from boostrank.core.errors import ModelError, ParameterError, TrainingError, TrainingWarning, warn_user
 from boostrank.core.queries import QueryIndex
 from boostrank.engines.model_format import in_range
 from boostrank.kernels.objective.driver import AllReduce as AllReduce
@@ -37,7 +38,8 @@ class GuardedGradient:
         function: Any = None,
         all_reduce: AllReduce = alone,
     ) -> None:
-        self._objective, self._labels_of, self._function = objective, labels_of, function
+        self._objective, self._labels_of = objective, labels_of
+        self._function: Any = None if function is None else _as_lightgbm(function, labels_of)
         self._all_reduce = all_reduce
         self._bound: BoundObjective | None = None
         self.seconds = 0.0
@@ -101,6 +103,37 @@ class GuardedGradient:
                 cause = "Every query has a zero gradient: the training set is fitted perfectly, or sigma is too small."
             trees = f"the last {_STANDSTILL_ROUNDS} trees before round {round} have one leaf: no split was allowed"
             warn_user(f"{trees}. {cause}", TrainingWarning)
+
+
+def _as_lightgbm(function: Any, labels_of: Callable[[Any], tuple[npt.NDArray[Any], QueryIndex]]) -> Any:
+    """A function of (scores, data set), also of one that is spelled as `LGBMRanker` takes it.
+
+    That is (y_true, y_pred), and behind them `weight` and `group`, sizes of queries, by their names.
+
+    Raises:
+        ParameterError: other parameters.
+    """
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # compiled code
+        return function
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names = [one.name for one in parameters if one.kind in positional and one.default is inspect.Parameter.empty]
+    if len(names) <= 2 and names[:1] != ["y_true"]:
+        return function
+    if not set(names[2:]) <= {"weight", "group"}:
+        raise ParameterError(
+            f"objective({', '.join(names)}): a function takes (scores, data set) as in lgb.train, or as in LGBMRanker "
+            "(y_true, y_pred), (y_true, y_pred, weight), (y_true, y_pred, group) or (y_true, y_pred, weight, group)"
+        )
+
+    def called(scores: npt.NDArray[Any], dataset: Any) -> Any:
+        labels, queries = labels_of(dataset)
+        weights = None if queries.weights is None else np.repeat(queries.weights, queries.sizes)
+        more = {"weight": weights, "group": queries.sizes}
+        return function(labels, scores, *(more[name] for name in names[2:]))
+
+    return called
 
 
 def _checked(result: Any, documents: int, round: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:

@@ -27,7 +27,7 @@ from boostrank.metric import Conventions
 from boostrank.model.price import Limit, limited
 from boostrank.model.ranking_model import RankingModel
 from boostrank.model.within_query import WithinQuery
-from boostrank.options import TrainOptions
+from boostrank.options import TrainOptions, declared
 
 
 def train(
@@ -105,7 +105,6 @@ def train(
     params, train_set, valid_sets = at_the_door(params, train_set, valid_sets)
     valid = _named(valid_sets or [], valid_names, train_set)
     options = TrainOptions(
-        params=params,
         rounds=num_boost_round,
         feval=feval,
         init_model=init_model,
@@ -121,7 +120,20 @@ def train(
         max_trees=max_trees,
         max_microseconds=max_microseconds,
     )
-    return fit(resolve(options, train_set, valid))
+    return fit(resolve(_with_params(options, params), train_set, valid))
+
+
+def _with_params(options: TrainOptions, params: Mapping[str, Any]) -> TrainOptions:
+    """Options with parameters, among which arguments of `train` may be, as where a search tries them.
+
+    Raises:
+        ParameterError: an argument is given in both places.
+    """
+    known = {name: one for name, one in declared(TrainOptions).items() if not one.params and name != "params"}
+    moved = {name: value for name, value in params.items() if name in known}
+    for name in moved.keys() & options.changed.keys():
+        raise ParameterError(f"{name} is given twice: in params, and as an argument")
+    return replace(options, params={name: value for name, value in params.items() if name not in moved}, **moved)
 
 
 def fit(plan: Plan, observer: Observer = SILENT) -> RankingModel:

@@ -39,5 +39,5 @@ SPEC = MetricSpec(
     weights=reciprocal_ranks,
     divisors=no_divisors,
     reference="ties: McSherry, Najork 2008",
-    aliases=("rr", "reciprocal_rank"),
+    aliases=("rr", "reciprocal_rank", "recip_rank"),
 )

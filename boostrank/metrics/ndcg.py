@@ -37,4 +37,5 @@ SPEC = MetricSpec(
     divisors=ideal,
     reference="Järvelin, Kekäläinen 2002; ties: McSherry, Najork 2008",
     ratio=True,
+    aliases=("lambdarank", "rank_xendcg", "xendcg", "xendcg_mart"),  # LightGBM's
 )

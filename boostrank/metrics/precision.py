@@ -32,5 +32,5 @@ SPEC = MetricSpec(
     weights=equal_weights,
     divisors=depth,
     reference="ties: McSherry, Najork 2008",
-    aliases=("p", "pre"),
+    aliases=("p", "pre", "precision_at"),
 )

@@ -1,0 +1,75 @@
+"""Names that people type: metrics of other programs, arguments in `params`, objectives as for `LGBMRanker`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import boostrank
+from boostrank.core.errors import ParameterError
+from boostrank.metric import Metric
+
+PARAMS: dict[str, Any] = {"objective": "lambdarank", "verbosity": -1, "num_threads": 1, "min_data_in_leaf": 5}
+
+
+@pytest.fixture(scope="module")
+def data() -> boostrank.RankingDataset:
+    rng = np.random.default_rng(0)
+    weights = np.repeat(rng.uniform(0.5, 2.0, 20), 10)
+    return boostrank.RankingDataset.from_arrays(
+        rng.random((200, 3)), rng.integers(0, 3, 200), qid=np.repeat(np.arange(20), 10), weight=weights
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("lambdarank@5", "ndcg@5"),
+        ("rank_xendcg", "ndcg"),
+        ("NDCG:top=10", "ndcg@10"),
+        ("ndcg_cut_10", "ndcg@10"),
+        ("P_5", "precision@5"),
+        ("PrecisionAt:top=3", "precision@3"),
+        ("recip_rank", "mrr"),
+        ("map_cut_7", "map@7"),
+        ("NDCG_at_3", "ndcg@3"),
+    ],
+)
+def test_metrics_by_the_names_of_other_programs(text: str, same: str) -> None:
+    assert str(Metric.parse(text)) == same
+
+
+def test_the_minus_of_xgboost_is_refused_with_its_meaning() -> None:
+    with pytest.raises(ParameterError, match=r"ndcg@5-.*conventions"):
+        Metric.parse("ndcg@5-")
+
+
+def test_arguments_inside_params_are_taken(data: boostrank.RankingDataset) -> None:
+    moved = boostrank.train(PARAMS | {"folds": 2, "start": "none"}, data, 3)
+    beside = boostrank.train(PARAMS, data, 3, folds=2, start="none")
+    assert moved.to_bytes() == beside.to_bytes()
+    with pytest.raises(ParameterError, match="folds is given twice"):
+        boostrank.train(PARAMS | {"folds": 2}, data, 3, folds=3)
+
+
+def test_objectives_are_spelled_as_in_lgb_train_or_as_in_lgbmranker(data: boostrank.RankingDataset) -> None:
+    seen: dict[str, Any] = {}
+
+    def of_lightgbm(scores: Any, dataset: Any) -> Any:
+        return scores - dataset.get_label(), np.ones_like(scores)
+
+    def of_ranker(y_true: Any, y_pred: Any) -> Any:
+        return y_pred - y_true, np.ones_like(y_pred)
+
+    def with_group(y_true: Any, y_pred: Any, weight: Any, group: Any) -> Any:
+        seen.update(weight=weight, group=group)
+        return of_ranker(y_true, y_pred)
+
+    models = [boostrank.train(PARAMS | {"objective": one}, data, 3) for one in (of_lightgbm, of_ranker, with_group)]
+    assert len({model.to_bytes() for model in models}) == 1
+    assert list(seen["group"]) == [10] * 20
+    np.testing.assert_allclose(seen["weight"], data.queries.each_weight.repeat(10))
+    with pytest.raises(ParameterError, match=r"y_true, y_pred, group"):
+        boostrank.train(PARAMS | {"objective": lambda a, b, c: (a, b)}, data, 3)
