@@ -30,6 +30,8 @@ LARGE = 4_000_000
 """Rows x features from where on data are large: LambdaRank, all features in every tree, more patience, fewer folds.
 Half of the features costs up to .04 NDCG@10 where the truth has interactions, XE-NDCG .005, and neither gains where it
 is smooth; more leaves than 31 gain nothing up to 200,000 rows (`experiments/large`)."""
+FEW_ROWS = 400
+"""Rows below which leaves hold a twentieth of them: LightGBM's 20 rows a leaf leave no split of 39 rows."""
 ROUNDS = 1_000
 """Maximum number of rounds where early stopping chooses the round."""
 FOLDS, FOLDS_OF_LARGE = 4, 3
@@ -212,7 +214,18 @@ def suited(
     trees: dict[str, Any] = {"learning_rate": rate, "num_leaves": 31 if many else 15}
     if sizes.features > 3 and not sizes.are_large:
         trees["feature_fraction"] = 0.5
+    if sizes.rows < FEW_ROWS and _knows(engine, "min_data_in_leaf"):
+        trees["min_data_in_leaf"] = max(1, sizes.rows // 20)
     return beside(engine, trees, given)
+
+
+def _knows(engine: Backend, parameter: str) -> bool:
+    """Return True if an engine has a parameter of this name."""
+    try:
+        engine.check_params({parameter: 1})
+    except ParameterError:
+        return False
+    return True
 
 
 def beside(engine: Backend, suggested: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

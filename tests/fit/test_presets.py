@@ -297,3 +297,13 @@ def test_plain_folds_are_of_the_engines_defaults(data: RankingDataset) -> None:
     found = recipe("plain", data, folds=3)
     assert (found.rounds, found.trees, found.patience, found.members) == (FIXED_ROUNDS, {}, 0, (Member(),) * 3)
     assert found.folds == 3
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+@pytest.mark.parametrize("quality", ["quick", "good"])
+def test_a_judged_list_of_24_rows_trains(backend: str, quality: str) -> None:
+    rng = np.random.default_rng(0)
+    few = RankingDataset.from_arrays(rng.random((24, 2)), np.arange(24) % 3, group=[8, 8, 8])
+    model = train({"verbosity": -1}, few, 5, quality=quality, backend=backend, start="none")
+    assert np.unique(model.predict(few)).size > 3
+    assert "min_data_in_leaf" not in recipe("quick", few).trees  # it is given
