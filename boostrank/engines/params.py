@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import ParameterError, TrainingWarning, did_you_mean, warn_user
+from boostrank.core.gains import Gain
 from boostrank.core.types import Int64Array
 
 
@@ -35,6 +36,63 @@ class Limits:
     def none(cls, columns: int) -> Limits:
         """Of no feature."""
         return cls(np.zeros(columns, np.int64))
+
+
+class Params:
+    """Parameters of an engine, in LightGBM's names or its own. Subclass this; every method is optional but `check`."""
+
+    of_objectives: frozenset[str] = frozenset()
+    """Parameters that only the engine's own objectives read."""
+    of_ours: Mapping[str, Mapping[str, Any]] = {}
+    """Objective of ours -> parameters whose defaults differ on this engine."""
+
+    def check(self, params: dict[str, Any]) -> None:
+        """Refuse unknown parameters, and those that contradict what boostrank does."""
+        raise NotImplementedError
+
+    def named(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parameters under their main names, whatever alias was given."""
+        return dict(params)
+
+    def of_native(self, objective: str, gain: Gain) -> dict[str, Any]:
+        """Return the parameters that give one of the engine's own objectives a gain.
+
+        Raises:
+            ParameterError: its models rank nothing, its scores would not be right, or it has no such gain.
+        """
+        raise ParameterError(f"{objective}: this engine has no objectives of its own")
+
+    def of_columns(
+        self, params: dict[str, Any], names: Sequence[str], *, codes: Sequence[int] = (), followed: Sequence[int] = ()
+    ) -> dict[str, Any]:
+        """Return parameters that speak of features, in whichever spelling, as the engine takes them.
+
+        Args:
+            params: as they were given, or as this method returns them.
+            names: of the features.
+            codes: columns that hold codes of categories, for engines that are told so by parameters.
+            followed: for each column behind the features, the feature whose values of the parameters it takes over.
+
+        Raises:
+            ParameterError: features that are not there, or something else than the engine takes.
+        """
+        return params
+
+    def limits(self, params: dict[str, Any], names: Sequence[str]) -> Limits:
+        """Return what the parameters ask of single features; a linear start must keep it too.
+
+        Raises:
+            ParameterError: as `of_columns`.
+        """
+        return Limits.none(len(names))
+
+    def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
+        """Return what in these parameters keeps a training from being resumed exactly; None if nothing."""
+        return "a training of this engine cannot be resumed"
+
+    def unstartable(self, params: dict[str, Any]) -> str | None:
+        """Return what in these parameters keeps trees from beginning with a linear ranker; None if nothing."""
+        return None
 
 
 def read_directions(value: Any, names: Sequence[str] | None, *, padded: bool) -> list[int]:

@@ -1,14 +1,29 @@
-"""Parameters of LightGBM that are refused by name: nothing would read them, or they would break a promise."""
+"""Parameters of LightGBM: those that are refused by name, those of single features, what they keep from working."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from boostrank.core.errors import ParameterError
-from boostrank.engines.params import check_numbers
+import lightgbm
+import numpy as np
+
+from boostrank.core.errors import ParameterError, UnknownParameter, did_you_mean
+from boostrank.core.gains import Gain
 from boostrank.records import from_json
+from boostrank.engines.lightgbm.private import has_nothing_to_split, main_names, parameter_names
+from boostrank.engines.params import (
+    Limits,
+    Params,
+    check_numbers,
+    groups_with,
+    read_columns,
+    read_directions,
+    read_groups,
+    read_numbers,
+    try_parameters,
+)
 
 _COMMAND_LINE = "LightGBM's command line alone reads it"
 _OF_FILES = (
@@ -65,9 +80,121 @@ _RAW = (
     "lambdarank", "rank_xendcg", "regression", "regression_l2", "l2", "mean_squared_error", "mse", "regression_l1",
     "l1", "mean_absolute_error", "mae", "huber", "fair", "quantile", "mape",
 )  # fmt: skip
+_A_NUMBER_EACH = ("feature_contri", "max_bin_by_feature", "cegb_penalty_feature_lazy", "cegb_penalty_feature_coupled")
+_UNTRIED = (*OF_COLUMNS, "verbosity", "num_threads")
+_LABELS = 31  # how many labels LightGBM's own table of gains has
 
 
-def check_values(named: Mapping[str, Any], given_as: Mapping[str, str], *, monotone: bool) -> None:
+class LightGBMParams(Params):
+    """Parameters of LightGBM; see `Params` for what each method does."""
+
+    # With a custom objective and bagging_by_query it grows no trees at a fraction of .5, and samples nothing at .9 (LightGBM 4.7).
+    of_objectives = frozenset(
+        "bagging_by_query alpha boost_from_average fair_c is_unbalance label_gain lambdarank_norm "  # noqa: SIM905
+        "lambdarank_position_bias_regularization lambdarank_truncation_level objective_seed poisson_max_delta_step "
+        "reg_sqrt scale_pos_weight sigmoid tweedie_variance_power unbalance unbalanced_sets".split()
+    )
+
+    def check(self, params: dict[str, Any]) -> None:
+        known = parameter_names()
+        given_as: dict[str, str] = {}
+        for name in params:
+            if known and name not in known:
+                hint = did_you_mean(name, known, list_all=False)
+                raise UnknownParameter(f"LightGBM has no parameter {name!r}.{hint}")
+            first = given_as.setdefault(known.get(name, name), name)
+            if first != name:
+                raise ParameterError(f"{first!r} and {name!r} are the same parameter")
+        named = main_names(params)
+        read_groups(named.get("interaction_constraints", ()), None)
+        directions = read_directions(named.get("monotone_constraints", ()), None, padded=False)
+        _check_values(named, given_as, monotone=any(directions))
+        tried = {name: params[name] for main, name in given_as.items() if main not in _UNTRIED}
+        try_parameters("LightGBM", tried, _try)
+
+    def named(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        return main_names(params)
+
+    def of_native(self, objective: str, gain: Gain) -> dict[str, Any]:
+        if objective.startswith(("multiclass", "softmax", "multi", "ova", "ovr")):
+            raise ParameterError(f"lightgbm:{objective} has several scores for a document, a ranker one")
+        if isinstance(gain, str) and gain == "exponential":
+            return {}
+        return {"label_gain": list(range(_LABELS)) if isinstance(gain, str) else list(gain)}
+
+    def of_columns(
+        self, params: dict[str, Any], names: Sequence[str], *, codes: Sequence[int] = (), followed: Sequence[int] = ()
+    ) -> dict[str, Any]:
+        known, found = parameter_names(), dict(params)
+        for name, value in params.items():
+            main = known.get(name, name)
+            if main == "monotone_constraints":
+                directions = read_directions(value, names, padded=False)
+                found[name] = [*directions, *(directions[one] for one in followed if directions)]
+            elif main == "interaction_constraints":
+                found[name] = groups_with(read_groups(value, names), len(names), followed)
+            elif main in _A_NUMBER_EACH:
+                numbers = read_numbers(value, names, main)
+                if followed:
+                    kind = int if main == "max_bin_by_feature" else float
+                    numbers = [kind(number) for number in [*numbers, *(numbers[one] for one in followed)]]
+                found[name] = numbers
+            elif main == "categorical_feature":  # under this name LightGBM says that it ignores what it takes
+                found["categorical_column"] = read_columns(found.pop(name), names, main)
+        return found | {"categorical_column": list(codes)} if codes else found
+
+    def limits(self, params: dict[str, Any], names: Sequence[str]) -> Limits:
+        named, columns = main_names(self.of_columns(params, names)), range(len(names))
+        direction = named.get("monotone_constraints", [0] * len(names))
+        categorical = named.get("categorical_feature", [])
+        for i in categorical:
+            if direction[i]:  # LightGBM ends the process
+                raise ParameterError(f"monotone_constraints: {names[i]!r} is categorical, and has no direction")
+        # No tree splits by a feature in no group, nor by one whose gain counts nothing.
+        groups = [frozenset(group) for group in named.get("interaction_constraints", ()) if group]
+        allowed = frozenset().union(*groups) or frozenset(columns)
+        counts = named.get("feature_contri", [1.0] * len(names))
+        unused = tuple(i for i in columns if i not in allowed or i in categorical or counts[i] <= 0.0)
+        return Limits(np.array(direction, np.int64), unused, tuple(groups) or None)
+
+    def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
+        named = main_names(params)
+        boosting = str(named.get("boosting", "gbdt"))
+        if boosting == "dart":
+            return "dart rescales earlier trees by random numbers that LightGBM does not show"
+        if "goss" in (boosting, str(named.get("data_sample_strategy"))):
+            return "goss counts its rounds from the start of the process: use bagging_fraction"
+        if named.get("use_quantized_grad") in TRUE and named.get("stochastic_rounding", True) in TRUE:
+            return "LightGBM does not show the state of its stochastic rounding: set stochastic_rounding=false"
+        if any(name.startswith("cegb_penalty_feature") for name in named):
+            return "LightGBM does not show which features it has paid for (cegb)"
+        if named.get("forcedsplits_filename"):
+            return "LightGBM counts the gain of forced splits by what it did before"
+        if native_objective == "rank_xendcg":
+            return "LightGBM's rank_xendcg draws random numbers that it does not show: use xe-ndcg, which is ours"
+        if native_objective is not None and (native_objective not in _RAW or named.get("reg_sqrt") in TRUE):
+            return f"LightGBM does not show the raw scores of its objective {native_objective}"
+        if "lambdarank_position_bias_regularization" in named:
+            return "LightGBM does not show the position biases that it has learnt"
+        return None
+
+    def unstartable(self, params: dict[str, Any]) -> str | None:
+        paid = [name for name in main_names(params) if name.startswith("cegb_penalty_feature")]
+        return f"{paid[0]} makes trees pay for a feature, and a start uses most" if paid else None
+
+
+def _try(params: dict[str, Any]) -> None:
+    """Hand LightGBM parameters, and sixty rows that nothing is learnt of."""
+    fixed = {"verbosity": -1, "num_threads": 1, "feature_pre_filter": False}
+    rows = lightgbm.Dataset(np.arange(60.0).reshape(-1, 1), np.zeros(60), params=params | fixed)
+    try:
+        lightgbm.Booster(params | fixed | {"objective": "none"}, rows)
+    except lightgbm.basic.LightGBMError as error:
+        if not has_nothing_to_split(error):
+            raise
+
+
+def _check_values(named: Mapping[str, Any], given_as: Mapping[str, str], *, monotone: bool) -> None:
     """Refuse what would not do what it says.
 
     Args:
@@ -113,25 +240,3 @@ def _check_file(name: str, path: str, kind: type) -> None:
         raise ParameterError(f"{name}={path!r}: not JSON: {error}") from None
     if not isinstance(content, kind):
         raise ParameterError(f"{name}={path!r}: a JSON {'object' if kind is dict else 'array'} is needed")
-
-
-def unresumable(named: Mapping[str, Any], native_objective: str | None) -> str | None:
-    """What in these parameters, by their main names, keeps a training from being resumed exactly; None if nothing."""
-    boosting = str(named.get("boosting", "gbdt"))
-    if boosting == "dart":
-        return "dart rescales earlier trees by random numbers that LightGBM does not show"
-    if "goss" in (boosting, str(named.get("data_sample_strategy"))):
-        return "goss counts its rounds from the start of the process: use bagging_fraction"
-    if named.get("use_quantized_grad") in TRUE and named.get("stochastic_rounding", True) in TRUE:
-        return "LightGBM does not show the state of its stochastic rounding: set stochastic_rounding=false"
-    if any(name.startswith("cegb_penalty_feature") for name in named):
-        return "LightGBM does not show which features it has paid for (cegb)"
-    if named.get("forcedsplits_filename"):
-        return "LightGBM counts the gain of forced splits by what it did before"
-    if native_objective == "rank_xendcg":
-        return "LightGBM's rank_xendcg draws random numbers that it does not show: use xe-ndcg, which is ours"
-    if native_objective is not None and (native_objective not in _RAW or named.get("reg_sqrt") in TRUE):
-        return f"LightGBM does not show the raw scores of its objective {native_objective}"
-    if "lambdarank_position_bias_regularization" in named:
-        return "LightGBM does not show the position biases that it has learnt"
-    return None

@@ -11,16 +11,17 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy
 
-from boostrank.core.errors import DataError, ParameterError, UnknownParameter, did_you_mean
+from boostrank.core.errors import DataError, ModelError, ParameterError, UnknownParameter, did_you_mean
 from boostrank.core.gains import weighted_gains
 from boostrank.core.params import Param, find_param, resolve_params
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 from boostrank.data.arrays import Features
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines.base import Backend, TrainRequest
+from boostrank.engines.base import CONTRIBUTIONS, LEAVES, Backend, Booster, TrainRequest, Wanted
 from boostrank.engines.linear.features import RowsByQuery, ScaledRows, by_query, measure_scaling
 from boostrank.engines.linear.format import BY_QUERY, LINEAR, SCALINGS, STANDARD, LinearModel
 from boostrank.engines.linear.solvers import (
@@ -35,6 +36,7 @@ from boostrank.engines.linear.solvers import (
     ridge_regression,
 )
 from boostrank.engines.model_format import LinearStart
+from boostrank.engines.params import Params
 from boostrank.objective.description import TrainingObjective
 
 CG, LBFGS, NEWTON, BUNDLE = "cg", "lbfgs", "newton", "bundle"
@@ -82,16 +84,12 @@ class LinearData:
     feature_names: tuple[str, ...]
 
 
-class Linear(Backend):
-    """The engine `linear`; see `base.Backend` for what each method does."""
+class LinearParams(Params):
+    """Parameters of linear models; see `Params` for what each method does."""
 
-    name = "linear"
-    version = str(scipy.__version__)
-    format = LINEAR
-    grows_trees, scores_rows_alone = False, False
     # Scores begin as a regression's, whose spread is some tenths: what is blunt there has no ranks to tell apart. And
     # the annealing of smooth-ndcg as published, from the regression that the model begins with.
-    objective_defaults: Mapping[str, Mapping[str, Any]] = {
+    of_ours: Mapping[str, Mapping[str, Any]] = {
         "approx-ndcg": {"alpha": 10.0},
         "approx-ap": {"alpha": 10.0},
         "sdcg": {"sigma": 0.1},
@@ -104,8 +102,60 @@ class Linear(Backend):
         },
     }
 
-    def check_params(self, params: dict[str, Any]) -> None:
+    def check(self, params: dict[str, Any]) -> None:
         _settings(params)
+
+    def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
+        return "a linear model's optimiser keeps what it has learnt of the curvature to itself, and trains in seconds"
+
+
+class LinearBooster(Booster):
+    """A `LinearModel` as `native`; see `Booster` for what each method does."""
+
+    native: LinearModel
+    scores_rows_alone = False
+
+    @property
+    def rounds(self) -> int:
+        return self.native.rounds
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return self.native.feature_names
+
+    def predict(self, features: Features, wanted: Wanted) -> npt.NDArray[Any]:
+        if wanted.what == LEAVES:
+            raise ModelError("it has none")
+        if self.native.scaling.kind == BY_QUERY:
+            if wanted.queries is None:
+                raise DataError(
+                    "this linear model scales features within each query, so it must know the queries: predict a "
+                    "RankingDataset (from_arrays with qid= or group=)"
+                )
+            on_disk = hasattr(features, "pieces")
+            features = RowsByQuery(features, wanted.queries) if on_disk else by_query(features, wanted.queries)
+        rows, weights = ScaledRows(features, self.native.scaling), self.native.weights(wanted.rounds)
+        if wanted.what == CONTRIBUTIONS:
+            return rows.parts(weights)
+        with np.errstate(over="ignore", invalid="ignore"):  # scores are looked at
+            return rows.scores(weights)
+
+    def to_bytes(self, rounds: int = 0) -> bytes:
+        return self.native.to_bytes(rounds)
+
+    def linear_start(self, rounds: int) -> LinearStart:
+        return self.native.start(rounds)
+
+
+class Linear(Backend):
+    """The engine `linear`; see `base.Backend` for what each method does."""
+
+    name = "linear"
+    version = str(scipy.__version__)
+    format = LINEAR
+    params = LinearParams()
+    booster_types = (LinearModel,)
+    grows_trees = False
 
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> LinearData:
         if data.on_disk:
@@ -122,7 +172,7 @@ class Linear(Backend):
         scaling = measure_scaling(kind, features) if reference is None else reference.rows.scaling
         return LinearData(ScaledRows(features, scaling), data.labels, data.queries, data.feature_names)
 
-    def train(self, request: TrainRequest) -> tuple[LinearModel, int]:
+    def train(self, request: TrainRequest) -> tuple[LinearBooster, int]:
         if request.objective is None or request.evaluate is None:
             raise ParameterError(
                 "a linear model is trained with an objective of boostrank: see `boostrank objectives`, or make one of "
@@ -130,7 +180,7 @@ class Linear(Backend):
             )
         settings = _settings(request.params)
         data: LinearData = request.train
-        earlier: LinearModel | None = request.init_model
+        earlier: LinearModel | None = None if request.init_model is None else request.init_model.native
         if earlier is not None:
             asked, there = data.rows.scaling.kind, earlier.scaling.kind
             if asked != there:
@@ -158,52 +208,16 @@ class Linear(Backend):
             walk.replay(walks[int(np.argmin(values))].path)
         kept = [*(() if earlier is None else earlier.path), *walk.path]
         model = LinearModel(data.feature_names, data.rows.scaling, before + len(walk.path), np.array(kept))
-        return model, walk.best_rounds
+        return LinearBooster(model), walk.best_rounds
 
-    def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
-        return "a linear model's optimiser keeps what it has learnt of the curvature to itself, and trains in seconds"
+    def load(self, data: bytes) -> LinearBooster:
+        return LinearBooster(LINEAR.parse(data))
 
-    def rounds_of(self, booster: LinearModel) -> int:
-        return booster.rounds
+    def wrap(self, native: Any) -> LinearBooster:
+        return LinearBooster(native)
 
-    def load_booster(self, model: Any) -> Any:
-        return model if isinstance(model, LinearModel) else super().load_booster(model)
-
-    def begin_with(self, start: LinearStart) -> Any:
+    def begin_with(self, start: LinearStart) -> Booster:
         raise ParameterError("a start is for trees: a linear model goes on from another one by --init-model")
-
-    def with_queries(self, booster: LinearModel, features: Features, queries: QueryIndex | None) -> Features:
-        if booster.scaling.kind != BY_QUERY:
-            return features
-        if queries is None:
-            raise DataError(
-                "this linear model scales features within each query, so it must know the queries: predict a "
-                "RankingDataset (from_arrays with qid= or group=)"
-            )
-        return RowsByQuery(features, queries) if hasattr(features, "pieces") else by_query(features, queries)
-
-    def predict(
-        self, booster: LinearModel, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
-    ) -> Float64Array:
-        with np.errstate(over="ignore", invalid="ignore"):  # scores are looked at
-            return ScaledRows(features, booster.scaling).scores(booster.weights(rounds))
-
-    def contributions(
-        self, booster: LinearModel, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
-    ) -> Float64Array:
-        return ScaledRows(features, booster.scaling).parts(booster.weights(rounds))
-
-    def to_bytes(self, booster: LinearModel, *, rounds: int) -> bytes:
-        return booster.to_bytes(rounds)
-
-    def from_bytes(self, data: bytes) -> LinearModel:
-        return LINEAR.parse(data)
-
-    def feature_names(self, booster: LinearModel) -> tuple[str, ...]:
-        return booster.feature_names
-
-    def linear_start(self, booster: LinearModel, rounds: int) -> LinearStart:
-        return booster.start(rounds)
 
 
 BACKEND = Linear()

@@ -6,11 +6,25 @@ Trees then grow leaf by leaf, as LightGBM's do.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import xgboost
+
 from boostrank.core.errors import ParameterError, UnknownParameter, did_you_mean
-from boostrank.engines.params import by_name, check_numbers, engine_threads, read_directions, read_groups
+from boostrank.core.gains import Gain
+from boostrank.engines.params import (
+    Limits,
+    Params,
+    by_name,
+    check_numbers,
+    engine_threads,
+    groups_with,
+    read_directions,
+    read_groups,
+    try_parameters,
+)
 
 # Own name -> LightGBM's names and aliases.
 _LIGHTGBM = {
@@ -56,6 +70,7 @@ _WITHOUT_COUNTERPART = {
     "subsample_freq": "subsample alone (XGBoost samples in every round)",
     "categorical_feature": "feature_types of the DMatrix, or a RankingDataset, of which it is taken",
 }
+_UNTRIED = {"interaction_constraints", "monotone_constraints", "nthread", "tree_method", "verbosity"}
 _ONE_SCORE = "a ranker has one score for a document"
 _AT_ZERO = "scores begin at 0, or with a start: see start= and init_model="
 _UPDATERS = "tree_method chooses what grows trees, and a training adds some: it changes none"
@@ -164,3 +179,69 @@ def base_score(objective: str) -> float:
 def renamed(params: dict[str, Any]) -> dict[str, Any]:
     """The parameters that were given, in XGBoost's names."""
     return {_FROM_LIGHTGBM.get(name, name): value for name, value in params.items()}
+
+
+class XGBoostParams(Params):
+    """Parameters of XGBoost; see `Params` for what each method does."""
+
+    of_objectives = OF_OBJECTIVES
+
+    def check(self, params: dict[str, Any]) -> None:
+        translate(params)
+        tried = {name: value for name, value in params.items() if not {*renamed({name: value})} & _UNTRIED}
+        try_parameters("XGBoost", tried, _try)
+
+    def named(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        return renamed(dict(params))
+
+    def of_native(self, objective: str, gain: Gain) -> dict[str, Any]:
+        base_score(objective)  # refuses what ranks nothing
+        if not isinstance(gain, str):
+            raise ParameterError("XGBoost's own objectives take gain='exponential' or 'linear', not a table")
+        return {} if gain == "exponential" else {"ndcg_exp_gain": False}
+
+    def of_columns(
+        self, params: dict[str, Any], names: Sequence[str], *, codes: Sequence[int] = (), followed: Sequence[int] = ()
+    ) -> dict[str, Any]:
+        found = dict(params)
+        for name, value in params.items():
+            own = next(iter(renamed({name: value})))
+            if own == "monotone_constraints":
+                directions = read_directions(value, names, padded=True)
+                found[name] = [*directions, *(directions[one] for one in followed)]
+            elif own == "interaction_constraints" and value not in ("", None):
+                found[name] = groups_with(read_groups(value, names), len(names), followed)
+        return found
+
+    def limits(self, params: dict[str, Any], names: Sequence[str]) -> Limits:
+        named, groups = renamed(self.of_columns(params, names)), None
+        if named.get("interaction_constraints", "") not in ("", None):
+            # A feature in no group stands alone in its trees, as in a start.
+            alone = [[i] for i in range(len(names))]
+            groups = tuple(frozenset(group) for group in (*named["interaction_constraints"], *alone))
+        directions = named.get("monotone_constraints", [0] * len(names))
+        return Limits(np.array(directions, np.int64), groups=groups)
+
+    def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
+        translated = translate(params)
+        if translated.get("booster") == "dart":
+            return "dart rescales earlier trees by random numbers that XGBoost does not show"
+        if translated.get("lambdarank_unbiased") in (True, 1, "1", "true"):
+            return "XGBoost does not take back the position biases that it has learnt (lambdarank_unbiased)"
+        if native_objective and translated.get("lambdarank_pair_method") == "mean":
+            return "XGBoost draws the pairs of lambdarank_pair_method=mean by a round that it counts anew"
+        return None
+
+    def unstartable(self, params: dict[str, Any]) -> str | None:
+        booster = translate(params).get("booster", "gbtree")
+        return None if booster == "gbtree" else f"a model of booster={booster} holds no trees but its own"
+
+
+def _try(params: dict[str, Any]) -> None:
+    """Have XGBoost grow a tree of four rows with these parameters."""
+    rows = xgboost.DMatrix(np.arange(4.0).reshape(-1, 1), np.zeros(4), nthread=1)
+    needed = {"booster": "dart"} if OF_DART & renamed(params).keys() else {}
+    fixed = {"nthread": 1, "disable_default_eval_metric": True, "base_score": 0.0}
+    flat = np.zeros(4, np.float32), np.ones(4, np.float32)
+    with xgboost.config_context(verbosity=0):  # as a parameter it would stay, and hide what it says of the training
+        xgboost.train(translate(needed | params) | fixed, rows, 1, obj=lambda *_: flat)

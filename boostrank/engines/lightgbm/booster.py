@@ -1,0 +1,116 @@
+"""Models of LightGBM: scores, leaves, contributions, their files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import lightgbm
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.data.arrays import Features
+from boostrank.data.dense import dense_batches, dense_rows
+from boostrank.data.tables.categories import Categories
+from boostrank.engines.base import CONTRIBUTIONS, LEAVES, Booster, Wanted
+from boostrank.engines.lightgbm.model_text import listed_categories, read_leaves, start_trees
+from boostrank.engines.params import engine_threads
+
+_NUM_THREADS = re.compile(r"\n\[num_threads: \d+\]")
+
+
+@dataclass(eq=False)
+class LightGBMBooster(Booster):
+    """A `lightgbm.Booster` as `native`; see `Booster` for what each method does.
+
+    Args:
+        native: the model.
+        known_start: number of trees of its linear start, where it is known.
+    """
+
+    known_start: int | None = None
+
+    @classmethod
+    def load(cls, data: bytes) -> LightGBMBooster:
+        """Return the model in a file that has been checked."""
+        return cls(lightgbm.Booster(model_str=data.decode()), len(start_trees(data)))
+
+    @property
+    def rounds(self) -> int:
+        return int(self.native.current_iteration()) - self.start_trees
+
+    @property
+    def best_rounds(self) -> int:
+        return max(0, int(self.native.best_iteration) - self.start_trees)
+
+    @cached_property
+    def feature_names(self) -> tuple[str, ...]:  # LightGBM takes longer to tell them than to score a document
+        return tuple(self.native.feature_name())
+
+    @property
+    def n_features(self) -> int:
+        return int(self.native.num_feature())
+
+    @property
+    def start_trees(self) -> int:
+        if self.known_start is None:  # a user's own model: its first tree tells whether more must be looked at
+            found = len(start_trees(self.native.model_to_string(num_iteration=1).encode()))
+            if found:
+                found = len(start_trees(self.native.model_to_string(num_iteration=-1).encode()))
+            self.known_start = found
+        return self.known_start
+
+    def predict(self, features: Features, wanted: Wanted) -> npt.NDArray[Any]:
+        how: dict[str, Any] = {
+            "num_iteration": self._trees(wanted.rounds),
+            "num_threads": engine_threads("LightGBM", wanted.threads),
+        }
+        if wanted.what == CONTRIBUTIONS:
+            parts = [
+                self.native.predict(dense_rows(features, a, b), pred_contrib=True, **how)
+                for a, b in dense_batches(features)
+            ]
+            return np.concatenate([np.zeros((0, features.shape[1] + 1)), *parts])
+        kind = "pred_leaf" if wanted.what == LEAVES else "raw_score"
+        pieces = (piece for _, piece in features.pieces()) if hasattr(features, "pieces") else [features]
+        found = np.concatenate([self.native.predict(piece, **{kind: True}, **how) for piece in pieces])
+        return found if wanted.what == LEAVES else found.astype(np.float64, copy=False).reshape(-1)
+
+    def to_bytes(self, rounds: int = 0) -> bytes:
+        text = str(self.native.model_to_string(num_iteration=self._trees(rounds)))
+        return _NUM_THREADS.sub("\n[num_threads: 0]", text).encode()  # any number of them grows these trees
+
+    def finished(self, categories: Mapping[int, Categories]) -> LightGBMBooster:
+        own = read_leaves(self.native.model_to_string(num_iteration=-1).encode())
+        even = None if own is None else own.in_units()
+        if even is not None:
+            leaf = np.arange(even.tree.size) - np.searchsorted(even.tree, even.tree)
+            for place in zip(even.tree.tolist(), leaf.tolist(), even.value.tolist(), strict=True):
+                self.native.set_leaf_output(*place)
+        known = [list(one.values) for _, one in sorted(categories.items()) if one.values is not None]
+        if known:  # what LightGBM alone codes a frame of pandas by
+            self.native.pandas_categorical = known
+        return self
+
+    def categories(self, names: Sequence[str]) -> dict[str, Categories]:
+        values = self.native.pandas_categorical or ()
+        columns = listed_categories(self.native.model_to_string(num_iteration=1).encode()) if values else {}
+        # LightGBM does not write whose they are: columns with an order have some too, and columns of codes have none.
+        fits = len(columns) == len(values) and all(
+            codes[-1] < len(one) and all(isinstance(value, str) for value in one)
+            for codes, one in zip(columns.values(), values, strict=True)
+        )
+        return {names[i]: Categories(tuple(one)) for i, one in zip(columns, values, strict=True)} if fits else {}
+
+    def tree_table(self, names: Sequence[str]) -> dict[str, list[Any]]:
+        table = self.native.trees_to_dataframe()
+        real = dict(zip(self.native.feature_name(), names, strict=True))
+        table["split_feature"] = table["split_feature"].map(real)
+        return {str(name): table[name].tolist() for name in table}
+
+    def _trees(self, rounds: int) -> int:
+        """LightGBM's number for so many rounds, -1 for all."""
+        return rounds + self.start_trees if rounds else -1
