@@ -40,7 +40,7 @@ from boostrank.data.arrays import default_feature_names
 from boostrank.data.options import FeatureSpace
 from boostrank.engines import get_backend
 from boostrank.engines.rounds import Callback, CallbackEnv, EvalResult, StopTraining
-from boostrank.engines.xgboost.adapter import apart, together
+from boostrank.engines.xgboost.booster import XGBoostBooster, apart, together
 from boostrank.fit.params import AUTO_START, LINEAR_START, is_auto
 from boostrank.fit.plan import Draft
 from boostrank.fit.prepare import with_objective_of
@@ -105,7 +105,7 @@ class ClusterTraining:
         """The booster of the start alone."""
         self._description: dict[str, Any] = {}
         if init_model is not None:
-            self._start = apart(init_model.booster)[1]
+            self._start = apart(XGBoostBooster(init_model.booster))[1]
         self._maker: StartMaker | None = None
         self._start_asked = self._checked(start)
         self._before = 0 if init_model is None else init_model.best_iteration
@@ -151,7 +151,7 @@ class ClusterTraining:
                 f"the model that is continued has {model.n_features} features numbered from {model.index_base}, the "
                 f"shards {space.n_features} from {space.index_base}"
             )
-        broken = model and constraints.broken(self._engine, model.booster, self._given.engine, space.feature_names)
+        broken = model and constraints.broken(self._engine, model._booster, self._given.engine, space.feature_names)
         if broken:
             raise ParameterError(f"the model that is continued does not go with these parameters: {broken}")
         if self._start_asked is not None and self._can_start(self._start_asked):
@@ -201,16 +201,16 @@ class ClusterTraining:
         if given.stopping_rounds and not names:
             raise ParameterError("early stopping needs validation shards")
         if self._maker is not None:
-            limits = self._engine.limits(given.engine, self._space.feature_names)
+            limits = self._engine.params.limits(given.engine, self._space.feature_names)
             made = self._maker.make(self._workers, given.gain, resolve_threads(given.threads), limits)
             self._start, self._description = self._engine.begin_with(made[0]), made[1]
         init = b""
         if self._init_model is not None:
-            init = self._engine.to_bytes(self._init_model.booster, rounds=self._before)
+            init = self._init_model._booster.to_bytes(self._before)
         elif self._start is not None:
-            init = self._engine.to_bytes(self._start, rounds=0)
+            init = self._start.to_bytes()
         if self._start is not None:
-            begin = (self._engine.to_bytes(self._start, rounds=0), self._space.n_features)
+            begin = (self._start.to_bytes(), self._space.n_features)
             self._workers.work(worker.begin_rows, [begin for _ in self._workers.addresses])
         task = TrainingTask(
             replace(given, objective=objective), self._rules, self._space.feature_names, tuple(names), init,
@@ -260,13 +260,13 @@ class ClusterTraining:
             raise ParameterError("a model that is continued has its own start: give init_model or start, not both")
         if self._init_model is not None and start == AUTO_START:
             named = with_objective_of(self._init_model, self._params)
-            say_without_start(self._engine, self._init_model.booster, named)
+            say_without_start(self._engine, self._init_model._booster, named)
         wanted = start == LINEAR_START or (start == AUTO_START and is_auto(self._params, self._engine.name))
         return start if wanted and self._init_model is None else None
 
     def _can_start(self, start: str) -> bool:
         """Whether it can be made; `auto` says why not."""
-        reason = self._engine.unstartable(self._given.engine)
+        reason = self._engine.params.unstartable(self._given.engine)
         if self._space.n_features > cross_fit.MOST_FEATURES:
             reason = f"{self._space.n_features:,} features are more than the {cross_fit.MOST_FEATURES:,} it takes"
         if reason and start == LINEAR_START:
@@ -289,10 +289,8 @@ class ClusterTraining:
             if iteration < rounds:
                 for name, metric, value, *_ in results:
                     history.setdefault(name, {}).setdefault(metric, []).append(value)
-        booster = self._engine.from_bytes(body)
-        if self._start is not None:
-            booster = together(self._start, booster)
-        model = RankingModel(self._engine, booster, info=self._info(), evals_result=history)
+        booster = together(self._start, self._engine.load(body))
+        model = RankingModel(booster, info=self._info(), evals_result=history)
         try:
             model.save(path, num_iteration=0)
         except TrainingError as error:
@@ -318,9 +316,9 @@ class ClusterTraining:
 
     def _model(self, results: Sequence[FitResult]) -> RankingModel:
         first = results[0]
-        booster = self._engine.with_even_leaves(self._engine.from_bytes(first.model))
+        booster = self._engine.load(first.model).finished({})
         info = self._info()
-        rounds, data = self._engine.rounds_of(booster), info["data"]
+        rounds, data = booster.rounds, info["data"]
         summary = TrainingSummary(
             rows=data["rows"], queries=data["queries"], dead_queries=first.dead_queries, rounds=rounds,
             best_round=first.best_rounds or rounds, seconds=time.perf_counter() - self._started,
@@ -328,7 +326,7 @@ class ClusterTraining:
             metric_seconds=max(result.metric_seconds for result in results),
         )  # fmt: skip
         return RankingModel(
-            self._engine, booster, best_rounds=first.best_rounds, info=info, evals_result=first.history, summary=summary
+            booster, best_rounds=first.best_rounds, info=info, evals_result=first.history, summary=summary
         )
 
 

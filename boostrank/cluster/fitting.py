@@ -97,7 +97,7 @@ def fit(job: Job, rank: int, tracker: Mapping[str, Any], task: TrainingTask) -> 
 
     engine = get_backend("xgboost")
     given = task.parameters
-    params = {"num_threads": job.threads} | engine.by_column(given.engine, task.feature_names)
+    params = {"num_threads": job.threads} | engine.params.of_columns(given.engine, task.feature_names)
     with member(tracker, rank):
         collective = Collective(all_reduce, LostContact)
         weighted = given.native_objective is not None
@@ -128,7 +128,7 @@ def fit(job: Job, rank: int, tracker: Mapping[str, Any], task: TrainingTask) -> 
         request = _StopRequest(job, collective)
         stop = StopWhenAsked(request)
         stop.watch(stopper)
-        booster = None if not task.init_model else engine.from_bytes(task.init_model)
+        booster = None if not task.init_model else engine.load(task.init_model)
         callbacks: list[Callback] = [history, stop, *([] if stopper is None else [stopper])]
         if rank == 0:
             callbacks.append(_Publish(job, task.checkpoint_every))
@@ -139,7 +139,7 @@ def fit(job: Job, rank: int, tracker: Mapping[str, Any], task: TrainingTask) -> 
         )  # fmt: skip
         with contact():
             booster, best = engine.train(wanted)
-    body = engine.to_bytes(booster, rounds=0)
+    body = booster.to_bytes()
     stats = None if gradient is None else gradient.guarded.stats
     return FitResult(
         model=body if rank == 0 else b"", checksum=zlib.crc32(body), best_rounds=best, history=history.values,
@@ -222,7 +222,7 @@ class _Publish:
     def __call__(self, env: Any) -> None:
         done = env.iteration + 1
         if self._every and done % self._every == 0 and done < env.end_iteration:
-            self._job.checkpoint = done, get_backend("xgboost").to_bytes(env.model.booster, rounds=0)
+            self._job.checkpoint = done, get_backend("xgboost").booster(env.model.booster).to_bytes()
         results = [tuple(result) for result in env.evaluation_result_list or []]
         self._job.news.append((env.iteration, env.begin_iteration, env.end_iteration, results))
 

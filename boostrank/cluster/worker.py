@@ -250,12 +250,13 @@ def begin_rows(token: str, start: bytes, columns: int) -> Any:
     """
     from boostrank.cluster.rows import Stacked
     from boostrank.engines import get_backend
+    from boostrank.engines.base import Wanted
 
     job, engine = _job_of(token), get_backend("xgboost")
-    booster = engine.from_bytes(start)
+    booster = engine.load(start)
     for parts in [job.training, *job.validation][len(job.scores) :]:
         features = Stacked([part.features for part in parts], columns)
-        job.scores.append(engine.predict(booster, features, rounds=0, threads=job.threads))
+        job.scores.append(booster.predict(features, Wanted(threads=job.threads)))
 
 
 @_reporting

@@ -10,7 +10,7 @@ from boostrank.core.errors import MissingDependency, ModelError, ParameterError,
 from boostrank.core.process import with_docstrings
 
 if TYPE_CHECKING:
-    from boostrank.engines.base import Backend
+    from boostrank.engines.base import Backend, Booster
     from boostrank.engines.model_format import ModelFormat
 
 
@@ -118,3 +118,12 @@ def parse_model(body: bytes) -> Any:
         ModelError: of no engine, damaged or hostile.
     """
     return format_of(body).parse(body)
+
+
+def booster_of(native: Any) -> Booster | None:
+    """Return the `Booster` of a `lightgbm.Booster` or `xgboost.Booster`; None: it is neither."""
+    name = type(native).__module__.partition(".")[0]
+    engine = get_backend(name) if name in ENGINES else None
+    if engine is None or engine.booster_type is None or not isinstance(native, engine.booster_type):
+        return None
+    return engine.booster(native)

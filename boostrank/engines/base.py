@@ -58,11 +58,13 @@ class Booster:
     """A trained model of an engine. Subclass this; methods with a default body are optional.
 
     Args:
-        native: the engine's own object.
+        native: the engine's own object; or one of ours with `rounds`, `feature_names` and `to_bytes(rounds)`.
     """
 
     native: Any
 
+    engine: ClassVar[str]
+    """Name of the engine."""
     scores_rows_alone: ClassVar[bool] = True
     """Whether the score of a row is the same to the last bit, whatever rows are beside it."""
     absent_is_missing: ClassVar[bool] = False
@@ -71,12 +73,12 @@ class Booster:
     @property
     def rounds(self) -> int:
         """Number of rounds, without the trees of a linear start."""
-        raise NotImplementedError
+        return int(self.native.rounds)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features, in column order."""
-        raise NotImplementedError
+        return tuple(self.native.feature_names)
 
     def predict(self, features: Features, wanted: Wanted) -> npt.NDArray[Any]:
         """Compute raw scores, leaves or contributions.
@@ -96,7 +98,8 @@ class Booster:
 
     def to_bytes(self, rounds: int = 0) -> bytes:
         """Return the model file of the first `rounds` rounds (0: all)."""
-        raise NotImplementedError
+        found: bytes = self.native.to_bytes(rounds)
+        return found
 
     @property
     def n_features(self) -> int:
@@ -190,8 +193,9 @@ class Backend:
     version: str
     format: ModelFormat
     params: Params
-    booster_types: tuple[type, ...] = ()
-    """Classes of the engine's own models, which users may hand over."""
+    booster: type[Booster]
+    booster_type: type | None = None
+    """Class of the engine's own models, which users may hand over."""
     error_types: tuple[type[Exception], ...] = ()
     """What the engine's own code raises."""
     grows_trees: bool = True
@@ -219,11 +223,7 @@ class Backend:
 
     def load(self, data: bytes) -> Any:
         """Return the `Booster` in a model file whose structure has been checked."""
-        raise NotImplementedError
-
-    def wrap(self, native: Any) -> Booster:
-        """Return the `Booster` of an engine's own object, as `booster_types` has it."""
-        raise NotImplementedError
+        return self.booster(self.format.parse(data))
 
     def begin_with(self, start: LinearStart) -> Booster:
         """Return a model of no rounds that scores as a linear ranker does, for training to continue.

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.core.errors import ParameterError, TrainingWarning, did_you_mean, warn_user
+from boostrank.core.errors import ParameterError, TrainingWarning, UnknownParameter, did_you_mean, warn_user
 from boostrank.core.gains import Gain
 from boostrank.core.types import Int64Array
 
@@ -39,16 +39,25 @@ class Limits:
 
 
 class Params:
-    """Parameters of an engine, in LightGBM's names or its own. Subclass this; every method is optional but `check`."""
+    """Parameters of an engine, in LightGBM's names or its own. Subclass this; every method is optional.
+
+    Args:
+        known: their names.
+    """
 
     of_objectives: frozenset[str] = frozenset()
     """Parameters that only the engine's own objectives read."""
     of_ours: Mapping[str, Mapping[str, Any]] = {}
     """Objective of ours -> parameters whose defaults differ on this engine."""
 
+    def __init__(self, *known: str) -> None:
+        self._known = known
+
     def check(self, params: dict[str, Any]) -> None:
         """Refuse unknown parameters, and those that contradict what boostrank does."""
-        raise NotImplementedError
+        unknown = next((name for name in params if name not in self._known), None)
+        if unknown is not None:
+            raise UnknownParameter(f"this engine has no parameter {unknown!r}.{did_you_mean(unknown, self._known)}")
 
     def named(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters under their main names, whatever alias was given."""

@@ -242,7 +242,7 @@ def train_folds(plan: Plan, observer: Observer = SILENT) -> RankingModel:
         member = members[fold]
         yield variant(member, None if member in (members[0], *trained) else variant(members[0]))
 
-    kinds = {"boosting", "booster"} & engine.main_names(settings.engine).keys()
+    kinds = {"boosting", "booster"} & engine.params.named(settings.engine).keys()
     watched = bool(plan.callbacks or observer is not SILENT or plan.functions or settings.stopping_rounds)
     fitted: list[Fitted] = []
     for one in each(joined, deal, variants, watched=watched, folds=len(members)):

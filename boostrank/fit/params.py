@@ -155,19 +155,17 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
         engine, native = chosen.split(":", 1)
         if engine != backend.name:
             raise ParameterError(f"objective {chosen!r} belongs to the {engine} backend, not to {backend.name}")
-        backend.check_objective(native)
         gain = pop_param(rest, GAIN_NAMES, "exponential")
-        rule = parse_gain(gain)
-        rest |= {} if rule == "exponential" else backend.native_gain(rule)  # the engines' own default
+        rest |= backend.params.of_native(native, parse_gain(gain))
     else:
         objective, takes = _objective(chosen, rest, threads, backend)
         gain = objective.gain
         _check_near_misses(rest, objective.name, takes, backend)
-    idle = [name for name in rest if name in backend.objective_params]
+    idle = [name for name in rest if name in backend.params.of_objectives]
     if native is None and idle:
         owner = "a custom objective" if objective is None else f"objective {objective.name!r}"
         raise ParameterError(f"{idle[0]!r} is read by {backend.name}'s own objectives alone: {owner} would ignore it")
-    backend.check_params(rest)
+    backend.params.check(rest)
     return TrainingParameters(
         objective, native, function, rest, rounds, stopping, min_delta, metrics, threads, parse_gain(gain)
     )
@@ -201,7 +199,7 @@ def _objective(
     if gain is not None:
         own_params["gain"] = gain
     name = chosen.name if isinstance(chosen, ObjectiveSpec) else str(chosen).partition("(")[0].strip()
-    differing = backend.objective_defaults.get(OBJECTIVES.get(name).name, {}) if _is_ours(name) else {}
+    differing = backend.params.of_ours.get(OBJECTIVES.get(name).name, {}) if _is_ours(name) else {}
     given = {find_param(key, takes) for key in own_params}
     own_params |= {key: value for key, value in differing.items() if find_param(key, takes) not in given}
     if isinstance(chosen, ObjectiveSpec):
@@ -219,7 +217,7 @@ def _check_near_misses(rest: Mapping[str, Any], objective: str, takes: tuple[Par
     """A near miss of an objective's parameter among the engine's is refused here, where its name is known."""
     for name in rest:
         try:
-            backend.check_params({name: rest[name]})
+            backend.params.check({name: rest[name]})
         except UnknownParameter:
             own = [p.name for p in takes]
             elsewhere = [s.name for s in OBJECTIVES if find_param(name, s.params)]

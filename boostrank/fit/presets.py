@@ -162,8 +162,17 @@ def members_of(
             takes = accepted_params(str(one.objective))
             options = {find_param(name, takes) for name in params}
             one = replace(one, params={k: v for k, v in one.params.items() if find_param(k, takes) not in options})
-        found.append(replace(one, trees=beside(engine, one.trees, given) if engine.random_splits else {}))
+        found.append(replace(one, trees=beside(engine, one.trees, given) if _has(engine, one.trees) else {}))
     return tuple(one for one in found if _is_known(one, params, engine)) or (Member(start=start),)
+
+
+def _has(engine: Backend, trees: Mapping[str, Any]) -> bool:
+    """Return True if an engine has these parameters."""
+    try:
+        engine.params.check(dict(trees))
+    except ParameterError:
+        return False
+    return True
 
 
 def _is_known(member: Member, params: Mapping[str, Any], engine: Backend) -> bool:
@@ -189,7 +198,7 @@ def unfit(data: RankingDataset) -> str:
 
 def drops_trees(engine: Backend, given: Mapping[str, Any]) -> bool:
     """Return True for dart, whose later rounds rescale earlier trees: it is not stopped early."""
-    named = engine.main_names(given)
+    named = engine.params.named(given)
     return "dart" in (named.get("boosting"), named.get("booster"))
 
 
@@ -230,9 +239,9 @@ def _knows(engine: Backend, parameter: str) -> bool:
 
 def beside(engine: Backend, suggested: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """The suggested parameters that are not given, by whichever name."""
-    known = engine.main_names(given)
+    known = engine.params.named(given)
     return {
-        name: value for name, value in suggested.items() if next(iter(engine.main_names({name: value}))) not in known
+        name: value for name, value in suggested.items() if next(iter(engine.params.named({name: value}))) not in known
     }
 
 

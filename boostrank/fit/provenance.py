@@ -84,7 +84,7 @@ def describe_identity(
     train_set: Any,
 ) -> dict[str, Any]:
     """Everything that the bytes of a model depend on, plain data: two trainings that agree in it are one."""
-    continued = None if init_booster is None else content_sha256(engine.to_bytes(init_booster, rounds=0))
+    continued = None if init_booster is None else content_sha256(init_booster.to_bytes())
     identity = {
         "versions": {name: v for name, v in _versions(engine).items() if name != "python"},
         "objective": _objective(engine, given, objective),

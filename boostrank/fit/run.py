@@ -76,7 +76,7 @@ def run(plan: Plan) -> RankingModel:
             dead_queries=None if stats is None else stats.dead_queries,
             floored=None if stats is None else stats.floored,
             rounds=history.rounds,
-            best_round=best or engine.rounds_of(booster),
+            best_round=best or booster.rounds,
             seconds=time.perf_counter() - started,
             kernel_seconds=0.0 if gradient is None else gradient.seconds,
             metric_seconds=metrics.seconds,
@@ -111,7 +111,7 @@ def run(plan: Plan) -> RankingModel:
                 grown = engine.train(request)
         except TrainingError as error:
             if error.model is not None:
-                grew = engine.rounds_of(error.model) > ready.before
+                grew = error.model.rounds > ready.before
                 error.model = finished(error.model, 0) if grew else None
             raise
     return finished(*grown)
@@ -154,9 +154,7 @@ def _prepared(plan: Plan) -> _Prepared:
         InputError: as `run`.
     """
     engine, data, names = plan.engine, plan.train_set, plan.train_set.feature_names
-    params = engine.by_column(plan.settings.engine, names)
-    if data.categorical:
-        params = engine.with_categories(params, data.categorical)
+    params = engine.params.of_columns(plan.settings.engine, names, codes=data.categorical)
     limits_of(engine, params, names, data)  # refuses what does not go together, with or without a start
     # Left alone, the engines take every core that they see; they see no quota.
     params.setdefault("num_threads", plan.threads)
@@ -165,7 +163,7 @@ def _prepared(plan: Plan) -> _Prepared:
     valid = tuple((name, one if one is data else one.like(data)) for name, one in plan.valid)
     train_set = data
     if within is not None:
-        params = engine.with_followers(params, names, within.sources)
+        params = engine.params.of_columns(params, names, followed=within.sources)
         train_set = within.dataset(data, plan.threads)
         valid = tuple((n, train_set if one is data else within.dataset(one, plan.threads)) for n, one in valid)
     given = replace(plan.settings, engine=params)
@@ -189,10 +187,10 @@ def _prepared(plan: Plan) -> _Prepared:
     if begin is None and booster is not None:
         if plan.start == AUTO_START:
             say_without_start(engine, booster, plan.params)
-        broken = constraints.broken(engine, booster, params, engine.feature_names(booster))
+        broken = constraints.broken(engine, booster, params, booster.feature_names)
         if broken:
             raise ParameterError(f"the model that is continued does not go with these parameters: {broken}")
-    before = 0 if booster is None else engine.rounds_of(booster)
+    before = 0 if booster is None else booster.rounds
     objective = given.objective
     if objective is not None and objective.total_rounds is None:  # else: this is one stage of a longer training
         objective = objective.over(before + given.rounds)
@@ -219,7 +217,7 @@ def _identity(plan: Plan, ready: _Prepared, names: Sequence[str], callbacks: Seq
     Raises:
         ParameterError: parameters with which it cannot be resumed exactly.
     """
-    reason = plan.engine.unresumable(ready.given.engine, ready.given.native_objective)
+    reason = plan.engine.params.unresumable(ready.given.engine, ready.given.native_objective)
     if reason:
         raise ParameterError(f"no checkpoint with these parameters: {reason}")
     sets = dict(zip(names, (data for _, data in plan.valid), strict=True))
@@ -238,10 +236,8 @@ def _model(
 ) -> RankingModel:
     """The model of a grown booster, with its record."""
     engine, data, params = plan.engine, plan.train_set, ready.given.engine
-    booster = engine.with_even_leaves(booster)
-    columns = {data.feature_names.index(name): one for name, one in data.categories.items()}
-    booster = engine.keep_categories(booster, columns) if columns else booster
-    broken = constraints.broken(engine, booster, params, engine.feature_names(booster))
+    booster = booster.finished({data.feature_names.index(name): one for name, one in data.categories.items()})
+    broken = constraints.broken(engine, booster, params, booster.feature_names)
     if broken:
         warn_user(f"the engine's trees do not keep what they promise: {broken}{_BASIC}", DataWarning)
     record = dict(plan.params if plan.record is None else plan.record)
@@ -253,7 +249,7 @@ def _model(
         info |= {"within_query": kinds | ({} if choice is None else {"choice": dict(choice)})}
     if ready.begin is not None:
         info |= {"start": ready.begin.description}
-    return RankingModel(engine, booster, best_rounds=best, info=info, evals_result=values, summary=summary)
+    return RankingModel(booster, best_rounds=best, info=info, evals_result=values, summary=summary)
 
 
 @contextlib.contextmanager
@@ -303,13 +299,16 @@ def _booster_to_continue(plan: Plan) -> Any:
     if model is None:
         return None
     if not isinstance(model, RankingModel):
-        return engine.load_booster(model)
+        if engine.booster_type is None or not isinstance(model, engine.booster_type):
+            raise ParameterError(
+                f"init_model must be a path, a RankingModel or {engine.name}'s Booster, not {type(model).__name__}"
+            )
+        return engine.booster(model)
     if model.backend != engine.name:
         raise ParameterError(f"a model of {model.backend} cannot be continued by {engine.name}")
     same_order(model, plan.train_set)
-    if model.best_iteration < engine.rounds_of(model.booster):
-        return engine.from_bytes(engine.to_bytes(model.booster, rounds=model.best_iteration))
-    return model.booster
+    booster = model._booster
+    return booster if model.best_iteration >= booster.rounds else engine.load(booster.to_bytes(model.best_iteration))
 
 
 def _columns_within(plan: Plan, booster: Any, params: dict[str, Any]) -> WithinColumns | None:
@@ -324,7 +323,7 @@ def _columns_within(plan: Plan, booster: Any, params: dict[str, Any]) -> WithinC
     if isinstance(model, RankingModel):
         before = model.within_query
     elif booster is not None:
-        before = WithinColumns.from_names(engine.feature_names(booster))
+        before = WithinColumns.from_names(booster.feature_names)
     if asked is None:
         return before and replace(before, features=names)
     if booster is not None and asked.is_auto:

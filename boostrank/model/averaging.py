@@ -55,7 +55,7 @@ def average(models: Sequence[RankingModel], weights: Sequence[float] | None = No
     engine = get_backend(first.backend)
     parsed = [engine.format.parse(model.to_bytes()) for model in models]
     merged = engine.format.merge(parsed) if weights is None else engine.format.merge(parsed, weights)
-    booster = engine.with_even_leaves(engine.from_bytes(merged))
+    booster = engine.load(merged).finished({})
     origins: list[dict[str, Any]] = [
         {"rounds": model.best_iteration, "params": dict(model.info.parameters or {})}
         | ({} if weights is None else {"weight": float(weights[i])})
@@ -63,7 +63,7 @@ def average(models: Sequence[RankingModel], weights: Sequence[float] | None = No
         for i, model in enumerate(models)
     ]
     info = structs.replace(first.info, price=None, folds=None)  # of the first alone
-    return RankingModel(engine, booster, info=info | {"averaged": origins})
+    return RankingModel(booster, info=info | {"averaged": origins})
 
 
 def deviation(scores: Float64Array, queries: QueryIndex) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from os import PathLike
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -12,7 +11,7 @@ import numpy.typing as npt
 from boostrank.core.errors import MissingDependency, ParameterError
 from boostrank.core.text import small_table
 from boostrank.core.types import Float64Array
-from boostrank.engines.base import Backend
+from boostrank.engines.base import LEAVES, Backend, Booster
 from boostrank.engines.trees import Trees
 from boostrank.model.within_query import WithinColumns
 from boostrank.records import ModelInfo
@@ -23,11 +22,12 @@ IMPORTANCES = ("split", "gain")
 class _Model(Protocol):
     """The part of a `RankingModel` that these methods rest on."""
 
-    _engine: Backend
-    booster: Any
+    _booster: Booster
     within_query: WithinColumns | None
     info: ModelInfo
 
+    @property
+    def _engine(self) -> Backend: ...
     @property
     def best_score(self) -> dict[str, dict[str, float]]: ...
     @property
@@ -43,9 +43,7 @@ class _Model(Protocol):
     def trees(self, num_iteration: int | None = None) -> Trees: ...
     def to_bytes(self, num_iteration: int | None = None) -> bytes: ...
     def save(self, path: str | PathLike[str], *, num_iteration: int | None = None) -> None: ...
-    def _each_row(
-        self, work: Callable[..., Any], data: Any, rounds: int, threads: int | None, *columns: int
-    ) -> Any: ...
+    def _each_row(self, what: str, data: Any, rounds: int, threads: int | None, *columns: int) -> Any: ...
     def _rows_worth(self, data: Any, rounds: int, threads: int | None, by_feature: bool) -> Float64Array: ...
 
 
@@ -152,7 +150,7 @@ class BoosterMethods:
             import pandas
         except ImportError as error:
             raise MissingDependency("trees_to_dataframe needs pandas: pip install 'boostrank[report]'") from error
-        return pandas.DataFrame(self._engine.tree_table(self.booster, self.column_names))
+        return pandas.DataFrame(self._booster.tree_table(self.column_names))
 
 
 def tree_counts(model: _Model) -> tuple[int, int]:
@@ -175,7 +173,7 @@ def trees_before(model: _Model, rounds: int | None) -> int:
         ParameterError: a model without trees.
     """
     start, each = tree_counts(model)
-    return start + each * (model._engine.rounds_of(model.booster) if rounds is None else rounds)
+    return start + each * (model._booster.rounds if rounds is None else rounds)
 
 
 def predict_otherwise(
@@ -201,7 +199,7 @@ def predict_otherwise(
     """
     if leaves and contributions:
         raise ParameterError("pred_leaf and pred_contrib are two answers: ask for one of them")
-    count = model._engine.rounds_of(model.booster)
+    count = model._booster.rounds
     first = min(max(0, first), count)
     last = count if rounds is None or rounds <= 0 else min(count, first + rounds)
     if rounds is None and not first:
@@ -210,7 +208,7 @@ def predict_otherwise(
         _need_trees(model, "pred_leaf=True")
         begin = trees_before(model, first) if first else 0
         shape = trees_before(model, last)
-        return model._each_row(model._engine.leaves, data, last, threads, shape).astype(np.int32)[:, begin:]
+        return model._each_row(LEAVES, data, last, threads, shape).astype(np.int32)[:, begin:]
     found = model._rows_worth(data, last, threads, contributions)
     return found - model._rows_worth(data, first, threads, contributions) if first else found
 

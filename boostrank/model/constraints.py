@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.engines.base import Backend
+from boostrank.engines.base import Backend, Booster
 from boostrank.engines.trees import Trees
 from boostrank.kernels.trees.curves import Curve
 from boostrank.kernels.trees.walker import NAN_LEFT, Forest
@@ -20,7 +20,7 @@ from boostrank.kernels.trees.walker import NAN_LEFT, Forest
 _Box = dict[int, tuple[float, float, bool]]
 
 
-def broken(engine: Backend, booster: Any, params: dict[str, Any], names: Sequence[str]) -> str | None:
+def broken(engine: Backend, booster: Booster, params: dict[str, Any], names: Sequence[str]) -> str | None:
     """How a model breaks the constraints in the parameters, in words; None: it keeps them, or there are none.
 
     Args:
@@ -29,10 +29,10 @@ def broken(engine: Backend, booster: Any, params: dict[str, Any], names: Sequenc
         params: of the engine.
         names: of the features.
     """
-    limits = engine.limits(params, names)
+    limits = engine.params.limits(params, names)
     if not limits.direction.any() and limits.groups is None:
         return None
-    trees = engine.format.trees(engine.format.parse(engine.to_bytes(booster, rounds=0)), len(names))
+    trees = engine.format.trees(engine.format.parse(booster.to_bytes()), len(names))
     if trees.forest is None:
         if not limits.direction.any():  # a leaf's linear model is of the features on its way
             return None

@@ -14,7 +14,6 @@ import numpy as np
 
 from boostrank.core.errors import ParameterError
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines import get_backend
 from boostrank.engines.base import Backend
 from boostrank.model.booster_methods import tree_counts
 from boostrank.model.ranking_model import RankingModel
@@ -50,8 +49,7 @@ def cut_model(model: RankingModel, rounds: int) -> RankingModel:
         return model
     summary = None if model.summary is None else replace(model.summary, best_round=rounds)
     return RankingModel(
-        get_backend(model.backend),
-        model.booster,
+        model._booster,
         best_rounds=rounds,
         info=model.info,
         evals_result=model.evals_result,

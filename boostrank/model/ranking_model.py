@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
@@ -13,15 +13,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from boostrank.core.errors import DataError, ModelError
+from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex, checked_ids, query_numbers
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.arrays import as_features, default_feature_names, queries_of_sizes
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.tables.categories import Categories, read_record, say_no_codes
-from boostrank.engines import ENGINES, format_of, get_backend
-from boostrank.engines.base import Backend
+from boostrank.engines import booster_of, format_of, get_backend
+from boostrank.engines.base import CONTRIBUTIONS, SCORES, Backend, Booster, Wanted
 from boostrank.engines.model_format import LARGEST_SCORE, LinearStart, in_range
 from boostrank.engines.trees import Trees
 from boostrank.model.booster_methods import BoosterMethods, predict_otherwise
@@ -88,8 +88,7 @@ class RankingModel(BoosterMethods):
     Scores are comparable within one query only, and have no unit.
 
     Args:
-        backend: the engine.
-        booster: the engine's booster, also as `.booster`.
+        booster: the engine's own booster, also as `.booster`.
         best_rounds: rounds that prediction uses; 0 for all.
         info: how the model was made, saved beside it; plain data becomes a `ModelInfo`.
         evals_result: data set -> metric -> value each round.
@@ -101,7 +100,6 @@ class RankingModel(BoosterMethods):
 
     def __init__(
         self,
-        backend: Backend,
         booster: Any,
         *,
         best_rounds: int = 0,
@@ -109,7 +107,10 @@ class RankingModel(BoosterMethods):
         evals_result: Mapping[str, Mapping[str, list[float]]] | None = None,
         summary: TrainingSummary | None = None,
     ) -> None:
-        self._engine, self.booster = backend, booster
+        known = booster if isinstance(booster, Booster) else booster_of(booster)
+        if known is None:
+            raise ParameterError(f"{type(booster).__name__} is no lightgbm.Booster or xgboost.Booster")
+        self._booster = known
         self._best_rounds = best_rounds
         self.info = info if isinstance(info, ModelInfo) else ModelInfo(**(info or {}))
         self.evals_result = {name: dict(metrics) for name, metrics in (evals_result or {}).items()}
@@ -117,7 +118,7 @@ class RankingModel(BoosterMethods):
         self.within_query: WithinColumns | None = None
         # Without a sidecar, the names of the booster's features tell.
         if (self.info.within_query or {"kinds": not self.info.feature_names})["kinds"]:
-            self.within_query = WithinColumns.from_names(backend.feature_names(booster))
+            self.within_query = WithinColumns.from_names(known.feature_names)
 
     def __repr__(self) -> str:
         name = self.info.objective_name or "unknown objective"
@@ -126,12 +127,21 @@ class RankingModel(BoosterMethods):
     @property
     def backend(self) -> str:
         """Name of the engine."""
-        return self._engine.name
+        return self._booster.engine
+
+    @property
+    def booster(self) -> Any:
+        """The engine's own booster."""
+        return self._booster.native
+
+    @property
+    def _engine(self) -> Backend:
+        return get_backend(self.backend)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features, in column order."""
-        inside = self._engine.feature_names(self.booster)[: self.n_features]
+        inside = self._booster.feature_names[: self.n_features]
         real = self.info.feature_names
         return real if len(real) == len(inside) else inside
 
@@ -140,7 +150,7 @@ class RankingModel(BoosterMethods):
         """Columns that `predict` expects."""
         if self.within_query is not None:
             return len(self.within_query.features)
-        return self._engine.n_features(self.booster)
+        return self._booster.n_features
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -152,7 +162,7 @@ class RankingModel(BoosterMethods):
         """Feature -> what its codes stand for, of those that hold categories."""
         record = (self.info.data or {}).get("categories")
         if record is None:  # trained by LightGBM alone, of a frame of pandas
-            return self._engine.categories_in(self.booster, self.feature_names)
+            return self._booster.categories(self.feature_names)
         return read_record(record)
 
     @property
@@ -163,17 +173,17 @@ class RankingModel(BoosterMethods):
     @property
     def best_iteration(self) -> int:
         """Rounds that prediction uses: the best ones after early stopping, else all."""
-        return self._best_rounds or self._engine.rounds_of(self.booster)
+        return self._best_rounds or self._booster.rounds
 
     @property
     def absent_is_missing(self) -> bool:
         """Whether what a sparse row does not name is missing to this model; otherwise it is zero."""
-        return self._engine.absent_is_missing and self.info.absent in (None, "missing")
+        return self._booster.absent_is_missing and self.info.absent in (None, "missing")
 
     @property
     def scores_rows_alone(self) -> bool:
         """Whether no score depends on other rows, to the last bit."""
-        return self._engine.scores_rows_alone and self.within_query is None
+        return self._booster.scores_rows_alone and self.within_query is None
 
     def trees(self, num_iteration: int | None = None) -> Trees:
         """The trees that prediction uses, as arrays; their columns are those of `column_names`."""
@@ -182,7 +192,7 @@ class RankingModel(BoosterMethods):
 
     def to_bytes(self, num_iteration: int | None = None) -> bytes:
         """The engine's own text of the rounds that prediction uses."""
-        return self._engine.to_bytes(self.booster, rounds=self._rounds(num_iteration))
+        return self._booster.to_bytes(self._rounds(num_iteration))
 
     def linear_start(self) -> LinearStart | None:
         """Its best rounds as trees can begin with them; None: it is not linear.
@@ -190,7 +200,7 @@ class RankingModel(BoosterMethods):
         Raises:
             ParameterError: it is linear, but trees cannot begin with it.
         """
-        return self._engine.linear_start(self.booster, self.best_iteration)
+        return self._booster.linear_start(self.best_iteration)
 
     @property
     def best_score(self) -> dict[str, dict[str, float]]:
@@ -246,7 +256,7 @@ class RankingModel(BoosterMethods):
             return predict_otherwise(  # type: ignore[no-any-return]
                 self, data, start_iteration, num_iteration, threads, leaves=pred_leaf, contributions=pred_contrib
             )
-        return self._each_row(self._engine.predict, data, self._rounds(num_iteration), threads)
+        return self._each_row(SCORES, data, self._rounds(num_iteration), threads)
 
     def contributions(
         self,
@@ -276,16 +286,8 @@ class RankingModel(BoosterMethods):
     def _rows_worth(self, data: Any, rounds: int, threads: int | None, by_feature: bool) -> Float64Array:
         """Scores by the first `rounds` rounds (0: all), or what each feature adds to them."""
         if not by_feature:
-            return self._each_row(self._engine.predict, data, rounds, threads)
-
-        def computed(*arguments: Any, **options: Any) -> Float64Array:
-            try:
-                return self._engine.contributions(*arguments, **options)
-            except Exception as error:  # each engine raises its own kind
-                reason = str(error).partition("\n")[0]
-                raise ModelError(f"{self._engine.name} cannot tell contributions: {reason}") from error
-
-        found = self._each_row(computed, data, rounds, threads, len(self.column_names) + 1)
+            return self._each_row(SCORES, data, rounds, threads)
+        found = self._each_row(CONTRIBUTIONS, data, rounds, threads, len(self.column_names) + 1)
         if self.within_query is None:
             return found
         merged = np.delete(found, np.s_[self.n_features : -1], axis=1)
@@ -305,8 +307,7 @@ class RankingModel(BoosterMethods):
         if self.within_query is None:
             return self, self.check_features(data)
         plain = RankingModel(
-            self._engine,
-            self.booster,
+            self._booster,
             best_rounds=self._best_rounds,
             evals_result=self.evals_result,
             summary=self.summary,
@@ -316,10 +317,8 @@ class RankingModel(BoosterMethods):
         data = self.check_features(data)
         return plain, replace(self.within_query, features=self.feature_names).dataset(data, resolve_threads(None))
 
-    def _each_row(
-        self, work: Callable[..., Float64Array], data: Any, rounds: int, threads: int | None, *columns: int
-    ) -> Float64Array:
-        """What a method of the engine makes of each row, in the order in which they were given."""
+    def _each_row(self, what: str, data: Any, rounds: int, threads: int | None, *columns: int) -> Float64Array:
+        """What the booster makes of each row, in the order in which they were given."""
         if self.within_query is not None:
             threads = resolve_threads(threads)
         features = self._features(data, threads or 1)
@@ -327,8 +326,15 @@ class RankingModel(BoosterMethods):
             return np.zeros((0, *columns))
         if threads is None and features.shape[0] <= _FEW_ROWS:
             threads = 1
-        missing = self.absent_is_missing
-        found = work(self.booster, features, rounds=rounds, threads=resolve_threads(threads), absent_is_missing=missing)
+        queries = data.queries if isinstance(data, RankingDataset) else None
+        wanted = Wanted(what, rounds, resolve_threads(threads), queries, self.absent_is_missing)
+        try:
+            found: Float64Array = self._booster.predict(features, wanted)
+        except Exception as error:  # each engine raises its own kind
+            if what != CONTRIBUTIONS:
+                raise
+            reason = str(error).partition("\n")[0]
+            raise ModelError(f"{self.backend} cannot tell contributions: {reason}") from error
         check_finite(found)
         return data.in_input_order(found) if isinstance(data, RankingDataset) else found
 
@@ -360,7 +366,7 @@ class RankingModel(BoosterMethods):
         """Rounds in the engine's terms: 0 for all, and never more than there are."""
         if num_iteration is None:
             return self._best_rounds
-        return min(max(0, num_iteration), self._engine.rounds_of(self.booster))
+        return min(max(0, num_iteration), self._booster.rounds)
 
     def check_features(self, data: RankingDataset) -> RankingDataset:
         """The data set with its features in the model's order.
@@ -380,8 +386,7 @@ class RankingModel(BoosterMethods):
         """Features as the engine takes them, in the model's order."""
         if isinstance(data, RankingDataset):
             data = self.check_features(data)
-            features = data.features if self.within_query is None else self.within_query.of_data(data, threads)
-            return self._engine.with_queries(self.booster, features, data.queries) if features.shape[0] else features
+            return data.features if self.within_query is None else self.within_query.of_data(data, threads)
         features = self._rows(data)
         if features.shape[1] != self.n_features:
             raise DataError(f"the data has {features.shape[1]} features, the model {self.n_features}")
@@ -390,7 +395,7 @@ class RankingModel(BoosterMethods):
                 f"this model computes {self.within_query.words(2)} of whole queries, so it must know them: predict a "
                 "RankingDataset, or give qid= or group="
             )
-        return self._engine.with_queries(self.booster, features, None) if features.shape[0] else features
+        return features
 
     def _rows(self, data: Any) -> Any:
         """Features of an array or a table, its columns and codes the model's."""
@@ -454,7 +459,7 @@ class RankingModel(BoosterMethods):
         Raises:
             TrainingError: it cannot be written; what was there before is untouched.
         """
-        body = self._engine.to_bytes(self.booster, rounds=self._rounds(num_iteration))
+        body = self._booster.to_bytes(self._rounds(num_iteration))
         body = self._engine.format.stamp(body)
         write_model_files(Path(path), body, jsonable({**self.info, "evals_result": self.evals_result}))
 
@@ -477,19 +482,14 @@ class RankingModel(BoosterMethods):
             words = f"{sidecar_path(path)}: not written by boostrank: {fault}; without it the model still opens"
             raise ModelError(words) from None
         try:
-            booster = engine.from_bytes(body)
+            booster = engine.load(body)
         except Exception as error:  # each engine raises its own kind
             reason = str(error).partition("\n")[0][:200]
             raise ModelError(f"{path}: {engine.name} cannot load it: {reason}") from error
-        return cls(engine, booster, info=info, evals_result=history)
+        return cls(booster, info=info, evals_result=history)
 
 
 def model_of_booster(booster: Any) -> RankingModel | None:
     """The model of an engine's own booster, with the rounds that its own `predict` uses; None: it is no booster."""
-    name = type(booster).__module__.partition(".")[0]
-    if name not in ENGINES:
-        return None
-    engine = get_backend(name)
-    if not isinstance(booster, engine.booster_type):
-        return None
-    return RankingModel(engine, booster, best_rounds=engine.predicting_rounds(booster))
+    known = booster_of(booster)
+    return None if known is None else RankingModel(known, best_rounds=known.best_rounds)

@@ -386,7 +386,7 @@ def test_what_a_linear_model_cannot_is_refused_with_words(data: Any, tmp_path: P
     refused("define_objective", {"objective": lambda scores, data: (scores, scores)})
     refused("no checkpoint", {}, checkpoint=boostrank.Checkpoint(tmp_path / "c"))
     refused("convex", {"objective": "approx-ndcg", "optimizer": "bundle"})
-    assert BACKEND.unresumable({}, None)
+    assert BACKEND.params.unresumable({}, None)
 
 
 def test_callbacks_see_rounds_and_may_change_the_step(data: Any) -> None:

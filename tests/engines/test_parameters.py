@@ -136,9 +136,9 @@ def classes(backend: str) -> dict[str, set[str]]:
     engine = get_backend(backend)
     refused = lightgbm_params.REFUSED if backend == "lightgbm" else xgboost_params.REFUSED
     own = (
-        set(main_names(dict.fromkeys(engine.objective_params)))
+        set(main_names(dict.fromkeys(engine.params.of_objectives)))
         if backend == "lightgbm"
-        else set(engine.objective_params)
+        else set(engine.params.of_objectives)
     )
     return {
         "kept": set(KEPT[backend]), "refused": set(refused), "ours": OURS[backend],

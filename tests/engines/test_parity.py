@@ -12,7 +12,7 @@ import pytest
 import boostrank
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
-from boostrank.engines.lightgbm.rounds import Sampling
+from boostrank.engines.lightgbm.adapter import Sampling
 
 pytestmark = pytest.mark.usefixtures("leaves_as_grown")
 

@@ -151,7 +151,7 @@ def test_a_continued_model_begins_with_the_scores_that_it_is_given() -> None:
 
 
 def test_lightgbm_takes_a_new_seed_in_the_middle_of_training() -> None:
-    from boostrank.engines.lightgbm.rounds import Sampling
+    from boostrank.engines.lightgbm.adapter import Sampling
 
     features, labels = rows()
 

@@ -62,25 +62,25 @@ def test_a_value_that_the_engine_does_not_take_is_refused_by_name(
 
 def test_values_that_do_not_go_together_are_named_together() -> None:
     with pytest.raises(ParameterError, match="force_col_wise=True, force_row_wise=True: Cannot set both"):
-        get_backend("lightgbm").check_params({"force_col_wise": True, "force_row_wise": True})
+        get_backend("lightgbm").params.check({"force_col_wise": True, "force_row_wise": True})
 
 
 def test_a_trial_leaves_what_xgboost_says_as_it_was() -> None:
     with xgboost.config_context(verbosity=2):
-        get_backend("xgboost").check_params({"max_depth": 7})
+        get_backend("xgboost").params.check({"max_depth": 7})
         assert xgboost.get_config()["verbosity"] == 2
 
 
 def test_a_value_that_was_taken_vouches_for_no_other() -> None:
-    get_backend("lightgbm").check_params({"lambda_l1": 1})
+    get_backend("lightgbm").params.check({"lambda_l1": 1})
     with pytest.raises(ParameterError, match="lambda_l1"):
-        get_backend("lightgbm").check_params({"lambda_l1": -1})
+        get_backend("lightgbm").params.check({"lambda_l1": -1})
 
 
 def test_a_file_of_forced_bins_is_a_list(tmp_path: Path) -> None:
     (tmp_path / "bins.json").write_text("{}")
     with pytest.raises(ParameterError, match="a JSON array is needed"):
-        get_backend("lightgbm").check_params({"forcedbins_filename": str(tmp_path / "bins.json")})
+        get_backend("lightgbm").params.check({"forcedbins_filename": str(tmp_path / "bins.json")})
 
 
 def test_what_the_engines_say_is_a_line_without_their_sources() -> None:

@@ -97,7 +97,7 @@ def example(kind: str) -> Example:
             begins = lgb.train(
                 {**TREES, **SETS, "verbose": -1}, own, 8, init_model=begins
             )  # LightGBM itself goes on from the trees of the start
-            model = RankingModel(get_backend("lightgbm"), begins)
+            model = RankingModel(begins)
     else:
         own = xgb.DMatrix(X, y, group=groups, feature_types=["q"] * 4 + ["c"] * 2, enable_categorical=True, nthread=1)
         params = {"objective": "rank:ndcg", "max_depth": 4, "nthread": 1, "base_score": 0.0, "max_cat_to_onehot": 1}
@@ -106,7 +106,7 @@ def example(kind: str) -> Example:
             first = boostrank.train(TREES, data, 1, backend=engine, start="linear")
             grown, curves = XGBOOST.parse(body), XGBOOST.parse(first.to_bytes()).start
             body = grown.with_trees(curves, grown.forest["trees"], grown.ends)
-        model = RankingModel(get_backend(engine), get_backend(engine).from_bytes(body))
+        model = RankingModel(get_backend(engine).load(body))
     format = get_backend(engine).format
     body = format.stamp(model.to_bytes())
     trees = format.served(format.parse(body))

@@ -185,7 +185,7 @@ def test_a_model_that_goes_the_wrong_way_is_not_continued(data: Any, backend: st
 
 def test_a_start_is_continued_only_the_way_it_goes(data: Any) -> None:
     steps = replace(Curve.steps(np.array([0.0, 0.5]), np.array([0.0, 0.25, 1.0]), 0.0), documents=np.ones(4))
-    old = get_backend("lightgbm").begin_with(LinearStart(NAMES, {0: steps}))
+    old = get_backend("lightgbm").begin_with(LinearStart(NAMES, {0: steps})).native
     for sign in (1, -1):
         params = {**TREES["lightgbm"], "monotone_constraints": {"rising": sign}}
         if sign == 1:

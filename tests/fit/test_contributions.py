@@ -79,7 +79,7 @@ def test_they_add_up_to_the_score_also_with_a_start(backend: str, start: str, se
     one = model(backend, start)
     scores, parts = one.predict(sets[1]), one.contributions(sets[1])
     np.testing.assert_allclose(parts.sum(axis=1), scores, rtol=0, atol=1e-12)
-    few = boostrank.RankingModel(one._engine, one.booster, best_rounds=7)
+    few = boostrank.RankingModel(one.booster, best_rounds=7)
     few_parts = few.contributions(sets[1].features)
     np.testing.assert_allclose(few_parts.sum(axis=1), few.predict(sets[1].features), rtol=0, atol=1e-12)
     assert np.abs(parts[:, :-1]).min(axis=1).max() > 0.0

@@ -65,7 +65,7 @@ def test_sums_are_the_same_in_any_order_and_number_type(engine: str, start: str,
 @pytest.mark.parametrize("engine", ENGINES)
 def test_scores_move_less_than_is_said(engine: str, data: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     even = boostrank.train(SMALL, data, 40, backend=engine).predict(data)
-    monkeypatch.setattr(type(get_backend(engine)), "with_even_leaves", lambda _, booster: booster)
+    monkeypatch.setattr(Leaves, "in_units", lambda _: None)
     grown = boostrank.train(SMALL, data, 40, backend=engine).predict(data)
     assert 0.0 < np.abs(even - grown).max() < 0.1 * ROUNDED * grown.std()
 
@@ -88,7 +88,7 @@ def test_averages_folds_and_what_goes_on_have_them_too(engine: str, data: Any, t
 def test_a_base_score_is_in_units_too(data: Any) -> None:
     matrix = xgb.DMatrix(data.features, data.labels)
     booster = xgb.train({"max_depth": 3, "base_score": 0.1234567}, matrix, 5)
-    model = RankingModel(XGBOOST, XGBOOST.with_even_leaves(booster))
+    model = RankingModel(XGBOOST.booster(booster).finished({}))
     base = json.loads(model.to_bytes())["learner"]["learner_model_param"]["base_score"]
     assert np.float32(base.strip("[]")) == leaves_of(model).base == pytest.approx(0.1234567, abs=1e-6)
     assert leaves_of(model).base != np.float32(0.1234567)
@@ -97,12 +97,13 @@ def test_a_base_score_is_in_units_too(data: Any) -> None:
     np.testing.assert_array_equal(sums(model, rows, np.float64, np.arange(5)), model.predict(rows))
 
 
-def grown(params: dict[str, Any], data: Any) -> tuple[Any, Any]:
-    """An engine, and a booster of its own making."""
+def grown(params: dict[str, Any], data: Any) -> Any:
+    """A model of an engine's own making."""
     if params.pop("engine") == "lightgbm":
         params |= {"verbosity": -1, "num_leaves": 5}
-        return LIGHTGBM, lgb.train(params, lgb.Dataset(data.features, data.labels, params={"verbosity": -1}), 4)
-    return XGBOOST, xgb.train(params, xgb.DMatrix(data.features, data.labels), 4)
+        rows = lgb.Dataset(data.features, data.labels, params={"verbosity": -1})
+        return LIGHTGBM.booster(lgb.train(params, rows, 4))
+    return XGBOOST.booster(xgb.train(params, xgb.DMatrix(data.features, data.labels), 4))
 
 
 @pytest.mark.parametrize(
@@ -117,12 +118,12 @@ def grown(params: dict[str, Any], data: Any) -> tuple[Any, Any]:
     ids=["linear_tree", "rf", "dart", "poisson", "gblinear"],
 )
 def test_what_is_no_sum_of_leaves_stays_as_it_was_grown(params: dict[str, Any], data: Any) -> None:
-    engine, booster = grown(dict(params), data)
-    body = engine.to_bytes(booster, rounds=0)
-    assert engine.to_bytes(engine.with_even_leaves(booster), rounds=0) == body
-    engine, booster = grown({"engine": params["engine"]}, data)
-    body = engine.to_bytes(booster, rounds=0)
-    assert engine.to_bytes(engine.with_even_leaves(booster), rounds=0) != body
+    booster = grown(dict(params), data)
+    body = booster.to_bytes()
+    assert booster.finished({}).to_bytes() == body
+    booster = grown({"engine": params["engine"]}, data)
+    body = booster.to_bytes()
+    assert booster.finished({}).to_bytes() != body
 
 
 def test_a_training_that_is_kept_has_them(data: Any) -> None:

@@ -264,7 +264,7 @@ def test_columns_follow_what_parameters_ask_of_their_feature(backend: str) -> No
     given["interaction_constraints"] = [["age", "clicks"], ["price [EUR]", "price_(EUR)"]]
     if backend == "lightgbm":
         given |= {"feature_contri": [1, 1, 1, 0.5], "max_bin_by_feature": [255, 3, 255, 255]}
-    found = engine.with_followers(engine.by_column(given, NAMES), NAMES, [1, 3, 1, 3])
+    found = engine.params.of_columns(engine.params.of_columns(given, NAMES), NAMES, followed=[1, 3, 1, 3])
     assert found["monotone_constraints"] == [0, 1, 0, -1, 1, -1, 1, -1]
     assert found["interaction_constraints"] == [[2, 3, 5, 7], [0, 1, 4, 6]]
     if backend == "lightgbm":

@@ -18,6 +18,7 @@ from boostrank import RankingDataset, average, train
 from boostrank.core.errors import DataError, ModelError
 from boostrank.data.tables.categories import Categories
 from boostrank.engines import get_backend
+from boostrank.engines.base import Wanted
 from boostrank.engines.xgboost import format as xgboost_format
 from boostrank.engines.xgboost.format import XGBOOST, _base, _sets_of, tree_weights
 from boostrank.engines.xgboost.model_json import names_in, with_names
@@ -388,7 +389,7 @@ def test_thresholds_of_splits_by_categories_are_nan_before_xgboost_3_1() -> None
     assert replaced
     body = json.dumps(document).encode()
     old = XGBOOST.parse(body)
-    scores = [engine.predict(engine.from_bytes(one), rows, rounds=0, threads=1) for one in (body, XGBOOST.write(model))]
+    scores = [engine.load(one).predict(rows, Wanted()) for one in (body, XGBOOST.write(model))]
     np.testing.assert_array_equal(*scores)
     of_sets = [XGBOOST.trees(one, 6).forest for one in (old, model)]
     np.testing.assert_array_equal(of_sets[0].threshold, of_sets[1].threshold)
@@ -409,19 +410,19 @@ def test_names_of_categories_that_xgboost_garbled_are_no_names() -> None:
     # x, yy, zß as XGBoost 3.1 to 3.3 write them: ends in letters, and as many bytes.
     forest(document)["cats"]["enc"][4] = {"offsets": [0, 1, 3, 5], "values": [*b"xyyz", 0xC3 - 256]}
     document["version"] = [3, 3, 0]
-    model = RankingModel(engine, engine.from_bytes(json.dumps(document).encode()))
+    model = RankingModel(engine.load(json.dumps(document).encode()))
     assert model.categories == {"e": Categories(), "f": Categories()}
     with pytest.raises(DataError, match="has codes and does not know what they stand for: give codes"):
         model.predict(frame())
     codes = np.nan_to_num(data()[0])
-    alone = engine.from_bytes(xgboost_models()["sets of categories"])
-    np.testing.assert_array_equal(model.predict(codes), engine.predict(alone, codes, rounds=0, threads=1))
+    alone = engine.load(xgboost_models()["sets of categories"])
+    np.testing.assert_array_equal(model.predict(codes), alone.predict(codes, Wanted()))
     assert json.loads(model.to_bytes())["learner"]["gradient_booster"]["model"]["cats"]["enc"] == []
 
 
 def test_names_of_categories_are_coded_as_xgboost_does_or_not_known() -> None:
-    engine, booster = get_backend("xgboost"), train_xgboost(X=frame(), max_cat_to_onehot=1)
-    model = RankingModel(engine, booster)
+    booster = train_xgboost(X=frame(), max_cat_to_onehot=1)
+    model = RankingModel(booster)
     if model.categories["e"].values is None:
         assert Version(xgb.__version__) < Version("3.4")
         return
@@ -444,7 +445,7 @@ def test_names_of_features_keep_their_letters_in_the_engine_s_file() -> None:
     escaped = json.dumps(json.loads(model.to_bytes())).encode()
     assert b"\\u00f6" in escaped
     engine = get_backend("xgboost")
-    np.testing.assert_array_equal(RankingModel(engine, engine.from_bytes(escaped)).predict(rows), model.predict(rows))
+    np.testing.assert_array_equal(RankingModel(engine.load(escaped)).predict(rows), model.predict(rows))
 
 
 def test_fault_086_a_base_that_is_no_prediction_of_its_objective_is_refused_with_the_file() -> None:

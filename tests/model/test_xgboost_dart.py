@@ -11,6 +11,7 @@ from packaging.version import Version
 
 from boostrank.core.errors import ModelError
 from boostrank.engines import get_backend
+from boostrank.engines.base import Wanted
 from boostrank.engines.xgboost.format import ATTRIBUTE, XGBOOST, tree_weights
 from tests.model.real_models import data, xgboost_models
 
@@ -76,14 +77,14 @@ def test_dart_is_not_averaged_in_any_form() -> None:
 def test_dart_of_another_version_scores_the_same_or_is_refused() -> None:
     X, _ = data()
     engine, written = get_backend("xgboost"), xgboost_models()["dart"]
-    expected = engine.predict(engine.from_bytes(written), X.astype(np.float32), rounds=0, threads=1)
+    expected = engine.load(written).predict(X.astype(np.float32), Wanted())
     for body in dart_in_all_forms():
         try:
-            booster = engine.from_bytes(body)
+            booster = engine.load(body)
         except ModelError as error:
             assert "XGBoost" in str(error)  # noqa: PT017
             assert Version(xgb.__version__) < Version("3.4")
             assert body != written
         else:
-            found = engine.predict(booster, X.astype(np.float32), rounds=0, threads=1)
+            found = booster.predict(X.astype(np.float32), Wanted())
             np.testing.assert_array_equal(found, expected)

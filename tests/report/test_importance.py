@@ -270,7 +270,7 @@ def test_what_a_sparse_row_does_not_name_is_missing_where_the_model_was_trained_
 
 def test_only_the_best_rounds_count(small: Any) -> None:
     model, data = small
-    short = RankingModel(model._engine, model.booster, best_rounds=3)
+    short = RankingModel(model.booster, best_rounds=3)
     part = data.take(np.arange(100))
     found = importance(short, part, threads=1, shap_documents=0)
     assert found.value == pytest.approx(NDCG.evaluate(part.labels, short.predict(part), part.queries).mean, abs=1e-12)

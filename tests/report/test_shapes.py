@@ -22,7 +22,6 @@ from boostrank.core.errors import ParameterError
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import DenseRows
-from boostrank.engines import get_backend
 from boostrank.model.ranking_model import RankingModel
 from boostrank.report.effects import AleCurve, accumulated_local_effects
 from boostrank.report.html import page
@@ -52,13 +51,13 @@ def world() -> RankingDataset:
 def lightgbm_model(data: RankingDataset, rounds: int = 60, **params: Any) -> RankingModel:
     given = {"objective": "regression", "num_leaves": 8, "min_data_in_leaf": 5, "verbose": -1, "num_threads": 1}
     train = lgb.Dataset(data.features, data.labels, group=data.queries.sizes, feature_name=list(data.feature_names))
-    return RankingModel(get_backend("lightgbm"), lgb.train({**given, **params}, train, rounds))
+    return RankingModel(lgb.train({**given, **params}, train, rounds))
 
 
 def xgboost_model(data: RankingDataset) -> RankingModel:
     params = {"objective": "reg:squarederror", "max_depth": 3, "nthread": 1}
     train = xgb.DMatrix(data.features, data.labels, feature_names=list(data.feature_names))
-    return RankingModel(get_backend("xgboost"), xgb.train(params, train, 20))
+    return RankingModel(xgb.train(params, train, 20))
 
 
 def shapes(

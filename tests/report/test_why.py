@@ -23,7 +23,6 @@ from boostrank.cli.why import _print
 from boostrank.core.errors import ParameterError
 from boostrank.core.types import Float32Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines import get_backend
 from boostrank.model.ranking_model import RankingModel
 from boostrank.report import Why, why
 from boostrank.report.counterfactuals import Counterfactual, FeatureValues
@@ -50,13 +49,13 @@ def world() -> RankingDataset:
 def lightgbm_model(data: RankingDataset, rounds: int = 12, **params: Any) -> RankingModel:
     given = {"objective": "regression", "num_leaves": 12, "min_data_in_leaf": 3, "verbose": -1, "num_threads": 1}
     train = lgb.Dataset(data.features, data.labels, group=data.queries.sizes, feature_name=list(data.feature_names))
-    return RankingModel(get_backend("lightgbm"), lgb.train({**given, **params}, train, rounds))
+    return RankingModel(lgb.train({**given, **params}, train, rounds))
 
 
 def xgboost_model(data: RankingDataset, rounds: int = 12, **params: Any) -> RankingModel:
     given = {"objective": "reg:squarederror", "max_depth": 4, "nthread": 1, "eta": 0.3}
     train = xgb.DMatrix(data.features, data.labels, feature_names=list(data.feature_names))
-    return RankingModel(get_backend("xgboost"), xgb.train({**given, **params}, train, rounds))
+    return RankingModel(xgb.train({**given, **params}, train, rounds))
 
 
 MODELS: dict[str, Callable[[], RankingModel]] = {
@@ -302,12 +301,12 @@ def test_the_most_frequent_category_that_swaps_is_named(engine: str) -> None:
         train = lgb.Dataset(data.features, data.labels, feature_name=["f1", "f2"], categorical_feature=[0])
         params = {"objective": "regression", "min_data_in_leaf": 3, "min_data_per_group": 1, "cat_smooth": 0,
                   "max_cat_to_onehot": 1, "verbose": -1, "num_threads": 1}  # fmt: skip
-        model = RankingModel(get_backend("lightgbm"), lgb.train(params, train, 20))
+        model = RankingModel(lgb.train(params, train, 20))
     else:
         matrix = xgb.DMatrix(data.features, data.labels, feature_names=["f1", "f2"], feature_types=["c", "q"],
                              enable_categorical=True)  # fmt: skip
         params = {"max_depth": 4, "nthread": 1, "max_cat_to_onehot": 1}
-        model = RankingModel(get_backend("xgboost"), xgb.train(params, matrix, 20))
+        model = RankingModel(xgb.train(params, matrix, 20))
     column = data.features[:, 0]
     found = 0
     for query, (a, b) in product(range(6), (("@1", "@3"), ("@8", "@5"))):

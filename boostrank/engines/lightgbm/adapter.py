@@ -44,10 +44,11 @@ class LightGBM(Backend):
 
     name = "lightgbm"
     version = str(lightgbm.__version__)
-    booster_types = (lightgbm.Booster,)
+    booster_type = lightgbm.Booster
     error_types = (lightgbm.basic.LightGBMError,)
     format = LIGHTGBM
     params = LightGBMParams()
+    booster = LightGBMBooster
     starts_linear = shares_bins = True
 
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
@@ -143,9 +144,6 @@ class LightGBM(Backend):
 
     def load(self, data: bytes) -> LightGBMBooster:
         return LightGBMBooster.load(data)
-
-    def wrap(self, native: Any) -> LightGBMBooster:
-        return LightGBMBooster(native)
 
     def begin_with(self, start: LinearStart) -> LightGBMBooster:
         return self.load(start_text(start).encode())

@@ -31,6 +31,7 @@ class LightGBMBooster(Booster):
         known_start: number of trees of its linear start, where it is known.
     """
 
+    engine = "lightgbm"
     known_start: int | None = None
 
     @classmethod

@@ -11,7 +11,6 @@ import numpy as np
 
 from boostrank.core.errors import ParameterError, UnknownParameter, did_you_mean
 from boostrank.core.gains import Gain
-from boostrank.records import from_json
 from boostrank.engines.lightgbm.private import has_nothing_to_split, main_names, parameter_names
 from boostrank.engines.params import (
     Limits,
@@ -24,6 +23,7 @@ from boostrank.engines.params import (
     read_numbers,
     try_parameters,
 )
+from boostrank.records import from_json
 
 _COMMAND_LINE = "LightGBM's command line alone reads it"
 _OF_FILES = (
@@ -88,7 +88,7 @@ _LABELS = 31  # how many labels LightGBM's own table of gains has
 class LightGBMParams(Params):
     """Parameters of LightGBM; see `Params` for what each method does."""
 
-    # With a custom objective and bagging_by_query it grows no trees at a fraction of .5, and samples nothing at .9 (LightGBM 4.7).
+    # With a custom objective bagging_by_query grows no trees at .5, and samples nothing at .9 (LightGBM 4.7).
     of_objectives = frozenset(
         "bagging_by_query alpha boost_from_average fair_c is_unbalance label_gain lambdarank_norm "  # noqa: SIM905
         "lambdarank_position_bias_regularization lambdarank_truncation_level objective_seed poisson_max_delta_step "

@@ -113,15 +113,8 @@ class LinearBooster(Booster):
     """A `LinearModel` as `native`; see `Booster` for what each method does."""
 
     native: LinearModel
+    engine = "linear"
     scores_rows_alone = False
-
-    @property
-    def rounds(self) -> int:
-        return self.native.rounds
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        return self.native.feature_names
 
     def predict(self, features: Features, wanted: Wanted) -> npt.NDArray[Any]:
         if wanted.what == LEAVES:
@@ -140,9 +133,6 @@ class LinearBooster(Booster):
         with np.errstate(over="ignore", invalid="ignore"):  # scores are looked at
             return rows.scores(weights)
 
-    def to_bytes(self, rounds: int = 0) -> bytes:
-        return self.native.to_bytes(rounds)
-
     def linear_start(self, rounds: int) -> LinearStart:
         return self.native.start(rounds)
 
@@ -154,7 +144,7 @@ class Linear(Backend):
     version = str(scipy.__version__)
     format = LINEAR
     params = LinearParams()
-    booster_types = (LinearModel,)
+    booster = LinearBooster
     grows_trees = False
 
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> LinearData:
@@ -209,12 +199,6 @@ class Linear(Backend):
         kept = [*(() if earlier is None else earlier.path), *walk.path]
         model = LinearModel(data.feature_names, data.rows.scaling, before + len(walk.path), np.array(kept))
         return LinearBooster(model), walk.best_rounds
-
-    def load(self, data: bytes) -> LinearBooster:
-        return LinearBooster(LINEAR.parse(data))
-
-    def wrap(self, native: Any) -> LinearBooster:
-        return LinearBooster(native)
 
     def begin_with(self, start: LinearStart) -> Booster:
         raise ParameterError("a start is for trees: a linear model goes on from another one by --init-model")

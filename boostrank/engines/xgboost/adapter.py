@@ -45,10 +45,11 @@ class XGBoost(Backend):
 
     name = "xgboost"
     version = str(xgboost.__version__)
-    booster_types = (xgboost.Booster,)
+    booster_type = xgboost.Booster
     error_types = (xgboost.core.XGBoostError,)
     format = XGBOOST
     params = XGBoostParams()
+    booster = XGBoostBooster
     starts_linear = shares_bins = True
 
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
@@ -151,9 +152,6 @@ class XGBoost(Backend):
 
     def load(self, data: bytes) -> XGBoostBooster:
         return XGBoostBooster.load(data)
-
-    def wrap(self, native: Any) -> XGBoostBooster:
-        return XGBoostBooster(native)
 
     def begin_with(self, start: LinearStart) -> XGBoostBooster:
         return begin_with(start)

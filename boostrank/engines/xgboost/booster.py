@@ -32,6 +32,7 @@ _one_at_a_time = threading.Lock()
 class XGBoostBooster(Booster):
     """A `xgboost.Booster` as `native`; see `Booster` for what each method does."""
 
+    engine = "xgboost"
     absent_is_missing = True
 
     @classmethod

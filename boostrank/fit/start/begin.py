@@ -13,7 +13,7 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.part import PartRows
-from boostrank.engines.base import Backend
+from boostrank.engines.base import Backend, Booster
 from boostrank.engines.model_format import LinearStart
 from boostrank.engines.params import Limits
 from boostrank.fit.params import AUTO_START, LINEAR_START, TrainingParameters, is_auto, say_left_out
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     Fitted = Callable[[RankingDataset, Gain, int, Limits], CrossFitted]
 
 
-def say_without_start(engine: Backend, booster: Any, params: Mapping[str, Any]) -> None:
+def say_without_start(engine: Backend, booster: Booster, params: Mapping[str, Any]) -> None:
     """Where `auto` goes on with a booster that begins with no linear ranker, say so."""
-    if engine.starts_linear and is_auto(params, engine.name) and not engine.has_start(booster):
+    if engine.starts_linear and is_auto(params, engine.name) and not booster.start_trees:
         warn_user("auto goes on from a model without a linear start, and begins with none", DataWarning)
 
 
@@ -47,7 +47,7 @@ def limits_of(engine: Backend, params: dict[str, Any], names: Sequence[str], tra
     Raises:
         ParameterError: features that are not there, or a direction of a categorical one.
     """
-    limits = engine.limits(params, names)
+    limits = engine.params.limits(params, names)
     turned = next((i for i in train_set.categorical if limits.direction[i]), None)
     if turned is not None:
         raise ParameterError(f"monotone_constraints: {names[turned]!r} is categorical, and has no direction")
@@ -65,7 +65,7 @@ class Beginning:
         description: what the sidecar says of it.
     """
 
-    booster: Any
+    booster: Booster
     start: LinearStart
     scores: Float64Array | None
     description: dict[str, Any]
@@ -125,7 +125,7 @@ def beginning(
 
 def _check_startable(engine: Backend, given: TrainingParameters) -> None:
     """Refuse parameters with which trees cannot begin with a linear ranker."""
-    reason = engine.unstartable(given.engine)
+    reason = engine.params.unstartable(given.engine)
     if reason:
         raise ParameterError(f"no linear start with these parameters: {reason}; start='none' leaves it out")
 

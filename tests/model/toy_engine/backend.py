@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.core.errors import ParameterError
 from boostrank.data.dataset import Features, RankingDataset
 from boostrank.data.dense import dense_rows
-from boostrank.engines.base import Backend, TrainRequest
+from boostrank.engines.base import CONTRIBUTIONS, Backend, Booster, TrainRequest, Wanted
+from boostrank.engines.params import Params
 from boostrank.engines.rounds import CallbackEnv, EvalResult, ordered, run_callbacks
 from tests.model.toy_engine.format import TOY, Stumps
 
@@ -23,23 +23,37 @@ class ToyData:
     feature_names: tuple[str, ...]
 
 
+class ToyBooster(Booster):
+    native: Stumps
+    engine = "toy"
+
+    def predict(self, features: Features, wanted: Wanted) -> np.ndarray:
+        rows = dense_rows(features, 0, features.shape[0])
+        if wanted.what != CONTRIBUTIONS:
+            return self.native.scores(rows, wanted.rounds)
+        out = np.zeros((rows.shape[0], rows.shape[1] + 1))
+        for column, threshold, left, right in self.native.trees[: wanted.rounds or None]:
+            out[:, column] += np.where(rows[:, column] <= threshold, left, right) - (left + right) / 2
+            out[:, -1] += (left + right) / 2
+        return out
+
+
 class Toy(Backend):
     name = "toy"
     version = "1"
     format = TOY
-
-    def check_params(self, params: dict[str, Any]) -> None:
-        for name in params:
-            if name not in ("learning_rate", "num_threads", "verbosity"):
-                raise ParameterError(f"toy has no parameter {name!r}")
+    params = Params("learning_rate", "num_threads", "verbosity")
+    booster = ToyBooster
 
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> ToyData:
         return ToyData(dense_rows(data.features, 0, data.n_documents), data.feature_names)
 
-    def train(self, request: TrainRequest) -> tuple[Stumps, int]:
+    def train(self, request: TrainRequest) -> tuple[ToyBooster, int]:
         assert request.gradient is not None
         rows, rate = request.train.rows, float(request.params.get("learning_rate", 0.3))
-        booster = Stumps(request.train.feature_names, list(request.init_model.trees if request.init_model else []))
+        booster = Stumps(
+            request.train.feature_names, list(request.init_model.native.trees if request.init_model else [])
+        )
         before = len(booster.trees)
         for number in range(before, before + request.rounds):
             self._run(request, booster, number, before, None)
@@ -53,39 +67,12 @@ class Toy(Backend):
             ]
             best = self._run(request, booster, number, before, results)
             if best is not None:
-                return booster, best
-        return booster, 0
+                return ToyBooster(booster), best
+        return ToyBooster(booster), 0
 
     def _run(self, request: TrainRequest, booster: Stumps, number: int, before: int, results: Any) -> int | None:
         env = CallbackEnv(booster, request.params, number, before, before + request.rounds, results)
         return run_callbacks(ordered(request.callbacks, before=results is None), env)
-
-    def rounds_of(self, booster: Stumps) -> int:
-        return len(booster.trees)
-
-    def predict(
-        self, booster: Stumps, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
-    ) -> np.ndarray:
-        return booster.scores(dense_rows(features, 0, features.shape[0]), rounds)
-
-    def contributions(
-        self, booster: Stumps, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
-    ) -> np.ndarray:
-        rows = dense_rows(features, 0, features.shape[0])
-        out = np.zeros((rows.shape[0], rows.shape[1] + 1))
-        for column, threshold, left, right in booster.trees[: rounds or None]:
-            out[:, column] += np.where(rows[:, column] <= threshold, left, right) - (left + right) / 2
-            out[:, -1] += (left + right) / 2
-        return out
-
-    def to_bytes(self, booster: Stumps, *, rounds: int) -> bytes:
-        return booster.first(rounds).to_bytes()
-
-    def from_bytes(self, data: bytes) -> Stumps:
-        return TOY.parse(data)
-
-    def feature_names(self, booster: Stumps) -> tuple[str, ...]:
-        return booster.feature_names
 
 
 BACKEND = Toy()

@@ -33,11 +33,12 @@ class Stumps:
             scores += np.where(rows[:, column] <= threshold, left, right)
         return scores
 
-    def first(self, rounds: int) -> Stumps:
-        return Stumps(self.feature_names, self.trees[: rounds or None])
+    @property
+    def rounds(self) -> int:
+        return len(self.trees)
 
-    def to_bytes(self) -> bytes:
-        lines = [" ".join(map(repr, tree)) for tree in self.trees]
+    def to_bytes(self, rounds: int = 0) -> bytes:
+        lines = [" ".join(map(repr, tree)) for tree in self.trees[: rounds or None]]
         return _FIRST + "\n".join(["\t".join(["features", *self.feature_names]), *lines, ""]).encode()
 
 
