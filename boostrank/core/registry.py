@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Generic, Protocol, TypeVar
 
@@ -35,10 +35,13 @@ class Registry(Generic[T]):
         package: dotted name of the package to search.
         what: what its members are called in messages ("objective").
         within: of a member that is a folder, the module that defines `SPEC`; "" for the folder's own.
+        instead: words that people type and that are no member -> the members that they may mean.
     """
 
-    def __init__(self, package: str, what: str, within: str = "") -> None:
-        self._package, self._what, self._within = package, what, within
+    def __init__(
+        self, package: str, what: str, within: str = "", instead: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
+        self._package, self._what, self._within, self._instead = package, what, within, instead or {}
         self._added: dict[str, T] = {}
 
     @cached_property
@@ -78,4 +81,7 @@ class Registry(Generic[T]):
         for spec in self:
             if wanted in map(plain_name, (spec.name, *spec.aliases)):
                 return spec
+        for words, members in self._instead.items():
+            if wanted in map(plain_name, words.split()):
+                raise ParameterError(f"unknown {self._what} {name!r}. For that there are {', '.join(members)}")
         raise ParameterError(f"unknown {self._what} {name!r}.{did_you_mean(name, self.names())}")

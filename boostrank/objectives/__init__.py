@@ -3,4 +3,17 @@
 from boostrank.core.registry import Registry
 from boostrank.kernels.objective.contract import ObjectiveSpec
 
-OBJECTIVES: Registry[ObjectiveSpec] = Registry("boostrank.objectives", "objective")
+_OTHER_WORDS = {
+    "ndcg rank:ndcg": ("auto", "lambdarank", "approx-ndcg"),
+    "dcg": ("sdcg", "shf-sdcg", "lambdarank"),
+    "map mean_average_precision rank:map": ("smooth-ap", "approx-ap"),
+    "mrr reciprocal_rank recip_rank": ("smooth-mrr",),
+    "precision p pre precision_at": ("smooth-precision",),
+    "err pfound": ("lambdarank", "yetirank"),
+    "pairlogit pairlogit_pairwise rank:pairwise pairwise": ("ranknet", "lambdarank"),
+    "query_softmax softmax": ("listnet", "xe-ndcg"),
+    "query_rmse query_cross_entropy rmse": ("regression",),
+}
+"""Metrics and the losses of other programs -> objectives for them."""
+
+OBJECTIVES: Registry[ObjectiveSpec] = Registry("boostrank.objectives", "objective", instead=_OTHER_WORDS)

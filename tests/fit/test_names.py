@@ -10,6 +10,7 @@ import pytest
 import boostrank
 from boostrank.core.errors import ParameterError
 from boostrank.metric import Metric
+from boostrank.objectives import _OTHER_WORDS
 
 PARAMS: dict[str, Any] = {"objective": "lambdarank", "verbosity": -1, "num_threads": 1, "min_data_in_leaf": 5}
 
@@ -73,3 +74,16 @@ def test_objectives_are_spelled_as_in_lgb_train_or_as_in_lgbmranker(data: boostr
     np.testing.assert_allclose(seen["weight"], data.queries.each_weight.repeat(10))
     with pytest.raises(ParameterError, match=r"y_true, y_pred, group"):
         boostrank.train(PARAMS | {"objective": lambda a, b, c: (a, b)}, data, 3)
+
+
+@pytest.mark.parametrize(
+    ("word", "one"),
+    [("NDCG", "lambdarank"), ("QueryRMSE", "regression"), ("PairLogit", "ranknet"), ("map", "smooth-ap")],
+)
+def test_a_metric_or_another_programs_loss_names_objectives_for_it(
+    word: str, one: str, data: boostrank.RankingDataset
+) -> None:
+    with pytest.raises(ParameterError, match=f"{word}.*{one}"):
+        boostrank.train(PARAMS | {"objective": word}, data, 1)
+    named = {name for names in _OTHER_WORDS.values() for name in names} - {"auto"}
+    assert all(boostrank.Objective(name) for name in named)
