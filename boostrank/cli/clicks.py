@@ -120,7 +120,7 @@ def clicks_of(
         columns: that hold the clicks; None: they lie beside it.
     """
     from boostrank.clicks.columns import ClickRows
-    from boostrank.clicks.text import read_clicks
+    from boostrank.clicks.files import read_clicks
 
     if columns is None:
         name = log_of(path)
@@ -151,9 +151,9 @@ def log_of(path: str) -> str:
 def propensities_of(path: str | None, log: ClickLog, data: RankingDataset, name: str) -> tuple[AnyPropensities, bool]:
     """Those of a file; without one those of the documents that moved. And whether clicks do not contradict them, which
     a line says."""
+    from boostrank.clicks.estimation import check as check_propensities
+    from boostrank.clicks.estimation import estimate
     from boostrank.clicks.propensities import SegmentPropensities, read_propensities
-    from boostrank.clicks.segments import check as check_propensities
-    from boostrank.clicks.segments import estimate
 
     queries = _queries(data)
     if path is None:
@@ -242,8 +242,8 @@ class Clicked:
 
     def say_gate(self, params: dict[str, Any], given: dict[str, Any], within: WithinQuery | None) -> None:
         """Train with and without the propensities, and say which of the two clicks on held-out queries prefer."""
+        from boostrank.clicks.estimation import estimate
         from boostrank.clicks.gate import FOLDS, Judged, gate_of_parts, held_out, judging_propensities
-        from boostrank.clicks.segments import estimate
         from boostrank.fit.params import STOPPING_NAMES
         from boostrank.fit.train import train
 

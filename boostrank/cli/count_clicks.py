@@ -46,8 +46,8 @@ def command(
 
     SESSIONS are CSV, TSV, Parquet or Arrow, of any size: they are read in one pass.
     """
+    from boostrank.clicks.files import write_clicks
     from boostrank.clicks.sessions import SessionColumns, count_clicks
-    from boostrank.clicks.text import write_clicks
     from boostrank.core.files import check_writable
 
     check_writable(output)

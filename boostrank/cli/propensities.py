@@ -40,18 +40,18 @@ def command(
 ) -> None:  # fmt: skip
     """How likely each position is looked at, from documents that were shown at several.
 
-    CLICKS has a line `row position impressions clicks` for each document and position, or is a table with
-    --click-columns. Where a document's clicks fell, given how many there were, depends on the positions alone. Refused
-    where no clicked document moved. A log by segment has a curve of each.
+    CLICKS is a table with the columns row, position, impressions and clicks, or one with --click-columns. Where a
+    document's clicks fell, given how many there were, depends on the positions alone. Refused where no clicked document
+    moved. A log by segment has a curve of each.
 
     \b
     boostrank propensities train.txt.clicks -o propensities.json
     """
     from boostrank.clicks.columns import ClickColumns, ClickRows
+    from boostrank.clicks.estimation import check as check_propensities
+    from boostrank.clicks.estimation import estimate
+    from boostrank.clicks.files import read_clicks
     from boostrank.clicks.propensities import Propensities, SegmentPropensities, read_propensities
-    from boostrank.clicks.segments import check as check_propensities
-    from boostrank.clicks.segments import estimate
-    from boostrank.clicks.text import read_clicks
     from boostrank.core.files import check_writable
 
     if picture is not None:

@@ -137,7 +137,7 @@ def _clicks_beside(
     model: RankingModel, data: tuple[str, ...], dataset: RankingDataset, given: Mapping[str, Any]
 ) -> ClickLog | None:
     """The click log beside the data of a model that was trained by clicks, if there is one that can be read."""
-    from boostrank.clicks.text import read_clicks
+    from boostrank.clicks.files import read_clicks
     from boostrank.core.errors import BoostrankError
     from boostrank.data.libsvm.side_files import find_sidecar
     from boostrank.report.sections.clicks import learnt_from

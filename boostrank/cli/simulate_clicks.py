@@ -46,15 +46,15 @@ def command(
 ) -> None:  # fmt: skip
     """Clicks of simulated users on graded DATA, whose truth is known: what would it take to learn from clicks?
 
-    Writes a line `row position impressions clicks` for each document and position at which it was shown; rows count
+    Writes a line `row,position,impressions,clicks` for each document and position at which it was shown; rows count
     the documents from 1 in the order of DATA.
     """
     if users == "cascade" and eta is not None:
         raise click.UsageError("cascade users read from the top: no --eta")
     check_rows_count(given)
     from boostrank.cli.scores import load_ranker, scores_of
+    from boostrank.clicks.files import write_clicks
     from boostrank.clicks.simulate import Users, simulate_clicks
-    from boostrank.clicks.text import write_clicks
     from boostrank.core.files import check_writable
     from boostrank.core.queries import QueryIndex
 

@@ -124,7 +124,7 @@ def _pareto(context: click.Context, parameter: click.Parameter, value: str | Non
 train_options = with_options(
     training_options,
     _output("--clicks", is_flag=True,
-            help="Learn from FILE.clicks beside TRAIN (`row position impressions clicks`) in place of labels: clicks "
+            help="Learn from FILE.clicks beside TRAIN (`row,position,impressions,clicks`) in place of labels: clicks "
                  "over exposure, of the documents that were shown. --valid files need theirs too."),
     click_columns_option(section=OUTPUT),
     _output("--propensities", metavar="FILE", type=InputFile(), show_default="estimated from documents that moved",

@@ -149,9 +149,15 @@ class ClickRows:
 
 
 def from_frame(
-    frame: Any, columns: ClickColumns | None = None, *, qid: str = "qid", weight: str | None = None,
-    drop: Sequence[str] | str = (), sort: bool = False, categorical_feature: Sequence[str | int] | str | None = "auto",
-) -> tuple[RankingDataset, ClickLog]:  # fmt: skip
+    frame: Any,
+    columns: ClickColumns | None = None,
+    *,
+    qid: str = "qid",
+    weight: str | None = None,
+    drop: Sequence[str] | str = (),
+    sort: bool = False,
+    categorical_feature: Sequence[str | int] | str | None = "auto",
+) -> tuple[RankingDataset, ClickLog]:
     """The documents of a data frame, with labels of 0, and their clicks, which stand in columns of it.
 
     Args:

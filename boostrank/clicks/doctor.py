@@ -23,11 +23,24 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 from boostrank.data.doctor.finding import Finding, Findings, Severity, percent, plural
 
-OF_LABELS = frozenset({
-    "contradicting-duplicates", "dead-queries", "fractional-labels", "gain-overflow", "label-copy",
-    "labels-for-engines", "many-labels", "negative-labels", "no-label-zero", "nothing-to-learn", "one-sided-labels",
-    "other-labels", "rows-by-label", "steep-gains",
-})  # fmt: skip
+OF_LABELS = frozenset(
+    {
+        "contradicting-duplicates",
+        "dead-queries",
+        "fractional-labels",
+        "gain-overflow",
+        "label-copy",
+        "labels-for-engines",
+        "many-labels",
+        "negative-labels",
+        "no-label-zero",
+        "nothing-to-learn",
+        "one-sided-labels",
+        "other-labels",
+        "rows-by-label",
+        "steep-gains",
+    }
+)
 """What `boostrank.data.doctor` finds in labels, which training by clicks does not look at."""
 
 FEW_LISTS = 5  # shown of the median query: with 2, debiasing ranked worse than click counts did
@@ -69,16 +82,33 @@ def look_at_clicks(
 
 def refused_lines(profile: ClickProfile) -> Iterator[Finding]:
     """Lines that cannot be: no numbers, rows that the data do not have, more clicks than impressions."""
-    cost = "training by clicks refuses the log; the rest of this report is about the other lines"
-    for error in profile.refused:
-        yield Finding("unreadable-click-line", Severity.ERROR, error.file, error.line, 0, 1, error.reason, cost,
-                      "mend the line, or take it out")  # fmt: skip
-    if profile.n_refused > len(profile.refused):
+    found, cost = (
+        profile.entries,
+        "training by clicks refuses the log; the rest of this report is about the other lines",
+    )
+    for error in found.refused:
+        yield Finding(
+            "unreadable-click-line",
+            Severity.ERROR,
+            error.file,
+            error.line,
+            0,
+            1,
+            error.reason,
+            cost,
+            "mend the line, or take it out",
+        )
+    if found.n_refused > len(found.refused):
         yield profile.finding(
-            "unreadable-click-lines", Severity.ERROR, profile.refused[0].line, profile.n_refused,
-            f"{profile.n_refused:,} of {profile.n_refused + profile.rows.size:,} entries cannot be; "
-            f"{len(profile.refused)} are shown", cost, "was it made from these data, in this order?",
-        )  # fmt: skip
+            "unreadable-click-lines",
+            Severity.ERROR,
+            found.refused[0].line,
+            found.n_refused,
+            f"{found.n_refused:,} of {found.n_refused + found.rows.size:,} entries cannot be; {len(found.refused)} are "
+            "shown",
+            cost,
+            "was it made from these data, in this order?",
+        )
 
 
 def nothing_clicked(profile: ClickProfile) -> Iterator[Finding]:
@@ -86,17 +116,24 @@ def nothing_clicked(profile: ClickProfile) -> Iterator[Finding]:
     log = profile.log
     if not log.clicks.any():
         yield profile.finding(
-            "no-clicks", Severity.ERROR, 0, int(log.impressions.sum()),
-            "no impression was clicked" if log.rows.size else "there is no entry", "there is nothing to learn",
-            "are the columns `row position impressions clicks`, in this order?",
-        )  # fmt: skip
+            "no-clicks",
+            Severity.ERROR,
+            0,
+            int(log.impressions.sum()),
+            "no impression was clicked" if log.rows.size else "there is no entry",
+            "there is nothing to learn",
+            "do the columns `impressions` and `clicks` hold what they say?",
+        )
     elif log.impressions.sum() >= _ENOUGH and log.clicks.sum() == log.impressions.sum():
         yield profile.finding(
-            "only-clicked-impressions", Severity.WARNING, 0, int(log.clicks.sum()),
+            "only-clicked-impressions",
+            Severity.WARNING,
+            0,
+            int(log.clicks.sum()),
             "every impression was clicked: were those without a click left out?",
             "nothing tells a document that is liked from one that was shown often",
             "log each impression, whether it was clicked or not",
-        )  # fmt: skip
+        )
 
 
 def moves(profile: ClickProfile) -> Iterator[Finding]:
@@ -109,21 +146,27 @@ def moves(profile: ClickProfile) -> Iterator[Finding]:
         if log.positions.min() > 1:
             message = f"position {log.positions.min()} is the first at which anything was shown: are positions from 1?"
         yield profile.finding(
-            "nothing-moved", Severity.ERROR, 0, log.depth, f"{message}; {percent(moved_share(log), 1)} of the clicked "
-            "documents moved at all",
+            "nothing-moved",
+            Severity.ERROR,
+            0,
+            log.depth,
+            f"{message}; {percent(moved_share(log), 1)} of the clicked documents moved at all",
             "nothing tells how likely positions are looked at: training needs --propensities, comparisons by clicks "
             "are no better than chance, and bots are not told from good documents",
             "log lists that vary a little, or bring a file of propensities",
-        )  # fmt: skip
+        )
         return
     for name, entries, own in profile.parts:
         if name and estimated(entries, profile.queries) is None:
             yield profile.finding(
-                "unmoved-segments", Severity.WARNING, profile.line(segment=name), int(entries.impressions.sum()),
+                "unmoved-segments",
+                Severity.WARNING,
+                profile.line(segment=name),
+                int(entries.impressions.sum()),
                 f"segment {name}: no clicked document moved",
                 "nothing tells how likely positions are looked at there: it has the curve of all segments together",
                 "log lists that vary a little there, too, or count it together with one that is like it",
-            )  # fmt: skip
+            )
             continue
         yield from _of_curve(profile, name, entries, own)
 
@@ -136,21 +179,28 @@ def _of_curve(profile: ClickProfile, segment: str, log: ClickLog, curve: Propens
     if still.size:
         lost = int(shown[still - 1].sum())
         yield profile.finding(
-            "unmoved-positions", Severity.WARNING, profile.line(position=int(still[0]), segment=segment), still.size,
+            "unmoved-positions",
+            Severity.WARNING,
+            profile.line(position=int(still[0]), segment=segment),
+            still.size,
             f"{where}no clicked document moved between {plural(still.size, 'position', 'positions')} and those above, "
             f"position {still[0]} the first",
             f"they have no propensity: {lost:,} impressions ({percent(lost, shown.sum())}) are left out",
             "log lists that vary a little there, too",
-        )  # fmt: skip
+        )
     assert curve.errors is not None
     vague = np.flatnonzero(curve.errors[: log.depth] > NONSENSE) + 1
     if vague.size:
         yield profile.finding(
-            "vague-positions", Severity.WARNING, profile.line(position=int(vague[0]), segment=segment), vague.size,
+            "vague-positions",
+            Severity.WARNING,
+            profile.line(position=int(vague[0]), segment=segment),
+            vague.size,
             f"{where}the propensities of {plural(vague.size, 'position', 'positions')}, position {vague[0]} the first, "
             "are known to a factor of 2.7 at best",
-            "clicks there are divided by a number that is mostly chance", "more clicks on documents that move",
-        )  # fmt: skip
+            "clicks there are divided by a number that is mostly chance",
+            "more clicks on documents that move",
+        )
 
 
 # What is little ------------------------------------------------------------------------------------------------------
@@ -164,21 +214,28 @@ def few_lists(profile: ClickProfile) -> Iterator[Finding]:
     middle = float(np.median(lists))
     if middle < FEW_LISTS:
         yield profile.finding(
-            "few-impressions", Severity.WARNING, 0, int(lists.sum()),
+            "few-impressions",
+            Severity.WARNING,
+            0,
+            int(lists.sum()),
             f"the list of the median query was shown {middle:g} times",
             "a gain beyond chance is unlikely: with 2 lists a query, clicks over exposure have ranked worse than the "
             "number of clicks",
             f"log longer, {FEW_LISTS * 2} lists a query and more, and believe the gate that train prints",
-        )  # fmt: skip
+        )
     once = np.flatnonzero(profile.lists == 1)
     if once.size:
         severity = Severity.WARNING if once.size > MANY * lists.size else Severity.NOTE
         yield profile.finding(
-            "single-impression-queries", severity, profile.line_of_query(int(once[0])), once.size,
+            "single-impression-queries",
+            severity,
+            profile.line_of_query(int(once[0])),
+            once.size,
             f"{once.size:,} of {lists.size:,} queries that were shown ({percent(once.size, lists.size)}) were shown "
             "once",
-            "none of their documents moved: they tell nothing of positions, and little of documents", "log longer",
-        )  # fmt: skip
+            "none of their documents moved: they tell nothing of positions, and little of documents",
+            "log longer",
+        )
 
 
 def rare_positions(profile: ClickProfile) -> Iterator[Finding]:
@@ -190,12 +247,15 @@ def rare_positions(profile: ClickProfile) -> Iterator[Finding]:
     if rare.size:
         p = int(rare[0])
         yield profile.finding(
-            "rare-positions", Severity.NOTE, profile.line(position=p), rare.size,
+            "rare-positions",
+            Severity.NOTE,
+            profile.line(position=p),
+            rare.size,
             f"{plural(rare.size, 'position has', 'positions have')} under {RARE:.0%} of the impressions of position 1: "
             f"position {p} has {shown[p - 1]:,.0f} of {shown[0]:,.0f}",
             "their propensities rest on little, and single clicks there weigh much",
             "leave such entries out, if their intervals are wide (boostrank propensities)",
-        )  # fmt: skip
+        )
 
 
 def never_shown(profile: ClickProfile) -> Iterator[Finding]:
@@ -206,22 +266,29 @@ def never_shown(profile: ClickProfile) -> Iterator[Finding]:
         unseen = int((profile.lists == 0).sum())
         also = f", and {plural(unseen, 'query', 'queries')} as a whole" if unseen else ""
         yield profile.finding(
-            "never-shown", Severity.NOTE, 0, hidden,
+            "never-shown",
+            Severity.NOTE,
+            0,
+            hidden,
             f"{hidden:,} of {count:,} documents ({percent(hidden, count)}) were never shown{also}",
             "training leaves them out; a ranker that shows them is measured as if nobody clicked",
             "if they should have been shown: was the log counted over these data, in this order of rows?",
-        )  # fmt: skip
+        )
     clicked = np.bincount(profile.owner, log.total_clicks(), len(profile.queries))
     without = np.flatnonzero((profile.lists > 0) & (clicked == 0))
     if without.size and log.clicks.any():
         shown = int((profile.lists > 0).sum())
         severity = Severity.WARNING if without.size > MANY * shown else Severity.NOTE
         yield profile.finding(
-            "unclicked-queries", severity, profile.line_of_query(int(without[0])), without.size,
+            "unclicked-queries",
+            severity,
+            profile.line_of_query(int(without[0])),
+            without.size,
             f"in {without.size:,} of {shown:,} queries that were shown ({percent(without.size, shown)}) nothing was "
             "clicked",
-            "they teach nothing", "log longer",
-        )  # fmt: skip
+            "they teach nothing",
+            "log longer",
+        )
 
 
 # What misleads -------------------------------------------------------------------------------------------------------
@@ -249,14 +316,17 @@ def short_lists(profile: ClickProfile) -> Iterator[Finding]:
         deeper = int(position[i:][(query[i:] == q) & (shown[i:] == most[i]) & (position[i:] > p)][0])
         severity = Severity.WARNING if short.size > MANY * queries else Severity.NOTE
         yield profile.finding(
-            "short-impressions", severity, profile.line_of_query(q, deeper), short.size,
+            "short-impressions",
+            severity,
+            profile.line_of_query(q, deeper),
+            short.size,
             f"in {short.size:,} of {queries:,} queries a position has fewer impressions than one further down, "
             f"{missing.sum():,} are missing in all: qid {profile.queries.qid[q]} has {own:,} at position {p} and "
             f"{most[i]:,} at position {deeper}",
             "what was shown and not logged makes exposure too small, and gains too large",
             "log every place of a list down to the last one that was shown; nothing, if documents that the data lack "
             "stood there",
-        )  # fmt: skip
+        )
 
 
 def click_rates(profile: ClickProfile) -> Iterator[Finding]:
@@ -273,16 +343,24 @@ def click_rates(profile: ClickProfile) -> Iterator[Finding]:
     if higher.size:
         p = int(higher[np.argmax(rates[higher])]) + 1
         yield profile.finding(
-            "rising-click-rates", Severity.WARNING, profile.line(position=p), higher.size,
+            "rising-click-rates",
+            Severity.WARNING,
+            profile.line(position=p),
+            higher.size,
             f"{message}: position {p} is clicked more often than position 1",
-            "positions may not be those that people saw", "is position 1 the top of the list?",
-        )  # fmt: skip
+            "positions may not be those that people saw",
+            "is position 1 the top of the list?",
+        )
     else:
         yield profile.finding(
-            "click-rates", Severity.NOTE, 0, rates.size, message,
+            "click-rates",
+            Severity.NOTE,
+            0,
+            rates.size,
+            message,
             "they fall with attention and with how good documents are: labels of clicks would teach both",
             "",
-        )  # fmt: skip
+        )
 
 
 def bots(profile: ClickProfile) -> Iterator[Finding]:
@@ -315,13 +393,16 @@ def bots(profile: ClickProfile) -> Iterator[Finding]:
     where = f"position {low}" if low == high else f"positions {low} to {high}"
     queries = np.unique(profile.owner[at]).size
     yield profile.finding(
-        "click-bots", Severity.WARNING, profile.line(row=row), at.size,
+        "click-bots",
+        Severity.WARNING,
+        profile.line(row=row),
+        at.size,
         f"{plural(at.size, 'document was', 'documents were')} clicked more often than anybody looks there, in "
         f"{plural(queries, 'query', 'queries')}: row {profile.number(row):,} (qid {profile.queries.qid[q]}) has {c:,} "
         f"clicks of {n:,} impressions at {where}, the rest of its query {rate:.2f} clicks an impression",
         "bots, or one person who clicks everywhere: they count as the best documents, and make propensities too flat",
         "drop such sessions before counting (boostrank count-clicks --where), or take these rows out of the log",
-    )  # fmt: skip
+    )
 
 
 def _beyond_looks(log: ClickLog, curve: AnyPropensities) -> npt.NDArray[np.bool_]:

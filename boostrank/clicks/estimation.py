@@ -10,7 +10,8 @@ Journal of Econometrics 90, 1999), so that errors are those that clicks really h
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import chdtrc
 
 from boostrank.clicks.log import ClickLog
-from boostrank.clicks.propensities import Propensities
+from boostrank.clicks.propensities import AnyPropensities, Propensities, SegmentPropensities
 from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
@@ -227,3 +228,52 @@ def _tied_to_first(
     component = connected_components(graph, connection="strong")[1]
     tied = component == component[0]
     return tied if tied.sum() > 1 else np.zeros(positions, dtype=bool)
+
+
+def estimate(log: ClickLog, queries: QueryIndex | None = None) -> AnyPropensities:
+    """Propensities of a log as `estimate_propensities` finds them, of each segment where it has some.
+
+    A segment whose documents did not move has the curve of all segments together, which a `DataWarning` says.
+
+    Raises:
+        DataError: no clicked document moved between position 1 and another.
+    """
+    if log.segments is None:
+        return estimate_propensities(log, queries)
+    curves: dict[str, Propensities] = {}
+    for name in log.segment_names:
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always", DataWarning)
+            try:
+                curves[name] = estimate_propensities(log.of_segment(name), queries)
+            except DataError:
+                curves[name] = replace(
+                    estimate_propensities(log, queries), moved=0, method="that of all segments together"
+                )
+                warnings.warn(
+                    "no clicked document moved: it has the curve of all segments together", DataWarning, stacklevel=1
+                )
+        for one in warned:
+            warn_user(f"segment {name}: {one.message}", DataWarning)
+    return SegmentPropensities(curves)
+
+
+def check(log: ClickLog, given: AnyPropensities, queries: QueryIndex | None = None) -> CurveCheck:
+    """As `check_curve`; of a curve for each segment, that all of them hold: p by Bonferroni's inequality.
+
+    Raises:
+        DataError, ParameterError: as `check_curve`, where no segment tells; a segment without a curve.
+    """
+    if isinstance(given, Propensities):
+        return check_curve(log, given, queries)
+    log.at(given)
+    found, last = [], None
+    for name in log.segment_names:
+        try:
+            found.append(check_curve(log.of_segment(name), given.curves[name], queries))
+        except (DataError, ParameterError) as error:
+            last = error
+    if not found:
+        raise last or DataError("the click log is empty")
+    p = min(1.0, len(found) * min(one.p for one in found))
+    return CurveCheck(sum(one.nats for one in found), p, sum(one.positions for one in found))

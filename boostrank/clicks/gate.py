@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.clicks.estimation import NONSENSE
+from boostrank.clicks.estimation import NONSENSE, estimate
 from boostrank.clicks.log import ClickLog, with_labels
 from boostrank.clicks.propensities import AnyPropensities
-from boostrank.clicks.segments import estimate
 from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import PairedDifference, paired_difference
@@ -119,9 +118,14 @@ class Judged:
 
 
 def gate(
-    data: RankingDataset, log: ClickLog, propensities: AnyPropensities, old: npt.ArrayLike, new: npt.ArrayLike,
-    k: int = K, seed: int = 0,
-) -> ClickGate:  # fmt: skip
+    data: RankingDataset,
+    log: ClickLog,
+    propensities: AnyPropensities,
+    old: npt.ArrayLike,
+    new: npt.ArrayLike,
+    k: int = K,
+    seed: int = 0,
+) -> ClickGate:
     """Compare two rankings of held-out documents by their clicks.
 
     Args:

@@ -58,9 +58,11 @@ class ClickLog:
         if len({column.size for column in columns}) > 1:
             sizes = ", ".join(f"{column.size} {name}" for name, column in zip(COLUMNS, columns, strict=True))
             raise DataError(f"a click log has as many of each: {sizes}")
-        found = impossible(rows, positions, impressions, clicks, self.n_documents)
-        if found is not None:
-            raise DataError(f"entry {found[0]} of the click log: {found[1]}")
+        bad = impossible_entries(rows, positions, impressions, clicks, self.n_documents)
+        if bad.size:
+            i = int(bad[0])
+            why = why_impossible(rows[i], positions[i], impressions[i], clicks[i], self.n_documents)
+            raise DataError(f"entry {i} of the click log: {why}")
         if not _ascending(rows, segments, positions):
             order = np.lexsort((positions, segments, rows))
             rows, positions, impressions, clicks = (column[order] for column in columns)
@@ -155,9 +157,14 @@ class ClickLog:
     def where(self, kept: npt.NDArray[np.bool_]) -> ClickLog:
         """Some entries of it, bool[m]."""
         return ClickLog(
-            self.rows[kept], self.positions[kept], self.impressions[kept], self.clicks[kept], self.n_documents,
-            None if self.segments is None else self.segments[kept], self.segment_names,
-        )  # fmt: skip
+            self.rows[kept],
+            self.positions[kept],
+            self.impressions[kept],
+            self.clicks[kept],
+            self.n_documents,
+            None if self.segments is None else self.segments[kept],
+            self.segment_names,
+        )
 
     def of_segment(self, name: str) -> ClickLog:
         """The entries of a segment, which has none itself."""
@@ -224,25 +231,26 @@ MOST = 10**12
 COLUMNS = ("rows", "positions", "impressions", "clicks")
 
 
-def impossible(
+def impossible_entries(
     rows: Int64Array, positions: Int64Array, impressions: Int64Array, clicks: Int64Array, n_documents: int
-) -> tuple[int, str] | None:
-    """(number of the first entry that cannot be, why); None if all can."""
-    bad = (rows < 0) | (rows >= n_documents) | (positions < 1) | (clicks < 0)
-    bad |= (impressions < 1) | (impressions > MOST)
-    at = np.flatnonzero(bad | (clicks > impressions) | (positions > MAX_POSITION))
-    if not at.size:
-        return None
-    i = int(at[0])
-    if not 0 <= rows[i] < n_documents:
-        return i, f"there is no row {rows[i] + 1:,}: the data have {n_documents:,}"
-    if not 1 <= positions[i] <= MAX_POSITION:
-        return i, f"position {positions[i]}: positions count from 1, to {MAX_POSITION:,} at most"
-    if impressions[i] > MOST:
-        return i, f"{impressions[i]:,} impressions: more than can be added up"
-    if impressions[i] < 1:
-        return i, f"{impressions[i]} impressions: what was not shown has no entry"
-    return i, f"{clicks[i]} clicks of {impressions[i]} impressions: count each impression as clicked or not"
+) -> Int64Array:
+    """Return the numbers of the entries that are impossible, ascending."""
+    bad = (rows < 0) | (rows >= n_documents) | (positions < 1) | (positions > MAX_POSITION)
+    bad |= (impressions < 1) | (impressions > MOST) | (clicks < 0) | (clicks > impressions)
+    return np.flatnonzero(bad).astype(np.int64)
+
+
+def why_impossible(row: int, position: int, impressions: int, clicks: int, n_documents: int) -> str:
+    """Say what is wrong with an impossible entry."""
+    if not 0 <= row < n_documents:
+        return f"there is no row {row + 1:,}: the data have {n_documents:,}"
+    if not 1 <= position <= MAX_POSITION:
+        return f"position {position}: positions count from 1, to {MAX_POSITION:,} at most"
+    if impressions > MOST:
+        return f"{impressions:,} impressions: more than can be added up"
+    if impressions < 1:
+        return f"{impressions} impressions: what was not shown has no entry"
+    return f"{clicks} clicks of {impressions} impressions: count each impression as clicked or not"
 
 
 def _ascending(*columns: Int64Array) -> bool:
@@ -272,9 +280,13 @@ def some_documents(data: RankingDataset, rows: Int64Array) -> RankingDataset:
     comments = None if data.comments is None else tuple(data.comments[row] for row in rows)
     features = data.features.take(rows) if data.on_disk else data.features[rows]
     return replace(
-        data, features=features, labels=data.labels[rows], input_rows=None, comments=comments,
+        data,
+        features=features,
+        labels=data.labels[rows],
+        input_rows=None,
+        comments=comments,
         queries=replace(index, ptr=ptr, document_weights=weights, places=_PlacesOf(data.queries.places, rows)),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike, fspath
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from boostrank.clicks.columns import ClickColumns, ClickRows
+from boostrank.clicks.estimation import estimate
+from boostrank.clicks.files import MAX_ROWS, Entries, read_entries
 from boostrank.clicks.log import ClickLog
 from boostrank.clicks.propensities import AnyPropensities, Propensities
-from boostrank.clicks.segments import estimate
-from boostrank.clicks.text import MAX_ROWS, each_entry, lines_of_entries, numbered, read_entries
 from boostrank.core.errors import DataError, DataWarning, FileFormatError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
@@ -32,24 +30,14 @@ class ClickProfile:
     Args:
         file: its name.
         queries: of the documents.
-        rows, positions, impressions, clicks: int64[m], of the entries that can be, in the order of the file.
-        segments: str[m], word of the segment of each; None: there are none.
-        lines: int64[m], of the entries; None: not looked for yet.
-        refused, n_refused: what is wrong with the first lines that cannot be, and how many there are.
+        entries: of the log, in the order of the file, and those that are impossible.
         rows_of_table: int64[N], the row of each document, from 0, where clicks stand in the data's own table; None: the
             documents are the rows.
     """
 
     file: str
     queries: QueryIndex
-    rows: Int64Array
-    positions: Int64Array
-    impressions: Int64Array
-    clicks: Int64Array
-    segments: npt.NDArray[Any] | None = None
-    lines: Int64Array | None = None
-    refused: Sequence[FileFormatError] = ()
-    n_refused: int = 0
+    entries: Entries
     rows_of_table: Int64Array | None = None
 
     @classmethod
@@ -64,28 +52,8 @@ class ClickProfile:
         Raises:
             FileFormatError: the file cannot be read to its end.
         """
-        name, most = fspath(path), queries.n_documents if counted else MAX_ROWS
-        try:
-            columns, segments = read_entries(name, most)
-            return cls(name, queries, *columns, segments)
-        except FileFormatError as error:
-            if not error.line:
-                raise
-        numbers, lines, wrong = [np.zeros((0, 4), np.int64)], [], 0
-        refused: list[FileFormatError] = []
-        words: list[str | None] = []
-        for line, entry, segment in each_entry(name, most):
-            if isinstance(entry, FileFormatError):
-                refused, wrong = [*refused, entry][:SHOWN_LINES], wrong + 1
-            else:
-                numbers.append(entry)
-                lines.append(line)
-                words.append(segment)
-        rows, positions, impressions, clicks = np.concatenate(numbers).T
-        segments = np.array(words, str) if words and words[0] is not None else None
-        return cls(
-            name, queries, rows - 1, positions, impressions, clicks, segments, np.array(lines, np.int64), refused, wrong
-        )
+        most = queries.n_documents if counted else MAX_ROWS
+        return cls(fspath(path), queries, read_entries(path, most, most_refused=SHOWN_LINES))
 
     @classmethod
     def of_table(cls, path: str | PathLike[str], columns: ClickColumns, queries: QueryIndex) -> ClickProfile:
@@ -106,22 +74,23 @@ class ClickProfile:
         owner = queries.of_rows()
         log, first = clicks.log(owner)
         ptr = np.concatenate([[0], np.cumsum(np.bincount(owner[first], minlength=len(queries)))]).astype(np.int64)
-        return cls(
-            name, QueryIndex(ptr, queries.qid), log.rows, log.positions, log.impressions, log.clicks,
-            lines=np.zeros(log.rows.size, np.int64), rows_of_table=np.flatnonzero(first),
-        )  # fmt: skip
+        lines = np.zeros(log.rows.size, np.int64)
+        entries = Entries(log.rows, log.positions, log.impressions, log.clicks, None, (), lines)
+        return cls(name, QueryIndex(ptr, queries.qid), entries, np.flatnonzero(first))
 
     @cached_property
     def log(self) -> ClickLog:
         """Of the documents that the data have."""
-        kept = self.rows < self.queries.n_documents
+        found = self.entries
+        kept = found.rows < self.queries.n_documents
         return ClickLog(
-            self.rows[kept],
-            self.positions[kept],
-            self.impressions[kept],
-            self.clicks[kept],
+            found.rows[kept],
+            found.positions[kept],
+            found.impressions[kept],
+            found.clicks[kept],
             self.queries.n_documents,
-            *numbered(None if self.segments is None else self.segments[kept]),
+            None if found.segments is None else found.segments[kept],
+            found.names,
         )
 
     @cached_property
@@ -168,31 +137,27 @@ class ClickProfile:
 
     def line(self, row: int | None = None, position: int | None = None, segment: str = "") -> int:
         """The line of the first entry of a row (from 0), at a position, of a segment; 0: there is none."""
-        here = np.ones(self.rows.size, bool)
-        here &= True if row is None else self.rows == row
-        here &= True if position is None else self.positions == position
-        if segment:
-            number, names = numbered(self.segments)
-            here &= number == names.index(segment)
-        at = np.flatnonzero(here)
-        return int(self._lines[at[0]]) if at.size else 0
+        found = self.entries
+        here = np.ones(found.rows.size, bool)
+        here &= True if row is None else found.rows == row
+        here &= True if position is None else found.positions == position
+        if segment and found.segments is not None:
+            here &= found.segments == found.names.index(segment)
+        return self._first(here)
 
     def line_of_query(self, query: int, position: int | None = None) -> int:
         """The line of the first entry of a query, at a position."""
         a, b = self.queries.ptr[query : query + 2]
-        here = (self.rows >= a) & (self.rows < b)
-        at = np.flatnonzero(here if position is None else here & (self.positions == position))
-        return int(self._lines[at[0]]) if at.size else 0
+        here = (self.entries.rows >= a) & (self.entries.rows < b)
+        return self._first(here if position is None else here & (self.entries.positions == position))
 
-    @cached_property
-    def _lines(self) -> Int64Array:
-        if self.lines is not None:
-            return self.lines
-        return lines_of_entries(self.file)
+    def _first(self, here: npt.NDArray[np.bool_]) -> int:
+        at = np.flatnonzero(here)
+        return int(self.entries.lines[at[0]]) if at.size else 0
 
     def finding(
         self, check: str, severity: Severity, line: int, count: int, message: str, cost: str, fix: str
-    ) -> Finding:  # fmt: skip
+    ) -> Finding:
         """A finding at a line; 0 means the whole log."""
         return Finding(check, severity, self.file, line, 0, int(count), message, cost, fix)
 

@@ -98,9 +98,16 @@ def click_probabilities(labels: npt.ArrayLike, noise: float) -> Float64Array:
 
 
 def simulate_clicks(
-    labels: npt.ArrayLike, queries: QueryIndex, scores: npt.ArrayLike, users: Users | None = None, *,
-    impressions: int = 10, shown: int = 10, spread: float = 0.5, seed: int = 0,
-) -> ClickLog:  # fmt: skip
+    labels: npt.ArrayLike,
+    queries: QueryIndex,
+    scores: npt.ArrayLike,
+    users: Users | None = None,
+    *,
+    impressions: int = 10,
+    shown: int = 10,
+    spread: float = 0.5,
+    seed: int = 0,
+) -> ClickLog:
     """Show each query's documents so many times, ranked by scores that vary, and log the clicks.
 
     Args:

@@ -11,8 +11,8 @@ import pytest
 
 import boostrank
 from boostrank.clicks.estimation import estimate_propensities
+from boostrank.clicks.files import read_clicks
 from boostrank.clicks.propensities import Propensities, read_propensities
-from boostrank.clicks.text import read_clicks
 from boostrank.core.errors import InputError
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
@@ -274,9 +274,9 @@ def test_few_queries_get_no_verdict_and_parameters_of_stopping_are_not_the_gates
 def test_click_counts_that_teach_nothing_do_not_end_a_training_by_exposure(tmp_path: Path) -> None:
     path = tmp_path / "n.txt"
     path.write_text("".join(f"0 qid:{q} 1:{d / 3} 2:{q % 5}\n" for q in range(60) for d in range(3)))
-    lines = [f"{3 * q + d + 1} {d + 1 + (q + d) % 2} {5 + 20 * d} 1\n{3 * q + d + 1} 4 {1 + d} 0\n"
+    lines = [f"{3 * q + d + 1},{d + 1 + (q + d) % 2},{5 + 20 * d},1\n{3 * q + d + 1},4,{1 + d},0\n"
              for q in range(60) for d in range(3)]  # fmt: skip
-    Path(f"{path}.clicks").write_text("row position impressions clicks\n" + "".join(lines))
+    Path(f"{path}.clicks").write_text("row,position,impressions,clicks\n" + "".join(lines))
     curve = tmp_path / "p.json"
     curve.write_text(json.dumps({"version": 1, "examination": [1.0, 0.8, 0.6, 0.5]}))
     result = invoke("train", path, "--clicks", "--propensities", curve, "-m", tmp_path / "m.txt", *FEW)

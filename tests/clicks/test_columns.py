@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 from boostrank.clicks.columns import ClickColumns, ClickRows, from_frame
+from boostrank.clicks.files import write_clicks
 from boostrank.clicks.log import ClickLog
 from boostrank.clicks.propensities import Propensities
-from boostrank.clicks.text import write_clicks
 from boostrank.core.errors import DataError, FileFormatError
 from boostrank.data.dataset import RankingDataset
 from tests.cli.conftest import FEW, invoke

@@ -37,7 +37,7 @@ def ask(tmp_path: Path) -> Ask:
     """`ask(entries)`: what is found in them, by the name of the check, but for the click rates."""
 
     def found_in(entries: list[Entry], heading: bool = True, **options: bool) -> dict[str, Finding]:
-        lines = ["row position impressions clicks"] * heading + [" ".join(map(str, entry)) for entry in entries]
+        lines = ["row,position,impressions,clicks"] * heading + [",".join(map(str, entry)) for entry in entries]
         (tmp_path / "log").write_text("\n".join(lines) + "\n")
         findings = look_at_clicks(tmp_path / "log", QUERIES, **options)
         assert [f.severity for f in findings] == sorted((f.severity for f in findings), key=list(Severity).index)
@@ -244,9 +244,9 @@ def test_documents_are_judged_by_the_curve_of_each_entry(tmp_path: Path) -> None
     bots = (8, 16, 24)
     for given in ((), bots):
         entries = by_segment({"phone": 2.0, "big screen": 0.1}, {"phone": 100, "big screen": 40}, given)
-        lines = [" ".join(map(str, e)).replace("big screen", "big%20screen") for e in entries]
-        for bad in ([], ["9999 1 1 1 phone"]):  # and where lines are passed over
-            text = "\n".join(["row position impressions clicks segment", *bad, *lines])
+        lines = [",".join(map(str, e)) for e in entries]
+        for bad in ([], ["9999,1,1,1,phone"]):  # and where lines are passed over
+            text = "\n".join(["row,position,impressions,clicks,segment", *bad, *lines])
             (tmp_path / "log").write_text(text + "\n")
             found = {f.check: f for f in look_at_clicks(tmp_path / "log", QUERIES)}
             assert ("unreadable-click-line" in found) == bool(bad)
@@ -255,8 +255,8 @@ def test_documents_are_judged_by_the_curve_of_each_entry(tmp_path: Path) -> None
             if given:
                 assert found["click-bots"].count == len(bots)
     # With all segments together honest documents seem to be bots: the curve of phones, which most lists were for.
-    plain = "\n".join(" ".join(map(str, e[:4])) for e in by_segment({"phone": 2.0, "d": 0.1}, {"phone": 100, "d": 40}))
-    (tmp_path / "log").write_text(plain + "\n")
+    plain = "\n".join(",".join(map(str, e[:4])) for e in by_segment({"phone": 2.0, "d": 0.1}, {"phone": 100, "d": 40}))
+    (tmp_path / "log").write_text(f"row,position,impressions,clicks\n{plain}\n")
     assert "click-bots" in {f.check for f in look_at_clicks(tmp_path / "log", QUERIES)}
 
 
@@ -266,7 +266,7 @@ def test_positions_are_told_by_segment(tmp_path: Path) -> None:
     entries = [e for e in entries if e[4] == "phone" or e[0] > 7]
     entries += [(row, 6, 60, 9, "phone") for row in range(9, 16)] + [(row, 6, 60, 9, "desktop") for row in range(1, 8)]
     entries += [(1, 1, 9, 1, "watch"), (1, 2, 9, 1, "watch"), (1, 2, 9, 3, "tablet")]
-    text = ["row position impressions clicks segment", *(" ".join(map(str, e)) for e in entries)]
+    text = ["row,position,impressions,clicks,segment", *(",".join(map(str, e)) for e in entries)]
     (tmp_path / "log").write_text("\n".join(text) + "\n")
     found = {f.check: f for f in look_at_clicks(tmp_path / "log", QUERIES)}
     lines = {"unmoved-positions": len(text) - 9, "vague-positions": len(text) - 1, "unmoved-segments": len(text)}

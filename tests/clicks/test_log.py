@@ -10,9 +10,9 @@ import pytest
 
 import boostrank
 from boostrank import RankingDataset
+from boostrank.clicks.files import read_clicks, write_clicks
 from boostrank.clicks.log import ClickLog
 from boostrank.clicks.propensities import Propensities
-from boostrank.clicks.text import read_clicks, write_clicks
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, ParameterError
 
 LOG = ClickLog([2, 0, 0, 2, 4], [1, 2, 1, 1, 3], [4, 10, 5, 6, 2], [1, 2, 5, 2, 0], 6)
@@ -132,54 +132,66 @@ def test_entries_that_cannot_be_are_refused(columns: tuple[list[float], ...], wo
 def test_a_file_gives_back_what_was_written(tmp_path: Path) -> None:
     path = tmp_path / "log.clicks"
     write_clicks(path, LOG)
-    assert path.read_text().splitlines()[:2] == ["row position impressions clicks", "1 1 5 5"]
+    assert path.read_text().splitlines()[:2] == ["row,position,impressions,clicks", "1,1,5,5"]
     assert entries(read_clicks(path, 6)) == ENTRIES
     assert read_clicks(path).n_documents == 3
     path.write_bytes(gzip.compress(path.read_bytes()))
     assert entries(read_clicks(path, 6)) == ENTRIES
 
 
-def test_a_file_may_have_no_header_and_comments_and_no_entries(tmp_path: Path) -> None:
+def test_a_file_may_have_other_columns_and_no_entries(tmp_path: Path) -> None:
     path = tmp_path / "log.clicks"
-    path.write_text("1 1 5 5 # first\n\n1\t2 10 2\r\n3 1 4 1\n3 1 6 2\n5 3 2 0\n")
+    path.write_text("clicks,note,row,position,impressions\n5,x,1,1,5\n2,,1,2,10\r\n1,,3,1,4\n2,,3,1,6\n0,,5,3,2\n")
     assert entries(read_clicks(path, 6)) == ENTRIES
-    path.write_text("")
+    path.write_text("row,position,impressions,clicks\n")
     assert entries(read_clicks(path, 6)) == []
+
+
+def test_a_table_of_parquet_is_a_log_too(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    rows, *counts = zip(*ENTRIES, strict=True)
+    columns = dict(zip(("position", "impressions", "clicks"), counts, strict=True))
+    pandas.DataFrame({"row": [row + 1 for row in rows], **columns}).to_parquet(tmp_path / "log.clicks")
+    assert entries(read_clicks(tmp_path / "log.clicks", 6)) == ENTRIES
 
 
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("7 1 1 0", "there is no row 7"),
-        ("0 1 1 0", "there is no row 0"),
-        ("1 0 1 0", "position 0"),
-        ("1 1 1 2", "2 clicks of 1 impressions"),
-        ("1 1 1", "'1 1 1' is no entry of a click log"),
-        ("1 1 1 0 9", "no entry"),
-        ("1 1 1.0 0", "no entry"),
-        ("1 1 -1 0", "no entry"),
-        ("1 1 1e0 0", "no entry"),
-        ("1 1 \uff11 0", "no entry"),
-        ("99999999999999999999 1 1 0", "there is no row"),
-        ("row position impressions clicks", "no entry"),
+        ("7,1,1,0", "there is no row 7"),
+        ("0,1,1,0", "there is no row 0"),
+        ("1,0,1,0", "position 0"),
+        ("1,10001,1,0", "position 10001"),
+        ("1,1,0,0", "0 impressions"),
+        ("1,1,1,2", "2 clicks of 1 impressions"),
+        ("1,1,1", ""),
+        ("1,1,1,0,9", ""),
+        ("1,1,1.5,0", "impressions 1.5"),
+        ("1,1,,0", "impressions nan"),
+        ("1,1,-1,0", "-1 impressions"),
+        ("1,1,x,0", "'x'"),
+        ("99999999999999999999,1,1,0", "row"),
     ],
 )
 def test_a_line_that_cannot_be_is_refused_where_it_stands(line: str, words: str, tmp_path: Path) -> None:
     path = tmp_path / "log.clicks"
-    path.write_text(f"row position impressions clicks\n1 1 5 5\n{line}\n2 1 1 1\n")
+    path.write_text(f"row,position,impressions,clicks\n1,1,5,5\n{line}\n2,1,1,1\n")
     with pytest.raises(FileFormatError, match=f"log.clicks:3: .*{words}"):
         read_clicks(path, 6)
 
 
-@pytest.mark.parametrize("long", ["1" * 2**17, " " * 2**16 + "1 1 1 1", f"1 1 1 1 #{'x' * 2**16}"])
-def test_a_line_longer_than_any_entry_is_not_taken_to_memory(long: str, tmp_path: Path) -> None:
-    (tmp_path / "t.clicks").write_bytes(gzip.compress(f"1 1 2 1\n{long}\n".encode()))
-    with pytest.raises(FileFormatError, match=r"t\.clicks:2: the line is longer than 65,536 characters"):
-        read_clicks(tmp_path / "t.clicks")
+def test_a_file_without_its_columns_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.clicks"
+    path.write_text("row,position,impression,clicks\n1,1,5,5\n")
+    with pytest.raises(FileFormatError, match=r"log\.clicks:1: .*'impressions'.*'impression'"):
+        read_clicks(path)
+    path.write_text("1 1 5 5\n")
+    with pytest.raises(FileFormatError, match=r"log\.clicks"):
+        read_clicks(path)
 
 
 def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "log.clicks"
-    path.write_bytes(gzip.compress(b"1 1 5 5\n" * 100)[:-9])
+    path.write_bytes(gzip.compress(b"row,position,impressions,clicks\n" + b"1,1,5,5\n" * 100)[:-9])
     with pytest.raises(FileFormatError, match=r"log\.clicks"):
         read_clicks(path, 6)

@@ -10,13 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from boostrank.clicks.estimation import check_curve, estimate_propensities
+from boostrank.clicks.estimation import check, check_curve, estimate, estimate_propensities
+from boostrank.clicks.files import read_clicks, write_clicks
 from boostrank.clicks.gate import moved_share
 from boostrank.clicks.log import ClickLog
 from boostrank.clicks.propensities import Propensities, SegmentPropensities, read_propensities
-from boostrank.clicks.segments import check, estimate
 from boostrank.clicks.sessions import SessionColumns, count_clicks
-from boostrank.clicks.text import read_clicks, write_clicks
 from boostrank.core.errors import DataError, DataWarning, FileFormatError
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
@@ -74,22 +73,19 @@ def test_some_queries_keep_their_segments() -> None:
 
 @pytest.mark.parametrize("long", [False, True])
 def test_a_file_gives_back_segments_of_any_name(long: bool, tmp_path: Path) -> None:
-    names = ("grün # 5 %41", "x" * (100 if long else 3))
+    names = ('grün, # 5 "%41"', "x" * (100 if long else 3))
     log = ClickLog(LOG.rows, LOG.positions, LOG.impressions, LOG.clicks, 4, LOG.segments, names)
     write_clicks(tmp_path / "log", log)
-    assert (tmp_path / "log").read_text().startswith("row position impressions clicks segment\n1 1 5 2 gr%C3%BCn%20%23")
+    assert (tmp_path / "log").read_text().startswith('row,position,impressions,clicks,segment\n1,1,5,2,"grün, # 5 ')
     assert entries(read_clicks(tmp_path / "log", 4)) == entries(log)
     body = (tmp_path / "log").read_text()
-    for line, words in (
-        ("1 1 2 1", "is no entry of a click log, which is `row .* segment`"),
-        ("1 1 1 2 a", "2 clicks of 1"),
-    ):
+    for line, words in (("1,1,2,1", ""), ("1,1,2,1,", "segment is missing"), ("1,1,1,2,a", "2 clicks of 1")):
         (tmp_path / "bad").write_text(f"{body}{line}\n")
         with pytest.raises(FileFormatError, match=rf"bad:7: .*{words}"):
             read_clicks(tmp_path / "bad", 4)
-    (tmp_path / "bad").write_text("1 1 2 1 a\n")
-    with pytest.raises(FileFormatError, match="of a log by segment the first line is"):
-        read_clicks(tmp_path / "bad", 4)
+    for name in ("", "a\nb"):
+        with pytest.raises(DataError, match="cannot be written"):
+            write_clicks(tmp_path / "log", ClickLog([0], [1], [1], [0], 1, [0], (name,)))
 
 
 @pytest.mark.parametrize("name", ["phone\0", "a\0b", "\ud800"])
@@ -102,12 +98,11 @@ def test_a_name_that_no_file_gives_back_is_refused(name: str, tmp_path: Path) ->
             count_clicks([tmp_path / "s.parquet"], SessionColumns(by="d"))
 
 
-@pytest.mark.parametrize("word", ["%ff", "a%fe", "phone%00", "%00", "%ed%a0%80", b"phone\0", b"\0", b"a\0b", b"a\xfe"])
-def test_a_segment_that_is_no_text_is_refused_with_its_line(word: str | bytes, tmp_path: Path) -> None:
-    word = word if isinstance(word, bytes) else word.encode()
-    head = b"row position impressions clicks segment\n1 1 5 2 phone\n1 1 5 2 "
+@pytest.mark.parametrize("word", [b"phone\0", b"a\0b", b"a\xfe"])
+def test_a_segment_that_is_no_text_is_refused_with_its_line(word: bytes, tmp_path: Path) -> None:
+    head = b"row,position,impressions,clicks,segment\n1,1,5,2,phone\n1,1,5,2,"
     (tmp_path / "log").write_bytes(head + word + b"\n")
-    with pytest.raises(FileFormatError, match=r"log:3: segment .* is not UTF-8, or holds a NUL"):
+    with pytest.raises(FileFormatError, match=r"log:3: "):
         read_clicks(tmp_path / "log")
 
 

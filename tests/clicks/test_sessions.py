@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 from boostrank.clicks import counting, sessions
+from boostrank.clicks.files import read_clicks
 from boostrank.clicks.log import ClickLog
 from boostrank.clicks.sessions import SessionColumns, count_clicks
-from boostrank.clicks.text import read_clicks
 from boostrank.core.errors import FileFormatError, InputError
 from boostrank.data.tables.batches import batches
 from tests.cli.conftest import invoke

@@ -21,8 +21,8 @@ import boostrank
 from boostrank import RankingDataset, RankingModel
 from boostrank.cli.scores import scores_of
 from boostrank.cli.study import read_matters
+from boostrank.clicks.files import read_clicks, write_clicks
 from boostrank.clicks.propensities import read_propensities
-from boostrank.clicks.text import read_clicks, write_clicks
 from boostrank.core.errors import ParameterError
 from boostrank.data import cache as caches
 from boostrank.data.libsvm.stream import _states

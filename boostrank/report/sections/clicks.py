@@ -11,12 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.clicks.estimation import NONSENSE, CurveCheck
+from boostrank.clicks.estimation import NONSENSE, CurveCheck, estimate
+from boostrank.clicks.estimation import check as check_propensities
 from boostrank.clicks.gate import ClickGate, gate, moved_share, with_click_gains
 from boostrank.clicks.log import PRIOR, ClickLog
 from boostrank.clicks.propensities import AnyPropensities, SegmentPropensities, propensities_of_dict
-from boostrank.clicks.segments import check as check_propensities
-from boostrank.clicks.segments import estimate
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import BoostrankError, DataError, DataWarning, ParameterError
 from boostrank.core.queries import QueryIndex
