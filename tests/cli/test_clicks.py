@@ -19,6 +19,8 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.model.ranking_model import RankingModel
 from tests.cli.conftest import FEW, invoke, messages, sidecar
 
+HEADER = "row,position,impressions,clicks\n"
+
 
 def dcg(gains: np.ndarray, queries: QueryIndex, scores: np.ndarray) -> float:
     """Mean DCG@10 of the queries with a gain; where scores are equal, the mean of their gains counts at each rank."""
@@ -276,7 +278,7 @@ def test_click_counts_that_teach_nothing_do_not_end_a_training_by_exposure(tmp_p
     path.write_text("".join(f"0 qid:{q} 1:{d / 3} 2:{q % 5}\n" for q in range(60) for d in range(3)))
     lines = [f"{3 * q + d + 1},{d + 1 + (q + d) % 2},{5 + 20 * d},1\n{3 * q + d + 1},4,{1 + d},0\n"
              for q in range(60) for d in range(3)]  # fmt: skip
-    Path(f"{path}.clicks").write_text("row,position,impressions,clicks\n" + "".join(lines))
+    Path(f"{path}.clicks").write_text(HEADER + "".join(lines))
     curve = tmp_path / "p.json"
     curve.write_text(json.dumps({"version": 1, "examination": [1.0, 0.8, 0.6, 0.5]}))
     result = invoke("train", path, "--clicks", "--propensities", curve, "-m", tmp_path / "m.txt", *FEW)
@@ -294,10 +296,10 @@ def test_cascade_users_have_no_eta(folder: Path, tmp_path: Path) -> None:
 def test_clicks_on_rows_that_do_not_exist_are_refused_by_line(folder: Path, tmp_path: Path) -> None:
     data = tmp_path / "few.txt"
     data.write_text("0 qid:1 1:1\n1 qid:1 1:2\n")
-    Path(f"{data}.clicks").write_text("1 1 5 2\n3 1 5 2\n")
+    Path(f"{data}.clicks").write_text(f"{HEADER}1,1,5,2\n3,1,5,2\n")
     result = invoke("train", data, "--clicks", "-m", tmp_path / "m.txt", *FEW)
     assert result.exit_code == 2
-    assert "few.txt.clicks:2: there is no row 3: the data have 2" in result.stderr
+    assert "few.txt.clicks:3: there is no row 3: the data have 2" in result.stderr
 
 
 def test_a_report_by_clicks_and_a_section_on_them_without_being_asked(folder: Path, tmp_path: Path) -> None:
@@ -327,13 +329,13 @@ def test_a_report_by_clicks_and_a_section_on_them_without_being_asked(folder: Pa
     other = invoke("report", folder / "logger.txt", folder / "held.txt", "--only", "verdict", "--json", "--threads", 1)
     assert "section of the page" not in other.stderr
     (tmp_path / "held.txt").write_bytes((folder / "held.txt").read_bytes())
-    (tmp_path / "held.txt.clicks").write_text("1 1 2 3\n")
+    (tmp_path / "held.txt.clicks").write_text(f"{HEADER}1,1,2,3\n")
     bad = invoke("report", folder / "m.txt", tmp_path / "held.txt", *common[:2], "--json", "--threads", 1)
     assert bad.exit_code == 0
     assert "no section on clicks: " in bad.stderr
     refused = invoke("report", folder / "m.txt", tmp_path / "held.txt", *common[:2], "--clicks", "--json")
     assert refused.exit_code == 2
-    assert "held.txt.clicks:1: 3 clicks of 2 impressions" in refused.stderr
+    assert "held.txt.clicks:2: 3 clicks of 2 impressions" in refused.stderr
 
 
 def test_a_log_counts_the_rows_of_a_file_whose_queries_are_in_pieces(folder: Path, tmp_path: Path) -> None:
@@ -347,7 +349,7 @@ def test_a_log_counts_the_rows_of_a_file_whose_queries_are_in_pieces(folder: Pat
         data.write_text("".join(f"{lines[row]}\n" for row in rows))
         number = np.argsort(rows)
         entries = zip(number[log.rows] + 1, log.positions, log.impressions, log.clicks, strict=True)
-        Path(f"{data}.clicks").write_text("".join("{} {} {} {}\n".format(*one) for one in entries))
+        Path(f"{data}.clicks").write_text(HEADER + "".join("{},{},{},{}\n".format(*one) for one in entries))
         np.savetxt(scores, rows % 7)
         common = (data, "--clicks", "--propensities", folder / "p.json", *words)
         trained = invoke("train", *common, "-m", model, *FEW)

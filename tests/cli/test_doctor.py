@@ -10,6 +10,8 @@ import pytest
 
 from tests.cli.conftest import COMMAND, invoke, messages
 
+HEADER = "row,position,impressions,clicks"
+
 LAMBDARANK = ("--objective", "lambdarank", "--rounds", 1, "--threads", 1)
 
 
@@ -98,16 +100,18 @@ def test_clicks_in_place_of_labels(rows: list[str], tmp_path: Path) -> None:
     path, valid = tmp_path / "t.txt", tmp_path / "v.txt"
     for file in (path, valid):
         file.write_text("".join(f"0 {row.split(' ', 1)[1]}" for row in rows))
-    moved = [f"{row} {p} 40 {20 // p}" for row in range(1, len(rows) + 1) for p in (1, 2)]
-    Path(f"{path}.clicks").write_text("\n".join([*moved, "1 1 2 3", f"{len(rows) + 1} 1 1 0", "1 5 3 0"]) + "\n")
+    moved = [f"{row},{p},40,{20 // p}" for row in range(1, len(rows) + 1) for p in (1, 2)]
+    Path(f"{path}.clicks").write_text(
+        "\n".join([HEADER, *moved, "1,1,2,3", f"{len(rows) + 1},1,1,0", "1,5,3,0"]) + "\n"
+    )
     done = invoke("doctor", path, "--clicks", "--json")
     assert done.exit_code == 2
     found = json.loads(done.stdout)
     named = {one["check"]: one for one in found}
     lines = [one["line"] for one in found if one["check"] == "unreadable-click-line"]
-    assert lines == [len(moved) + 1, len(moved) + 2]
+    assert lines == [len(moved) + 2, len(moved) + 3]
     assert named["unreadable-click-line"]["file"] == f"{path}.clicks"
-    assert named["rare-positions"]["line"] == len(moved) + 3
+    assert named["rare-positions"]["line"] == len(moved) + 4
     assert "qid 0 has 0 at position 3" in named["short-impressions"]["message"]
     assert not {"nothing-to-learn", "dead-queries"} & set(named)
     grave = ["error", "warning", "note"]
@@ -118,7 +122,7 @@ def test_clicks_in_place_of_labels(rows: list[str], tmp_path: Path) -> None:
     # Validation data want their own log.
     done = invoke("doctor", path, "--clicks", "--valid", valid)
     assert f"{valid}: error: {valid}.clicks: no such file" in done.stdout
-    Path(f"{path}.clicks").write_text("\n".join(moved) + "\n")
+    Path(f"{path}.clicks").write_text("\n".join([HEADER, *moved]) + "\n")
     assert invoke("doctor", path, "--clicks").exit_code == 0
 
 
@@ -126,9 +130,9 @@ def test_a_file_that_cannot_be_read_excuses_no_log_but_its_own(rows: list[str], 
     path, valid = tmp_path / "t.txt", tmp_path / "v.txt"
     path.write_text("".join(rows))
     valid.write_text("".join([*rows, "1 qid:500 1:1 1:2\n"]))
-    log = [f"{row} {p} 40 {20 // p}" for row in range(1, len(rows) + 4) for p in (1, 2)]
+    log = [f"{row},{p},40,{20 // p}" for row in range(1, len(rows) + 4) for p in (1, 2)]
     for file in (path, valid):
-        Path(f"{file}.clicks").write_text("\n".join(log) + "\n")
+        Path(f"{file}.clicks").write_text("\n".join([HEADER, *log]) + "\n")
     found = json.loads(invoke("doctor", path, "--clicks", "--valid", valid, "--json").stdout)
     assert [one["file"] for one in found if one["check"] == "unreadable-row"] == [str(valid)]
     refused = {one["file"] for one in found if one["check"] == "unreadable-click-line"}
@@ -169,9 +173,9 @@ def test_clicks_in_columns_give_the_findings_of_the_log_beside(rows: list[str], 
     lines = ["qid,doc,position,shown,clicks,size"]
     for row, text in enumerate(rows):
         clicks = {1: 20, 4: 5} if row != 7 else {4: 40}  # a bot
-        log += [f"{row + 1} {p} 40 {n}" for p, n in clicks.items()]
+        log += [f"{row + 1},{p},40,{n}" for p, n in clicks.items()]
         lines += [f"{text.split()[1][4:]},d{row},{p},40,{n},{row}" for p, n in clicks.items()]
-    Path(f"{path}.clicks").write_text("\n".join(log) + "\n")
+    Path(f"{path}.clicks").write_text("\n".join([HEADER, *log]) + "\n")
     table, columns = tmp_path / "t.csv", ("--click-columns", "position,shown,clicks,doc")
     table.write_text("\n".join(lines) + "\n")
     beside, inside = (

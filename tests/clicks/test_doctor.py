@@ -209,14 +209,6 @@ def test_good_documents_are_no_bots(ask: Ask, users: Users) -> None:
         assert "click-bots" not in ask(simulated(users, lists=100, seed=seed))
 
 
-def test_lines_are_those_of_a_file_with_comments_too(tmp_path: Path) -> None:
-    entries = simulated()
-    lines = [f"# {i}\n\n{' '.join(map(str, e))}" for i, e in enumerate([*entries, (1, 6, 8, 0)])]
-    (tmp_path / "log").write_text("\n".join(lines))
-    (rare,) = (f for f in look_at_clicks(tmp_path / "log", QUERIES) if f.check == "rare-positions")
-    assert rare.line == 3 * len(entries) + 3
-
-
 def test_what_is_said_of_labels_is_known_by_name() -> None:
     sources = Path(__file__).parents[2] / "boostrank" / "data" / "doctor" / "checks"
     text = "".join(path.read_text() for path in sources.glob("*.py"))

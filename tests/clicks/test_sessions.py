@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from boostrank.clicks import counting, sessions
+from boostrank.clicks import sessions
 from boostrank.clicks.files import read_clicks
 from boostrank.clicks.log import ClickLog
 from boostrank.clicks.sessions import SessionColumns, count_clicks
@@ -62,7 +62,7 @@ def test_forms_are_added_up_alike(
     name: str, frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sessions, "batches", partial(batches, chunk_bytes=4096))
-    monkeypatch.setattr(counting, "_SMALLEST", 4)
+    monkeypatch.setattr(sessions, "_SMALLEST", 4)
     path = write(frame, tmp_path / name)
     assert entries(count_clicks([path])) == twin(frame)
     half = write(frame[:2_000], tmp_path / f"a-{name}"), write(frame[2_000:], tmp_path / f"b-{name}")
