@@ -223,18 +223,9 @@ def suited(
     trees: dict[str, Any] = {"learning_rate": rate, "num_leaves": 31 if many else 15}
     if sizes.features > 3 and not sizes.are_large:
         trees["feature_fraction"] = 0.5
-    if sizes.rows < FEW_ROWS and _knows(engine, "min_data_in_leaf"):
+    if sizes.rows < FEW_ROWS and _has(engine, {"min_data_in_leaf": 1}):
         trees["min_data_in_leaf"] = max(1, sizes.rows // 20)
     return beside(engine, trees, given)
-
-
-def _knows(engine: Backend, parameter: str) -> bool:
-    """Return True if an engine has a parameter of this name."""
-    try:
-        engine.check_params({parameter: 1})
-    except ParameterError:
-        return False
-    return True
 
 
 def beside(engine: Backend, suggested: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -119,5 +119,5 @@ def test_what_it_cannot_do_is_refused_with_words(
         boostrank.train(PARAMS, data[0], 2, start=model)
     with pytest.raises(ParameterError, match="a model of toy cannot be continued by lightgbm"):
         boostrank.train(PARAMS, data[0], 2, init_model=model)
-    with pytest.raises(ParameterError, match="init_model must be a path or a RankingModel, not object"):
+    with pytest.raises(ParameterError, match=r"init_model must be a path.*, not object"):
         boostrank.train(PARAMS, data[0], 2, init_model=object(), backend="toy")
