@@ -102,8 +102,16 @@ class _MappingStruct(type(Struct), ABCMeta):  # type: ignore[misc]
     """Metaclass of structs that are mappings."""
 
 
-class ModelInfo(Struct, Mapping[str, Any], metaclass=_MappingStruct, frozen=True, eq=False, kw_only=True,
-                omit_defaults=True, forbid_unknown_fields=True):  # fmt: skip
+class ModelInfo(
+    Struct,
+    Mapping[str, Any],
+    metaclass=_MappingStruct,
+    frozen=True,
+    eq=False,
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+):
     """How a model was made. Also a mapping of the fields that are set: `info["objective"]` is `info.objective`.
 
     Args:

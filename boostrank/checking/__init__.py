@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from boostrank.checking.bounds import unsafe
-from boostrank.checking.findings import Finding, Status, Verdict
 from boostrank.checking.measured import cost, learning, threads_agree
-from boostrank.checking.probe import Probe
-from boostrank.checking.rules import RULES
+from boostrank.checking.probe import Finding, Probe, Status, Verdict
+from boostrank.checking.rules import RULES, unsafe
 from boostrank.core.errors import BoostrankError
 from boostrank.kernels.objective.contract import ObjectiveSpec
 
@@ -33,9 +31,13 @@ def check_contract(spec: ObjectiveSpec, function: Callable[..., float] | None = 
             raise
         except Exception as error:  # whatever the user's code raises
             found = Finding(
-                "runs", Status.FAIL, f"the kernel raises {type(error).__name__}: {error}", "",
-                "nothing can be computed", "see the kernel contract in boostrank.kernels.objective.contract",
-            )  # fmt: skip
+                "runs",
+                Status.FAIL,
+                f"the kernel raises {type(error).__name__}: {error}",
+                "",
+                "nothing can be computed",
+                "see the kernel contract in boostrank.kernels.objective.contract",
+            )
         yield found
         if found.status is Status.FAIL and found.check in _FATAL:
             return

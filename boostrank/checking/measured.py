@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 
-from boostrank.checking.findings import Finding, Status, passed, skipped
+from boostrank.checking.probe import Finding, Status, passed, skipped
 from boostrank.core.errors import BoostrankError, MissingDependency
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
@@ -49,10 +49,13 @@ def threads_agree(spec: ObjectiveSpec) -> Finding:
         return _broken("threads", error)
     if len(set(seen)) > 1:
         return Finding(
-            "threads", Status.FAIL, "one thread, two threads and the same again do not give the same bytes",
-            f"{len(sizes):,} queries of 1 to 59 documents", "a training could not be repeated",
+            "threads",
+            Status.FAIL,
+            "one thread, two threads and the same again do not give the same bytes",
+            f"{len(sizes):,} queries of 1 to 59 documents",
+            "a training could not be repeated",
             "use nothing but the arguments: no global arrays, no numpy.random; set scratch before it is read",
-        )  # fmt: skip
+        )
     return passed("threads", "one thread and two give the same bytes")
 
 
@@ -79,20 +82,31 @@ def cost(spec: ObjectiveSpec) -> Finding:
     message = f"ns a document, by length of list: {costs}; a query costs {shape}"
     if power >= _CUBIC:
         return Finding(
-            "speed", Status.FAIL, message, "", "a list of 1,000 documents costs a thousand million steps a round",
+            "speed",
+            Status.FAIL,
+            message,
+            "",
+            "a list of 1,000 documents costs a thousand million steps a round",
             "look for a sum inside a pair loop that does not depend on the pair, and keep it in scratch",
-        )  # fmt: skip
+        )
     if power >= _QUADRATIC and not spec.quadratic:
         return Finding(
-            "speed", Status.FAIL, message, "",
+            "speed",
+            Status.FAIL,
+            message,
+            "",
             "quadratic=False switches off the guard that stops a list of 100,000 documents before it takes minutes",
             "declare quadratic=True",
-        )  # fmt: skip
+        )
     if power < _LINEAR and spec.quadratic:
         return Finding(
-            "speed", Status.NOTE, message, "", "the driver refuses lists of more than 50,000 documents without need",
+            "speed",
+            Status.NOTE,
+            message,
+            "",
+            "the driver refuses lists of more than 50,000 documents without need",
             "declare quadratic=False",
-        )  # fmt: skip
+        )
     return passed("speed", message)
 
 
@@ -138,17 +152,22 @@ def _learns(spec: ObjectiveSpec, backend: str) -> Finding:
     message = f"{_METRIC} of the training set {start:.3f} -> {end:.3f} in {ROUNDS} rounds (LambdaRank: {usual:.3f})"
     if end <= start:
         return Finding(
-            backend, Status.FAIL, f"the training made the ranking worse: {message}",
+            backend,
+            Status.FAIL,
+            f"the training made the ranking worse: {message}",
             f"{len(data.queries)} generated queries, {data.n_documents:,} documents",
             "following the gradient must lift relevant documents",
             "a relevant document that stands too low needs a negative gradient: scores move against it",
-        )  # fmt: skip
+        )
     if end - start < 0.5 * (usual - start):
         return Finding(
-            backend, Status.NOTE, f"{message}: less than half of what LambdaRank learns", "",
+            backend,
+            Status.NOTE,
+            f"{message}: less than half of what LambdaRank learns",
+            "",
             "gradients may be too weak where they matter, or the hessian too large",
             "compare grad / hess with the steps that you expect; try train_discount-like weights",
-        )  # fmt: skip
+        )
     return passed(backend, message)
 
 

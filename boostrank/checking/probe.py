@@ -1,15 +1,16 @@
-"""Probe of a kernel: one run on a small query, in memory that shows what the kernel must not do.
+"""Probe of a kernel: findings, example queries, and one run in memory that shows what the kernel must not do.
 
-Inputs are compared with what they were. Outputs, scratch memory and the margins around every array hold numbers that
-mean nothing, and a second run finds other such numbers there: a kernel that reads or leaves any of them gives itself
-away by its result. Margins and whole-number scratch hold valid positions, so that a bad index does no harm here.
+Inputs are compared with what they were. Outputs, scratch memory and the margins around every array hold meaningless
+numbers, and a second run finds other numbers there: a kernel that reads or leaves any of them gives another result.
+Margins and whole-number scratch hold valid positions, so that a bad index does no harm here.
 """
 
 from __future__ import annotations
 
 import contextlib
+import enum
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,70 @@ from boostrank.core.errors import ParameterError
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array
 from boostrank.kernels.objective.contract import ObjectiveSpec
+
+
+class Status(enum.Enum):
+    """How a check ended. A note passes, and says something worth knowing."""
+
+    PASS = "pass"
+    NOTE = "note"
+    SKIP = "skip"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check of one objective.
+
+    Args:
+        check: its name, one word or two.
+        status: how it ended.
+        message: what was seen, one line.
+        example: the smallest example that fails: scores, labels, gains, and the document.
+        why: why it matters.
+        mend: what to change.
+    """
+
+    check: str
+    status: Status
+    message: str
+    example: str = ""
+    why: str = ""
+    mend: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Every check of one objective.
+
+    Args:
+        objective: its name.
+        findings: in the order in which they were made.
+    """
+
+    objective: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing failed."""
+        return all(f.status is not Status.FAIL for f in self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        findings = [asdict(f) | {"status": f.status.value} for f in self.findings]
+        return {"objective": self.objective, "passed": self.passed, "checks": findings}
+
+
+def passed(check: str, message: str) -> Finding:
+    """A check that found nothing wrong."""
+    return Finding(check, Status.PASS, message)
+
+
+def skipped(check: str, message: str) -> Finding:
+    """A check that does not apply, with the reason."""
+    return Finding(check, Status.SKIP, message)
+
 
 Values = Mapping[str, Any]
 
@@ -107,9 +172,13 @@ class Probe:
         order = np.argsort(-example.scores, kind="stable")
         params = self.spec.encode({p.name: p.parse(values[p.name]) for p in self.spec.params}, 0)
         given = {
-            "scores": example.scores, "gains": gains, "order": order, "doc_const": doc_const,
-            "query_const": query_const[0], "params": params,
-        }  # fmt: skip
+            "scores": example.scores,
+            "gains": gains,
+            "order": order,
+            "doc_const": doc_const,
+            "query_const": query_const[0],
+            "params": params,
+        }
         room = self.spec.scratch_per_document * n
         arrays = {name: _Framed(array, margins) for name, array in given.items()}
         out = {

@@ -1,27 +1,37 @@
-"""Rules of the kernel contract, each a function of a probe; examples are tried from the shortest on."""
+"""Rules of the kernel contract, each a function of a probe; examples are tried from the shortest on.
+
+`unsafe` runs before a kernel is compiled: compiled code checks no index, and one beyond an end overwrites other data or
+ends the process. The Python body of the same kernel is called by NumPy's rules, which raise.
+"""
 
 from __future__ import annotations
 
 import itertools
+import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import product
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from boostrank.checking.findings import Finding, Status, passed, skipped
 from boostrank.checking.probe import (
     Example,
+    Finding,
     Output,
     Probe,
+    Status,
     Values,
     nothing_to_learn,
     ordinary_examples,
     parameter_cases,
+    passed,
+    skipped,
     special_examples,
 )
 from boostrank.core.types import Float64Array, HessianKind
+from boostrank.kernels.objective.contract import ObjectiveSpec
 
 # How far gradients may be from what they should be, as a share of the largest: training needs no more, and what is
 # wrong (a sign, a factor, a missing term) is wrong by far more.
@@ -35,10 +45,13 @@ def inputs_are_read_only(probe: Probe) -> Finding:
         changed = probe.trace(example, values).inputs_written
         if changed:
             return _failed(
-                "inputs", f"the kernel writes to {changed[0]}", example, values,
+                "inputs",
+                f"the kernel writes to {changed[0]}",
+                example,
+                values,
                 why="the arrays are those of the training: the next round, and the metrics, would see other data",
                 mend=f"copy {changed[0]} into scratch and change the copy",
-            )  # fmt: skip
+            )
     return passed("inputs", "no input is written")
 
 
@@ -50,12 +63,15 @@ def outputs_are_written(probe: Probe) -> Finding:
             stale = _differing(getattr(one, name), getattr(other, name))
             if stale.size:
                 return _failed(
-                    "outputs", f"{name} is not written, or added to what stood there", example, values,
+                    "outputs",
+                    f"{name} is not written, or added to what stood there",
+                    example,
+                    values,
                     document=int(stale[0]),
                     why="the memory holds gradients of another query",
                     mend="write kernel(query, params, grad, hess, scratch), where both begin as zeros; or "
                     f"begin with grad[:] = 0.0 and hess[:] = 0.0, before any return, and then add to {name}",
-                )  # fmt: skip
+                )
     return passed("outputs", "every element of grad and hess is written")
 
 
@@ -65,24 +81,33 @@ def memory_is_its_own(probe: Probe) -> Finding:
         base = probe.trace(example, values)
         if base.margins_written:
             return _failed(
-                "memory", f"the kernel writes beyond an end of {base.margins_written[0]}", example, values,
+                "memory",
+                f"the kernel writes beyond an end of {base.margins_written[0]}",
+                example,
+                values,
                 why="compiled code checks no index: it overwrites other data, or the process dies",
                 mend="every index is at least 0 and below n = query.scores.size, in a row of scratch too; a kernel of "
                 f"ten arrays has {probe.spec.scratch_per_document} * n numbers of scratch (scratch_per_document=)",
-            )  # fmt: skip
+            )
         if not _same(base.output, probe.trace(example, values, margins=1).output):
             return _failed(
-                "memory", "the result depends on what lies beyond an end of an array", example, values,
+                "memory",
+                "the result depends on what lies beyond an end of an array",
+                example,
+                values,
                 why="compiled code checks no index: what is read there is never the same twice",
                 mend="every index is at least 0 and below n = query.scores.size: look at loops to n + 1, at i - 1 and "
                 "i + 1, and at n = 0",
-            )  # fmt: skip
+            )
         if not _same(base.output, probe.trace(example, values, scratch=1).output):
             return _failed(
-                "memory", "the result depends on what scratch held before", example, values,
+                "memory",
+                "the result depends on what scratch held before",
+                example,
+                values,
                 why="scratch holds numbers of another query",
                 mend="set a row of scratch before it is read: row = scratch.row; row[:] = 0.0",
-            )  # fmt: skip
+            )
     return passed("memory", "stays within its arrays, and sets scratch before it reads it")
 
 
@@ -94,21 +119,27 @@ def results_are_finite(probe: Probe) -> Finding:
             bad = np.flatnonzero(~np.isfinite(numbers))
             if bad.size:
                 return _failed(
-                    "finite", f"{name} is {numbers[bad[0]]} at {example.what}", example, values,
+                    "finite",
+                    f"{name} is {numbers[bad[0]]} at {example.what}",
+                    example,
+                    values,
                     document=None if name == "loss" else int(bad[0]),
                     why="real data has such queries; one number that is not finite stops the training",
                     mend="guard divisions by zero, take exponentials of negative numbers only (exp(-abs(u))), and "
                     "return zeros where there is nothing to learn",
-                )  # fmt: skip
+                )
             with np.errstate(over="ignore"):
                 wide = np.flatnonzero(~np.isfinite(numbers.astype(np.float32)))
             if name != "loss" and wide.size:
                 return _failed(
-                    "finite", f"{name} does not fit into float32 at {example.what}", example, values,
+                    "finite",
+                    f"{name} does not fit into float32 at {example.what}",
+                    example,
+                    values,
                     document=int(wide[0]),
                     why="the engines take float32, whose largest number is 3.4e38",
                     mend="divide by what the query's gains add up to (query.query_const[0] is the ideal DCG)",
-                )  # fmt: skip
+                )
     return passed("finite", "finite at 0 and 1 documents, ties, equal labels, scores of +-1e4, labels up to 31")
 
 
@@ -122,17 +153,25 @@ def hessian_is_not_negative(probe: Probe) -> Finding:
         if negative.size:
             p = int(negative[0])
             return _failed(
-                "hessian", f"hess is negative: {hess[p]:.4g}", example, values, document=p,
+                "hessian",
+                f"hess is negative: {hess[p]:.4g}",
+                example,
+                values,
+                document=p,
                 why="a tree's leaf is -sum(grad) / sum(hess): below zero it goes the wrong way, near zero it explodes",
                 mend="write a bound of the curvature instead, abs(...) of each term for one, and say hessian='proxy'",
-            )  # fmt: skip
+            )
         idle = np.flatnonzero((hess == 0) & (np.abs(grad) > 1e-6 * np.abs(grad).max(initial=0.0)))
         if idle.size and flat is None and any(example is e for e in ordinary):
             flat = _noted(
-                "hessian", "not negative, but zero for documents that are pushed", example, values,
-                document=int(idle[0]), why="such documents take the longest steps that the driver's floor allows",
+                "hessian",
+                "not negative, but zero for documents that are pushed",
+                example,
+                values,
+                document=int(idle[0]),
+                why="such documents take the longest steps that the driver's floor allows",
                 mend="give each pair's curvature to both of its documents",
-            )  # fmt: skip
+            )
     return flat or passed("hessian", "never negative")
 
 
@@ -154,11 +193,15 @@ def gradient_is_the_derivative(probe: Probe) -> Finding:
             message, mend = _disagreement(np.concatenate([grad for _, grad in others]), np.concatenate(whole))
             p = int(np.argmax(error))
             return _failed(
-                "gradient", message, example, values, document=p,
+                "gradient",
+                message,
+                example,
+                values,
+                document=p,
                 detail=f"gradient {output.grad[p]:.6g}, finite difference of the loss {wanted[p]:.6g}",
                 why="the trees follow the gradient: they would minimise something else than the loss that you see",
                 mend=mend,
-            )  # fmt: skip
+            )
     return passed("gradient", "equals the central differences of the returned loss")
 
 
@@ -182,11 +225,15 @@ def _exact_curvature(probe: Probe) -> Finding:
         if error.max() > _DERIVATIVE_TOLERANCE * float(np.abs(wanted).max()) + 1e-9 * float(np.abs(grad).max() + 1.0):
             p = int(np.argmax(error))
             return _failed(
-                "curvature", "hess is not the second derivative that 'exact' promises", example, values, document=p,
+                "curvature",
+                "hess is not the second derivative that 'exact' promises",
+                example,
+                values,
+                document=p,
                 detail=f"hess {hess[p]:.6g}, finite difference of the gradient {wanted[p]:.6g}",
                 why="a second derivative with a wrong factor makes every step too long or too short by it",
                 mend="mend the formula, or say hessian='proxy' if the difference is meant",
-            )  # fmt: skip
+            )
     return passed("curvature", "the exact diagonal, by central differences of the gradient")
 
 
@@ -200,11 +247,15 @@ def _majorising_curvature(probe: Probe) -> Finding:
             bound = loss + grad[p] * step + 0.5 * hess[p] * step * step
             if there > bound + 1e-7 * (1.0 + abs(loss)):
                 return _failed(
-                    "curvature", "the parabola of a 'majoriser' lies below the loss", example, values, document=p,
+                    "curvature",
+                    "the parabola of a 'majoriser' lies below the loss",
+                    example,
+                    values,
+                    document=p,
                     detail=f"moved by {step:g} the loss is {there:.6g}, the parabola {bound:.6g}",
                     why="a majoriser promises that a full step never makes the loss worse",
                     mend="enlarge hess to a bound of the second derivative, or say hessian='proxy'",
-                )  # fmt: skip
+                )
     return passed("curvature", "a majoriser: the parabola lies above the loss, one score moved")
 
 
@@ -248,10 +299,14 @@ def file_order_changes_nothing(probe: Probe) -> Finding:
         p = _moved(probe, example, values)
         if p is not None:
             return _noted(
-                "order", "independent of the order of the rows, except among tied scores", example, values, document=p,
+                "order",
+                "independent of the order of the rows, except among tied scores",
+                example,
+                values,
+                document=p,
                 why="in the first round every score is tied: there the order of the file speaks (as in LambdaRank)",
                 mend="treat documents with equal scores alike",
-            )  # fmt: skip
+            )
     return passed("order", "rows in another order get the same gradients, among ties too")
 
 
@@ -267,18 +322,29 @@ def nothing_to_learn_is_left_alone(probe: Probe) -> Finding:
         pushed = np.flatnonzero(output.grad)
         if nothing_to_learn(example) and pushed.size:
             return _noted(
-                "idle", f"a gradient where no order is better than another ({example.what})", example, values,
-                document=int(pushed[0]), why="no ranking metric can gain from it, and it takes capacity from the trees",
+                "idle",
+                f"a gradient where no order is better than another ({example.what})",
+                example,
+                values,
+                document=int(pushed[0]),
+                why="no ranking metric can gain from it, and it takes capacity from the trees",
                 mend="return 0.0 with zeros in both outputs when all gains are equal, unless the gradient is meant",
-            )  # fmt: skip
+            )
     return passed("idle", "no gradient where all labels are equal")
 
 
 RULES: tuple[Callable[[Probe], Finding], ...] = (
-    memory_is_its_own, outputs_are_written, inputs_are_read_only, results_are_finite, hessian_is_not_negative,
-    gradient_is_the_derivative, curvature_keeps_its_claim, shifts_change_nothing, file_order_changes_nothing,
+    memory_is_its_own,
+    outputs_are_written,
+    inputs_are_read_only,
+    results_are_finite,
+    hessian_is_not_negative,
+    gradient_is_the_derivative,
+    curvature_keeps_its_claim,
+    shifts_change_nothing,
+    file_order_changes_nothing,
     nothing_to_learn_is_left_alone,
-)  # fmt: skip
+)
 
 
 def _cases(probe: Probe, examples: list[Example]) -> Iterator[tuple[Example, Values]]:
@@ -303,9 +369,13 @@ def _gradient(document: int, output: Output) -> float:
 
 
 def _derivative(
-    probe: Probe, example: Example, values: Values, quantity: Callable[[Output], float], claimed: Float64Array,
+    probe: Probe,
+    example: Example,
+    values: Values,
+    quantity: Callable[[Output], float],
+    claimed: Float64Array,
     only: int | None = None,
-) -> Float64Array:  # fmt: skip
+) -> Float64Array:
     """Central differences of fourth order by each score; of three steps, the one that agrees best with `claimed`.
 
     A sharp function wants a short step, a flat one a long step against rounding; what is wrong disagrees with all.
@@ -365,9 +435,17 @@ def _same(one: Output, other: Output) -> bool:
 
 
 def _found(
-    status: Status, check: str, message: str, example: Example, values: Values, *,
-    document: int | None = None, detail: str = "", why: str, mend: str,
-) -> Finding:  # fmt: skip
+    status: Status,
+    check: str,
+    message: str,
+    example: Example,
+    values: Values,
+    *,
+    document: int | None = None,
+    detail: str = "",
+    why: str,
+    mend: str,
+) -> Finding:
     where = "" if document is None else f"document {document}"
     settings = ", ".join(f"{name}={value}" for name, value in values.items())
     words = (str(example), ": ".join(filter(None, [where, detail])), settings and f"parameters {settings}")
@@ -375,3 +453,39 @@ def _found(
 
 
 _failed, _noted = partial(_found, Status.FAIL), partial(_found, Status.NOTE)
+
+
+def unsafe(spec: ObjectiveSpec) -> Finding | None:
+    """The first thing that must not be compiled, on queries of 0 to 11 documents: an index beyond an end, memory that
+    is not the kernel's own, an output that is left as it was. None where there is none.
+
+    Whatever else is wrong is left to the other checks, and to the compiler.
+    """
+    probe = Probe(spec, spec.kernel.in_python)
+    for values, example in product(parameter_cases(spec), [*special_examples(), *ordinary_examples()]):
+        try:
+            probe.run(example, values)
+        except IndexError as error:
+            return _beyond(spec, error, example)
+        except Exception:  # Python stops at 1 / 0, say, where compiled code goes on
+            continue
+    try:
+        found = [rule(probe) for rule in (memory_is_its_own, outputs_are_written)]
+    except Exception:
+        return None
+    return next((one for one in found if one.status is Status.FAIL), None)
+
+
+def _beyond(spec: ObjectiveSpec, error: IndexError, example: Example) -> Finding:
+    """An index beyond an end, with its line."""
+    file = spec.kernel.body.__code__.co_filename
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return Finding(
+        "memory",
+        Status.FAIL,
+        f"{f'line {lines[-1]}: ' if lines else ''}{error}",
+        str(example),
+        why="compiled code checks no index: it overwrites other data, or the process dies",
+        mend="every index is at least 0 and below the length of its array: n = query.scores.size, also of a row of "
+        "scratch",
+    )

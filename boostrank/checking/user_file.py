@@ -13,7 +13,7 @@ import traceback
 from pathlib import Path
 from types import ModuleType
 
-from boostrank.checking.bounds import unsafe
+from boostrank.checking.rules import unsafe
 from boostrank.core.errors import BoostrankError, FileFormatError, did_you_mean
 from boostrank.core.files import read_whole
 from boostrank.kernels.objective.contract import ObjectiveSpec

@@ -291,7 +291,7 @@ def _log(given: dict[str, Any]) -> list[Any]:
     """The log of rounds that `--log` asks for, if any."""
     if not given["log"]:
         return []
-    from boostrank.tracking.json_lines import JsonLines
+    from boostrank.tracking.callbacks import JsonLines
 
     return [JsonLines(given["log"])]
 

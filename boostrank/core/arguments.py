@@ -15,8 +15,12 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _WORDS: dict[Any, str] = {
-    int: "a whole number", str: "text", Mapping: "a mapping", Callable: "a function", NoneType: "None",
-}  # fmt: skip
+    int: "a whole number",
+    str: "text",
+    Mapping: "a mapping",
+    Callable: "a function",
+    NoneType: "None",
+}
 
 
 def takes(**kinds: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:

@@ -22,9 +22,14 @@ SHORT_LISTS = ("pad", "clip", "letor")
 DISCOUNTS = ("log2(1+r)", "log2(r)")
 SCORE_TYPES = ("float64", "float32")
 _ALLOWED = {
-    "discount": DISCOUNTS, "ties": TIES, "score_type": SCORE_TYPES, "empty": EMPTY, "single": SINGLE,
-    "ap_divisor": AP_DIVISORS, "short_lists": SHORT_LISTS,
-}  # fmt: skip
+    "discount": DISCOUNTS,
+    "ties": TIES,
+    "score_type": SCORE_TYPES,
+    "empty": EMPTY,
+    "single": SINGLE,
+    "ap_divisor": AP_DIVISORS,
+    "short_lists": SHORT_LISTS,
+}
 
 
 @dataclass(frozen=True)
@@ -142,8 +147,14 @@ PRESETS: dict[str, Conventions] = {
     "xgboost": Conventions(ties="input", score_type="float32", empty="one", ap_divisor="reachable", short_lists="clip"),
     # NDCG and DCG as they are by default; `type=Exp` is gain="exponential". Labels are probabilities to its ERR.
     "catboost": Conventions(
-        gain="linear", ties="pessimistic", empty="one", empty_of=(("map", "zero"),),
-        relevant_from=math.nextafter(0.5, 1.0), ap_divisor="reachable", short_lists="clip", max_grade=0.0,
+        gain="linear",
+        ties="pessimistic",
+        empty="one",
+        empty_of=(("map", "zero"),),
+        relevant_from=math.nextafter(0.5, 1.0),
+        ap_divisor="reachable",
+        short_lists="clip",
+        max_grade=0.0,
     ),
     # `ndcg_score` and `dcg_score` a query; it refuses queries of one document.
     "sklearn": Conventions(gain="linear", empty="zero", single="exclude"),
@@ -153,5 +164,5 @@ PRESETS: dict[str, Conventions] = {
     "letor": Conventions(discount="log2(r)", ties="input", empty="zero", short_lists="letor"),
     # Eval-Score-MSLR.pl: a document is relevant from grade 2 on.
     "mslr": Conventions(discount="log2(r)", ties="input", empty="zero", short_lists="letor", relevant_from=2.0),
-}  # fmt: skip
+}
 """Conventions of the libraries, by name."""

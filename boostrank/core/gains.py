@@ -226,8 +226,14 @@ MAX_EXPONENTIAL_LABEL = 31.0
 
 Gain = str | Sequence[float]
 
-_WORDS = {"exponential": "exponential", "exp": "exponential", "exp2": "exponential",
-          "linear": "linear", "identity": "linear", "real": "linear"}  # fmt: skip
+_WORDS = {
+    "exponential": "exponential",
+    "exp": "exponential",
+    "exp2": "exponential",
+    "linear": "linear",
+    "identity": "linear",
+    "real": "linear",
+}
 
 
 def expression_of(gain: Any) -> GainExpression | None:

@@ -198,6 +198,9 @@ def _text(raw: io.FileIO, before: Any) -> io.TextIOWrapper:
     if before is None:  # it was closed
         return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", "backslashreplace")
     return io.TextIOWrapper(
-        io.BufferedWriter(raw), before.encoding, before.errors, line_buffering=before.line_buffering,
+        io.BufferedWriter(raw),
+        before.encoding,
+        before.errors,
+        line_buffering=before.line_buffering,
         write_through=before.write_through,
-    )  # fmt: skip
+    )

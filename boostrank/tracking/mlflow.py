@@ -14,7 +14,7 @@ import boostrank
 from boostrank.core.errors import MissingDependency
 from boostrank.engines import get_backend
 from boostrank.model.ranking_model import RankingModel
-from boostrank.tracking.rounds import metrics_of, plain_params
+from boostrank.tracking.callbacks import metrics_of, plain_params
 
 _FILE = "model.boostrank"
 _QID = "qid"
