@@ -271,13 +271,11 @@ class KnownRecord(TypedDict):
 
 
 class PlacesRecord(TypedDict):
-    """How rows become line numbers: files with the place where each begins, and rows in all."""
+    """How rows become line numbers: files with the place where each begins."""
 
     files: list[tuple[str, int, int]]
-    end: tuple[int, int]
     header_lines: Count
     by_row: bool
-    exact: bool
 
 
 class CacheNote(Struct, kw_only=True):

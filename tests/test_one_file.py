@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import boostrank
-from boostrank.core.errors import ParameterError
+from boostrank.core.errors import DataError, DataWarning, ParameterError
 from boostrank.core.registry import Registry
-from boostrank.data.readers import READERS
+from boostrank.data.source import FORMATS
 from boostrank.export import TARGETS
 from boostrank.metrics import METRICS
 from boostrank.objectives import OBJECTIVES
@@ -44,19 +44,41 @@ import csv
 
 import numpy as np
 
-from boostrank.data.dataset import RankingDataset
-from boostrank.data.readers import ReaderSpec
+from boostrank.data.blocks import Block
+from boostrank.data.source import Format, Source
+from boostrank.data.text.files import open_text
 
 
-def read(source, *, like=None, threads=None, progress=None, missing_tokens=()):
-    with open(source if isinstance(source, str) else source[0]) as file:
-        heading, *rows = csv.reader(file)
-    cells = np.array([[np.nan if cell in missing_tokens else float(cell) for cell in row] for row in rows])
-    data = RankingDataset.from_arrays(cells[:, 2:], cells[:, 0], qid=cells[:, 1], feature_names=heading[2:])
-    return data if like is None else data.with_features(like.feature_names, whose="the model")
+class ToySource(Source):
+    header_lines = 1
+    has_qid = True
+    unused = ("label", "qid", "weight", "drop", "categorical", "feature_names")
+
+    def open_file(self, one, max_bytes):
+        file = open_text(one, max_bytes)
+        heading = file.head.split(b"\\n")[0]
+        self.names = tuple(heading.decode().split(",")[2:])
+        file.skip(len(heading) + 1)
+        return file
+
+    def parse(self, load):
+        text = load(None)
+        rows = list(csv.reader(bytes(text.buffer[text.start : text.end]).decode().splitlines()))
+        cells = np.array([[np.nan if cell in self.reading.missing_tokens else float(cell) for cell in r] for r in rows])
+        features, lines = cells[:, 2:].astype(np.float32), np.arange(1, len(rows) + 1)
+        return Block.of(cells[:, 0], features, cells[:, 1].astype(np.int64), lines)
+
+    def features(self, totals):
+        return 0, self.names
+
+    def numbered_names(self, base=0):
+        return dict(enumerate(self.names))
+
+    def how(self, base):
+        return None, {}
 
 
-SPEC = ReaderSpec("toy", read, endings=(".toy",), aliases=("comma",))
+SPEC = Format("toy", ToySource, endings=(".toy",), aliases=("comma",), is_table=True)
 '''
 
 TARGET = '''"""pickled-trees: a toy."""
@@ -141,7 +163,7 @@ def test_a_new_format_of_data(add: Callable[..., None], data: Path, model: Path,
     file.write_text("\n".join([heading, *(",".join(map(repr, row)) for row in rows.tolist())]) + "\n")
     assert invoke("predict", model, file).exit_code != 0
 
-    add(READERS, "boostrank.data.readers", "toy", READER)
+    add(FORMATS, "boostrank.data.formats", "toy", READER)
     again = boostrank.RankingDataset.read(str(file))
     assert again.feature_names == test.feature_names
     assert again.fingerprint == test.fingerprint
@@ -151,21 +173,27 @@ def test_a_new_format_of_data(add: Callable[..., None], data: Path, model: Path,
     assert values[0] == values[1]
     trained = invoke("train", file, "--valid", file, "--model", tmp_path / "m.txt", "--start", "none", *FEW)
     assert trained.exit_code == 0, trained.stderr
-    refused = invoke("train", file, "--model", tmp_path / "m.txt", "--route", "bins", *FEW)
-    assert "toy files are read into memory alone" in refused.stderr
+    streamed = invoke("train", file, "--model", tmp_path / "s.txt", "--route", "bins", "--start", "none", *FEW)
+    assert streamed.exit_code == 0, streamed.stderr
+    assert f"{test.n_documents:,} rows" in invoke("plan", file).stdout
+    assert "error" not in invoke("doctor", file).stdout.splitlines()[0]
 
 
 def test_a_format_refuses_what_it_cannot_do(add: Callable[..., None], model: Path, tmp_path: Path) -> None:
-    add(READERS, "boostrank.data.readers", "toy", READER)
+    add(FORMATS, "boostrank.data.formats", "toy", READER)
     file = tmp_path / "a.toy"
     file.write_text("label,query,f1\n1,1,NULL\n0,1,2\n")
-    assert np.isnan(boostrank.RankingDataset.read(str(file), missing_tokens=["NULL"]).features[0, 0])
-    with pytest.raises(ParameterError, match="toy files are read without regroup"):
-        boostrank.RankingDataset.read(str(file), regroup=True)
-    with pytest.raises(ParameterError, match="toy files are read into memory alone"):
-        boostrank.RankingDataset.stream(str(file))
+    with pytest.warns(DataWarning, match="1 missing values: 1 in f1"):
+        found = boostrank.RankingDataset.read(str(file), missing_tokens=["NULL"])
+    assert np.isnan(found.features[0, 0])
+    with pytest.raises(ParameterError, match="label='rel' is not for this format"):
+        boostrank.RankingDataset.read(str(file), label="rel")
+    with pytest.raises(ParameterError, match="toy files are read without regrup"):
+        boostrank.RankingDataset.read(str(file), regrup=True)
     with pytest.raises(ParameterError, match=r"files of several formats \(libsvm, toy\)"):
         boostrank.RankingDataset.read([str(file), "more.txt"])
     with pytest.raises(ParameterError, match="unknown format of data 'tables'"):
         boostrank.RankingDataset.read(str(file), format="tables")
-    assert "toy files are read without strict" in invoke("predict", model, file, "--strict").stderr
+    file.write_text("label,query,f1\n-1,1,1\n0,1,2\n")
+    with pytest.raises(DataError, match=r"a\.toy:2: query 1: label -1 is negative"):
+        boostrank.train({"objective": "lambdarank"}, boostrank.RankingDataset.read(str(file)), 1)

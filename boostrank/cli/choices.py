@@ -37,7 +37,7 @@ _VALUES: dict[str, Callable[[], list[str]]] = {
     "--start": lambda: ["auto", "linear", "none"],
     "--gain": lambda: ["exponential", "linear"],
     "--to": lambda: [name for name, _ in target_lines()],
-    "--format": lambda: ["auto", *registered("data.readers")],
+    "--format": lambda: ["auto", *registered("data.formats")],
 }
 _OR_FILES = ("--objective", "--start")
 

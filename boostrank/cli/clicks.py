@@ -140,7 +140,7 @@ def log_of(path: str) -> str:
     Raises:
         InputError: there is none.
     """
-    from boostrank.data.libsvm.side_files import find_sidecar
+    from boostrank.data.side_files import find_sidecar
 
     found = find_sidecar(path, (ENDING,))
     if found is None:

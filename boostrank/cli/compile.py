@@ -32,11 +32,12 @@ def command(objectives: tuple[str, ...]) -> None:
     started, directory = time.monotonic(), cache_directory()
     if directory is None:
         raise click.exceptions.Exit(3)
-    from boostrank.data.libsvm import fill, number_text, parser
+    from boostrank.data import blocks
+    from boostrank.data.text import number_text, parser
 
     # The commands below read too little to need these.
-    filled = fill.fill_dense, fill.fill_sparse, fill.fill_columns
-    for function in (parser.parse_lines, *filled, number_text.format_scores):
+    filled = blocks.fill_dense, blocks.fill_sparse, blocks.fill_columns
+    for function in (parser.parse_lines, *filled, number_text.format_rows):
         function.compiled  # noqa: B018 (compiles at first use)
     with tempfile.TemporaryDirectory() as folder:
         plain = ["train", "d/train.txt", "--quality", "plain", "--rounds", "2", "--model", "own.txt"]

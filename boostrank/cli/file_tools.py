@@ -18,7 +18,7 @@ from boostrank.cli.progress import ReadProgress
 from boostrank.cli.reading import name_of
 
 if TYPE_CHECKING:
-    from boostrank.data.tools.file_tools import Written
+    from boostrank.data.tools import Written
 
 DEFAULT_MEMORY_MB = 256
 
@@ -125,7 +125,7 @@ def _run(tool: str, files: tuple[str, ...], *arguments: Any, **options: Any) -> 
 
     SIGTERM ends it as Ctrl-C does, so that no temporary file stays behind.
     """
-    from boostrank.data.tools import file_tools
+    from boostrank.data import tools as file_tools
 
     def terminate(number: int, frame: FrameType | None) -> None:
         say("boostrank: stopped")

@@ -30,8 +30,8 @@ def command(
     `boostrank evaluate` takes it for scores, and what it gets is the best that a ranker can.
     """
     from boostrank.core.files import check_writable, write_atomically
-    from boostrank.data.libsvm.reader import write_libsvm
     from boostrank.data.synthetic import make_ranking_data
+    from boostrank.data.text.writer import write_libsvm
 
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)

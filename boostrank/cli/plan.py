@@ -54,7 +54,7 @@ def command(files: tuple[str, ...], valid: tuple[str, ...], as_json: bool, **giv
     """Say what is in FILE..., and what memory each route of training on it takes.
 
     A sample of 12 MB at several places is read, small files wholly; a compressed file is sampled at its beginning. Of a
-    pipe nobody knows how long it is. Peaks are of anonymous memory, within 20% or so.
+    pipe nobody knows how long it is. Peaks are of anonymous memory, roughly.
     """
     from boostrank.planning.plan import make_plan
     from boostrank.planning.sample import survey
@@ -93,7 +93,7 @@ def announced(
     Raises:
         InputError: nothing fits.
     """
-    from boostrank.planning.plan import make_plan, must_compile
+    from boostrank.planning.plan import make_plan
     from boostrank.planning.sample import is_pipe, survey
 
     if any(is_pipe(one) for one in [list(train), *valid]):  # a sample would be missing afterwards
@@ -122,7 +122,7 @@ def announced(
         added = len(model.column_names) - model.n_features
     plan = make_plan(
         first, others, backend=given["backend"], route=route, limit=given["memory_limit"], params=checked.engine,
-        threads=checked.threads, compiles=must_compile(checked.objective), added=added, folds=folds,
+        threads=checked.threads, added=added, folds=folds,
         copies=copied_rows(given, valid),
     )  # fmt: skip
     chosen = plan.check()
@@ -167,8 +167,7 @@ def _table(plan: Plan) -> list[str]:
 def _as_json(plan: Plan, surveys: Mapping[str, Survey]) -> dict[str, Any]:
     return {
         "files": [
-            {"name": name} | {k: v for k, v in dataclasses.asdict(found).items() if k != "distinct"}
-            for name, found in surveys.items()
+            {"name": name} | dataclasses.asdict(found) for name, found in surveys.items()
         ],
         "routes": [
             {

@@ -42,7 +42,7 @@ def command(
 
     with uncollected():
         from boostrank.core.files import check_output, write_all, writing
-        from boostrank.data.libsvm.number_text import score_text
+        from boostrank.data.text.writer import score_text
         from boostrank.model.ranking_model import RankingModel
 
         if output != "-":

@@ -21,7 +21,7 @@ from boostrank.data.options import DECLARED, FeatureSpace, ReaderOptions, listed
 if TYPE_CHECKING:
     from boostrank.core.types import Float64Array
     from boostrank.data.dataset import RankingDataset
-    from boostrank.data.readers import ReaderSpec
+    from boostrank.data.source import Format
     from boostrank.model.ranking_model import RankingModel
 
 SECTION = "Reading"
@@ -73,7 +73,7 @@ class Reader:
     Args:
         given: values of `reading_options`, and `threads`; other entries are left alone.
         keep_comments: whether the rows' comments are needed.
-        stream: options of `stream_libsvm`, when features shall stay on disk.
+        stream: options of `stream_files`, when features shall stay on disk.
     """
 
     def __init__(
@@ -95,15 +95,21 @@ class Reader:
             like: the training data, or its features.
             labelled: whether a table must have labels.
         """
-        from boostrank.data.libsvm.side_files import WEIGHT_SUFFIX
-        from boostrank.data.readers import read_files
+        from boostrank.data.assemble import read_files
+        from boostrank.data.side_files import WEIGHT_SUFFIX
+        from boostrank.data.spill import stream_files
 
         started, name = time.monotonic(), name_of(paths)
         with ReadProgress(name) as progress:
-            stream = {} if self._stream is None else {"stream": True, **self._stream}
-            extra = {} if labelled and self._labelled else {"labelled": False}
-            data: RankingDataset = read_files(
-                paths, format=self._format, like=like, progress=progress, **stream, **self._options, **extra
+            read, stream = (read_files, {}) if self._stream is None else (stream_files, self._stream)
+            data: RankingDataset = read(
+                paths,
+                format=self._format,
+                like=like,
+                progress=progress,
+                labelled=labelled and self._labelled,
+                **stream,
+                **self._options,
             )
         action = "remembered" if data.on_disk and not data.features.is_open else "read"
         how = data.provenance.options
@@ -143,18 +149,18 @@ class Reader:
                 yield scores
         if pieces is None:
             spec = self._reader(paths)
-            if spec.stream is not None and not self._reading.regroup:
+            if not self._reading.regroup:
                 self._stream = {"cache": False}
-            data = self.read(paths, like=like, labelled=spec.table is None)
+            data = self.read(paths, like=like, labelled=not spec.is_table)
             yield model.predict(data, num_iteration=num_iteration, threads=threads)
         else:
             took = duration(time.monotonic() - started)
             say(f"{name}: {rows:,} rows, {model.n_features:,} features, scored in {took}")
 
-    def _reader(self, paths: str | Sequence[str]) -> ReaderSpec:
-        from boostrank.data.readers import reader_of
+    def _reader(self, paths: str | Sequence[str]) -> Format:
+        from boostrank.data.source import format_of
 
-        return reader_of([paths] if isinstance(paths, str) else list(paths), self._format)
+        return format_of([paths] if isinstance(paths, str) else list(paths), self._format)
 
     def feature_space(self, model: RankingModel, path: str, data: str | Sequence[str]) -> FeatureSpace:
         """How the files of a model count features, or what their columns are.
@@ -166,7 +172,7 @@ class Reader:
         from boostrank.core.errors import DataWarning
 
         base, columns = model.index_base, model.info.columns
-        if self._reader(data).table is not None:
+        if self._reader(data).is_table:
             return FeatureSpace(base, model.n_features, model.feature_names, columns, model.categories)
         if base is None and not self._reading.feature_names:
             base = 0 if self._reading.zero_based == "true" else 1

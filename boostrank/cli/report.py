@@ -139,7 +139,7 @@ def _clicks_beside(
     """The click log beside the data of a model that was trained by clicks, if there is one that can be read."""
     from boostrank.clicks.files import read_clicks
     from boostrank.core.errors import BoostrankError
-    from boostrank.data.libsvm.side_files import find_sidecar
+    from boostrank.data.side_files import find_sidecar
     from boostrank.report.sections.clicks import learnt_from
 
     in_order = len(data) == 1 and given.get("on_bad_line") != "skip" and not given.get("regroup")

@@ -76,10 +76,10 @@ def command(
 
 def _place(data: tuple[str, ...], row: int, given: dict[str, Any]) -> str:
     """Where a row stands."""
-    from boostrank.data.libsvm.sources import place_of_row
-    from boostrank.data.readers import reader_of
+    from boostrank.data.formats.libsvm import place_of_row
+    from boostrank.data.source import format_of
 
-    if reader_of(data, given["data_format"]).name == "libsvm" and given["on_bad_line"] == "stop":
+    if format_of(data, given["data_format"]).name == "libsvm" and given["on_bad_line"] == "stop":
         found = place_of_row(list(data), row)
         if found is not None:
             return f"{found[0]}:{found[1]}"

@@ -17,7 +17,6 @@ import numpy.typing as npt
 from boostrank.clicks.log import MOST, ClickLog, some_documents
 from boostrank.clicks.propensities import MAX_POSITION
 from boostrank.core.errors import DataError, ParameterError
-from boostrank.core.machine import resolve_threads
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.tables.batches import batches, header_of, whole_numbers
@@ -93,7 +92,7 @@ class ClickRows:
         texts = tuple(filter(None, (columns.document, qid)))
         parts: list[list[Int64Array]] = [[] for _ in range(3 + len(texts))]
         known: list[dict[Any, int]] = [{} for _ in texts]
-        for batch in batches(path, numbers=columns.names[:3], texts=texts, threads=resolve_threads(None)):
+        for batch in batches(path, numbers=columns.names[:3], texts=texts):
             for part, one in zip(parts, checked_counts(batch.number, columns.names, batch.refuse), strict=False):
                 part.append(one)
             for name, codes, part in zip(texts, known, parts[3:], strict=True):
@@ -169,7 +168,7 @@ def from_frame(
         DataError: as `from_frame`; a cell that cannot be, by its row.
     """
     from boostrank.data.arrays import read_frame
-    from boostrank.data.tables.frames import as_frame, names_of, values_of
+    from boostrank.data.frames import as_frame, names_of, values_of
 
     columns = columns or ClickColumns()
     dropped = [drop] if isinstance(drop, str) else list(drop)

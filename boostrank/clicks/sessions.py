@@ -18,10 +18,9 @@ from boostrank.clicks.files import MAX_ROWS, MAX_SEGMENTS, segment_numbers
 from boostrank.clicks.log import MOST, ClickLog
 from boostrank.clicks.propensities import MAX_POSITION
 from boostrank.core.errors import FileFormatError, InputError
-from boostrank.core.machine import resolve_threads
 from boostrank.core.types import Int64Array
 from boostrank.data.tables.batches import Batch, batches
-from boostrank.data.tables.options import arrow
+from boostrank.data.tables.source import arrow
 from boostrank.kernels.runtime.jit import I1, INT, entry_point
 
 
@@ -78,7 +77,6 @@ def count_clicks(
             numbers=numbers,
             truths=() if counted else (c.clicked,),
             texts=(*c.keys, *c.where, *segmented),
-            threads=resolve_threads(None),
         ):
             kept = _kept(batch, c.where)
             positions = batch.whole(c.position, 1, MAX_POSITION, kept)

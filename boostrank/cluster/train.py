@@ -12,7 +12,7 @@ from boostrank.cluster.connect import import_distributed
 from boostrank.cluster.workers import WORKER_TIMEOUT
 from boostrank.core.errors import FileFormatError, ParameterError
 from boostrank.core.files import check_writable, reserved
-from boostrank.data.libsvm.sources import matching
+from boostrank.data.source import matching
 from boostrank.engines.rounds import Callback
 from boostrank.fit.params import AUTO_START
 from boostrank.metric import Conventions

@@ -277,14 +277,14 @@ def fit(token: str, rank: int, tracker: Mapping[str, Any], task: TrainingTask) -
 
 
 def _read(path: str, options: Mapping[str, Any], job: Job, like: FeatureSpace | None = None) -> RankingDataset:
-    from boostrank.data.libsvm.reader import read_libsvm
-    from boostrank.data.libsvm.stream import stream_libsvm
+    from boostrank.data.assemble import read_files
+    from boostrank.data.spill import stream_files
 
     options = {**options, "like": like, "threads": job.threads}
     try:
         if options.get("regroup"):  # rows on disk cannot be moved
-            return read_libsvm(path, **options)
-        return stream_libsvm(path, cache=False, **options)
+            return read_files(path, format="libsvm", **options)
+        return stream_files(path, format="libsvm", cache=False, **options)
     except BoostrankError:
         raise
     except Exception as error:

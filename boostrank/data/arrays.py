@@ -13,9 +13,9 @@ from scipy import sparse
 from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex, checked_ids, query_numbers
 from boostrank.core.types import Float64Array, Int64Array, as_numbers, check_real, masked_as_missing
+from boostrank.data.categories import Categories, check_codes, named_columns
+from boostrank.data.numbers import EXACT, Float32Cast
 from boostrank.data.row_places import InputRows
-from boostrank.data.tables.categories import Categories, check_codes, named_columns
-from boostrank.data.tables.numbers import EXACT, Float32Cast
 
 Features = Any
 """float32[N, d] C-ordered, a float32 `scipy.sparse.csr_matrix`, `data.store.StoredFeatures` or `data.part.PartRows`."""
@@ -95,7 +95,7 @@ def read_frame(frame: Any, label: str, qid: str, weight: str | None, drop: Seque
     Raises:
         DataError: no data frame, or a column that is not there.
     """
-    from boostrank.data.tables.frames import as_frame, names_of, values_of
+    from boostrank.data.frames import as_frame, names_of, values_of
 
     table = as_frame(frame)
     if table is None:
@@ -118,7 +118,7 @@ def read_columns(frame: Any, names: Sequence[str]) -> dict[str, Float64Array]:
     Raises:
         DataError: a column that holds no numbers.
     """
-    from boostrank.data.tables.frames import as_frame, names_of, values_of
+    from boostrank.data.frames import as_frame, names_of, values_of
 
     table = as_frame(frame)
     there, found = names_of(table), {}
@@ -247,7 +247,7 @@ def _read_rows(
     """Features, names and categories of whatever `from_arrays` is given."""
     table = None
     if not isinstance(X, np.ndarray) and not sparse.issparse(X):
-        from boostrank.data.tables.frames import FrameReader, as_frame, names_of
+        from boostrank.data.frames import FrameReader, as_frame, names_of
 
         table = as_frame(X)
     if table is None:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib import import_module
 from os import PathLike
 from typing import Any
 
@@ -20,11 +21,10 @@ from boostrank.core.text import UNFIT_WORDS, first_unfit, small_table
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.arrays import Features, NumberedNames, default_feature_names, read_arrays, read_columns, read_frame
 from boostrank.data.candidates import Candidates
+from boostrank.data.categories import Categories, code_map, say_no_codes, say_unseen
 from boostrank.data.gain_columns import gain_of, with_gain
 from boostrank.data.options import NUMBERED, FeatureSpace, takes_reader_options
-from boostrank.data.readers import read_files
 from boostrank.data.store import missing_in
-from boostrank.data.tables.categories import Categories, code_map, say_no_codes, say_unseen
 
 _ROWS_AT_A_TIME = 1 << 14
 
@@ -114,7 +114,7 @@ class RankingDataset:
     @classmethod
     @takes_reader_options
     def read(cls, path: Paths, *, format: str = "auto", **options: Any) -> RankingDataset:
-        """Read files of any format that `boostrank.data.readers` knows as one data set.
+        """Read files of any format that `boostrank.data.source.FORMATS` knows as one data set.
 
         Args:
             path: a file, plain or compressed; several; a pattern, `shards/*.gz`; or "-", standard input.
@@ -126,13 +126,14 @@ class RankingDataset:
             FileFormatError: what cannot be read, the first by line.
             ParameterError: options out of range, in contradiction, or that the format has no use for.
         """
-        data: RankingDataset = read_files(path, format=format, **options)
+        # By name: the readers make data sets, and import this module.
+        data: RankingDataset = import_module("boostrank.data.assemble").read_files(path, format=format, **options)
         return data
 
     @classmethod
     @takes_reader_options
     def from_libsvm(cls, path: Paths, **options: Any) -> RankingDataset:
-        """Read libsvm (SVMrank, LETOR) files as one data set; `boostrank.data.libsvm.reader.read_libsvm`.
+        """Read libsvm (SVMrank, LETOR) files as one data set; `boostrank.data.assemble.read_files`.
 
         Args:
             path: as of `read`.
@@ -145,7 +146,7 @@ class RankingDataset:
     def stream(
         cls, path: Paths, *, cache: str | PathLike[str] | bool = True, external_memory: bool = False, **options: Any
     ) -> RankingDataset:
-        """Read files without holding their features in memory; see `boostrank.data.libsvm.stream.stream_libsvm`.
+        """Read files without holding their features in memory; see `boostrank.data.spill.stream_files`.
 
         Args:
             path: as of `read`; `format` too.
@@ -153,7 +154,9 @@ class RankingDataset:
             external_memory: whether XGBoost shall keep its bins on disk too.
             {options}
         """
-        return cls.read(path, stream=True, cache=cache, external_memory=external_memory, **options)
+        stream_files = import_module("boostrank.data.spill").stream_files
+        data: RankingDataset = stream_files(path, cache=cache, external_memory=external_memory, **options)
+        return data
 
     @classmethod
     def from_arrays(

@@ -98,3 +98,19 @@ def _checked(found: Iterable[tuple[int, int, str]], file: str) -> dict[int, str]
             raise FileFormatError(f"{what}: names are distinct, one a feature", file=file, line=line)
         names[number], seen[name] = name, line
     return names
+
+
+def misfit(missing: Sequence[str], more: Sequence[str], mend: str = "") -> str:
+    """Say which columns do not fit: `has no 'a', which the model has; has 'c', which the model has not`."""
+    found = []
+    if missing:
+        found.append(f"has no {quoted(missing)}, which the model or its training data has")
+    if more:
+        found.append(f"has {quoted(more)}, which the model or its training data has not{mend}")
+    return "; ".join(found)
+
+
+def quoted(names: Sequence[str], most: int = 5) -> str:
+    """Return the first names, in quotes."""
+    shown = ", ".join(repr(name) for name in names[:most])
+    return shown + (f" and {len(names) - most:,} more" if len(names) > most else "")

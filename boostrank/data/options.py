@@ -204,7 +204,7 @@ class FeatureSpace:
         feature_names: their names; empty for `f1`, `f2`, ...
         columns: `label`, `qid`, `weight` and `drop` of the training file, if it was a table: what later ones take where
             nothing else is said.
-        categories: feature -> `boostrank.data.tables.categories.Categories` of those that hold codes of categories.
+        categories: feature -> `boostrank.data.categories.Categories` of those that hold codes of categories.
     """
 
     index_base: int | None

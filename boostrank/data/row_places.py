@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,67 +12,48 @@ from boostrank.core.types import Int64Array
 
 @dataclass(frozen=True, eq=False)
 class RowPlaces:
-    """(file, line) of a row, counted from 0: `places(row)`. Two numbers a query say where all its rows are.
+    """Find (file, line) of a row, counted from 0: `places(row)`.
 
     Args:
         files: (name, lines and rows of the files before) of each.
-        rows: int64[R], ascending: rows from which on lines are counted.
+        rows: int64[R], ascending: rows from which on rows and lines count alike.
         lines: int64[R], the line of each of these, counted from 1 through all files.
-        end: (rows, lines) of all files.
         header_lines: of each file, which are no lines here.
         by_row: whether lines are rows.
-        exact: whether nothing but rows stands between one of these and the next; else as far as the numbers say.
         order: int64[N] where row i of the data set is row order[i] of the files.
     """
 
     files: tuple[tuple[str, int, int], ...]
     rows: Int64Array
     lines: Int64Array
-    end: tuple[int, int]
     header_lines: int = 0
     by_row: bool = False
-    exact: bool = False
     order: Int64Array | None = None
 
     def __post_init__(self) -> None:
-        if not self.files or self.rows.shape != self.lines.shape:  # of a cache's entry that is none
+        if not self.files or self.rows.shape != self.lines.shape:  # of a damaged entry of a cache
             raise ValueError("no places of rows")
 
     def __call__(self, row: int) -> tuple[str, int]:
-        """The line is 0 where the name says it: of a row of a table that is not text, or among lines that hold none."""
+        """Return file and line; the line is 0 where the file has none, and the name says the row."""
         row = row if self.order is None else int(self.order[row])
-        file, lines_before, rows_before = next((one for one in reversed(self.files) if one[2] <= row), self.files[0])
+        file, lines_before, _ = next((one for one in reversed(self.files) if one[2] <= row), self.files[0])
         i = int(np.searchsorted(self.rows, row, "right")) - 1
         start, begin = (int(self.rows[i]), int(self.lines[i])) if i >= 0 else (0, 1)
-        next_row, next_line = self.end[0], self.end[1] + 1
-        if i + 1 < self.rows.size:
-            next_row, next_line = int(self.rows[i + 1]), int(self.lines[i + 1])
         line = begin + row - start - lines_before
-        if self.by_row:
-            return f"{file}: row {line}", 0
-        line += self.header_lines
-        if self.exact or next_line - begin == next_row - start:
-            return file, line
-        return f"{file}: row {row - rows_before + 1}, on line {line} or a later one", 0
+        return (f"{file}: row {line}", 0) if self.by_row else (file, line + self.header_lines)
 
     @property
     def record(self) -> dict[str, Any]:
         """All but the arrays, as plain data."""
-        return {
-            "files": [list(one) for one in self.files], "end": list(self.end), "header_lines": self.header_lines,
-            "by_row": self.by_row, "exact": self.exact,
-        }  # fmt: skip
+        files = [list(one) for one in self.files]
+        return {"files": files, "header_lines": self.header_lines, "by_row": self.by_row}
 
     @classmethod
     def from_record(cls, record: dict[str, Any], rows: Int64Array, lines: Int64Array) -> RowPlaces:
-        """Back from `record` and the arrays."""
+        """Make the places of `record` and the arrays."""
         files = tuple((str(name), int(before), int(rows_before)) for name, before, rows_before in record["files"])
-        own = {name: record[name] for name in ("header_lines", "by_row", "exact")}
-        return cls(files, rows, lines, (int(record["end"][0]), int(record["end"][1])), **own)
-
-    def in_order(self, order: Int64Array | None) -> RowPlaces:
-        """Those of the rows in this order."""
-        return self if order is None else replace(self, order=order)
+        return cls(files, rows, lines, record["header_lines"], record["by_row"])
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from scipy import sparse
 
 from boostrank.core.errors import DataError, TrainingError
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data.libsvm.blocks import Block, dense_matrix, sparse_matrix, zeroed
+from boostrank.data.blocks import Block, dense_matrix, sparse_matrix, zeroed
 
 _NUMBERS_A_STRETCH = 1 << 22
 

@@ -12,8 +12,8 @@ from boostrank.core.errors import ModelError, ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 from boostrank.data.arrays import Features
+from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.tables.categories import Categories
 from boostrank.engines.model_format import LinearStart, ModelFormat
 from boostrank.engines.params import Params
 from boostrank.engines.rounds import Callback, Resumed, Snapshot

@@ -12,8 +12,8 @@ import numpy as np
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.machine import free_memory
 from boostrank.data.arrays import default_feature_names
+from boostrank.data.categories import Categories
 from boostrank.data.dataset import Provenance, RankingDataset
-from boostrank.data.tables.categories import Categories
 
 _IN_THE_ENGINE = {
     "lgb.Dataset": 'lgb.train({"objective": boostrank.ShfSdcg()}, dataset)',

@@ -11,8 +11,8 @@ from scipy import sparse
 
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.gains import expression_of, parse_gain
+from boostrank.data.categories import Categories, check_codes, named_columns
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.tables.categories import Categories, check_codes, named_columns
 from boostrank.fit.params import GAIN_NAMES, OBJECTIVE_NAMES, pop_param
 from boostrank.metric import Conventions
 from boostrank.model.ranking_model import RankingModel

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from boostrank.core import __version__
+from boostrank.data.categories import to_record
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.tables.categories import to_record
 from boostrank.engines.base import Backend
 from boostrank.fit.params import TrainingParameters
 from boostrank.metric import Conventions

@@ -18,8 +18,8 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex, checked_ids, query_numbers
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.arrays import as_features, default_feature_names, queries_of_sizes
+from boostrank.data.categories import Categories, read_record, say_no_codes
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.tables.categories import Categories, read_record, say_no_codes
 from boostrank.engines import booster_of, format_of, get_backend
 from boostrank.engines.base import CONTRIBUTIONS, SCORES, Backend, Booster, Wanted
 from boostrank.engines.model_format import LARGEST_SCORE, LinearStart, in_range
@@ -404,7 +404,7 @@ class RankingModel(BoosterMethods):
             if self.categories and isinstance(rows, np.ndarray) and rows.shape[1] == self.n_features:
                 say_no_codes(rows, self.feature_names, self.categories, "the model")
             return rows
-        from boostrank.data.tables.frames import FrameReader, as_frame, names_of
+        from boostrank.data.frames import FrameReader, as_frame, names_of
 
         table = as_frame(data)
         if table is None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.data.readers import pieces_of_files
+from boostrank.data.assemble import pieces_of_files
 from boostrank.kernels.trees.scorer import Scorer
 from boostrank.kernels.trees.walker import Forest
 from boostrank.model.ranking_model import RankingModel, check_finite
@@ -50,7 +50,7 @@ def scores_of_files(
     else:
         columns, work = scorer.columns, scorer.scores
     pieces = pieces_of_files(source, work, columns=columns, threads=threads, **options)
-    return None if pieces is None else _finite(pieces)
+    return _finite(pieces)
 
 
 def _finite(pieces: Iterator[Float64Array]) -> Iterator[Float64Array]:

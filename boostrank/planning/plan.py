@@ -1,4 +1,8 @@
-"""Plan of a training: every route with its memory, and the one to take."""
+"""Plan of a training: every route with its memory, and the one to take.
+
+Memory is counted in bytes of what a route holds: floats, bins, and numbers a row. It is meant to choose a route, not to
+forecast the peak to the megabyte; `make bench-scale` compares both.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,6 @@ from boostrank.core.errors import InputError
 from boostrank.core.machine import free_memory, resolve_threads
 from boostrank.core.text import size_words
 from boostrank.engines import ENGINES
-from boostrank.kernels.runtime.jit import cache_directory, is_kept
-from boostrank.objective.description import TrainingObjective
-from boostrank.planning.costs import Work, float_bytes, fold_bytes, peak_of
 from boostrank.planning.sample import Survey
 
 # In memory, other work on the machine keeps half of what is free; streamed data are made to need little.
@@ -21,12 +22,24 @@ _SHARE = {"memory": 0.5, "bins": 1.0, "external": 1.0}
 _LEAVES = ("num_leaves", "num_leaf", "max_leaves", "max_leaf", "max_leaf_nodes")
 _BINS = ("max_bin", "max_bins")
 _FRACTIONS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
-_FEWER_LEAVES = (15, 7)
+
+_PROGRAM = 300e6  # the process after imports, with compiled kernels
+_CELL = 1.7  # bins by column, and by row
+_ROW = 100  # labels, scores, gradients and Hessians, order, leaves
+_VALID_CELL, _VALID_ROW = 1.0, 60
+_HISTOGRAM_BIN = 16  # sums of gradients and of Hessians
+_SAMPLED_ROWS, _SAMPLED_VALUE = 200_000, 14  # from which LightGBM finds the bounds of bins
+_SKETCHED_VALUE, _SKETCH = 16, 16_000  # XGBoost's summary of a column: bytes a value, values at most
+_PAGES = 160e6  # of XGBoost's external memory, which are held at a time
+_FOLD_CELL, _FOLD_ROW = 0.44, 120  # folds of a preset: bins of all rows, and what every candidate scores
+_START_ROWS, _START_FEATURES, _START_PAIR = 20_000, 2_000, 120  # of the start: rows and features looked at, a product
 
 _WORDS = {
-    "memory": "floats in memory", "bins": "streamed into bins", "again": "second start, bins from the cache",
+    "memory": "floats in memory",
+    "bins": "streamed into bins",
+    "again": "second start, bins from the cache",
     "external": "streamed, bins on disk too",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -51,6 +64,27 @@ class Route:
     def words(self) -> str:
         """What it is."""
         return _WORDS[self.name]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is to be trained.
+
+    Args:
+        train, valid: the data.
+        leaves: of a tree, at most.
+        max_bin: bins of a feature, at most.
+        threads: number of threads.
+        held_bytes: what is held beside the features in memory: those without their columns within queries, folds of a
+            preset (`fold_bytes`), and copies of rows.
+    """
+
+    train: Survey
+    valid: Sequence[Survey] = ()
+    leaves: int = 31
+    max_bin: int = 255
+    threads: int = 1
+    held_bytes: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -85,11 +119,19 @@ class Plan:
 
 
 def make_plan(
-    train: Survey, valid: Sequence[Survey] = (), *, backend: str = "lightgbm", route: str = "auto",
-    limit: float | None = None, params: Mapping[str, Any] | None = None, threads: int | None = None,
-    compiles: bool = False, added: int = 0, folds: bool = False, copies: float = 0.0,
-) -> Plan:  # fmt: skip
-    """The plan of a training.
+    train: Survey,
+    valid: Sequence[Survey] = (),
+    *,
+    backend: str = "lightgbm",
+    route: str = "auto",
+    limit: float | None = None,
+    params: Mapping[str, Any] | None = None,
+    threads: int | None = None,
+    added: int = 0,
+    folds: bool = False,
+    copies: float = 0.0,
+) -> Plan:
+    """Return the plan of a training.
 
     Args:
         train, valid: surveys of the data.
@@ -98,22 +140,21 @@ def make_plan(
         limit: bytes of anonymous memory. None: what the machine leaves, of which floats in memory may take half.
         params: of the engine; leaves and bins count.
         threads: as for `boostrank.train`.
-        compiles: whether the objective must be compiled first; see `must_compile`.
-        added: columns within queries, beside the features.
+        added: columns within queries, in addition to the features.
         folds: whether a preset trains on folds of all rows, which are put together for it.
-        copies: of the training rows, beside those that are read.
+        copies: of the training rows, in addition to those that are read.
     """
-    held = sum(float_bytes(one, one.features) for one in (train, *valid)) if added else 0.0
+    held = sum(map(float_bytes, (train, *valid))) if added else 0.0
     train, *valid = (one.with_columns(added) if added else one for one in (train, *valid))
     held += fold_bytes(train, valid) if folds else 0.0
-    held += copies * float_bytes(train, train.features) if copies else 0.0
+    held += copies * float_bytes(train) if copies else 0.0
     given = params or {}
     leaves = next((given[name] for name in _LEAVES if name in given), None)
     if leaves is None:
         depth = int(given.get("max_depth", 0) or 0)
         leaves = min(2**depth, 2**20) if depth > 0 else 31
     max_bin = next((given[name] for name in _BINS if name in given), 255)
-    work = Work(train, tuple(valid), int(leaves), int(max_bin), resolve_threads(threads), compiles, held)
+    work = Work(train, tuple(valid), int(leaves), int(max_bin), resolve_threads(threads), held)
     engines = [name for name in ENGINES if name == backend or find_spec(name) is not None]
     routes = tuple(Route(name, one, peak_of(name, one, work)) for name in engines for one in ENGINES[name].routes)
     bound = free_memory() if limit is None else limit
@@ -137,13 +178,46 @@ def make_plan(
     return Plan(work, routes, fitting, _why(fitting, candidates, route, bound, limited=limit is not None), bound)
 
 
-def must_compile(objective: TrainingObjective | None) -> bool:
-    """Whether the machine code of an objective does not lie in the cache yet."""
-    for kernel in [] if objective is None else [part.spec.kernel for part in objective.parts]:
-        folder = cache_directory() if kernel.is_ours else None
-        if folder is None or not is_kept(kernel, folder):
-            return True
-    return False
+def peak_of(backend: str, route: str, work: Work) -> float | None:
+    """Return the largest anonymous memory of the process, in bytes; None if rows or engine are unknown.
+
+    Args:
+        backend: the engine.
+        route: one of its `Engine.routes`.
+        work: what is to be trained.
+    """
+    if backend not in ("lightgbm", "xgboost", "linear") or any(one.rows is None for one in (work.train, *work.valid)):
+        return None
+    rows, columns = work.train.rows or 0, work.train.features
+    floats = sum(map(float_bytes, (work.train, *work.valid)))
+    held = floats + work.held_bytes if route == "memory" else 0.0
+    if backend == "linear":
+        return _PROGRAM + held + floats / 2 + sum(one.rows or 0 for one in (work.train, *work.valid)) * _ROW
+    values = work.train.nonzero * columns
+    histograms = _HISTOGRAM_BIN * work.leaves * min(work.max_bin, rows) * columns
+    bins = _CELL * rows * columns
+    growing = rows * _ROW + sum((one.rows or 0) * (_VALID_CELL * columns + _VALID_ROW) for one in work.valid)
+    if backend == "xgboost":
+        bins = min(bins, _PAGES) if route == "external" else bins
+        finding = _SKETCHED_VALUE * min(rows, _SKETCH) * values
+    else:
+        finding = 0.0 if route == "again" else _SAMPLED_VALUE * min(rows, _SAMPLED_ROWS) * values
+    looked_at = min(columns, _START_FEATURES)
+    start = 4.0 * min(rows, _START_ROWS) * looked_at + _START_PAIR * looked_at**2
+    return _PROGRAM + start + held + max(finding, bins + growing + histograms)
+
+
+def float_bytes(data: Survey) -> float:
+    """Return the bytes of the features in memory, dense or CSR."""
+    rows = data.rows or 0
+    return rows * (8.0 * data.nonzero * data.features + 8) if data.is_sparse else 4.0 * rows * data.features
+
+
+def fold_bytes(train: Survey, valid: Sequence[Survey]) -> float:
+    """Return the bytes of a preset's folds: rows of `valid` join the others, and all are held twice."""
+    data = (train, *valid)
+    joined = sum(map(float_bytes, data)) if valid else 0.0
+    return joined + sum((one.rows or 0) * (_FOLD_CELL * train.features + _FOLD_ROW) for one in data)
 
 
 def _why(chosen: Route, candidates: Sequence[Route], route: str, bound: float, *, limited: bool) -> str:
@@ -165,17 +239,10 @@ def _refusal(candidates: Sequence[Route], routes: Sequence[Route], work: Work, b
     other = next((one for one in routes if one.name != "again" and one.peak_bytes <= bound), None)
     if other is not None:
         return f"{words}: {other.options} would take about {size_words(other.peak_bytes)}"
-    for leaves in _FEWER_LEAVES:
-        changed = peak_of(least.backend, least.name, replace(work, leaves=min(leaves, work.leaves)))
-        if changed is not None and changed <= bound:
-            return f"{words}: with --num-leaves {leaves} it would take about {size_words(changed)}"
     for share in _FRACTIONS:
         train = replace(work.train, rows=round((work.train.rows or 0) * share))
         changed = peak_of(least.backend, least.name, replace(work, train=train))
         if changed is not None and changed <= bound:
             part = f"a part of the queries (boostrank sample --fraction {share:g})"
             return f"{words}: {part} would take about {size_words(changed)} with {least.options}"
-    nothing = peak_of("lightgbm", "again", replace(work, train=replace(work.train, rows=0), valid=(), leaves=2))
-    assert nothing is not None
-    program = size_words(0.8 * nothing)
-    return f"{words}: nothing fits in that, the program alone takes more than {program}"
+    return f"{words}: nothing fits in that, the program alone takes about {size_words(_PROGRAM)}"

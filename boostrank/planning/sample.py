@@ -9,26 +9,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import DataError
-from boostrank.core.types import Int64Array
-from boostrank.data.libsvm import parser as parse
-from boostrank.data.libsvm.blocks import Parser
-from boostrank.data.libsvm.chunks import Load, Source, Text, open_source
-from boostrank.data.libsvm.options import LibsvmOptions
-from boostrank.data.libsvm.reader import parser_of
-from boostrank.data.libsvm.side_files import GROUP_SUFFIXES, find_sidecar, read_sizes
-from boostrank.data.libsvm.sources import AnySource, expand, size_of
-from boostrank.data.readers import reader_of
-from boostrank.data.tables.parser import TableParser
+from boostrank.data import blocks as slots
+from boostrank.data.side_files import GROUP_SUFFIXES, find_sidecar, read_sizes
+from boostrank.data.source import AnySource, File, Source, expand, open_files, size_of
 
 SAMPLE_BYTES = 12 << 20
 """Files with up to this much text are read whole."""
 
 _PLACE_BYTES = 1 << 20
 _MOST_ROWS = 1 << 40  # of text that is packed
-_COUNTED_CELLS = 500_000  # values in which distinct ones are counted
 
 
 @dataclass(frozen=True)
@@ -36,19 +27,18 @@ class Survey:
     """What is known of some files that are one data set. All but `files` and `disk_bytes` come from the sample.
 
     Args:
-        files: how many.
-        disk_bytes: what they weigh; None when that is not known (a pipe), and then nor are text_bytes, rows, queries.
+        files: number of files.
+        disk_bytes: their size; None if unknown (a pipe), and then text_bytes, rows and queries are unknown, too.
         exact: whether all of the text was read.
         sampled_rows: rows of the sample.
         refused_rows: rows of the sample that cannot be read.
         text_bytes: bytes of text, unpacked.
-        rows, queries: how many.
-        longest: rows of the longest query that was seen; at least that long is one.
-        features: columns.
+        rows, queries: number of rows and queries.
+        longest: rows of the longest query in the sample.
+        features: number of columns.
         present: share of the cells that the text names.
         nonzero: share of the cells that are not 0.
         grades: label -> share of the rows, the commonest first.
-        distinct: int64[d], distinct values of each column in the sample, up to where counting ended.
     """
 
     files: int
@@ -64,7 +54,6 @@ class Survey:
     present: float
     nonzero: float
     grades: Mapping[float, float]
-    distinct: Int64Array
 
     @property
     def is_sparse(self) -> bool:
@@ -72,23 +61,20 @@ class Survey:
         return self.present < 0.5
 
     def with_columns(self, added: int) -> Survey:
-        """The same with columns within queries, hardly one of whose values is 0 or like another."""
+        """Return the same with columns within queries, hardly one of whose values is 0."""
         columns = self.features + added
         nonzero = (self.nonzero * self.features + added) / max(1, columns)
         is_dense = not self.is_sparse or added >= self.features
-        distinct = np.concatenate([self.distinct, np.full(added, self.sampled_rows)]).astype(np.int64)
-        present = 1.0 if is_dense else self.present
-        return replace(self, features=columns, present=present, nonzero=nonzero, distinct=distinct)
+        return replace(self, features=columns, present=1.0 if is_dense else self.present, nonzero=nonzero)
 
 
-def survey(source: AnySource, *, format: str = "auto", labelled: bool = True, **options: Any) -> Survey:
-    """Look at some files.
+def survey(source: AnySource, *, format: str = "auto", **options: Any) -> Survey:
+    """Look at a sample of some files.
 
     Args:
         source: as for `RankingDataset.read`. Of a pipe the sample is taken away: it can be read once.
         format: of the files.
-        labelled: whether a table must have labels.
-        options: of `boostrank.data.options.ReaderOptions`.
+        options: of `boostrank.data.source.Reading`.
 
     Raises:
         FileFormatError: a file that cannot be opened or unpacked.
@@ -98,28 +84,26 @@ def survey(source: AnySource, *, format: str = "auto", labelled: bool = True, **
     sizes = [size_of(one) for one in files]
     known = [size for size in sizes if size is not None]
     disk = sum(known) if len(known) == len(files) else None
-    table = reader_of(files, format).table
-    options |= {"on_bad_line": "skip", "strict": False}
-    reading: LibsvmOptions = LibsvmOptions(**options) if table is None else table.options(**options)
-    open_one = open_source if table is None else table.open(reading, labelled=labelled)
-    sample = _Sample(reading, parser_of if table is None else lambda reading, _: TableParser(reading))
-    for i, wanted in _places(sizes):
-        with closing(open_one(files[i], None)) as opened:
-            sample.take(opened, wanted)
+    options |= {"on_bad_line": "skip", "strict": False, "max_bytes": None}
+    sample, base = _Sample(), None
+    for i, places in _places(sizes):
+        spec, opened = open_files([files[i]], format, **options)
+        with closing(opened):
+            sample.take(opened, opened.first, places)
+            base = opened.base
     if not sample.rows:
-        rows = "`label qid:ID number:value ...`" if table is None else "labels, query ids and numbers"
+        rows = "labels, query ids and numbers" if spec.is_table else "`label qid:ID number:value ...`"
         raise DataError(f"{files[0]}: no row of the sample can be read as {rows}")
-    base = reading.base if reading.base is not None else int(not sample.has_zero)
-    return sample.survey(len(files), disk, base)
+    return sample.survey(len(files), disk, int(not sample.has_zero) if base is None else base)
 
 
 def is_pipe(source: AnySource) -> bool:
-    """Whether something among the sources can be read only once, so that a sample would be missing afterwards."""
+    """Return True if some source can be read only once, so that a sample would be missing afterwards."""
     return any(size_of(one) is None for one in expand(source))
 
 
 def _places(sizes: Sequence[int | None]) -> Iterator[tuple[int, list[float] | None]]:
-    """(file, the places in it as shares of its length) in order; None for all of it."""
+    """Yield (file, places in it as shares of its length) in order; None for all of it."""
     total = sum(size or 0 for size in sizes)
     if None in sizes:
         yield sizes.index(None), [0.0]
@@ -139,112 +123,76 @@ def _places(sizes: Sequence[int | None]) -> Iterator[tuple[int, list[float] | No
 class _Sample:
     """Adds up what the parsed places hold."""
 
-    def __init__(self, options: LibsvmOptions, parser_of: Callable[..., Any]) -> None:
-        self._options, self._parser_of = options, parser_of
-        self._known_rows = 0
-        self.rows = self._refused = self.text_bytes = self._cells = self._nonzero = self._top = self._grouped_files = 0
-        self._boundaries = self._pairs = self._queries = self._longest = 0
+    def __init__(self) -> None:
+        self.rows = self._refused = self._text = self._cells = self._nonzero = self._top = self._grouped_files = 0
+        self._boundaries = self._pairs = self._queries = self._longest = self._known_rows = 0
         self._disk = self._unpacked = 0.0
         self.has_zero, self._exact = False, True
         self._labels: Counter[float] = Counter()
-        self._keys: list[npt.NDArray[np.uint64]] = []
-        self._room = _COUNTED_CELLS
         self._sizes: list[int] = []
 
-    def take(self, source: Source, places: list[float] | None) -> None:
-        """The chunks of one file that are wanted; None: all of them, while they last."""
-        sizes_file = find_sidecar(source.path, GROUP_SUFFIXES)
-        parser: Parser = self._parser_of(self._options, source)
+    def take(self, source: Source, file: File, places: list[float] | None) -> None:
+        """Add the chunks of one file that are wanted; None: all of them, while they last."""
         before = self.rows + self._refused
-        if source.rows is not None:
-            self._take_counted(parser, source)
-            counted = True
-        else:
-            counted = self._take_text(parser, source, places)
+        whole = self._chunks(source, file, places)
+        counted = self.rows + self._refused - before
+        if file.rows is not None:
+            self._known_rows += file.rows
+            whole = counted == file.rows
+        self._exact &= whole
+        sizes_file = find_sidecar(file.path, GROUP_SUFFIXES)
         if sizes_file is not None:
-            rows = self.rows + self._refused - before if source.rows is None else source.rows
-            most = source.text_bytes if source.any_order else _MOST_ROWS
-            sizes = read_sizes(sizes_file, rows if counted else most, counted=counted)
-            self._sizes += sizes.tolist()
+            is_known = whole or file.rows is not None
+            most = counted if whole else file.rows or (file.text_bytes if file.any_order else _MOST_ROWS)
+            self._sizes += read_sizes(sizes_file, most, counted=is_known).tolist()
             self._grouped_files += 1
 
-    def _take_text(self, parser: Parser, source: Source, places: list[float] | None) -> bool:
-        """`take` of a file that does not say how many rows it has; whether all of it was read."""
-        loads = source.loads(_PLACE_BYTES)
-        if source.any_order:
+    def _chunks(self, source: Source, file: File, places: list[float] | None) -> bool:
+        """Add the chunks of one file; return whether these were all."""
+        loads, previous = file.loads(_PLACE_BYTES), None
+        if file.any_order:
             chunks = list(loads)
             if places is not None:
-                self._exact = False
                 numbers = sorted({min(int(place * len(chunks)), len(chunks) - 1) for place in places})
                 chunks = [chunks[i] for i in numbers]
-            previous: Any = None
             for load in chunks:
-                size, previous = self._add(parser, load, previous if places is None else None)
+                size, previous = self._add(source, load, previous if places is None else None)
                 self._disk += size
                 self._unpacked += size
             return places is None
         # Only from the front: the whole text weighs as many times what it does on disk as this beginning does.
         # It is unpacked from large pieces: at the chunk where the next one is fetched, those before are used up.
-        text, previous, fetched, used = 0, None, 0, (0, 0.0)
+        text, fetched, used = 0, 0, (0, 0.0)
         for load in loads:
-            if source.done > fetched:
-                fetched, used = source.done, (fetched, source.text_bytes - _PLACE_BYTES / 2)
-            size, previous = self._add(parser, load, previous)
+            if file.done > fetched:
+                fetched, used = file.done, (fetched, file.text_bytes - _PLACE_BYTES / 2)
+            size, previous = self._add(source, load, previous)
             text += size
-            if text >= (SAMPLE_BYTES if places is None else _PLACE_BYTES * max(4, len(places))):
+            all_wanted = places is None or file.rows is not None
+            if text >= (SAMPLE_BYTES if all_wanted else _PLACE_BYTES * max(4, len(places or ()))):
                 break
-        disk, unpacked = used if used[0] else (source.done, source.text_bytes)
-        whole = not next(iter(loads), None)
-        self._exact &= whole
+        disk, unpacked = used if used[0] else (file.done, file.text_bytes)
         self._disk += disk
         self._unpacked += unpacked
-        return whole
+        return not next(iter(loads), None)
 
-    def _take_counted(self, parser: Parser, source: Source) -> None:
-        """The first rows of a file that says how many it has."""
-        assert source.rows is not None
-        before, previous = self.rows + self._refused, None
-        for load in source.loads(_PLACE_BYTES):
-            _, previous = self._add(parser, load, previous)
-            if source.text_bytes >= SAMPLE_BYTES:
-                break
-        self._known_rows += source.rows
-        self._exact &= self.rows + self._refused - before == source.rows
-
-    def _add(self, parser: Parser, load: Load, previous: Any) -> tuple[int, Any]:
-        """(bytes of text, id of the last query) of one chunk; `previous` is the id before it, where that is known."""
-        texts: list[Text] = []
-
-        def measured(buffer: bytearray | None) -> Text:
-            texts.append(load(buffer))
-            return texts[0]
-
-        block = parser(measured)
-        size = texts[0].size
-        self.text_bytes += size
-        self._refused += int(block.counts[parse.BAD_ROWS])
+    def _add(self, source: Source, load: Callable[[Any], Any], previous: Any) -> tuple[int, Any]:
+        """Add a chunk; return its bytes and its last query. `previous` is the query before it, if known."""
+        block = source.parse(load)
+        self._text += block.size
+        self._refused += int(block.counts[slots.BAD_ROWS])
         if not block.n_rows:
-            return size, previous
+            return block.size, previous
         self.rows += block.n_rows
-        self.has_zero |= bool(block.counts[parse.ZERO_LINE])
-        self._top = max(self._top, int(block.counts[parse.TOP_ID]))
-        self._cells += int(block.counts[parse.CELLS])
+        self.has_zero |= bool(block.counts[slots.ZERO_LINE])
+        self._top = max(self._top, int(block.counts[slots.TOP_ID]))
+        self._cells += int(block.counts[slots.CELLS])
         self._labels.update(np.sort(block.labels).tolist())
-        if block.dense is not None:
-            where = np.nonzero(block.dense)
-            columns, values = where[1].astype(np.uint64), block.dense[where]
-        else:
-            assert block.sparse is not None
-            columns, values = block.sparse[1].astype(np.uint64), block.sparse[2]
-        self._nonzero += values.size
-        if self._room > 0:  # (column, value) of the first rows
-            columns, values = columns[: self._room], values[: self._room]
-            self._room -= values.size
-            self._keys.append(np.unique((columns << np.uint64(32)) | values.view(np.uint32)))
+        self._nonzero += int(np.count_nonzero(block.cells()[2] if block.dense is None else block.dense))
         if not len(block.runs):
-            return size, None
-        ids = [block.names.get(i, int(run[parse.RUN_ID])) for i, run in enumerate(block.runs)]
-        lengths = np.diff(block.runs[:, parse.RUN_ROW], append=block.n_rows)
+            return block.size, None
+        ids = [block.names.get(i, int(run[slots.RUN_ID])) for i, run in enumerate(block.runs)]
+        lengths = np.diff(block.runs[:, slots.RUN_ROW], append=block.n_rows)
         goes_on = previous is not None and previous[0] == ids[0]
         if goes_on:
             lengths[0] += previous[1]
@@ -252,33 +200,27 @@ class _Sample:
         self._queries += len(ids) - goes_on
         self._boundaries += len(ids) - 1
         self._pairs += block.n_rows - 1
-        return size, (ids[-1], int(lengths[-1]))
+        return block.size, (ids[-1], int(lengths[-1]))
 
     def survey(self, files: int, disk: int | None, base: int) -> Survey:
-        """The survey."""
-        features = self._top + 1 - base
-        keys = np.unique(np.concatenate(self._keys)) if self._keys else np.zeros(0, np.uint64)
-        distinct = np.bincount((keys >> np.uint64(32)).astype(np.int64), minlength=base + features)[base:] + 1
-        text = rows = queries = None
+        """Return the survey."""
+        features, text, rows, queries = self._top + 1 - base, None, None, None
+        often = max(self._boundaries, 1) / max(self._pairs, 1)  # new queries a row
         if self._exact:
-            text, rows, queries = float(self.text_bytes), self.rows, self._queries
-        elif disk is not None and not self._known_rows:
-            text = disk * self._unpacked / max(self._disk, 1)
-            rows = round(text * self.rows / self.text_bytes)
-            often = max(self._boundaries, 1) / max(self._pairs, 1)
-            queries = max(files, round(rows * often))
-        if self._known_rows and not self._exact:
-            often = max(self._boundaries, 1) / max(self._pairs, 1)
+            text, rows, queries = float(self._text), self.rows, self._queries
+        elif self._known_rows:
             rows, queries = self._known_rows, max(files, round(self._known_rows * often))
-            text = float(self.text_bytes) / self.rows * rows
+            text = float(self._text) / self.rows * rows
+        elif disk is not None:
+            text = disk * self._unpacked / max(self._disk, 1)
+            rows = round(text * self.rows / self._text)
+            queries = max(files, round(rows * often))
         longest = self._longest
         if self._grouped_files == files and self._sizes:
             rows, queries, longest = sum(self._sizes), len(self._sizes), max(self._sizes)
         cells = self.rows * features or 1
+        grades = {label: n / self.rows for label, n in self._labels.most_common()}
         return Survey(
-            files=files, disk_bytes=disk, exact=self._exact, sampled_rows=self.rows, refused_rows=self._refused,
-            text_bytes=text, rows=rows, queries=queries, longest=longest, features=features,
-            present=self._cells / cells, nonzero=self._nonzero / cells,
-            grades={label: n / self.rows for label, n in self._labels.most_common()},
-            distinct=distinct,
+            files, disk, self._exact, self.rows, self._refused, text, rows, queries, longest, features,
+            self._cells / cells, self._nonzero / cells, grades,
         )  # fmt: skip

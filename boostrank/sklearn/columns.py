@@ -7,7 +7,7 @@ from typing import Any
 import numpy.typing as npt
 
 from boostrank.core.errors import DataError
-from boostrank.data.tables.frames import as_frame, names_of, values_of
+from boostrank.data.frames import as_frame, names_of, values_of
 
 QID = "qid"
 """Name of that column."""

@@ -18,7 +18,7 @@ _PAGES: dict[str, tuple[str, str, list[tuple[str, tuple[str, ...] | None]]]] = {
         "Generated data, the writer, and tools for files that never cut a query.",
         [
             ("boostrank.data.synthetic", ("make_ranking_data",)),
-            ("boostrank.data.libsvm.writer", ("write_libsvm",)),
+            ("boostrank.data.text.writer", ("write_libsvm",)),
             ("boostrank.data.tools", None),
         ],
     ),

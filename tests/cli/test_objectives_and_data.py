@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boostrank.data.libsvm.reader import read_libsvm
+from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.objective.mixture import AUTO
 from boostrank.objectives import OBJECTIVES

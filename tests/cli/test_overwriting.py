@@ -14,7 +14,7 @@ from boostrank.cli import main
 from boostrank.cli.options import Command, InputFile, OutputFile
 from boostrank.core.errors import InputError
 from boostrank.core.files import READ_BESIDE, check_not_read
-from boostrank.data.libsvm.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX
+from boostrank.data.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX
 from boostrank.model.files import sidecar_path
 from tests.cli.conftest import invoke
 

@@ -16,8 +16,8 @@ import boostrank
 from boostrank.cli import _COMMANDS, choices, completion, file_tools, main, options, train_options
 from boostrank.cli.options import Command
 from boostrank.core.conventions import PRESETS
-from boostrank.data.readers import READERS
-from boostrank.data.tools.file_tools import DEFAULT_MEMORY
+from boostrank.data.source import FORMATS
+from boostrank.data.tools import DEFAULT_MEMORY
 from boostrank.engines import ENGINES
 from boostrank.export import TARGETS, target_lines
 from boostrank.fit.params import DEFAULT_OBJECTIVE
@@ -102,7 +102,7 @@ def test_names_that_completion_takes_from_files_are_those_of_the_registries() ->
     assert choices.objectives()[1 : 1 + len(OBJECTIVES.names())] == sorted(OBJECTIVES.names())
     assert choices.registered("metrics") == sorted(METRICS.names())
     assert [name for name, _ in target_lines()] == TARGETS.names()
-    assert choices.registered("data.readers") == sorted(READERS.names())
+    assert choices.registered("data.formats") == sorted(FORMATS.names())
 
 
 @pytest.mark.parametrize("command", ["train", "tune", "noise"])

@@ -13,7 +13,7 @@ import pytest
 from boostrank.core.errors import ParameterError
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.doctor import doctor
-from boostrank.data.readers import READERS
+from boostrank.data.source import FORMATS
 from boostrank.planning.sample import survey
 from tests.cli.conftest import FEW, invoke, messages, sidecar
 
@@ -138,7 +138,7 @@ def test_the_plan_and_the_doctor_know_tables(folder: Path) -> None:
         (("train.csv", "--format", "libsvm"), "this looks like CSV"),
         (("train.parquet", "--format", "csv"), "this is a Parquet file, not text: give --format parquet"),
         (("train.txt", "--format", "csv"), "this looks like libsvm text"),
-        (("train.txt", "--label", "rel"), "names columns, which libsvm text has not"),
+        (("train.txt", "--label", "rel"), "is not for this format"),
         (("train.csv", *COLUMNS[:4], "--drop", "no"), "column 'url'"),
     ],
 )
@@ -151,7 +151,7 @@ def test_what_does_not_fit_is_refused(folder: Path, arguments: tuple[str, ...], 
 
 def test_help_names_the_registered_formats_and_others_are_refused(folder: Path) -> None:
     words = invoke("predict", "--help").stdout
-    assert all(spec.name in words for spec in READERS)
+    assert all(spec.name in words for spec in FORMATS)
     refused = invoke("predict", folder / "csv.model", folder / "test.csv", "--format", "cvs")
     assert "unknown format of data 'cvs'. Did you mean 'csv'?" in refused.stderr
 
@@ -181,4 +181,4 @@ def test_columns_with_commas_are_named_in_quotes_or_one_by_one(tmp_path: Path) -
 def test_categories_of_libsvm_text_are_refused_by_name(folder: Path, tmp_path: Path) -> None:
     result = invoke("train", folder / "train.txt", "-m", tmp_path / "m", *FEW, "--categorical", "f1")
     assert result.exit_code == 2
-    assert "categorical=('f1',) names columns, which libsvm text has not" in result.stderr
+    assert "categorical=('f1',) is not for this format" in result.stderr

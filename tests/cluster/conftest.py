@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boostrank.data.libsvm.reader import write_libsvm
 from boostrank.data.synthetic import make_ranking_data
+from boostrank.data.text.writer import write_libsvm
 
 
 @pytest.fixture(scope="session")

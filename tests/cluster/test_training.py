@@ -23,8 +23,8 @@ from boostrank.core.errors import (
     TrainingError,
     WorkerLost,
 )
+from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.libsvm.reader import read_libsvm
 from boostrank.engines import parse_model
 from boostrank.engines.rounds import StopTraining
 from boostrank.fit.start import cross_fit

@@ -28,7 +28,7 @@ from boostrank.core.errors import (
     WorkerLost,
 )
 from boostrank.core.files import reserved
-from boostrank.data.libsvm.reader import read_libsvm
+from boostrank.data.assemble import read_files as read_libsvm
 from tests.cluster.test_training import PARAMS, ndcg
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'boostrank[dask]'")

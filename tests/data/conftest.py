@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import FileFormatError
+from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.libsvm.reader import read_libsvm
 
 Read = Callable[..., RankingDataset]
 
@@ -24,7 +24,7 @@ def read(tmp_path: Path) -> Read:
     def read_text(text: str | bytes, **options: Any) -> RankingDataset:
         path = tmp_path / "data.txt"
         path.write_bytes(text.encode() if isinstance(text, str) else text)
-        return read_libsvm(path, **options)
+        return read_libsvm(path, **options, format="libsvm")
 
     return read_text
 

@@ -14,11 +14,11 @@ import pytest
 
 import boostrank
 from boostrank.core.errors import FileFormatError, ParameterError
+from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.doctor import Finding, Severity
 from boostrank.data.doctor import profile as facts
-from boostrank.data.libsvm.reader import read_libsvm
-from boostrank.data.libsvm.writer import write_libsvm
 from boostrank.data.synthetic import make_ranking_data
+from boostrank.data.text.writer import write_libsvm
 
 Lines = list[str]
 # Generated data have short lists, and features of the query.

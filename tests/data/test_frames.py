@@ -12,7 +12,7 @@ import pytest
 
 from boostrank import RankingDataset
 from boostrank.core.errors import DataError, DataWarning
-from boostrank.data.tables.categories import Categories
+from boostrank.data.categories import Categories
 
 N = 6
 LABELS, GROUP = np.arange(N) % 3, [N]
@@ -84,7 +84,7 @@ def test_an_arrow_stream_of_an_unknown_library_is_a_frame() -> None:
 
 
 def test_a_large_frame_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("boostrank.data.tables.frames._CELLS_AT_A_TIME", 8)
+    monkeypatch.setattr("boostrank.data.frames._CELLS_AT_A_TIME", 8)
     for made in LIBRARIES:
         np.testing.assert_array_equal(RankingDataset.from_arrays(made(COLUMNS), LABELS, group=GROUP).features, ROWS)
 

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, ParameterError
+from boostrank.data.assemble import read_files
 from boostrank.data.dataset import RankingDataset
 
 GAIN = "0.7*label + 0.3*log1p(margin)"
@@ -66,11 +67,9 @@ def test_scattered_queries_chunks_and_several_files_keep_columns_with_their_rows
     mixed = frame.sample(frac=1.0, random_state=1)
     mixed.iloc[:30].to_csv(tmp_path / "1.csv", index=False)
     mixed.iloc[30:].to_csv(tmp_path / "2.csv", index=False)
-    from boostrank.data.tables.reader import CSV, read_table
-
+    files = [tmp_path / "1.csv", tmp_path / "2.csv"]
     with pytest.warns(DataWarning, match="regrouped"):
-        data = read_table(CSV, [tmp_path / "1.csv", tmp_path / "2.csv"], regroup=True, chunk_bytes=300, gain=GAIN,
-                          **COLUMNS)  # fmt: skip
+        data = read_files(files, regroup=True, chunk_bytes=300, gain=GAIN, **COLUMNS)
     np.testing.assert_array_equal(data.in_input_order(data.labels), _wanted(mixed))
     mixed.iloc[7, mixed.columns.get_loc("margin")] = -1.0
     mixed.to_csv(tmp_path / "3.csv", index=False)
@@ -122,9 +121,9 @@ def test_a_frame_has_columns_that_are_no_features(tmp_path: Path):
         ("bad.parquet", GAIN, "bad.parquet: row 21: ", "finite numbers of at least 0"),
         ("bad.arrow", "clip(margin, 0, 9)", "bad.arrow: row 41: ", r"where\(isnan\(margin\), 0, margin\)"),
         ("good.csv", "1/(label - label)", "good.csv:2: ", "is (inf|nan)"),
-        ("good.csv", "label*labl", "good.csv: ", "no column 'labl'. Did you mean 'label'"),
-        ("good.csv", "lineer", "good.csv: ", "Did you mean 'linear'"),
-        ("good.csv", "query", "good.csv: ", "no column 'query'"),
+        ("good.csv", "label*labl", "good.csv:1: ", "no column 'labl'. Did you mean 'label'"),
+        ("good.csv", "lineer", "good.csv:1: ", "Did you mean 'linear'"),
+        ("good.csv", "query", "good.csv:1: ", "no column 'query'"),
         ("good.csv", "label+name", "good.csv:2: ", "'name' is not a number"),
         ("good.txt", "label + f1", r"good.txt:\d+: ", "is -.*max"),
         ("good.txt", "label + f3", "", "no column 'f3'"),
@@ -144,7 +143,7 @@ def test_lines_of_libsvm_text_are_those_of_the_file(tmp_path: Path):
         Read(tmp_path / "a.txt", gain="label+f1")
     rows = plain.splitlines(keepends=True)
     (tmp_path / "b.txt").write_text("".join([*rows[:7], "\n", *rows[7:]]))
-    with pytest.raises(FileFormatError, match=r"b\.txt: row 8, on line 8 or a later one: query 2: gain"):
+    with pytest.raises(FileFormatError, match=r"b\.txt:9: query 2: gain"):
         Read(tmp_path / "b.txt", gain="label+f1")
 
 

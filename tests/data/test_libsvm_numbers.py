@@ -13,7 +13,7 @@ import pytest
 
 from boostrank.core.errors import DataWarning, ParameterError
 from boostrank.core.gains import gains_from_labels
-from boostrank.data.libsvm import decimal
+from boostrank.data.text import decimal
 from tests.data.conftest import Read, dense, refused, same_bits
 
 

@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boostrank.data.libsvm import parser as parse
-from boostrank.data.libsvm import plain
-from boostrank.data.libsvm.blocks import Scratch
-from boostrank.data.libsvm.chunks import PADDING, Text
+from boostrank.data import blocks as slots
+from boostrank.data.formats.libsvm import Scratch
+from boostrank.data.text import parser as parse
+from boostrank.data.text import plain
+from boostrank.data.text.files import PADDING, Text
 from boostrank.kernels.runtime.jit import CompiledFunction
 
-PLACES = {parse.QID_START, parse.QID_END, parse.RESOLVED}
+PLACES = {slots.QID_START, slots.QID_END, slots.RESOLVED}
 """Slots of the state that only the compiled parser needs."""
 
 
@@ -43,18 +44,18 @@ def assert_same(text: bytes, chosen: np.ndarray) -> None:
     wanted, nothing = Scratch(len(text), False), np.zeros(0)
     parse.parse_lines(
         np.frombuffer(text + PADDING, np.uint8).copy(), 0, len(text), chosen, np.zeros(1, np.uint8),
-        np.zeros(0, np.int64), np.zeros(0, np.int64), nothing, wanted.undecided, wanted.labels, wanted.row_ends,
-        wanted.ids, wanted.values, wanted.runs, wanted.comments, wanted.bad, wanted.state,
+        np.zeros(0, np.int64), np.zeros(0, np.int64), nothing, wanted.undecided, wanted.labels, wanted.lines,
+        wanted.row_ends, wanted.ids, wanted.values, wanted.runs, wanted.comments, wanted.bad, wanted.state,
     )  # fmt: skip
-    assert wanted.state[parse.BAD_ROWS] == wanted.state[parse.UNDECIDED] == 0
-    kept = [slot for slot in range(parse.N_STATE) if slot not in PLACES]
+    assert wanted.state[slots.BAD_ROWS] == wanted.state[slots.UNDECIDED] == 0
+    kept = [slot for slot in range(slots.N_STATE) if slot not in PLACES]
     assert found.state[kept].tolist() == wanted.state[kept].tolist()
-    rows, cells, runs = (int(wanted.state[slot]) for slot in (parse.ROWS, parse.CELLS, parse.RUNS))
+    rows, cells, runs = (int(wanted.state[slot]) for slot in (slots.ROWS, slots.CELLS, slots.RUNS))
     assert found.labels[:rows].tobytes() == wanted.labels[:rows].tobytes()
     assert found.row_ends[:rows].tolist() == wanted.row_ends[:rows].tolist()
     assert found.ids[:cells].tolist() == wanted.ids[:cells].tolist()
     assert found.values[:cells].tobytes() == wanted.values[:cells].tobytes()
-    columns = [parse.RUN_ROW, parse.RUN_LINE, parse.RUN_IS_INTEGER, parse.RUN_ID]
+    columns = [slots.RUN_ROW, slots.RUN_LINE, slots.RUN_IS_INTEGER, slots.RUN_ID]
     assert found.runs[:runs, columns].tolist() == wanted.runs[:runs, columns].tolist()
 
 

@@ -27,10 +27,11 @@ import pytest
 from backports import zstd
 
 from boostrank.core.errors import DataWarning, FileFormatError, MissingDependency, ParameterError
+from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.libsvm import chunks as _chunks
-from boostrank.data.libsvm.reader import read_libsvm
-from boostrank.data.libsvm.sources import Opened, _ahead
+from boostrank.data.formats.libsvm import LibsvmSource
+from boostrank.data.source import Reading, _ahead
+from boostrank.data.text import files as _chunks
 from tests.data.conftest import Read, refused, same_data
 
 
@@ -215,7 +216,7 @@ def test_fault_057_a_bomb_is_unpacked_in_little_memory(kind: str) -> None:
     packed = PACKERS[kind](b"1 qid:1 1:1\n" * (3 << 20))
     tracemalloc.start()
     try:
-        opened = Opened([io.BytesIO(packed)])
+        opened = LibsvmSource([io.BytesIO(packed)], Reading())
         length = sum(text.end - text.start for text in (load(None) for _, load in opened.loads(1 << 20, 1)))
         opened.close()
         peak = tracemalloc.get_traced_memory()[1]
@@ -290,7 +291,7 @@ def test_fault_059_a_file_cut_off_under_the_reader_does_not_kill_the_process(tmp
     path.write_bytes(b"1 qid:1 1:1\n" * 300_000)
     script = """
 import os, sys
-from boostrank.data.libsvm.reader import read_libsvm
+from boostrank.data.assemble import read_files as read_libsvm
 try:
     read_libsvm(sys.argv[1], chunk_bytes=1 << 16, threads=2, progress=lambda done, total: os.truncate(sys.argv[1], 0))
 except ValueError as error:

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import DataWarning, FileFormatError, ParameterError
+from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.libsvm.reader import read_libsvm
-from boostrank.data.libsvm.reasons import check_no_table, shown, table_in
-from boostrank.data.libsvm.side_files import read_sizes, read_weights, some_sizes
 from boostrank.data.options import ReaderOptions
+from boostrank.data.side_files import read_sizes, read_weights, some_sizes
+from boostrank.data.text.reasons import check_no_table, separator_in, shown
 
 
 def said(text: str | bytes, **options: Any) -> tuple[RankingDataset, list[str]]:
@@ -226,7 +226,7 @@ def test_a_token_is_shown_printable_and_not_too_long(token: bytes, text: str) ->
     ],
 )
 def test_a_table_is_known_by_its_first_line(head: bytes, kind: str | None, refused: str | None) -> None:
-    assert table_in(head) == kind
+    assert {b"": None, b",": "csv", b"\t": "tsv"}[separator_in(head)] == kind
     if refused is None:
         check_no_table(head, "a.txt")
         return
@@ -234,7 +234,7 @@ def test_a_table_is_known_by_its_first_line(head: bytes, kind: str | None, refus
         check_no_table(head, "a.txt")
     line = shown(head.partition(b"\n")[0])
     assert caught.value.reason == (
-        f"this looks like {refused}: {line}, give --format {refused.lower()} (tools, as sort, take libsvm alone)"
+        f"this looks like {refused}: {line}, give --format {refused.lower()}; tools take libsvm alone"
     )
     assert (caught.value.file, caught.value.line) == ("a.txt", 1)
 

@@ -17,9 +17,9 @@ from scipy import sparse
 
 from boostrank.core.errors import DataError, DataWarning, InputError, TrainingError
 from boostrank.core.queries import QueryIndex
+from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.libsvm.number_text import score_text
-from boostrank.data.libsvm.reader import read_libsvm, write_libsvm
+from boostrank.data.text.writer import score_text, write_libsvm
 from tests.data.conftest import dense, same_bits
 
 
@@ -125,7 +125,7 @@ def test_a_sparse_matrix_keeps_its_width_and_base(tmp_path: Path, zero_based: bo
 
 
 def test_many_batches_and_comments_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from boostrank.data.libsvm import writer
+    from boostrank.data.text import writer
 
     batches: list[int] = []
     cells = writer._cells
@@ -196,7 +196,7 @@ def test_comments_that_the_format_cannot_hold_are_refused(tmp_path: Path) -> Non
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from boostrank.data.libsvm import writer
+    from boostrank.data.text import writer
 
     data = RankingDataset.from_arrays(np.eye(2), [0, 1], group=[2])
     path = tmp_path / "data.txt"

@@ -14,10 +14,10 @@ import pytest
 from boostrank.cli.predict import command as predict
 from boostrank.cli.reading import reading_of
 from boostrank.core.errors import ParameterError
+from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.libsvm.reader import read_libsvm
-from boostrank.data.libsvm.stream import stream_libsvm
 from boostrank.data.options import DECLARED, ReaderOptions
+from boostrank.data.spill import stream_files as stream_libsvm
 
 NAMES = [field.name for field in dataclasses.fields(ReaderOptions)]
 OF_COMMANDS = [name for name in NAMES if DECLARED[name].metavar is not None]

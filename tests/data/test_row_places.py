@@ -56,9 +56,9 @@ def test_a_label_that_the_objective_does_not_take_is_told_by_its_line(make: Make
         boostrank.train({"objective": "lambdarank", "gain": gain}, data, 1, backend=backend, start="none")
 
 
-def test_lines_without_rows_are_counted_where_queries_begin(make: Make) -> None:
+def test_lines_without_rows_are_counted(make: Make) -> None:
     refused(RankingDataset.from_libsvm(make(head="# about\n\n", before={6: "# a query\n"})), r"t\.txt:11: query 2")
-    refused(RankingDataset.from_libsvm(make(before={7: "\n"})), r"t\.txt: row 8, on line 8 or a later one: query 2")
+    refused(RankingDataset.from_libsvm(make(before={7: "\n"})), r"t\.txt:9: query 2")
 
 
 def test_files_are_told_apart_also_where_their_sizes_are_beside_them(make: Make, tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_what_a_cache_remembers_has_its_places_too(make: Make, tmp_path: Path) -
 
 @pytest.mark.fault(112)
 def test_what_a_cache_remembers_amiss_are_no_places() -> None:
-    record = {"files": [], "end": [1, 1], "header_lines": 0, "by_row": False, "exact": False}
+    record = {"files": [], "header_lines": 0, "by_row": False}
     with pytest.raises(ValueError, match="no places"):
         RowPlaces.from_record(record, np.zeros(1, np.int64), np.ones(1, np.int64))
     with pytest.raises(ValueError, match="no places"):

@@ -16,10 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, MissingDependency, ParameterError
+from boostrank.data.assemble import pieces_of_files
+from boostrank.data.assemble import read_files as read_libsvm
+from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.libsvm.reader import read_libsvm
-from boostrank.data.readers import pieces_of_files, reader_of
-from boostrank.data.tables.categories import Categories
+from boostrank.data.source import format_of
 from tests.data.conftest import refused, same_bits
 
 pa = pytest.importorskip("pyarrow", reason="tables are read by pyarrow")
@@ -199,19 +200,19 @@ HEAD = "label,qid,a,b\n"
         (HEAD + "1,1,2,3\n0,1,3,4,5\n", 3, "the row has 5 cells"),
         (HEAD + ",1,2,3\n", 2, "label in column 'label' is missing"),
         (HEAD + "nan,1,2,3\n", 2, "label in column 'label' is missing"),
-        (HEAD + "inf,1,2,3\n", 2, "value 'inf' of column 'label' is not a number"),
-        (HEAD + "1e999,1,2,3\n", 2, "does not fit in float64"),
+        (HEAD + "inf,1,2,3\n", 2, "label in column 'label' is infinite"),
+        (HEAD + "1e999,1,2,3\n", 2, "is infinite"),
         (HEAD + "1,,2,3\n", 2, "query id in column 'qid' is missing"),
         (HEAD + "1,1.5,2,3\n", 2, "query id '1.5' is not a whole number"),
-        (HEAD + "1,1,1e39,3\n", 2, "value '1e39' of column 'a' does not fit in float32"),
-        (HEAD + "1,1,-Infinity,3\n", 2, "value '-Infinity' of column 'a' is infinite: --inf keep"),
+        (HEAD + "1,1,1e39,3\n", 2, "value 1e+39 of column 'a' does not fit in float32"),
+        (HEAD + "1,1,-Infinity,3\n", 2, "value -inf of column 'a' is infinite: --inf keep"),
         (HEAD + "1,1,NULL,3\n", 2, "--missing-token NULL reads it as one"),
         (HEAD + '1,1,"2,5",3\n', 2, "write a decimal point, not a comma"),
         (HEAD + '1,1,"2\n3",3\n', 2, "a quote (\") is not closed on its line"),
         (HEAD + "1,1,2,3\n1,2,2,3\n1,1,2,3\n", 4, "qid 1 comes back after another query; it was first seen on line 2"),
         (HEAD + "1,1,2,3\r0,1,2,3\n", 2, "carriage return without a line feed"),
         (HEAD + "1,1,2\0,3\n", 2, "NUL byte"),
-        (HEAD + '1,1,x","y\n0,1,p"q"\n', 2, "a cell begins with a quote (\") that is not closed on its line"),
+        (HEAD + '1,1,x","y\n0,1,p"q"\n', 2, "a quote (\") is not closed on its line"),
         (HEAD + "1,1,2,3\n0,1,\u0661,3\n", 3, "is not a number"),
         (HEAD.replace("\n", "\r") + "1,1,2,3\r", 1, "carriage return without a line feed"),
         ('label,qid,"a\n1,1,2\n', 1, "the first line cannot be cut into names"),
@@ -287,9 +288,9 @@ def test_the_options_of_the_reader_hold(write: Write) -> None:
 
 
 def test_options_of_the_other_kind_of_file_are_refused(write: Write) -> None:
-    with pytest.raises(ParameterError, match="label='rel' names columns, which libsvm text has not"):
+    with pytest.raises(ParameterError, match="label='rel' is not for this format"):
         read_libsvm(write("1 qid:1 1:1\n", "t.txt"), label="rel")
-    with pytest.raises(ParameterError, match="zero_based is about libsvm text"):
+    with pytest.raises(ParameterError, match="zero_based='true' is not for this format"):
         RankingDataset.read(write(HEAD + "1,1,2,3\n"), zero_based=True)
 
 
@@ -379,25 +380,25 @@ def test_names_and_first_bytes_say_what_a_file_is(write: Write, tmp_path: Path) 
         ("# c\n1 qid:1 1:2\n", "c.dat", "libsvm"), ("1,2 qid:1\n", "d.dat", "libsvm"), (b"PAR1....", "e", "parquet"),
         (b"ARROW1\0\0", "f", "arrow"),
     ):  # fmt: skip
-        assert reader_of(write(text, name)).name == kind, name
-    assert reader_of("-").name == "libsvm"
+        assert format_of(write(text, name)).name == kind, name
+    assert format_of("-").name == "libsvm"
     assert RankingDataset.read(write(tsv, "b.dat")).features.tolist() == [[2.0, 3.0]]
     assert RankingDataset.read(io.BytesIO(tsv.encode()), format="tsv").n_documents == 1
 
 
 def test_a_table_that_is_given_as_libsvm_is_recognised(write: Write, tmp_path: Path) -> None:
     with refused("this looks like CSV: 'label,qid,a,b', give --format csv", line=1):
-        read_libsvm(write(HEAD + "1,1,2,3\n"))
+        read_libsvm(write(HEAD + "1,1,2,3\n"), format="libsvm")
     with refused("this looks like TSV", line=1):
-        read_libsvm(write("label\tqid\ta\n1\t1\t2\n"))
+        read_libsvm(write("label\tqid\ta\n1\t1\t2\n"), format="libsvm")
     with refused("this looks like CSV: '1,17,0.5', give --format csv", line=1):
-        read_libsvm(write("1,17,0.5\n"))
+        read_libsvm(write("1,17,0.5\n"), format="libsvm")
     parquet.write_table(pa.table({"a": [1]}), tmp_path / "x.parquet")
     with refused("this is a Parquet file, not text: give --format parquet"):
-        read_libsvm(tmp_path / "x.parquet")
+        read_libsvm(tmp_path / "x.parquet", format="libsvm")
     with refused("this is a Parquet file, not text: give --format parquet"):
         RankingDataset.read(tmp_path / "x.parquet", format="csv")
-    with refused("this is a Parquet file: give --format parquet"):
+    with refused("this is a file of the format parquet: give --format parquet"):
         RankingDataset.read(tmp_path / "x.parquet", format="arrow")
     with refused("no Parquet file"):
         RankingDataset.read(write(HEAD), format="parquet")

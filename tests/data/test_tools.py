@@ -25,9 +25,9 @@ from backports import zstd
 
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, InputError, ParameterError, TrainingError
 from boostrank.data import tools
-from boostrank.data.libsvm.reader import read_libsvm
-from boostrank.data.tools import query_lines as _queries
-from boostrank.data.tools.outputs import Output
+from boostrank.data import tools as _queries
+from boostrank.data.assemble import read_files as read_libsvm
+from boostrank.data.outputs import Output
 from tests.data.conftest import refused, same_data
 
 Tool = Callable[..., object]
@@ -313,7 +313,7 @@ def test_what_cannot_be_read_is_refused_as_the_reader_refuses_it(what: str, tmp_
     with pytest.raises(FileFormatError, match=words) as ours:
         tools.sort(tmp_path / "in", str(tmp_path / "out"))
     with pytest.raises(FileFormatError) as theirs:
-        read_libsvm(tmp_path / "in")
+        read_libsvm(tmp_path / "in", format="libsvm")
     assert str(ours.value) == str(theirs.value)
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from boostrank.core.errors import DataWarning, FileFormatError
 from boostrank.data import tools
-from boostrank.data.libsvm.reader import read_libsvm
-from boostrank.data.tools import query_lines as _queries
+from boostrank.data import tools as _queries
+from boostrank.data.assemble import read_files as read_libsvm
 from tests.data.conftest import same_data
 
 TOKENS = [

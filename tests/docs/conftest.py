@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from boostrank.data.libsvm.writer import write_libsvm
 from boostrank.data.synthetic import make_ranking_data
+from boostrank.data.text.writer import write_libsvm
 from tests.docs.examples import run_line
 
 

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from boostrank.core.types import Float32Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.libsvm.writer import write_libsvm
+from boostrank.data.text.writer import write_libsvm
 
 xgboost = pytest.importorskip("xgboost", reason="XGBoost is not installed")
 

@@ -15,7 +15,7 @@ import boostrank
 from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.core.gains import gains_from_labels
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.libsvm.writer import write_libsvm
+from boostrank.data.text.writer import write_libsvm
 from boostrank.engines.linear.adapter import BACKEND
 from boostrank.engines.linear.features import RowsByQuery, ScaledRows, by_query, measure_scaling
 from boostrank.engines.linear.format import LINEAR, LinearModel

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boostrank.data.libsvm.writer import write_libsvm
 from boostrank.data.synthetic import make_ranking_data
+from boostrank.data.text.writer import write_libsvm
 from experiments.defaults import run, tools
 from experiments.defaults.splits import folds
 from experiments.peers.splits import read

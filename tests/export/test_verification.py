@@ -11,7 +11,7 @@ import pytest
 
 import boostrank
 from boostrank.core.errors import DataError
-from boostrank.data.libsvm.writer import write_libsvm
+from boostrank.data.text.writer import write_libsvm
 from boostrank.export.verification import verify
 from tests.cli.conftest import invoke
 

@@ -14,7 +14,7 @@ import pytest
 import boostrank
 from boostrank import RankingDataset, RankingModel
 from boostrank.core.errors import DataError, DataWarning, ParameterError
-from boostrank.data.tables.categories import Categories
+from boostrank.data.categories import Categories
 from tests.data.test_frames import LIBRARIES, NAMES, arrow_table, pandas_frame, polars_frame
 
 ENGINES = ["lightgbm", "xgboost"]

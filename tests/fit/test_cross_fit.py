@@ -16,7 +16,7 @@ from scipy import sparse
 import boostrank
 from boostrank.core.errors import DataWarning
 from boostrank.core.gains import gains_from_labels
-from boostrank.data.libsvm.reader import write_libsvm
+from boostrank.data.text.writer import write_libsvm
 from boostrank.engines.model_format import LinearStart
 from boostrank.fit.start import cross_fit, ridge, steps
 from boostrank.fit.start import rows as start_rows

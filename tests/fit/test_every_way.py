@@ -16,7 +16,7 @@ from scipy import sparse
 
 import boostrank
 from boostrank.core.errors import BoostrankError, DataError, DataWarning, ParameterError
-from boostrank.data.libsvm.reader import write_libsvm
+from boostrank.data.text.writer import write_libsvm
 from boostrank.engines import parse_model
 from boostrank.engines.lightgbm.model_text import start_trees
 from boostrank.fit.start import cross_fit

@@ -16,7 +16,7 @@ from packaging.version import Version
 
 from boostrank import RankingDataset, average, train
 from boostrank.core.errors import DataError, ModelError
-from boostrank.data.tables.categories import Categories
+from boostrank.data.categories import Categories
 from boostrank.engines import get_backend
 from boostrank.engines.base import Wanted
 from boostrank.engines.xgboost import format as xgboost_format

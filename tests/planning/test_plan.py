@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from boostrank.core.errors import InputError, ParameterError
 from boostrank.core.text import parse_size, size_words
 from boostrank.planning import plan as planning
-from boostrank.planning.costs import Work, peak_of
-from boostrank.planning.plan import make_plan
+from boostrank.planning.plan import Work, make_plan, peak_of
 from boostrank.planning.sample import Survey
 
 MB = 1e6
@@ -22,7 +20,6 @@ def a_survey(rows: int | None, features: int = 136) -> Survey:
         files=1, disk_bytes=None if rows is None else rows * 1110, exact=False, sampled_rows=10_000, refused_rows=0,
         text_bytes=None if rows is None else 1110.0 * rows, rows=rows, queries=None if rows is None else rows // 120,
         longest=240, features=features, present=1.0, nonzero=0.7, grades={0.0: 0.6, 1.0: 0.4},
-        distinct=np.full(features, 300),
     )  # fmt: skip
 
 
@@ -83,12 +80,6 @@ def test_a_refusal_names_the_number_and_the_mode_that_fits() -> None:
 def test_a_route_that_is_asked_for_is_refused_when_it_does_not_fit() -> None:
     with pytest.raises(InputError, match=r"only 10\.00 GB are free: --backend lightgbm --route bins would take about"):
         make_plan(a_survey(15_000_000), route="memory").check()
-
-
-def test_fewer_leaves_are_offered_where_histograms_are_what_does_not_fit() -> None:
-    wide = a_survey(1000, features=5000)
-    with pytest.raises(InputError, match="with --num-leaves 15 it would take about"):
-        make_plan(wide, limit=1.3e9, params={"max_leaves": 255}).check()
 
 
 def test_a_part_of_the_queries_is_offered_when_no_route_fits() -> None:
@@ -160,23 +151,3 @@ def test_copies_of_the_rows_are_planned_where_these_are_in_memory() -> None:
         assert one is not None
         assert other is not None
         assert other.peak_bytes - one.peak_bytes == pytest.approx(copied)
-
-
-def test_sparse_columns_of_few_numbers_are_planned_without_sketches() -> None:
-    """`boostrank.engines.xgboost.stream`; of more numbers than bins a column has one, of some 60 KB."""
-    wide, columns = a_survey(2_000), 100_000
-    few, many = (
-        peak_of("xgboost", "memory", Work(replace(wide, features=columns, present=s, nonzero=s, distinct=distinct)))
-        for s, distinct in ((1e-4, np.full(columns, 2)), (0.4, np.full(columns, 300)))
-    )
-    assert few is not None
-    assert many is not None
-    assert few < 1e9
-    assert many > few + 3e9
-
-
-def test_a_start_of_so_many_features_that_ranks_alone_are_taken_is_planned_so() -> None:
-    ranks, three = (peak_of("lightgbm", "bins", Work(a_survey(1_000, features))) for features in (700, 660))
-    assert ranks is not None
-    assert three is not None
-    assert ranks < three

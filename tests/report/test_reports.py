@@ -18,8 +18,8 @@ from scipy import sparse
 import boostrank
 from boostrank.core.errors import ModelError, ParameterError
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.libsvm.reader import write_libsvm
 from boostrank.data.synthetic import make_ranking_data
+from boostrank.data.text.writer import write_libsvm
 from boostrank.model.ranking_model import RankingModel
 from boostrank.report import Report, report, sections
 from boostrank.report.sections import SECTIONS, section_names

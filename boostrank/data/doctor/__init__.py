@@ -14,10 +14,8 @@ from boostrank.core.machine import resolve_threads
 from boostrank.data.doctor.checks import AGAINST_TRAINING, BETWEEN_SETS, OF_A_SET, OF_TRAINING_DATA
 from boostrank.data.doctor.finding import Finding, Findings, Severity
 from boostrank.data.doctor.profile import Profile
-from boostrank.data.libsvm.options import LibsvmOptions
-from boostrank.data.libsvm.sources import AnySource
 from boostrank.data.options import Progress
-from boostrank.data.readers import reader_of
+from boostrank.data.source import AnySource, Reading
 
 __all__ = ["Finding", "Profile", "Severity", "doctor", "examine", "look_at"]
 
@@ -64,13 +62,10 @@ def look_at(
         format: of the files.
         labelled: whether tables must have labels; otherwise they are 0 where there are none.
     """
-    table = reader_of(files, format).table
-    if table is None:
-        checked: LibsvmOptions = LibsvmOptions(**options)
-    else:
-        checked = table.options(**options, like=None if like is None else like.space)
-    profile = Profile(role, checked, parse_gain(gain))
-    profile.read(files, resolve_threads(threads), progress, table, labelled)
+    space = None if like is None else like.space
+    reading = Reading(**options, like=space, labelled=labelled, lenient=True)
+    profile = Profile(role, reading, parse_gain(gain))
+    profile.read(files, format, resolve_threads(threads), progress)
     return profile
 
 

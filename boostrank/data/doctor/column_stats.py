@@ -9,7 +9,7 @@ import numpy.typing as npt
 from numba import types
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.data.libsvm.parser import I2, N1, S1, S2, Int32Array
+from boostrank.data.blocks import I2, N1, S1, S2, Int32Array
 from boostrank.kernels.runtime.jit import F1, I1, INT, entry_point, inline
 
 # Whole-number columns of the table `counts`, a number a feature.
@@ -76,7 +76,7 @@ def add_queries(
     bits: Int32Array, queries_before: int, live: int, counts: Int64Array, extremes: Float32Array, seen: Int64Array,
     first: Float32Array, hashes: npt.NDArray[np.uint64],
 ) -> int:  # fmt: skip
-    """Tally whole queries; returns how many of them so far have documents with different labels.
+    """Totals whole queries; returns how many of them so far have documents with different labels.
 
     Args:
         ptr: query q has the rows ptr[q] to ptr[q+1].

@@ -1,10 +1,10 @@
-"""Profile of a data set: what one pass over its text counts, from which the checks draw their conclusions."""
+"""Profile of a data set: what one pass over its rows counts, from which the checks draw their conclusions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -12,24 +12,17 @@ import numpy.typing as npt
 
 from boostrank.core.errors import FileFormatError
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.data import blocks as slots
+from boostrank.data.assemble import NO_ROWS, Totals
+from boostrank.data.blocks import Block, Int32Array
 from boostrank.data.doctor import column_stats
-from boostrank.data.doctor.batches import CHUNK_BYTES, Batch, Cutter, LinedBlock, LinedParser, LinedTables, Rows
 from boostrank.data.doctor.finding import Finding, Severity, percent
-from boostrank.data.libsvm import parser as parse
-from boostrank.data.libsvm.assemble import DataFiles
-from boostrank.data.libsvm.chunks import open_source
-from boostrank.data.libsvm.options import LibsvmOptions
-from boostrank.data.libsvm.reader import parser_of
-from boostrank.data.libsvm.reasons import NO_ROWS
-from boostrank.data.libsvm.side_files import check_sizes, read_weights, some_sizes, weighted
-from boostrank.data.libsvm.sources import AnySource, Opened, expand, parsed
-from boostrank.data.names import names_in_head
 from boostrank.data.options import FeatureSpace, Progress
-from boostrank.data.tables.categories import Categories
-from boostrank.data.tables.columns import Columns
-from boostrank.data.tables.parser import TableParser
+from boostrank.data.side_files import check_sizes, read_weights, some_sizes, weighted
+from boostrank.data.source import AnySource, Reading, Source, open_files
 
+CHUNK_BYTES = 4 << 20
 SHOWN_ROWS = 5  # refused rows that are listed one by one
 MOST_LABELS = 1000  # different labels that are counted one by one
 MOST_FEATURES = 1 << 20  # that are looked at one by one: 100 MiB
@@ -37,9 +30,14 @@ MOST_FEATURES = 1 << 20  # that are looked at one by one: 100 MiB
 UInt64Array = npt.NDArray[np.uint64]
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _KINDS: dict[str, npt.DTypeLike] = {
-    "line": np.int64, "ids": np.int64, "sizes": np.int64, "low": np.float64, "high": np.float64, "falling": np.bool_,
+    "line": np.int64,
+    "ids": np.int64,
+    "sizes": np.int64,
+    "low": np.float64,
+    "high": np.float64,
+    "falling": np.bool_,
     "hashes": np.uint64,
-}  # fmt: skip
+}
 
 
 @dataclass
@@ -74,28 +72,80 @@ class Alike:
 
 
 @dataclass
-class StandIn:
-    """A word for a missing value: the place of the first row with it."""
+class Rows:
+    """Some rows: labels, lines (counted through all files), and where the cells of each end; the cells."""
 
-    word: str
-    line: int
-    column: int
+    labels: Float64Array
+    lines: Int64Array
+    ends: Int64Array
+    ids: Int32Array
+    values: Float32Array
+
+    def part(self, a: int, b: int) -> Rows:
+        """Rows a to b."""
+        begin = int(self.ends[a - 1]) if a else 0
+        end = int(self.ends[b - 1]) if b else 0
+        return Rows(
+            self.labels[a:b], self.lines[a:b], self.ends[a:b] - begin, self.ids[begin:end], self.values[begin:end]
+        )
 
 
-class Profile(DataFiles):
+def _joined(parts: list[Rows]) -> Rows:
+    if len(parts) == 1:
+        return parts[0]
+    shift = np.cumsum([0, *(part.ids.size for part in parts)])
+    return Rows(
+        np.concatenate([p.labels for p in parts]),
+        np.concatenate([p.lines for p in parts]),
+        np.concatenate([p.ends + s for p, s in zip(parts, shift, strict=False)]),
+        np.concatenate([p.ids for p in parts]),
+        np.concatenate([p.values for p in parts]),
+    )
+
+
+Batch = tuple[Rows, Int64Array]
+"""Whole queries: the rows, and ptr; query q has the rows ptr[q] to ptr[q+1]."""
+
+
+class Cutter:
+    """Cuts rows that come in chunks between queries: the last query of a chunk waits for its rest."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Rows] = []
+
+    def add(self, rows: Rows, starts: Int64Array) -> Iterator[Batch]:
+        """The next rows; `starts` says where queries begin, the rows before the first continue the query before."""
+        before = sum(part.labels.size for part in self._waiting)
+        if not starts.size:
+            self._waiting.append(rows)
+            return
+        last, ptr = int(starts[-1]), np.append([0] if self._waiting else [], starts + before).astype(np.int64)
+        complete = _joined([*self._waiting, rows.part(0, last)])
+        self._waiting = [rows.part(last, rows.labels.size)]
+        if complete.labels.size:
+            yield complete, ptr
+
+    def rest(self) -> Iterator[Batch]:
+        """The last query."""
+        if self._waiting:
+            rows = _joined(self._waiting)
+            yield rows, np.array([0, rows.labels.size], np.int64)
+
+
+class Profile:
     """One data set, read once.
 
     Args:
         role: "train", "valid" or "test".
-        options: how it is read.
+        reading: how it is read.
         gain: "exponential", "linear" or a table: what labels are worth.
 
     Attributes:
-        parts: its files.
-        counts: those of the reader, its N_STATE slots.
+        totals: files, lines, rows and queries; None if no file could be opened.
         broken: why files could not be read to the end, or do not fit what lies beside them.
         refused: the first rows that cannot be read.
-        stand_ins, stand_in_rows: words for missing values that were not announced; rows with them.
+        stand_ins: word that seems to stand for a missing value -> line and column of the first.
+        stand_in_rows: rows with such words.
         labels: how often each occurs, while there are no more than MOST_LABELS.
         negative, fractional, largest: documents with such a label.
         same, contradicting: documents with the features of another one of their query, and its label or another.
@@ -111,12 +161,11 @@ class Profile(DataFiles):
         space: the columns of a table, which later sets must have; None of libsvm text.
     """
 
-    def __init__(self, role: str, options: LibsvmOptions, gain: str | tuple[float, ...]) -> None:
-        super().__init__(options)
-        self.role, self.gain = role, gain
+    def __init__(self, role: str, reading: Reading, gain: str | tuple[float, ...]) -> None:
+        self.role, self.gain, self.reading = role, gain, reading
         self.refused: list[FileFormatError] = []
         self.broken: list[FileFormatError] = []
-        self.stand_ins: dict[str, StandIn] = {}
+        self.stand_ins: dict[str, tuple[int, int]] = {}
         self.stand_in_rows = 0
         self.labels: dict[float, Label] = {}
         self.many_labels = False
@@ -132,23 +181,17 @@ class Profile(DataFiles):
         self.grouped_by_file = False
         self.feature_names: dict[int, str] = {}
         self.space: FeatureSpace | None = None
+        self.totals: Totals | None = None
 
-    # Reading ---------------------------------------------------------------------------------------------------------
-
-    def read(
-        self, source: AnySource, threads: int, progress: Progress, table: Any = None, labelled: bool = True
-    ) -> None:
-        """Go over the files once; what cannot be read is noted, and ends the pass when nothing behind it can be.
-
-        Args:
-            source, threads, progress, labelled: as of `look_at`.
-            table: `boostrank.data.readers.ReaderSpec.table`.
-        """
+    def read(self, source: AnySource, format: str, threads: int, progress: Progress) -> None:
+        """Go over the files once; what cannot be read is noted, and ends the pass if nothing behind it can be read."""
         cutter = Cutter()
         try:
-            open_one = open_source if table is None else table.open(self.options, labelled=labelled)
-            with closing(Opened(expand(source), self.options.max_bytes, open_one)) as opened:
-                for batch in self._batches(opened, cutter, threads, progress, table):
+            options = {field.name: getattr(self.reading, field.name) for field in fields(self.reading)}
+            _, opened = open_files(source, format, **options)
+            with closing(opened):
+                self.totals = Totals(opened)
+                for batch in self._batches(opened, self.totals, cutter, threads, progress):
                     self._add(batch)
         except FileFormatError as error:
             self.broken.append(error)
@@ -158,83 +201,67 @@ class Profile(DataFiles):
             setattr(self, name, np.concatenate(arrays) if arrays else np.zeros(0, _KINDS[name]))
         self._kept.clear()
         if self.n_rows == 0 and not self.broken and self.parts:
-            words = "no row can be read" if self.counts[parse.BAD_ROWS] else NO_ROWS
+            words = "no row can be read" if self.counts[slots.BAD_ROWS] else NO_ROWS
             self.broken.append(FileFormatError(words, file=self.parts[0].name))
-        if not self.broken and not self.counts[parse.BAD_ROWS]:
+        if not self.broken and not self.counts[slots.BAD_ROWS]:
             self._check_sidecars()
 
     def _batches(
-        self, opened: Opened, cutter: Cutter, threads: int, progress: Callable[..., None] | None, table: Any
+        self, opened: Source, totals: Totals, cutter: Cutter, threads: int, progress: Progress
     ) -> Iterator[Batch]:
-        parser: Any
-        if table is None:
-            parser = parser_of(self.options, opened.first, LinedParser)
-            self.grouped_by_file = not parser.options[parse.EXPECT_QID]
-            self.feature_names = names_in_head(opened.first.head, opened.first.name)
-            given: Any = self.options.feature_names
-            if given:
-                self.feature_names = dict(enumerate(given, 1)) if isinstance(given, tuple) else given
-        else:
-            parser = LinedTables(TableParser(self.options))  # type: ignore[arg-type]
-            columns: Columns = opened.first.columns  # type: ignore[attr-defined]
-            self.grouped_by_file = columns.qid is None
-            self.feature_names = dict(enumerate(columns.names))
-            coded = {columns.names[columns.places.index(place)]: Categories(()) for place in columns.coded}
-            self.space = FeatureSpace(None, len(columns.names), columns.names, columns.how, coded)
-        current, ends = None, np.zeros(0, np.int64)
-        for source, block in parsed(opened, parser, CHUNK_BYTES, threads):
-            assert isinstance(block, LinedBlock)
-            if source is not current:
-                current = source
-                self.enter(source.name, source.path)
+        self.grouped_by_file, ends, file = not opened.has_qid, np.zeros(0, np.int64), None
+        self.feature_names = dict(opened.numbered_names())
+        for current, block in opened.blocks(CHUNK_BYTES, threads):
+            if totals.n_rows == 0 or current is not file:
+                self.space = opened.space()
+            runs, names = totals.count(current, block)
+            if current is not file:
+                file = current
                 if self.grouped_by_file and (sizes := some_sizes(self.parts[-1].sizes_file)):
                     ends = self.n_rows + np.cumsum(sizes)
-            self._count(block)
             self._note_faults(block)
             if block.n_rows:
-                assert block.sparse is not None
-                rows = Rows(self.options.relabelled(block.labels), block.lines + self.n_lines, *block.sparse)
-                starts = self._starts_of_sizes(ends, rows) if self.grouped_by_file else self._starts_of_runs(block)
+                rows = Rows(self.reading.relabelled(block.labels), block.lines + self.n_lines, *block.cells())
+                by_file = self.grouped_by_file
+                starts = self._starts_of_sizes(ends, rows) if by_file else self._starts_of_runs(runs, names)
                 yield from cutter.add(rows, starts)
-            self.n_rows += block.n_rows
-            self.n_lines += int(block.counts[parse.LINES])
+            totals.advance(block)
             if progress is not None:
                 progress(opened.done, opened.total)
+        self.space = opened.space()
 
-    def _note_faults(self, block: LinedBlock) -> None:
+    def _note_faults(self, block: Block) -> None:
+        assert self.totals is not None
         if block.unterminated:
             self.unterminated.append(self.parts[-1].name)
         self.stand_in_rows += block.stand_in_rows
-        for word, row in block.stand_ins.items():
-            token = row.text[row.at :].split(maxsplit=1)[0]
-            column = row.at + token.index(b":") + 2
-            self.stand_ins.setdefault(word.decode(), StandIn(word.decode(), self._through(row.line), column))
-        self.refused += map(self._why_refused, block.bad[: SHOWN_ROWS - len(self.refused)])
+        for word, (line, column) in block.stand_ins.items():
+            self.stand_ins.setdefault(word, (self.totals.through(line), column))
+        self.refused += map(self.totals.why_refused, block.bad[: SHOWN_ROWS - len(self.refused)])
 
-    def _starts_of_runs(self, block: LinedBlock) -> Int64Array:
-        """First row of each query that begins in the chunk."""
-        before = self.n_queries
-        runs, names = self._add_runs(block)
-        ids = runs[:, parse.RUN_ID].copy()
+    def _starts_of_runs(self, runs: Int64Array, names: dict[int, bytes]) -> Int64Array:
+        """Return the first row of each query that begins in the block."""
+        ids, before = runs[:, slots.RUN_ID].copy(), self.n_queries - len(runs)
         for i, name in names.items():
             ids[i - before] = hash(name)
         self._kept["ids"].append(ids)
-        self._kept["line"].append(runs[:, parse.RUN_LINE])
-        return runs[:, parse.RUN_ROW] - self.n_rows
+        self._kept["line"].append(runs[:, slots.RUN_LINE])
+        return runs[:, slots.RUN_ROW] - self.n_rows
 
     def _starts_of_sizes(self, ends: Int64Array, rows: Rows) -> Int64Array:
-        """The same where sizes beside the file tell the queries; rows that they do not cover are one query."""
+        """Return the same by the sizes beside the file; rows that they do not cover are one query."""
+        assert self.totals is not None
         begins = np.unique(np.concatenate([[self.parts[-1].rows], ends]))
         inside = (begins >= self.n_rows) & (begins < self.n_rows + rows.labels.size)
         starts = (begins[inside] - self.n_rows).astype(np.int64)
         self._kept["ids"].append(np.arange(starts.size) + self.n_queries)
-        self.n_queries += starts.size
+        self.totals.n_queries += starts.size
         self._kept["line"].append(rows.lines[starts])
         return starts
 
     def _check_sidecars(self) -> None:
-        """Sizes and weights beside the files fit, as far as one file alone can tell."""
-        for part, _, queries in self.spans():
+        """Note sizes and weights beside the files that do not fit, as far as one file alone can tell."""
+        for part, _, queries in self.totals.spans() if self.totals else ():
             sizes, weights = np.asarray(self.sizes[queries], np.int64), part.weights_file
             try:
                 if part.sizes_file is not None:
@@ -253,17 +280,32 @@ class Profile(DataFiles):
         hashes = np.empty(query.size, np.uint64)
         self._widen(self.top.top_id + 1)
         self.live = column_stats.add_queries(
-            ptr, order, rows.labels, rows.ends, rows.ids, rows.values, rows.values.view(np.int32), self._n_seen,
-            self.live, self.columns, self.extremes, self._seen, self._first, hashes,
-        )  # fmt: skip
+            ptr,
+            order,
+            rows.labels,
+            rows.ends,
+            rows.ids,
+            rows.values,
+            rows.values.view(np.int32),
+            self._n_seen,
+            self.live,
+            self.columns,
+            self.extremes,
+            self._seen,
+            self._first,
+            hashes,
+        )
         labels = rows.labels
         steps_up = np.zeros(labels.size, np.int64)
         steps_up[1:] = labels[1:] > labels[:-1]
         steps_up[ptr[:-1]] = 0
         ranges = {
-            "sizes": np.diff(ptr), "low": labels[order[ptr[:-1]]], "high": labels[order[ptr[1:] - 1]],
-            "falling": np.add.reduceat(steps_up, ptr[:-1]) == 0, "hashes": hashes,
-        }  # fmt: skip
+            "sizes": np.diff(ptr),
+            "low": labels[order[ptr[:-1]]],
+            "high": labels[order[ptr[1:] - 1]],
+            "falling": np.add.reduceat(steps_up, ptr[:-1]) == 0,
+            "hashes": hashes,
+        }
         self._n_seen += ptr.size - 1
         for name, array in ranges.items():
             self._kept[name].append(array)
@@ -325,11 +367,31 @@ class Profile(DataFiles):
     falling: npt.NDArray[np.bool_]
     hashes: UInt64Array
 
+    n_rows = property(lambda self: self.totals.n_rows if self.totals else 0)
+    n_lines = property(lambda self: self.totals.n_lines if self.totals else 0)
+    n_queries = property(lambda self: self.totals.n_queries if self.totals else 0)
+    parts = property(lambda self: self.totals.parts if self.totals else [])
+    names = property(lambda self: self.totals.names if self.totals else {})
+    counts = property(lambda self: self.totals.counts if self.totals else slots.no_counts())
+    has_zero = property(lambda self: self.totals.has_zero if self.totals else False)
+    top = property(lambda self: self.totals.top)
+    at = property(lambda self: self.totals.at)
+    descending_line = property(lambda self: self.totals.descending_line if self.totals else 0)
+
+    @property
+    def sorted_by(self) -> str:
+        """How to bring the rows of a query together."""
+        return self.totals.source.sorted_by if self.totals else ""
+
+    @property
+    def set_base(self) -> int | None:
+        """Number of the first feature as options or the training data have it; None if the files decide."""
+        return self.totals.source.base if self.totals else 0
+
     @property
     def base(self) -> int:
-        """The number of the first feature."""
-        base = self.options.base
-        return int(not self.has_zero) if base is None else base
+        """Number of the first feature."""
+        return int(not self.has_zero) if self.set_base is None else self.set_base
 
     def feature(self, number: int) -> str:
         """What a feature is called: `feature 3`, or `feature 'bm25'`."""
@@ -338,12 +400,13 @@ class Profile(DataFiles):
 
     def finding(
         self, check: str, severity: Severity, line: int, count: int, message: str, cost: str, fix: str
-    ) -> Finding:  # fmt: skip
+    ) -> Finding:
         """A finding at a line counted through all files of the data set; 0 means the whole."""
         return Finding(check, severity, *self.place(int(line)), 0, int(count), message, cost, fix)
 
     def place(self, line: int) -> tuple[str, int]:
-        return super().place(line) if self.parts else (self.role, 0)
+        """Return (file, line) of a line counted through all files."""
+        return self.totals.place(line) if self.totals and self.parts else (self.role, 0)
 
     def qid(self, query: int) -> str:
         """Its id as it is in the file."""

@@ -1,1 +1,1 @@
-"""Tables: data frames of any library that narwhals reads, and Arrow streams, as rows and the categories of columns."""
+"""Tables: columns by name, read by pyarrow, into blocks."""

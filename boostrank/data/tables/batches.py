@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
-from os import PathLike
+from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.errors import FileFormatError, did_you_mean
+from boostrank.core.errors import FileFormatError
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data.libsvm.sources import Opened
-from boostrank.data.readers import reader_of
-from boostrank.data.tables.columnar import open_columnar
-from boostrank.data.tables.columns import Columns
-from boostrank.data.tables.options import TableOptions, arrow
-from boostrank.data.tables.parser import Cells
-from boostrank.data.tables.text import open_text
+from boostrank.data.source import format_of, open_files
+from boostrank.data.tables.source import Cells, TableSource, arrow
 
 _CHUNK_BYTES = 4 << 20
 _NO, _YES = ("0", "false", "False", "FALSE"), ("1", "true", "True", "TRUE")
@@ -33,39 +26,35 @@ class Batch:
     """Some rows of a file.
 
     Args:
-        file: its name.
-        first: lines or rows in front of them.
         cells: of the columns that were asked for.
-        places: name -> place of a column.
+        first: lines or rows of the file before them.
         by_row: whether the file has rows and no lines.
     """
 
-    file: str
-    first: int
     cells: Cells
-    places: dict[str, int]
+    first: int
     by_row: bool
 
     def __len__(self) -> int:
         return int(self.cells.lines.size)
 
     def refuse(self, row: int, reason: str) -> FileFormatError:
-        """An error about a row, counted from 0 in the batch."""
+        """Return an error about a row, counted from 0 in the batch."""
         number = self.first + int(self.cells.lines[row])
         if self.by_row:
-            return FileFormatError(f"row {number:,}: {reason}", file=self.file)
-        return FileFormatError(reason, file=self.file, line=number)
+            return FileFormatError(f"row {number:,}: {reason}", file=self.cells.file)
+        return FileFormatError(reason, file=self.cells.file, line=number)
 
     def text(self, name: str) -> Any:
-        """Arrow array of text, null where it is missing."""
-        return self.cells.texts[self.places[name]]
+        """Return an Arrow array of text, null where it is missing."""
+        return self.cells.text(self._place(name))
 
     def number(self, name: str) -> Float64Array:
-        """float64[n], NaN where it is missing."""
-        return np.asarray(self.cells.numbers[self.places[name]], np.float64)
+        """Return float64[n], NaN where it is missing."""
+        return np.asarray(self.cells.numbers(self._place(name)), np.float64)
 
     def whole(self, name: str, low: int, high: int, kept: Kept = None) -> Int64Array:
-        """int64[n] of a column of numbers.
+        """Return int64[n] of a column of whole numbers.
 
         Args:
             name: of the column.
@@ -78,18 +67,18 @@ class Batch:
         return whole_numbers(self.number(name), name, low, high, kept, self.refuse)
 
     def truth(self, name: str, kept: Kept = None) -> Int64Array:
-        """int64[n], 0 or 1, of a column of these or of false and true, asked for as a truth.
+        """Return int64[n], 0 or 1, of a column of these or of false and true, asked for as a truth.
 
         Raises:
             FileFormatError: anything else, by its row.
         """
-        place = self.places[name]
-        if place not in self.cells.texts:
+        place = self._place(name)
+        if self.by_row:
             numbers = self.number(name)
             wrong = (numbers != 0.0) & (numbers != 1.0)
             shown: Any = numbers
         else:
-            pa, pc, shown = arrow(), arrow(".compute"), self.cells.texts[place]
+            pa, pc, shown = arrow(), arrow(".compute"), self.cells.text(place)
             found = pc.fill_null(pc.index_in(shown, pa.array([*_NO, *_YES])), -1).to_numpy(zero_copy_only=False)
             wrong, numbers = found < 0, found // len(_NO)
         bad = np.flatnonzero(wrong if kept is None else wrong & kept)
@@ -100,11 +89,14 @@ class Batch:
             raise self.refuse(int(bad[0]), f"{name} {what}, and must be 0 or 1 (or false, true)")
         return np.where(wrong, 0, numbers).astype(np.int64)
 
+    def _place(self, name: str) -> int:
+        return self.cells.columns.header.index(name)
+
 
 def whole_numbers(
     values: Float64Array, name: str, low: int, high: int, kept: Kept, refuse: Callable[[int, str], Exception]
 ) -> Int64Array:
-    """int64[n] of numbers that may be any, see `Batch.whole`; `refuse` makes the error about a row."""
+    """Return int64[n] of any numbers; see `Batch.whole`. `refuse` makes the error about a row."""
     with np.errstate(invalid="ignore"):
         good = (values >= low) & (values <= high) & (values == np.floor(values))
     bad = np.flatnonzero(~good if kept is None else ~good & kept)
@@ -116,90 +108,57 @@ def whole_numbers(
 
 
 def is_table(path: str | PathLike[str]) -> bool:
-    """Whether a file is one, by its name or how it begins."""
-    return reader_of(path).table is not None
+    """Return True if a file is a table, by its name or how it begins."""
+    return format_of(path).is_table
 
 
 def header_of(path: str | PathLike[str]) -> tuple[str, ...]:
-    """Names of a table's columns.
+    """Return the names of a table's columns.
 
     Raises:
         FileFormatError: no table, or one that cannot be read.
     """
-
-    def choose(header: Sequence[str], *_: Any) -> Columns:
-        return _no_features(header)
-
-    file = os.fspath(path)
-    with closing(_opened(file, _kind_of(file), choose, 1)) as opened:
-        columns: Columns = opened.first.columns  # type: ignore[attr-defined]
-        return columns.header
+    with closing(_opened(path, (), ())) as source:
+        return source.columns.header
 
 
-def _kind_of(file: str) -> Any:
-    kind = reader_of(file).table
-    if kind is None:
-        raise FileFormatError("neither CSV, TSV, Parquet nor Arrow by its name and beginning", file=file)
-    return kind
-
-
-def _no_features(header: Sequence[str], places: Sequence[int] = ()) -> Columns:
-    return Columns(tuple(header), (), (), None, None, None, frozenset(), {}, others=tuple(places))
-
-
-def _opened(file: str, kind: Any, choose: Callable[..., Columns], threads: int) -> Opened:
-    arrow()  # or it is said what is missing
-    if kind.delimiter is not None:
-        return Opened([file], None, partial(open_text, delimiter=kind.delimiter, choose=choose))
-    return Opened([file], None, partial(open_columnar, kind=kind.source, choose=choose, threads=threads))
+def _opened(path: str | PathLike[str], numbers: Sequence[str], texts: Sequence[str]) -> TableSource:
+    if not is_table(path):
+        words = "neither CSV, TSV, Parquet nor Arrow by its name and beginning"
+        raise FileFormatError(words, file=fspath(path))
+    source = open_files(path, pick=(tuple(numbers), tuple(texts)))[1]
+    assert isinstance(source, TableSource)
+    return source
 
 
 def batches(
-    path: str | PathLike[str], *, numbers: Sequence[str] = (), texts: Sequence[str] = (), truths: Sequence[str] = (),
-    chunk_bytes: int = _CHUNK_BYTES, threads: int = 1,
-) -> Iterator[Batch]:  # fmt: skip
-    """Columns of a CSV, TSV (plain or compressed), Parquet or Arrow file, in the order of its rows.
+    path: str | PathLike[str],
+    *,
+    numbers: Sequence[str] = (),
+    texts: Sequence[str] = (),
+    truths: Sequence[str] = (),
+    chunk_bytes: int = _CHUNK_BYTES,
+) -> Iterator[Batch]:
+    """Yield columns of a CSV, TSV (plain or compressed), Parquet or Arrow file, in the order of its rows.
 
     Args:
         path: of the file.
         numbers, texts, truths: names of columns, read as such.
         chunk_bytes: of the rows of a batch, about.
-        threads: that read a Parquet file.
 
     Raises:
         FileFormatError: no table, a column that is not there, or rows that cannot be read, the first by its place.
     """
-    file = os.fspath(path)
-    kind = _kind_of(file)
-    wanted = tuple(dict.fromkeys((*numbers, *texts, *truths)))
-    options = TableOptions(by_row=kind.delimiter is None)
-
-    def choose(header: Sequence[str], name: str, path: str | None, declared: Collection[str] = ()) -> Columns:
-        for one in wanted:
-            if list(header).count(one) != 1:
-                what = "several columns are" if one in header else "no column is"
-                hint = "" if one in header else did_you_mean(one, header, list_all=len(header) < 13)
-                raise FileFormatError(f"{what} called {one!r}.{hint}", file=name, line=options.header_lines)
-        return _no_features(header, [list(header).index(one) for one in wanted])
-
-    if kind.delimiter is not None:
-        texts = (*texts, *truths)
-    else:
-        numbers = (*numbers, *truths)
-    with closing(_opened(file, kind, choose, threads)) as opened:
-        source, first = opened.first, options.header_lines
-        columns: Columns = source.columns  # type: ignore[attr-defined]
-        places = dict(zip(wanted, columns.others, strict=True))
-        for _, load in opened.loads(chunk_bytes, 1):
-            piece: Any = load(None)  # type: ignore[arg-type]
-            if not hasattr(piece, "columns"):  # of a file without rows
+    by_row = is_table(path) and format_of(path).source.by_row
+    numbers, texts = ((*numbers, *truths), texts) if by_row else (numbers, (*texts, *truths))
+    with closing(_opened(path, tuple(dict.fromkeys(numbers)), tuple(dict.fromkeys(texts)))) as source:
+        first = source.header_lines
+        for _, load in source.loads(chunk_bytes, 1):
+            if load is None:  # a file without rows
                 continue
-            wanted_texts = [places[name] for name in texts]
-            cells = piece.read([places[name] for name in numbers], None, options, exactly=False, texts=wanted_texts)
+            cells = source.cells(load)
             if cells.faults:
-                fault = min(cells.faults, key=lambda one: one.line)
-                fault.by_row = options.by_row
-                raise fault.error(file, first)
-            yield Batch(file, first, cells, places, options.by_row)
+                raise min(cells.faults, key=lambda one: one.line).error(cells.file, first, by_row=by_row)
+            yield Batch(cells, first, by_row)
             first += cells.n_lines
-        opened.leave(source)
+        source.leave(source.first)

@@ -12,9 +12,9 @@ from typing import Any
 from boostrank.core.errors import FileFormatError, did_you_mean
 from boostrank.core.gains import LABEL, GainExpression
 from boostrank.data.gain_columns import unknown_column
-from boostrank.data.libsvm.options import misfit, quoted
+from boostrank.data.names import misfit, quoted
 from boostrank.data.options import NUMBERED, typed_names
-from boostrank.data.tables.options import TableOptions
+from boostrank.data.source import Reading
 
 DEFAULTS = {"label": ("label", "relevance"), "qid": ("qid", "query_id"), "weight": ()}
 """Names by which a column is taken where nothing is said."""
@@ -36,7 +36,8 @@ class Columns:
         coded: places of features that hold categories.
         how: what a model must remember: `label`, `qid`, `weight`, `drop`.
         warnings: what deserves a look.
-        others: places of columns in the gain that are no features.
+        others: places of other columns of numbers: of the gain, say.
+        texts: places of other columns of text.
     """
 
     header: tuple[str, ...]
@@ -49,6 +50,7 @@ class Columns:
     how: dict[str, Any]
     warnings: tuple[str, ...] = ()
     others: tuple[int, ...] = ()
+    texts: tuple[int, ...] = ()
 
     @property
     def words(self) -> str:
@@ -58,23 +60,48 @@ class Columns:
 
 
 def choose_columns(
-    header: Sequence[str], options: TableOptions, file: str, *, rows_alone: bool = False, labelled: bool = True,
-    has_sizes: bool = False, declared: Collection[str] = (),
-) -> Columns:  # fmt: skip
-    """Columns of a file with this header.
+    header: Sequence[str],
+    reading: Reading,
+    file: str,
+    *,
+    header_lines: int = 0,
+    has_sizes: bool = False,
+    declared: Collection[str] = (),
+) -> Columns:
+    """Choose the columns of a file with this header.
 
     Args:
         header: names of its columns.
-        options: of the reader.
+        reading: options.
         file: its name, for messages.
-        rows_alone: whether features alone are wanted.
-        labelled: whether it must have labels.
+        header_lines: the line on which the header stands, 0 if there is none.
         has_sizes: whether group sizes lie beside it, so that it needs no query ids.
         declared: columns that hold categories by their type.
 
     Raises:
         FileFormatError: columns without a name or with the same one, that are named and not there, or that do not fit.
     """
+    try:
+        if reading.pick is not None:
+            return _picked(header, reading.pick, file)
+        return _chosen(header, reading, file, has_sizes, declared)
+    except FileFormatError as error:
+        raise FileFormatError(error.reason, file=file, line=header_lines) from None
+
+
+def _picked(header: Sequence[str], pick: tuple[Sequence[str], Sequence[str]], file: str) -> Columns:
+    """Columns by name, without any role."""
+    for name in (*pick[0], *pick[1]):
+        if list(header).count(name) != 1:
+            what = "several columns are" if name in header else "no column is"
+            hint = "" if name in header else did_you_mean(name, header, list_all=len(header) < 13)
+            raise FileFormatError(f"{what} called {name!r}.{hint}", file=file)
+    numbers, texts = (tuple(list(header).index(name) for name in names) for names in pick)
+    return Columns(tuple(header), (), (), None, None, None, frozenset(), {}, others=numbers, texts=texts)
+
+
+def _chosen(header: Sequence[str], options: Reading, file: str, has_sizes: bool, declared: Collection[str]) -> Columns:
+    rows_alone, labelled = options.rows_alone, options.labelled
     _check_header(header, file)
     given, roles = options.roles, {}
     for role in DEFAULTS:
@@ -84,12 +111,12 @@ def choose_columns(
     if labelled and not rows_alone and "label" not in roles:
         raise FileFormatError(
             f"no column is called {' or '.join(DEFAULTS['label'])}: --label COLUMN says which holds the labels; there "
-            f"are {quoted(header, 12)}", file=file, line=options.header_lines,
+            f"are {quoted(header, 12)}", file=file
         )  # fmt: skip
     if not rows_alone and not has_sizes and "qid" not in roles:
         raise FileFormatError(
             f"no column is called {' or '.join(DEFAULTS['qid'])}: --qid COLUMN says which holds the query ids; there "
-            f"are {quoted(header, 12)}", file=file, line=options.header_lines,
+            f"are {quoted(header, 12)}", file=file
         )  # fmt: skip
     twice = [name for name, count in Counter(roles.values()).items() if count > 1]
     dropped = tuple(name for name in given.get("drop") or () if name in header or name in (options.drop or ()))
@@ -136,10 +163,11 @@ def choose_columns(
                 f"column {odd[0]!r} holds categories, the model or its training data has numbers there", file=file
             )
         coded = {places[column] for column in with_values}
+    of_features, of_others = (tuple(places[name] for name in some) for some in (order, others))
+    label, qid, weight = (taken[role] for role in DEFAULTS)
     return Columns(
-        tuple(header), names, tuple(places[name] for name in order), **taken, coded=frozenset(coded), how=how,
-        warnings=tuple(warnings), others=tuple(places[name] for name in others),
-    )  # fmt: skip
+        tuple(header), names, of_features, label, qid, weight, frozenset(coded), how, tuple(warnings), of_others
+    )
 
 
 def _in_gain(
@@ -159,18 +187,17 @@ def _in_gain(
 
 def _check_header(header: Sequence[str], file: str) -> None:
     if header and all(map(_NUMBER.fullmatch, header)):
-        raise FileFormatError("the first line holds numbers: a table begins with the names of its columns", file=file,
-                              line=1)  # fmt: skip
+        raise FileFormatError("the first line holds numbers: a table begins with the names of its columns", file=file)
     blank = next((i for i, name in enumerate(header, 1) if not name.strip()), None)
     if blank is not None:
         index = " (an index that pandas wrote? to_csv(index=False) leaves it out)" if blank == 1 else ""
-        raise FileFormatError(f"column {blank} has no name{index}", file=file, line=1)
+        raise FileFormatError(f"column {blank} has no name{index}", file=file)
     name, count = Counter(header).most_common(1)[0] if header else ("", 0)
     if count > 1:
-        raise FileFormatError(f"{count} columns are called {name!r}: give each a name of its own", file=file, line=1)
+        raise FileFormatError(f"{count} columns are called {name!r}: give each a name of its own", file=file)
 
 
-def _column_of(role: str, header: Sequence[str], options: TableOptions, file: str) -> str | None:
+def _column_of(role: str, header: Sequence[str], options: Reading, file: str) -> str | None:
     """The column that is named for a role, or that has one of its names; None if there is none."""
     name: str | None = getattr(options, role)
     if name is not None:
@@ -183,32 +210,30 @@ def _column_of(role: str, header: Sequence[str], options: TableOptions, file: st
     if len(found) > 1:
         raise FileFormatError(
             f"there are columns {' and '.join(map(repr, found))}: --{role} says which of them it is",
-            file=file, line=options.header_lines,
+            file=file
         )  # fmt: skip
     return found[0] if found else None
 
 
-def _check_there(name: str, role: str, header: Sequence[str], options: TableOptions, file: str) -> str:
+def _check_there(name: str, role: str, header: Sequence[str], options: Reading, file: str) -> str:
     if name not in header:
         raise FileFormatError(
             f"no column is called {name!r} (--{role}).{did_you_mean(name, header, list_all=len(header) < 13)}",
-            file=file, line=options.header_lines,
+            file=file
         )  # fmt: skip
     return name
 
 
-def _features(
-    rest: Sequence[str], options: TableOptions, file: str
-) -> tuple[tuple[str, ...], Sequence[str], str | None]:
+def _features(rest: Sequence[str], options: Reading, file: str) -> tuple[tuple[str, ...], Sequence[str], str | None]:
     """(names of the features, their columns in that order, what to say where they go by position)."""
     space = options.space
     if space is None:
         index = next((name for name in rest if _INDEX.fullmatch(name)), None)
         if index is not None:
             words = f"column {index!r} is an index that pandas wrote: --drop {typed_names(index)} leaves it out"
-            raise FileFormatError(words, file=file, line=options.header_lines)
+            raise FileFormatError(words, file=file)
         if not rest:
-            raise FileFormatError("no column is left for features", file=file, line=options.header_lines)
+            raise FileFormatError("no column is left for features", file=file)
         return tuple(rest), rest, None
     wanted = space.feature_names
     there, asked = set(rest), set(wanted)
@@ -219,8 +244,8 @@ def _features(
     if all(map(NUMBERED.fullmatch, wanted)):
         if len(rest) != space.n_features:
             words = f"has {len(rest)} columns of features, the model or its training data {space.n_features}"
-            raise FileFormatError(f"{words}: {quoted(rest, 12)}", file=file, line=options.header_lines)
+            raise FileFormatError(f"{words}: {quoted(rest, 12)}", file=file)
         words = f"the training data names no features: columns go by position, {rest[0]!r} is the first of them"
         return wanted, rest, words
     mend = f": --drop {typed_names(*more[:5])}{',...' if len(more) > 5 else ''} leaves them out" if more else ""
-    raise FileFormatError(misfit(missing, more, mend), file=file, line=options.header_lines)
+    raise FileFormatError(misfit(missing, more, mend), file=file)

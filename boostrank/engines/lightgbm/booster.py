@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.data.arrays import Features
+from boostrank.data.categories import Categories
 from boostrank.data.dense import dense_batches, dense_rows
-from boostrank.data.tables.categories import Categories
 from boostrank.engines.base import CONTRIBUTIONS, LEAVES, Booster, Wanted
 from boostrank.engines.lightgbm.model_text import listed_categories, read_leaves, start_trees
 from boostrank.engines.params import engine_threads

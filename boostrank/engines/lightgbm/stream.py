@@ -16,9 +16,9 @@ from scipy import sparse
 
 from boostrank.core.machine import return_memory
 from boostrank.core.types import Float64Array
+from boostrank.data.blocks import zeroed
 from boostrank.data.cache import Entry, entry_name
-from boostrank.data.libsvm.blocks import zeroed
-from boostrank.data.libsvm.stream import Origin, tell_refusal
+from boostrank.data.spill import Origin, tell_refusal
 from boostrank.data.store import StoredFeatures
 from boostrank.engines.lightgbm.private import ZERO, HandleDataset, main_names
 

@@ -15,8 +15,8 @@ import xgboost
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array
 from boostrank.data.arrays import Features
+from boostrank.data.categories import Categories
 from boostrank.data.dense import dense_batches, dense_rows
-from boostrank.data.tables.categories import Categories
 from boostrank.engines.base import CONTRIBUTIONS, LEAVES, SCORES, Booster, Wanted
 from boostrank.engines.model_format import LinearStart, engine_names
 from boostrank.engines.params import engine_threads

@@ -283,7 +283,7 @@ def cache_directory() -> str | None:
 
 def _sources_digest() -> str:
     digest = hashlib.sha256(numba.__version__.encode())  # versions would overwrite each other's files
-    for folder in ("kernels", "data/libsvm"):  # where there are helpers that other files inline
+    for folder in ("kernels", "data/text"):  # where there are helpers that other files inline
         for source in sorted((_PACKAGE / folder).rglob("*.py")):
             digest.update(source.read_bytes())
     return digest.hexdigest()[:16]

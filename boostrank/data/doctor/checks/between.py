@@ -89,7 +89,7 @@ def _query_of_rows(profile: Profile) -> Int64Array:
 
 def numbering(one: Profile, other: Profile) -> Iterator[Finding]:
     """Features that count from 0 in one set and from 1 in the other."""
-    if not (one.n_rows and other.n_rows) or one.options.base is not None:
+    if not (one.n_rows and other.n_rows) or one.set_base is not None:
         return
     fix = "write both alike; if both count from 0: --zero-based true"
     if other.has_zero and not one.has_zero:
@@ -114,7 +114,7 @@ def numbering(one: Profile, other: Profile) -> Iterator[Finding]:
 
 def numbering_of_files(profile: Profile) -> Iterator[Finding]:
     """The same between the files of one set."""
-    if profile.options.base is not None or not profile.has_zero:
+    if profile.set_base is not None or not profile.has_zero:
         return
     top = max(part.top_id for part in profile.parts if part.zero_line)
     odd = [part for part in profile.parts if not part.zero_line and part.top_id == top + 1]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from boostrank.data import blocks as slots
+from boostrank.data.assemble import BLANK_SHARE
 from boostrank.data.doctor.finding import Finding, Severity, percent, plural
 from boostrank.data.doctor.profile import SHOWN_ROWS, Profile
-from boostrank.data.libsvm import parser as parse
-from boostrank.data.libsvm.assemble import BLANK_SHARE
 
 
 def broken_files(profile: Profile) -> Iterator[Finding]:
@@ -21,11 +21,11 @@ def broken_files(profile: Profile) -> Iterator[Finding]:
 
 def refused_rows(profile: Profile) -> Iterator[Finding]:
     """Rows that cannot be read, in the reader's words."""
-    count = int(profile.counts[parse.BAD_ROWS])
+    count = int(profile.counts[slots.BAD_ROWS])
     if not count:
         return
     total = count + profile.n_rows
-    allowed = profile.options.skip and count + profile.stand_in_rows <= profile.options.max_bad_share * total
+    allowed = profile.reading.skip and count + profile.stand_in_rows <= profile.reading.max_bad_share * total
     severity = Severity.WARNING if allowed else Severity.ERROR
     cost = "the row is left out" if allowed else "train refuses the file"
     for error in profile.refused:
@@ -44,12 +44,12 @@ def refused_rows(profile: Profile) -> Iterator[Finding]:
 
 def stand_ins(profile: Profile) -> Iterator[Finding]:
     """Words that stand for a missing value."""
-    for one in list(profile.stand_ins.values())[:SHOWN_ROWS]:
-        file, line = profile.place(one.line)
-        shown = one.word if one.word.isalnum() else f"'{one.word}'"
+    for word, (at, column) in list(profile.stand_ins.items())[:SHOWN_ROWS]:
+        file, line = profile.place(at)
+        shown = word if word.isalnum() else f"'{word}'"
         yield Finding(
-            "missing-token", Severity.ERROR, file, line, one.column, profile.stand_in_rows,
-            f"'{one.word}' stands for a missing value; {plural(profile.stand_in_rows, 'row has', 'rows have')} such "
+            "missing-token", Severity.ERROR, file, line, column, profile.stand_in_rows,
+            f"'{word}' stands for a missing value; {plural(profile.stand_in_rows, 'row has', 'rows have')} such "
             "words",
             "train refuses the file; for the rest of this report they are taken as missing", f"--missing-token {shown}",
         )  # fmt: skip
@@ -66,7 +66,7 @@ def truncated_text(profile: Profile) -> Iterator[Finding]:
 def untidy_text(profile: Profile) -> Iterator[Finding]:
     """Blank lines, feature numbers out of order, infinities that are let in."""
     blank, disordered, infinite = (
-        int(profile.counts[slot]) for slot in (parse.BLANK_LINES, parse.DESCENDING_ROWS, parse.INFINITIES)
+        int(profile.counts[slot]) for slot in (slots.BLANK_LINES, slots.DESCENDING_ROWS, slots.INFINITIES)
     )
     if blank > BLANK_SHARE * profile.n_lines:
         yield profile.finding(
@@ -80,7 +80,7 @@ def untidy_text(profile: Profile) -> Iterator[Finding]:
             "write feature numbers in ascending order",
         )  # fmt: skip
     if infinite:
-        as_what = "kept" if profile.options.inf == "keep" else "read as missing"
+        as_what = "kept" if profile.reading.inf == "keep" else "read as missing"
         message = f"{plural(infinite, 'value is', 'values are')} infinite"
         yield profile.finding(
             "infinite-values", Severity.NOTE, 0, infinite, message,

@@ -1,9 +1,9 @@
-"""The compiled part of the libsvm reader: bytes in, labels, feature numbers, values and query runs out.
+"""Parse libsvm text (compiled): bytes in, labels, feature numbers, values and query runs out.
 
     label qid:ID number:value number:value ... # comment
 
-A call parses whole lines. The bytes behind the text must be newlines (`chunks.PADDING`), so that no loop has to look
-for the end. What is wrong is reported as a code and the place of the token; `_reasons` turns that into words.
+A call parses whole lines. The bytes behind the text must be newlines (`files.PADDING`), so that no loop has to look
+for the end. What is wrong is reported as a code and the place of the token; `reasons` turns that into words.
 
 The helpers take pointers: handing an array from one function to another costs two atomic operations, for each array as
 much as parsing a number.
@@ -14,19 +14,47 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 from numba import types
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.data.libsvm import decimal
-from boostrank.data.libsvm.decimal import ends_token, is_digit, scan_number, scan_short
+from boostrank.data.blocks import (
+    B1,
+    BAD_KEPT,
+    BAD_ROWS,
+    BEYOND,
+    BLANK_LINES,
+    CELLS,
+    DESCENDING_LINE,
+    DESCENDING_ROWS,
+    I2,
+    INFINITIES,
+    LINES,
+    MISSING,
+    N1,
+    N_RUN,
+    N_STATE,
+    QID_END,
+    QID_START,
+    RESOLVED,
+    ROWS,
+    RUN_END,
+    RUN_ID,
+    RUN_IS_INTEGER,
+    RUN_LINE,
+    RUN_ROW,
+    RUN_START,
+    RUNS,
+    S1,
+    TOP_ID,
+    TOP_LINE,
+    UNDECIDED,
+    ZERO_LINE,
+    Int32Array,
+)  # fmt: skip
+from boostrank.data.text import decimal
+from boostrank.data.text.decimal import ends_token, is_digit, scan_number, scan_short
 from boostrank.kernels.runtime.intrinsics import Bytes, pointer_to, word_at
 from boostrank.kernels.runtime.jit import F1, I1, INT, entry_point, inline
-
-Int32Array = npt.NDArray[np.int32]
-
-# Contiguous arrays in signatures: uint8, int32, float32; tables of int64, float32.
-B1, N1, S1, I2, S2 = types.uint8[::1], types.int32[::1], types.float32[::1], types.int64[:, ::1], types.float32[:, ::1]
 
 NEWLINE, RETURN, BLANK, TAB = decimal.NEWLINE, decimal.RETURN, decimal.BLANK, decimal.TAB
 HASH, COLON, DOT, PLUS, MINUS = decimal.HASH, decimal.COLON, decimal.DOT, decimal.PLUS, decimal.MINUS
@@ -41,18 +69,9 @@ MAX_DIGITS = decimal.MAX_DIGITS
  N_OPTIONS) = range(12)  # fmt: skip
 INF_STOP, INF_KEEP, INF_MISSING = range(3)
 
-# Slots of `state`: what the call found, all 0 at its start.
-(ROWS, CELLS, BEYOND, RUNS, LINES, BLANK_LINES, UNDECIDED, RESOLVED, DESCENDING_ROWS, DESCENDING_LINE, MISSING,
- INFINITIES, TOP_ID, TOP_LINE, ZERO_LINE, QID_START, QID_END, BAD_ROWS, N_STATE) = range(19)  # fmt: skip
-
-ADDED_UP = [CELLS, BEYOND, BLANK_LINES, DESCENDING_ROWS, MISSING, INFINITIES, BAD_ROWS]  # over the chunks of a file
-
-# Columns of `bad`: the code, the line (1-based, in this chunk), where line and token start, a feature number.
+# Columns of `bad`: the code, the line (1-based, in this chunk), where line and token start, a feature number. Behind
+# the BAD_KEPT rows that are described is one more place, where the fault of a row is noted as it is parsed.
 BAD_CODE, BAD_LINE, BAD_LINE_START, BAD_TOKEN, BAD_ID, N_BAD = range(6)
-BAD_KEPT = 16  # refused rows that are described; one more place is where a row's fault is noted as it is parsed
-
-# Columns of `runs`: first row and line of a query, its id's place in the text, the id when it is a canonical integer.
-RUN_ROW, RUN_LINE, RUN_START, RUN_END, RUN_IS_INTEGER, RUN_ID, N_RUN = range(7)
 
 _U0, _U10 = np.uint64(0), np.uint64(10)
 _MAX_ID_DIGITS = 18  # fit in int64
@@ -335,14 +354,14 @@ def _next_line(text: Bytes, p: int) -> int:
     return p + 1
 
 
-@entry_point(types.void(B1, INT, INT, I1, B1, I1, I1, F1, I1, F1, I1, N1, S1, I2, I2, I2, I1))
+@entry_point(types.void(B1, INT, INT, I1, B1, I1, I1, F1, I1, F1, I1, I1, N1, S1, I2, I2, I2, I1))
 def parse_lines(
     buffer: Bytes, start: int, end: int, options_: Int64Array, tokens_: Bytes, token_ends_: Int64Array,
-    known_at_: Int64Array, known_: Float64Array, undecided_: Int64Array, labels_: Float64Array, row_ends: Int64Array,
-    ids_: Int32Array, values_: Float32Array, runs_: Int64Array, comments: Int64Array, bad: Int64Array,
-    state_: Int64Array,
+    known_at_: Int64Array, known_: Float64Array, undecided_: Int64Array, labels_: Float64Array, lines: Int64Array,
+    row_ends: Int64Array, ids_: Int32Array, values_: Float32Array, runs_: Int64Array, comments: Int64Array,
+    bad: Int64Array, state_: Int64Array,
 ) -> None:  # fmt: skip
-    """Parse the lines of buffer[start:end], behind which stands `chunks.PADDING`.
+    """Parse the lines of buffer[start:end], behind which stands `files.PADDING`.
 
     Args:
         buffer: uint8; start, end: whole lines.
@@ -350,7 +369,7 @@ def parse_lines(
         tokens, token_ends: the stand-ins for missing values, one behind the other, and where each ends.
         known_at, known: places and values of numbers that an earlier call on this text left undecided.
         undecided: places of numbers that Python must read; when there are any, call again with `known`. Out.
-        labels, row_ends: a number a row; row_ends counts the cells up to its end. Out.
+        labels, lines, row_ends: a number a row; lines are 1-based, row_ends counts the cells up to its end. Out.
         ids, values: a feature number and a value a cell, ascending within a row. Out.
         runs: the first row of each query, N_RUN columns. Out.
         comments: start and end of each row's comment, if asked for. Out.
@@ -391,7 +410,7 @@ def parse_lines(
         if p >= 0:
             if is_row:
                 row = state[ROWS]
-                row_ends[row] = state[CELLS]
+                lines[row], row_ends[row] = state[LINES], state[CELLS]
                 if options[KEEP_COMMENTS] == 1:
                     comments[row, 0], comments[row, 1] = tail, p
                 state[ROWS] = row + 1

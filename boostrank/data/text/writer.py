@@ -15,8 +15,8 @@ from boostrank.core.errors import DataError
 from boostrank.core.files import replacing, write_atomically
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.libsvm.number_text import LARGEST, MAX_CELL, SMALLEST, format_rows
-from boostrank.data.libsvm.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX, refuse_sidecars
+from boostrank.data.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX, refuse_sidecars
+from boostrank.data.text.number_text import LARGEST, MAX_CELL, SMALLEST, format_rows
 
 _BATCH_CELLS = 1 << 20
 _GZIP_LEVEL = 4
@@ -138,3 +138,8 @@ def _tails(data: RankingDataset, comments: Sequence[str] | None) -> list[bytes]:
 def _packed(texts: list[bytes]) -> tuple[npt.NDArray[np.uint8], Int64Array]:
     ends = np.cumsum([len(text) for text in texts], dtype=np.int64) if texts else np.zeros(0, np.int64)
     return np.frombuffer(bytearray(b"".join(texts)) or bytearray(1), np.uint8), ends
+
+
+def score_text(scores: Float64Array) -> bytes:
+    """Return each score on a line, the shortest text that reads back as the same number."""
+    return "".join([f"{score!r}\n" for score in np.asarray(scores, np.float64).tolist()]).encode()

@@ -1,24 +1,27 @@
-"""Chunks of lines from a regular file, a pipe or a binary file object, plain or compressed.
+"""Text files as chunks of whole lines: plain or compressed, from a file, a pipe or a binary file object.
 
 Nothing is memory-mapped (a file truncated while it is read must be an error, not a dead process), and no more than a
-few chunks are held at a time.
+few chunks are held at a time. Compressed data are unpacked as a stream, member after member.
 """
 
 from __future__ import annotations
 
+import bz2
 import contextlib
+import lzma
 import os
 import stat
+import struct
 import sys
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from boostrank.core.errors import FileFormatError
-from boostrank.data.libsvm.decompress import LONGEST_MAGIC, Unpacker, is_packed
+from boostrank.core.errors import FileFormatError, MissingDependency
+from boostrank.data.source import MAX_LINE, LineTooLong
 
-MAX_LINE = 64 << 20
 HEAD = 1 << 16
 PADDING = 32 * b"\n"  # the parser reads up to so many bytes past the text
 
@@ -28,21 +31,103 @@ _FOREIGN = {
     b"PK\x03\x04": "a zip archive: unpack it first",
     b"PAR1": "this is a Parquet file, not text: give --format parquet",
     b"ARROW1": "this is an Arrow file, not text: give --format arrow",
-    b"\xff\xfe": _UTF16, b"\xfe\xff": _UTF16,
-}  # fmt: skip
+    b"\xff\xfe": _UTF16,
+    b"\xfe\xff": _UTF16,
+}
+LONGEST_MAGIC = 6
+_AT_A_TIME = 1 << 20
+_XZ_MEMORY = 256 << 20  # `xz -9` needs 65 MiB; the format allows a damaged or hostile file to ask for 4 GiB
+_ZSTD = struct.pack("<I", 0xFD2FB528)
+_ZSTD_SKIPPABLE = tuple(struct.pack("<I", 0x184D2A50 + i) for i in range(16))  # pzstd puts one before each frame
 
 
-class LineTooLong(Exception):
-    """A line of more than MAX_LINE bytes; `lines` lines of its chunk come before it."""
+def zstd_module() -> Any:
+    """Python's own, or its backport.
 
-    def __init__(self, lines: int) -> None:
-        super().__init__(lines)
-        self.lines = lines
+    Raises:
+        MissingDependency: there is neither.
+    """
+    try:
+        from compression import zstd  # type: ignore[import-not-found, unused-ignore]  # Python 3.14
+    except ImportError:
+        try:
+            from backports import zstd  # type: ignore[no-redef, unused-ignore]
+        except ImportError:
+            raise MissingDependency(
+                "zstd needs a library: pip install 'boostrank[zst]', or use a pipe, `zstd -dc FILE | boostrank ... -`"
+            ) from None
+    return zstd
 
-    def within(self, file: str, lines: int) -> FileFormatError:
-        """The error to raise, when so many lines of the file come before the chunk."""
-        words = f"the line is longer than {MAX_LINE >> 20} MiB: is this a text file?"
-        return FileFormatError(words, file=file, line=lines + self.lines + 1)
+
+# first bytes -> (name, what makes the decompressor of a member)
+_FORMATS: dict[tuple[bytes, ...], tuple[str, Callable[[], Any]]] = {
+    (b"\x1f\x8b",): ("gzip", partial(zlib.decompressobj, 16 + zlib.MAX_WBITS)),
+    (b"BZh",): ("bzip2", bz2.BZ2Decompressor),
+    (b"\xfd7zXZ\x00",): ("xz", partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, _XZ_MEMORY)),
+    (_ZSTD, *_ZSTD_SKIPPABLE): ("zstd", lambda: zstd_module().ZstdDecompressor()),
+}
+
+
+def is_packed(head: bytes) -> bool:
+    """Whether data that begins so is compressed in a way that `Unpacker` reads."""
+    return _format(head) is not None
+
+
+def _format(head: bytes) -> tuple[str, Callable[[], Any]] | None:
+    return next((made for magic, made in _FORMATS.items() if head.startswith(magic)), None)
+
+
+class Unpacker:
+    """The text behind compressed bytes.
+
+    Args:
+        read: gives up to so many compressed bytes, b"" at their end.
+        head: those that were read already; `is_packed(head)`.
+        name: for messages.
+
+    Raises:
+        MissingDependency: zstd, and no library for it.
+    """
+
+    def __init__(self, read: Callable[[int], bytes], head: bytes, name: str) -> None:
+        made = _format(head)
+        assert made is not None
+        self._format, self._make = made
+        self._read, self._packed, self._name = read, head, name
+        self._member: Any = self._make()
+        # zstd's own error is an Exception of its module, which exists by now
+        self._damage: tuple[type[Exception], ...] = (zlib.error, lzma.LZMAError, OSError, ValueError)
+        if self._format == "zstd":
+            self._damage += (zstd_module().ZstdError,)
+
+    def read(self, size: int) -> bytes:
+        """Up to `size` bytes of text; b"" behind the last member, whose checksum has then been found right.
+
+        Raises:
+            FileFormatError: the data is truncated or damaged.
+        """
+        while True:
+            if self._member is None:  # between members; tapes and some tools pad with zeros
+                while not (packed := self._packed.lstrip(b"\0")):
+                    self._packed = self._read(_AT_A_TIME)
+                    if not self._packed:
+                        return b""
+                self._packed, self._member = packed, self._make()
+            if not self._packed and getattr(self._member, "needs_input", True):
+                self._packed = self._read(_AT_A_TIME)
+                if not self._packed:
+                    raise FileFormatError(
+                        f"the {self._format} data is truncated: nothing of it is used", file=self._name
+                    )
+            try:
+                text = self._member.decompress(self._packed, size)
+            except self._damage as error:
+                raise FileFormatError(f"the {self._format} data is damaged: {error}", file=self._name) from None
+            self._packed = getattr(self._member, "unconsumed_tail", b"")
+            if self._member.eof:
+                self._packed, self._member = self._member.unused_data, None
+            if text:
+                return bytes(text)
 
 
 @dataclass
@@ -68,20 +153,8 @@ class Text:
 Load = Callable[[bytearray | None], Text]
 
 
-class Source:
-    """What the reader reads from.
-
-    Attributes:
-        name: for messages.
-        path: of the file, None when there is none (a pipe, an object).
-        head: the first bytes of the text, without the byte order mark.
-        total: bytes to be read, None when that is not known.
-        done: bytes read so far (of the file itself, when it is compressed).
-        text_bytes: bytes of text: of a file all, of a stream those read so far.
-        is_packed: whether it is compressed.
-        any_order: whether its chunks can be read in any order.
-        rows: how many there are, None where the file does not say.
-    """
+class TextFile:
+    """An open file of text, as `boostrank.data.source.File`; `head` is its first bytes without the byte order mark."""
 
     is_packed = any_order = False
     rows: int | None = None
@@ -91,7 +164,7 @@ class Source:
 
     def __init__(
         self, name: str, path: str | None, head: bytes, total: int | None, closing: contextlib.ExitStack
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.name, self.path, self.total, self.done, self.closing = name, path, total, 0, closing
         for magic, words in _FOREIGN.items():
             if head.startswith(magic):
@@ -120,7 +193,7 @@ class Source:
         self.closing.close()
 
 
-class FileSource(Source):
+class PlainFile(TextFile):
     """An uncompressed regular file: chunks are read where they are parsed, in any order."""
 
     any_order = True
@@ -175,13 +248,19 @@ class FileSource(Source):
                 begin += count
 
 
-class StreamSource(Source):
+class StreamFile(TextFile):
     """Anything that can only be read from front to back: a pipe, a file object, a compressed file."""
 
     def __init__(
-        self, read: Callable[[int], bytes], name: str, path: str | None, total: int | None, max_bytes: int | None,
-        closing: contextlib.ExitStack, fd: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        read: Callable[[int], bytes],
+        name: str,
+        path: str | None,
+        total: int | None,
+        max_bytes: int | None,
+        closing: contextlib.ExitStack,
+        fd: int | None = None,
+    ) -> None:
         self.raw, self.max_bytes, self.text_bytes, self.raw_bytes = read, max_bytes, 0, 0
         self.name, self.closed = name, False
         if fd is not None:
@@ -258,8 +337,8 @@ def _ready(text: Text, buffer: bytearray | None) -> Text:
     return text
 
 
-def open_source(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) -> Source:
-    """The source behind a path, "-" (standard input) or a binary file object.
+def open_text(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) -> TextFile:
+    """Open a path, "-" (standard input) or a binary file object.
 
     Raises:
         FileFormatError: it cannot be opened, is a directory, or is in a format we do not read.
@@ -269,10 +348,10 @@ def open_source(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None
         name = str(getattr(source, "name", "<stream>"))
         if not hasattr(source, "read") or isinstance(source.read(0), str):
             raise FileFormatError("give a path, '-' or a file object opened in binary mode", file=name)
-        return StreamSource(source.read, name, None, None, max_bytes, closing)
+        return StreamFile(source.read, name, None, None, max_bytes, closing)
     path = os.fspath(source)
     if path == "-":
-        return StreamSource(partial(os.read, sys.stdin.fileno()), "<stdin>", None, None, max_bytes, closing)
+        return StreamFile(partial(os.read, sys.stdin.fileno()), "<stdin>", None, None, max_bytes, closing)
     try:
         fd = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     except OSError as error:
@@ -287,11 +366,16 @@ def open_source(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None
             head = os.read(fd, HEAD)
             os.lseek(fd, 0, os.SEEK_SET)
             if not is_packed(head) and hasattr(os, "preadv"):  # Windows has no such call: front to back then
-                return FileSource(fd, path, head, max_bytes, closing)
-        return StreamSource(
-            partial(os.read, fd), path, path if regular else None, info.st_size if regular else None, max_bytes,
-            closing, fd if regular else None,
-        )  # fmt: skip
+                return PlainFile(fd, path, head, max_bytes, closing)
+        return StreamFile(
+            partial(os.read, fd),
+            path,
+            path if regular else None,
+            info.st_size if regular else None,
+            max_bytes,
+            closing,
+            fd if regular else None,
+        )
     except OSError as error:
         closing.close()
         raise FileFormatError(f"cannot be read: {error.strerror or error}", file=path) from None

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from boostrank.core.types import Int64Array
-from boostrank.data.libsvm import parser as parse
+from boostrank.data import blocks as slots
+from boostrank.data.text import parser as parse
 
 if TYPE_CHECKING:
-    from boostrank.data.libsvm.chunks import Text
+    from boostrank.data.text.files import Text
 
 BUDGET = 12 << 20
 """Bytes that a process parses this way before it compiles the parser."""
@@ -32,7 +33,7 @@ def parse_plain(source: Text, options: Int64Array, out: Any) -> bool:
     Args:
         source: the lines.
         options: as for `parse_lines`.
-        out: `blocks.Scratch`; its state is all 0.
+        out: `formats.libsvm.Scratch`; its state is all 0.
     """
     global _spent
     if _spent + source.size > BUDGET or parse.parse_lines.at_hand:
@@ -71,12 +72,13 @@ def parse_plain(source: Text, options: Int64Array, out: Any) -> bool:
     first = np.flatnonzero(np.diff(queries, prepend=queries[0] - 1))
     rows, cells, state = len(lines), ids.size, out.state
     out.labels[:rows], out.row_ends[:rows] = labels + 0.0, ends
+    out.lines[:rows] = np.arange(1, rows + 1)
     out.ids[:cells], out.values[:cells] = ids, values
     out.runs[: first.size] = 0
-    out.runs[: first.size, parse.RUN_ROW], out.runs[: first.size, parse.RUN_LINE] = first, first + 1
-    out.runs[: first.size, parse.RUN_IS_INTEGER], out.runs[: first.size, parse.RUN_ID] = 1, queries[first]
-    state[parse.ROWS], state[parse.LINES], state[parse.CELLS], state[parse.RUNS] = rows, rows, cells, first.size
-    state[parse.BEYOND] = np.count_nonzero(ids > options[parse.LIMIT])
-    state[parse.TOP_ID], state[parse.TOP_LINE] = top, np.searchsorted(ends, ids.argmax(), "right") + 1
-    state[parse.ZERO_LINE] = np.searchsorted(ends, zero[0], "right") + 1 if zero.size else 0
+    out.runs[: first.size, slots.RUN_ROW], out.runs[: first.size, slots.RUN_LINE] = first, first + 1
+    out.runs[: first.size, slots.RUN_IS_INTEGER], out.runs[: first.size, slots.RUN_ID] = 1, queries[first]
+    state[slots.ROWS], state[slots.LINES], state[slots.CELLS], state[slots.RUNS] = rows, rows, cells, first.size
+    state[slots.BEYOND] = np.count_nonzero(ids > options[parse.LIMIT])
+    state[slots.TOP_ID], state[slots.TOP_LINE] = top, np.searchsorted(ends, ids.argmax(), "right") + 1
+    state[slots.ZERO_LINE] = np.searchsorted(ends, zero[0], "right") + 1 if zero.size else 0
     return True

@@ -1,13 +1,14 @@
-"""Tools for files of any size that never cut a query: split, sample, shard, sort and merge.
+"""File tools that never cut a query: split, sample, shard, sort and merge libsvm files of any size.
 
 Lines pass through as they are; comments and blank lines stay with the row that follows them. Memory holds a few chunks
 of text and some 40 bytes a query (`sort`: what it is given, and 150 bytes a query). Outputs are written whole or not at
-all, and compressed as their names say. Inputs are what `read_libsvm` takes: several files are one data set.
+all, and compressed as their names say. Several input files are one data set, as for `read_files`.
 """
 
 from __future__ import annotations
 
 import bisect
+import hashlib
 import heapq
 import itertools
 import math
@@ -16,17 +17,24 @@ import re
 import tempfile
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from typing import IO, Any
+from contextlib import ExitStack, closing
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from boostrank.core.errors import DataError, InputError, ParameterError
-from boostrank.data.libsvm.blocks import zeroed
-from boostrank.data.libsvm.sources import AnySource, expand
+from boostrank.core.errors import DataError, DataWarning, FileFormatError, InputError, ParameterError, warn_user
+from boostrank.core.types import Int64Array
+from boostrank.data import blocks as slots
+from boostrank.data.assemble import NO_ROWS
+from boostrank.data.blocks import zeroed
+from boostrank.data.formats.libsvm import LibsvmSource
 from boostrank.data.options import Progress
-from boostrank.data.tools.outputs import STANDARD_OUTPUT, Output, Written, check_target, named, open_output
-from boostrank.data.tools.query_lines import CHUNK_BYTES, Piece, Whole, draw, pieces
+from boostrank.data.outputs import STANDARD_OUTPUT, Output, Written, check_target, named, open_output
+from boostrank.data.side_files import WEIGHT_SUFFIX, find_sidecar
+from boostrank.data.source import AnySource, LineTooLong, Reading, expand
+from boostrank.data.text import parser as parse
+from boostrank.data.text.files import Text
+from boostrank.data.text.reasons import check_no_table, fault_of
 
 __all__ = ["Written", "merge", "sample", "shard", "sort", "split"]
 
@@ -38,6 +46,10 @@ _ROW_TO_QID = re.compile(rb"^[ \t]*[^ \t\r\n#].*?qid:", re.MULTILINE)
 _SORT = "boostrank sort brings its rows together"
 _STRETCH_BYTES = 48  # 32 to remember a stretch of text, 16 to sort it
 _SUM_OF_SHARES = 1e-6
+CHUNK_BYTES = 4 << 20
+_SHORTEST_ROW = 8  # "0 qid:1\n"
+_MOST_COMMENTS = 16 << 20  # that wait for the row that they belong to
+_FIRST_CHECK = 1 << 10
 
 
 def split(
@@ -49,7 +61,7 @@ def split(
     training to test. The shares are therefore those of a draw, not exact.
 
     Args:
-        source, progress: as of `read_libsvm`.
+        source, progress: as of `read_files`.
         output: the paths, `{}` standing for the part; without, `-part` goes before the endings of the file name.
         parts: name -> share of the queries; the shares add up to 1.
         seed: another seed, another draw.
@@ -104,9 +116,14 @@ def shard(source: AnySource, output: str, shards: int, *, progress: Progress = N
 
 
 def sample(
-    source: AnySource, output: str, *, queries: int | None = None, fraction: float | None = None, seed: int = 0,
+    source: AnySource,
+    output: str,
+    *,
+    queries: int | None = None,
+    fraction: float | None = None,
+    seed: int = 0,
     progress: Progress = None,
-) -> Written:  # fmt: skip
+) -> Written:
     """Keep some of the queries, in their order, drawn by a hash of their ids: the same ones in any order of the input.
 
     With one seed, a larger sample holds every smaller one.
@@ -170,7 +187,7 @@ def sort(source: AnySource, output: str, *, memory: int = DEFAULT_MEMORY, progre
     """Bring the rows of each query together, stably, in files of any size.
 
     Queries come in the order of their first rows, and the rows of a query in the order of the input, as
-    `read_libsvm(regroup=True)` has them. What does not fit in memory is sorted by parts into a temporary file beside
+    `read_files(regroup=True)` has them. What does not fit in memory is sorted by parts into a temporary file beside
     the output, as large as the text.
 
     Args:
@@ -219,7 +236,7 @@ def merge(sources: Sequence[AnySource], output: str, *, rename: bool = False, pr
     """Join data sets, one behind the other.
 
     Args:
-        sources: each as of `read_libsvm`.
+        sources: each as of `read_files`.
         output: path; "-" for standard output.
         rename: put `1-`, `2-`, ... before the query ids of each set, for ids that restart in each.
         progress: as of `split`.
@@ -310,3 +327,186 @@ def _temporary_file(output: str) -> IO[bytes]:
     """A file without a name beside the output, gone when the process is."""
     of_file = output != STANDARD_OUTPUT and (os.path.isfile(output) or not os.path.exists(output))
     return tempfile.TemporaryFile(dir=os.path.dirname(os.path.realpath(output)) if of_file else None)
+
+
+class Piece(NamedTuple):
+    """Whole lines of one query, as they are in the file; comments and blank lines go with the row that follows.
+
+    Args:
+        qid: of the query.
+        text: the lines.
+        rows: how many of them are rows.
+        begins: whether the query begins here; otherwise it goes on from the piece before.
+        file: where it lies.
+        line: of its first row.
+    """
+
+    qid: bytes
+    text: memoryview
+    rows: int
+    begins: bool
+    file: str
+    line: int
+
+
+class _Scanner:
+    """`scan_lines` with its arrays, which grow with the chunks."""
+
+    def __init__(self) -> None:
+        self.options = np.zeros(parse.N_OPTIONS, np.int64)
+        self.options[parse.EXPECT_QID] = 1
+        self.state = np.zeros(2 * slots.N_STATE, np.int64)
+        self.fault = np.zeros(parse.N_BAD, np.int64)
+        self._size = -1
+
+    def __call__(self, text: Text) -> tuple[Int64Array, Int64Array]:
+        """(runs, where each ends); `fault` and `state` tell the rest."""
+        if text.end - text.start > self._size:
+            self._size = text.end - text.start
+            room = self._size // _SHORTEST_ROW + 2
+            self.runs, self.ends = np.empty((room, slots.N_RUN), np.int64), np.empty(room, np.int64)
+            self.labels = np.empty(room, np.float64)
+        self.state[:] = 0
+        parse.scan_lines(
+            np.frombuffer(text.buffer, np.uint8),
+            text.start,
+            text.end,
+            self.options,
+            self.labels,
+            self.runs,
+            self.ends,
+            self.fault,
+            self.state,
+        )
+        count = int(self.state[slots.RUNS])
+        return self.runs[:count], self.ends[:count]
+
+
+def pieces(source: AnySource, progress: Progress = None) -> Iterator[Piece]:
+    """The queries of the files, in order, in pieces of at most a chunk (or a line).
+
+    Label and query id are read as strictly as by `read_files`; the rest of a row is not looked at. A last line
+    without newline gets one.
+
+    Args:
+        source, progress: as of `read_files`.
+
+    Raises:
+        FileFormatError: a file or a row that cannot be read, or no rows at all.
+    """
+    with closing(LibsvmSource(expand(source), Reading())) as opened:
+        yield from _pieces(opened, progress)
+
+
+def _pieces(opened: LibsvmSource, progress: Progress) -> Iterator[Piece]:
+    scan, current, last, lines, rows, carry = _Scanner(), None, b"", 0, 0, b""
+    latest = b""  # query, of whatever file: comments behind the last row of all stay with it
+    for source, load in opened.loads(CHUNK_BYTES, 1):
+        if source is not current:
+            if current is not None:
+                yield from _tail(last, carry, current.name, lines)
+                carry = carry if not last else b""
+                opened.leave(current)
+            current, last, lines = source, b"", 0
+            check_no_table(source.head, source.name)  # type: ignore[attr-defined]
+            if (weights := find_sidecar(source.path, (WEIGHT_SUFFIX,))) is not None:
+                warn_user(f"{weights}: weights are not carried along", DataWarning)
+        if load is None:
+            continue
+        try:
+            text = load(None)  # a new buffer: pieces of the old one may be in use
+        except LineTooLong as error:
+            raise error.within(source.name, lines) from None
+        runs, ends = scan(text)
+        end = text.end + text.unterminated  # the padding begins with the newline that is missing
+        if text.unterminated:
+            warn_user(f"{source.name}: the last line has no newline: maybe truncated", DataWarning)
+        view, begin = memoryview(text.buffer), text.start
+        counts = np.diff(runs[:, slots.RUN_ROW], append=scan.state[slots.ROWS]).tolist()
+        for (_, line, id_start, id_end, _, _), stop, count in zip(runs.tolist(), ends.tolist(), counts, strict=True):
+            qid = bytes(view[id_start:id_end])
+            part = memoryview(carry + view[begin:stop]) if carry else view[begin:stop]
+            yield Piece(qid, part, count, qid != last, source.name, lines + line)
+            begin, last, latest, rows, carry = stop, qid, qid, rows + count, b""
+        if scan.state[slots.BAD_ROWS]:
+            raise fault_of(scan.fault.tolist(), text).error(source.name, lines)
+        carry += view[begin:end]
+        if len(carry) > _MOST_COMMENTS:
+            if not last:
+                raise FileFormatError(f"no row in the first {_MOST_COMMENTS >> 20} MiB", file=source.name)
+            yield from _tail(last, carry, source.name, lines)
+            carry = b""
+        lines += int(scan.state[slots.LINES])
+        if progress is not None:
+            progress(opened.done, opened.total)
+    yield from _tail(latest, carry, source.name, lines)
+    opened.leave(source)
+    if rows == 0:
+        raise FileFormatError(NO_ROWS, file=opened.first.name)
+
+
+def _tail(qid: bytes, carry: bytes, file: str, line: int) -> Iterator[Piece]:
+    """Comments behind the last row of a file stay with it."""
+    if carry and qid:
+        yield Piece(qid, memoryview(carry), 0, False, file, line)
+
+
+def draw(qid: bytes, seed: int, purpose: bytes) -> int:
+    """A number below 2^64 that query id and seed decide: the same wherever the query stands, and in every file.
+
+    Draws for two purposes are independent.
+    """
+    digest = hashlib.blake2b(qid, digest_size=8, key=str(seed).encode()[:64], person=purpose)
+    return int.from_bytes(digest.digest(), "little")
+
+
+class Whole:
+    """Refuses a query whose rows do not follow each other, in about 40 bytes a query.
+
+    Args:
+        mend: what mends it.
+
+    Two different ids are taken for one with a chance of 3e-8 in a million queries; the refusal then names them.
+    """
+
+    def __init__(self, mend: str) -> None:
+        self._mend = mend
+        self._keys, self._lines, self._ends = array("q"), array("q"), array("q")
+        self._names = bytearray()
+        self._files: list[tuple[int, str]] = []
+        self._next_check = _FIRST_CHECK
+
+    def add(self, piece: Piece) -> None:
+        """The next piece; `check` when the number of queries has doubled."""
+        if not piece.begins:
+            return
+        if not self._files or self._files[-1][1] != piece.file:
+            self._files.append((len(self._keys), piece.file))
+        self._keys.append(hash(piece.qid))
+        self._lines.append(piece.line)
+        self._names += piece.qid
+        self._ends.append(len(self._names))
+        if len(self._keys) >= self._next_check:
+            self.check()
+            self._next_check *= 2
+
+    def check(self) -> None:
+        """Look at all queries so far.
+
+        Raises:
+            FileFormatError: one came back.
+        """
+        keys = np.array(self._keys)
+        order = np.argsort(keys, kind="stable")
+        same = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
+        if not same.size:
+            return
+        again = int(order[same + 1].min())
+        first = int(np.flatnonzero(keys == keys[again])[0])
+        name = self._names[self._ends[again - 1] if again else 0 : self._ends[again]].decode()
+        seen = f"line {self._lines[first]}" if len(self._files) == 1 else f"{self._file(first)}:{self._lines[first]}"
+        words = f"qid {name} comes back; it was first seen on {seen}: {self._mend}"
+        raise FileFormatError(words, file=self._file(again), line=self._lines[again])
+
+    def _file(self, query: int) -> str:
+        return next(name for begin, name in reversed(self._files) if begin <= query)

@@ -16,8 +16,8 @@ from narwhals.exceptions import DuplicateError
 
 from boostrank.core.errors import DataError, did_you_mean
 from boostrank.core.types import Float32Array, Int64Array
-from boostrank.data.tables.categories import Categories, Coding, check_codes
-from boostrank.data.tables.numbers import EXACT, Float32Cast
+from boostrank.data.categories import Categories, Coding, check_codes
+from boostrank.data.numbers import EXACT, Float32Cast
 
 _CELLS_AT_A_TIME = 1 << 21
 _OF_CATEGORIES = (nw.Categorical, nw.Enum)

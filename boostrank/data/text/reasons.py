@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from boostrank.core.errors import FileFormatError
-from boostrank.data.libsvm import parser as parse
-from boostrank.data.libsvm.chunks import Text
+from boostrank.data.blocks import Fault
+from boostrank.data.text import parser as parse
+from boostrank.data.text.files import Text
 
 # What people and tools write where a value is missing.
 STAND_INS = frozenset({b"null", b"na", b"n/a", b"?", b"none", b"-", b"nil", b"missing", b"\\n", b"#n/a"})
@@ -27,52 +27,51 @@ def shown(token: bytes) -> str:
     return "'" + _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text.decode("ascii", "backslashreplace")) + "'"
 
 
-@dataclass
-class BadRow:
-    """A refused row: its code and 1-based line in the chunk, that line, the token's place in it, a feature number for
-    codes that have one, whether the line ended in a newline."""
+def fault_of(
+    bad: Sequence[int],
+    text: Text,
+    *,
+    max_feature: int = 0,
+    like_training: bool = False,
+    of_model: tuple[int, int] | None = None,
+) -> Fault:
+    """Say why a row is refused, in words, and at which byte.
 
-    code: int
-    line: int
-    text: bytes
-    at: int
-    feature: int
-    terminated: bool
-
-    @classmethod
-    def of(cls, fault: Sequence[int], text: Text) -> BadRow:
-        """From the N_BAD numbers that the parser notes of it."""
-        begin = fault[parse.BAD_LINE_START]
-        end = text.buffer.index(b"\n", begin)
-        return cls(fault[parse.BAD_CODE], fault[parse.BAD_LINE], bytes(text.buffer[begin:end]),
-                   fault[parse.BAD_TOKEN] - begin, fault[parse.BAD_ID], terminated=end < text.end)  # fmt: skip
-
-    def error(self, file: str, lines: int, *, max_feature: int = 0, like_training: bool = False) -> FileFormatError:
-        """Why the row is refused, in words, and the byte that they are about.
-
-        Args:
-            file, lines: the file's name, and how many of its lines come before the chunk.
-            max_feature: the limit that was in force.
-            like_training: whether the counting of features comes from the training data.
-        """
-        line, at, code = self.text, self.at, self.code
-        token = re.split(rb"[ \t\n]", line[at:], maxsplit=1)[0]
-        general = _general(line, at, token, code)
-        if general is not None:
-            return FileFormatError(general[0], file=file, line=lines + self.line, column=general[1] + 1)
-        token = token.split(b"#", 1)[0].removesuffix(b"\r") if code != parse.QID else token.removesuffix(b"\r")
-        words = _specific(code, line, at, token, self.feature, max_feature)
-        if code != parse.INCOMPLETE and not self.terminated and at + len(token) >= len(line.rstrip()):
-            words += "; the last line has no newline: the file may be truncated"
-        if code == parse.DUPLICATE:
-            places = [m.start(1) for m in re.finditer(rb"[ \t](0*%d):" % self.feature, line)]
-            at = places[1] if len(places) > 1 else at
-        if code == parse.ZERO_ID:
-            zero = re.search(rb"[ \t](0+):", line)
-            at = zero.start(1) if zero else at
-            if like_training:
-                words = "feature 0, but the training data is 1-based: both files must count their features alike"
-        return FileFormatError(words, file=file, line=lines + self.line, column=at + 1)
+    Args:
+        bad: the N_BAD numbers that the parser notes about it.
+        text: the chunk.
+        max_feature: the limit in force.
+        like_training: whether the training data decide from which number features count.
+        of_model: numbers of the first and the last feature of the model that will score the row.
+    """
+    begin, code, feature = bad[parse.BAD_LINE_START], bad[parse.BAD_CODE], bad[parse.BAD_ID]
+    end = text.buffer.index(b"\n", begin)
+    line, at = bytes(text.buffer[begin:end]), bad[parse.BAD_TOKEN] - begin
+    token = re.split(rb"[ \t\n]", line[at:], maxsplit=1)[0]
+    general = _general(line, at, token, code)
+    if general is not None:
+        return Fault(bad[parse.BAD_LINE], general[0], general[1] + 1)
+    token = token.split(b"#", 1)[0].removesuffix(b"\r") if code != parse.QID else token.removesuffix(b"\r")
+    words = _specific(code, line, at, token, feature, max_feature)
+    if code != parse.INCOMPLETE and end >= text.end and at + len(token) >= len(line.rstrip()):
+        words += "; the last line has no newline: the file may be truncated"
+    if code == parse.DUPLICATE:
+        places = [m.start(1) for m in re.finditer(rb"[ \t](0*%d):" % feature, line)]
+        at = places[1] if len(places) > 1 else at
+    if code == parse.LARGE_ID and of_model is not None:
+        words = f"feature {feature}, but the model has the features {of_model[0]} to {of_model[1]}"
+        if feature == of_model[1] + 1 and of_model[0] == 0:
+            words += ": does the file count from 1? It must count from 0, as the model's own files do"
+        else:
+            words += ": is this data what it was trained on?"
+    if code == parse.ZERO_ID:
+        zero = re.search(rb"[ \t](0+):", line)
+        at = zero.start(1) if zero else at
+        if like_training:
+            words = "feature 0, but the training data is 1-based: both files must count their features alike"
+    word = token.partition(b":")[2] if code == parse.VALUE else b""
+    stand_in = (word.decode(), at + token.index(b":") + 2) if word.lower() in STAND_INS else None
+    return Fault(bad[parse.BAD_LINE], words, at + 1, stand_in)
 
 
 def _general(line: bytes, at: int, token: bytes, code: int) -> tuple[str, int] | None:
@@ -167,16 +166,16 @@ def _value(value: bytes, feature: int) -> str:
     return f"value {shown(value)} of feature {feature} is not a number{hint}"
 
 
-def table_in(head: bytes) -> str | None:
-    """csv or tsv, if the text that begins so has a line with names of columns in front; None if it has not."""
+def separator_in(head: bytes) -> bytes:
+    """Return the separator if text that begins like this has a first line of column names, else nothing."""
     line = head.partition(b"\n")[0].removesuffix(b"\r")
     if line.lstrip().startswith(b"#") or _CELL.search(line):
-        return None
-    for name, separator in (("tsv", b"\t"), ("csv", b",")):
+        return b""
+    for separator in (b"\t", b","):
         cells = [cell.strip().strip(b'"') for cell in line.split(separator)]
         if len(cells) > 1 and all(cells) and not any(map(_NUMBER.match, cells)):
-            return name
-    return None
+            return separator
+    return b""
 
 
 def check_no_table(head: bytes, file: str) -> None:
@@ -185,13 +184,11 @@ def check_no_table(head: bytes, file: str) -> None:
     Raises:
         FileFormatError: it looks so.
     """
-    kind = table_in(head)
-    line = head.partition(b"\n")[0]
-    if kind is None and b"," in line and not _CELL.search(line) and not line.lstrip().startswith(b"#"):
-        cells = line.strip().split(b",")
-        kind = "csv" if len(cells) > 2 and b" " not in line.strip() else None
-    if kind is not None:
-        words = (
-            f"this looks like {kind.upper()}: {shown(line)}, give --format {kind} (tools, as sort, take libsvm alone)"
-        )
+    found, line = separator_in(head), head.partition(b"\n")[0]
+    if not found and b"," in line and not _CELL.search(line) and not line.lstrip().startswith(b"#"):
+        is_csv = len(line.strip().split(b",")) > 2 and b" " not in line.strip()
+        found = b"," if is_csv else b""
+    if found:
+        kind = "csv" if found == b"," else "tsv"
+        words = f"this looks like {kind.upper()}: {shown(line)}, give --format {kind}; tools take libsvm alone"
         raise FileFormatError(words, file=file, line=1)

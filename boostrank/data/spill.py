@@ -1,8 +1,8 @@
-"""Streaming reader of libsvm text: features stay on disk, and what was read is remembered.
+"""Reading with features on disk; what was read is remembered.
 
-One pass over the text leaves its float32 cells in a temporary file (`boostrank.data.store`); labels and queries are in
-memory. What is dear to find out again (those, the width, the warnings) goes to a cache, under the state of the files,
-the code of the reader and its options, so that a second run reads nothing of the text unless it needs the cells.
+One pass over the files leaves their float32 cells in a temporary file (`boostrank.data.store`); labels and queries are
+in memory. What is expensive to find out again (those, the width, the warnings) goes to a cache, under the state of the
+files, the code of the reader and its options: a second run reads nothing unless it needs the cells.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,16 +20,15 @@ import numpy as np
 from boostrank.core.errors import DataError, DataWarning, warn_user
 from boostrank.core.machine import return_memory
 from boostrank.core.queries import QueryIndex
+from boostrank.data.assemble import read_files
 from boostrank.data.cache import FOLDER, Cache, entry_name, file_state, let_clock_pass, reader_version
+from boostrank.data.categories import read_record, to_record
 from boostrank.data.dataset import Provenance, RankingDataset
-from boostrank.data.libsvm.options import LibsvmOptions
-from boostrank.data.libsvm.reader import read_libsvm
-from boostrank.data.libsvm.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX, find_sidecar
-from boostrank.data.libsvm.sources import AnySource, OneSource, expand
 from boostrank.data.options import FeatureSpace, Progress, takes_reader_options
 from boostrank.data.row_places import RowPlaces
+from boostrank.data.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX, find_sidecar
+from boostrank.data.source import AnySource, OneSource, Reading, expand, format_of
 from boostrank.data.store import RowStore, StoredFeatures
-from boostrank.data.tables.categories import read_record, to_record
 from boostrank.records import CacheNote, as_record
 
 # Chunks of the reader: its buffers are a part of the memory that is held to be small.
@@ -48,59 +47,58 @@ class Origin:
 
 
 @takes_reader_options
-def stream_libsvm(
-    source: AnySource, *, cache: str | os.PathLike[str] | bool = True, external_memory: bool = False,
-    like: RankingDataset | FeatureSpace | None = None, threads: int | None = None, progress: Progress = None,
-    chunk_bytes: int = CHUNK_BYTES, **options: Any,
-) -> RankingDataset:  # fmt: skip
-    """Read libsvm text; its features stay on disk, and `RankingDataset.features` reads slices of them.
+def stream_files(
+    source: AnySource,
+    *,
+    format: str = "auto",
+    cache: str | os.PathLike[str] | bool = True,
+    external_memory: bool = False,
+    like: RankingDataset | FeatureSpace | None = None,
+    labelled: bool = True,
+    threads: int | None = None,
+    progress: Progress = None,
+    chunk_bytes: int = CHUNK_BYTES,
+    **options: Any,
+) -> RankingDataset:
+    """Read files; their features stay on disk, and `RankingDataset.features` reads slices of them.
 
     The cells take 4 bytes each in a temporary file without a name (in the folder of the cache, else where `TMPDIR`
     says), which is gone when the data set or the process is.
 
     Args:
-        source, chunk_bytes: as for `read_libsvm`.
+        source, format, labelled, chunk_bytes: as for `read_files`.
         cache: folder of the cache; True for `.boostrank-cache` beside the first file, False for none. What can be read
             only once (a pipe) has none.
         external_memory: whether XGBoost shall keep its bins on disk too.
         {options}
 
     Raises:
-        FileFormatError, ParameterError: as `read_libsvm`.
+        FileFormatError, ParameterError: as `read_files`.
         DataError: queries with scattered rows: `regroup` cannot move them on the disk.
         TrainingError: the disk is full.
     """
-    changed = LibsvmOptions(like=like, **options).changed
-    reading = options | {"like": like, "threads": threads, "progress": progress, "chunk_bytes": chunk_bytes}
-    return stream_rows(read_libsvm, source, changed, reading, cache, external_memory)
-
-
-def stream_rows(
-    read: Callable[..., RankingDataset], source: AnySource, key: Mapping[str, Any], options: dict[str, Any],
-    cache: str | os.PathLike[str] | bool, external_memory: bool,
-) -> RankingDataset:  # fmt: skip
-    """The data set of some files with its features on disk; arguments as of `stream_libsvm`.
-
-    Args:
-        read: reads the files, into `store`.
-        key: what of the options tells one reading from another, plain data.
-        options: of `read`.
-    """
-    files, like = expand(source), options["like"]
+    files, spec = expand(source), format_of(source, format)
+    reading = options | {"format": spec.name, "like": like, "labelled": labelled}
+    reading |= {"threads": threads, "progress": progress, "chunk_bytes": chunk_bytes}
+    checked = Reading(like=like, labelled=labelled, **options)
     paths = [os.fspath(one) for one in files if isinstance(one, (str, os.PathLike)) and os.path.isfile(one)]
-    if cache is False or len(paths) < len(files) or "keep_comments" in key:
-        return _read(read, files, None, external_memory, options)
+    if cache is False or len(paths) < len(files) or checked.keep_comments:
+        return _read(files, None, external_memory, reading)
+    changed = checked.changed | {"format": spec.name}
+    if spec.is_table:
+        known = None if checked.known is None else to_record(checked.known)
+        changed |= {"labelled": labelled, "columns": checked.roles, "known": known}
     folder = Path(paths[0]).parent / FOLDER if cache is True else Path(cache)
     let_clock_pass(paths)
-    of_files = {"files": _states(paths), "reader": reader_version(), "options": key, "like": _like(like)}
+    of_files = {"files": _states(paths), "reader": reader_version(), "options": changed, "like": _like(like)}
     origin = Origin(Cache(folder), of_files, tuple(paths))
     name = entry_name("data", *origin.names, origin.key["options"], origin.key["like"])
-    known = origin.cache.load(name, origin.key)
-    if known is not None:
+    entry = origin.cache.load(name, origin.key)
+    if entry is not None:
         # What an entry does not hold as it should makes it none.
         with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError):
-            return _remembered(read, known.note, known.arrays, origin, external_memory, options)
-    data = _read(read, files, origin, external_memory, options)
+            return _remembered(entry.note, entry.arrays, origin, external_memory, reading)
+    data = _read(files, origin, external_memory, reading)
     if _states(paths) == origin.key["files"]:
         note, arrays = _description(data)
         tell_refusal(origin, origin.cache.save(name, origin.key, note, arrays))
@@ -121,9 +119,12 @@ def _like(like: RankingDataset | FeatureSpace | None) -> Any:
     ids = like.queries.qid
     names = ids.tobytes() if ids.dtype.kind == "i" else "\n".join(map(str, ids.tolist())).encode()
     return [
-        like.provenance.index_base, like.n_features, entry_name("names", like.feature_names),
-        like.provenance.options.get("queries"), entry_name("ids", names.hex()),
-    ]  # fmt: skip
+        like.provenance.index_base,
+        like.n_features,
+        entry_name("names", like.feature_names),
+        like.provenance.options.get("queries"),
+        entry_name("ids", names.hex()),
+    ]
 
 
 def _states(paths: Sequence[str]) -> list[Any]:
@@ -136,15 +137,14 @@ def _states(paths: Sequence[str]) -> list[Any]:
 
 
 def _read(
-    read: Callable[..., RankingDataset], files: Sequence[OneSource], origin: Origin | None, external: bool,
-    options: Mapping[str, Any],
-) -> RankingDataset:  # fmt: skip
+    files: Sequence[OneSource], origin: Origin | None, external: bool, reading: Mapping[str, Any]
+) -> RankingDataset:
     store = None
     if origin is not None:  # beside the cache if that can be written: there is room; else with the temporary files
         with contextlib.suppress(OSError):
             origin.cache.folder.mkdir(parents=True, exist_ok=True)
             store = RowStore(origin.cache.folder)
-    data = read(files, store=store or RowStore(), **options)
+    data: RankingDataset = read_files(files, store=store or RowStore(), **reading)
     return_memory()  # buffers of the reader's threads
     features: StoredFeatures = data.features
     features.origin, features.external = origin, external
@@ -158,11 +158,16 @@ def _description(data: RankingDataset) -> tuple[dict[str, Any], dict[str, Any]]:
     features.fingerprint(data.labels, data.queries.ptr)
     arrays = {"labels": data.labels, "ptr": data.queries.ptr}
     note: dict[str, Any] = {
-        "shape": list(features.shape), "base": features.base, "is_sparse": features.is_sparse, "known": features.known,
-        "names": list(data.feature_names), "files": list(data.provenance.files),
-        "index_base": data.provenance.index_base, "reader": dict(data.provenance.options),
+        "shape": list(features.shape),
+        "base": features.base,
+        "is_sparse": features.is_sparse,
+        "known": features.known,
+        "names": list(data.feature_names),
+        "files": list(data.provenance.files),
+        "index_base": data.provenance.index_base,
+        "reader": dict(data.provenance.options),
         "categories": to_record(data.categories),
-    }  # fmt: skip
+    }
     if data.queries.qid.dtype.kind == "i":
         arrays["qid"] = data.queries.qid
     else:
@@ -179,9 +184,8 @@ def _description(data: RankingDataset) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _remembered(
-    read: Callable[..., RankingDataset], note: dict[str, Any], arrays: dict[str, Any], origin: Origin, external: bool,
-    options: Mapping[str, Any],
-) -> RankingDataset:  # fmt: skip
+    note: dict[str, Any], arrays: dict[str, Any], origin: Origin, external: bool, reading: Mapping[str, Any]
+) -> RankingDataset:
     as_record(CacheNote, note)
     rows, columns = note["shape"]
     if min(rows, columns) < 0 or not all(0 <= one < columns for one in note["known"]["constant"]):
@@ -190,20 +194,25 @@ def _remembered(
     places = RowPlaces.from_record(note["places"], arrays["place_rows"], arrays["place_lines"])
     queries = QueryIndex(
         arrays["ptr"], qid, arrays.get("weights"), document_weights=arrays.get("document_weights"), places=places
-    )  # fmt: skip
+    )
 
     def open_store() -> RowStore:
         with warnings.catch_warnings():  # the first reading has warned
             warnings.simplefilter("ignore", DataWarning)
-            again = _read(read, origin.names, origin, external, {**options, "progress": None})
+            again = _read(origin.names, origin, external, {**reading, "progress": None})
         if _states(origin.names) != origin.key["files"] or not np.array_equal(again.queries.ptr, queries.ptr):
             raise DataError(f"{origin.names[0]}: the data changed since they were first read: start again")
         return again.features.store  # type: ignore[no-any-return]
 
     features = StoredFeatures(
-        open_store, (rows, columns), note["base"], is_sparse=note["is_sparse"], origin=origin, external=external,
+        open_store,
+        (rows, columns),
+        note["base"],
+        is_sparse=note["is_sparse"],
+        origin=origin,
+        external=external,
         known=note["known"],
-    )  # fmt: skip
+    )
     provenance = Provenance(tuple(note["files"]), note["index_base"], note["reader"])
     categories = read_record(note["categories"])
     data = RankingDataset(features, arrays["labels"], queries, tuple(note["names"]), provenance, categories=categories)

@@ -15,8 +15,8 @@ from typing import Any, BinaryIO
 
 from boostrank.core.errors import ParameterError
 from boostrank.core.files import check_not_read, check_output, writing
-from boostrank.data.libsvm.decompress import zstd_module
-from boostrank.data.libsvm.side_files import refuse_sidecars
+from boostrank.data.side_files import refuse_sidecars
+from boostrank.data.text.files import zstd_module
 
 STANDARD_OUTPUT = "-"
 _BUFFER = 1 << 16

@@ -1,0 +1,581 @@
+"""Assembly of blocks, in file order, to one data set: line numbers, queries, width, layout, warnings.
+
+`read_files` makes a data set; `pieces_of_files` hands rows on a few at a time, and keeps none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.errors import DataWarning, FileFormatError, ParameterError, warn_user
+from boostrank.core.machine import resolve_threads
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data import blocks as slots
+from boostrank.data import side_files
+from boostrank.data.arrays import Features
+from boostrank.data.blocks import Block, dense_matrix, sparse_matrix
+from boostrank.data.dataset import Provenance, RankingDataset
+from boostrank.data.gain_columns import with_gain
+from boostrank.data.names import quoted
+from boostrank.data.numbers import EXACT
+from boostrank.data.options import FeatureSpace, Progress, takes_reader_options
+from boostrank.data.row_places import RowPlaces
+from boostrank.data.source import AnySource, File, Source, open_files
+from boostrank.data.store import RowStore, StoredFeatures, check_not_scattered, missing_in
+
+NO_ROWS = "no rows: the file is empty or holds nothing but comments"
+BLANK_SHARE = 0.01  # more blank lines than this are worth a word
+_SHOWN_COLUMNS = 5
+_PIECE_CHUNK = 4 << 20
+_TILE_BYTES = 1 << 18  # of rows that are handed on at a time: they stay in the cache of a core
+
+
+@dataclass
+class Part:
+    """One of the files: its name, its path and sidecars if it has any, and what came before it.
+
+    Args:
+        lines, rows, queries: number of them in the files before.
+        zero_line, top_line: line of the first row with feature 0, and with the largest feature, counted through all
+            files; 0 if there is none.
+        top_id: largest feature number.
+    """
+
+    name: str
+    path: str | None
+    lines: int
+    rows: int
+    queries: int
+    zero_line: int = 0
+    top_id: int = 0
+    top_line: int = 0
+
+    def __post_init__(self) -> None:
+        self.sizes_file = side_files.find_sidecar(self.path, side_files.GROUP_SUFFIXES)
+        self.weights_file = side_files.find_sidecar(self.path, (side_files.WEIGHT_SUFFIX,))
+
+
+class Totals:
+    """Counts of the blocks so far. Lines are counted through all files; `place` says which line of which file it is.
+
+    Attributes:
+        first_bad: why the first refused row cannot be read.
+        warnings: what deserves a look.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source, self.reading = source, source.reading
+        self.parts: list[Part] = []
+        self.counts = slots.no_counts()  # the slots that are added up
+        self.n_lines = self.n_rows = self.n_queries = self.descending_line = 0
+        self.names: dict[int, bytes] = {}
+        self.first_bad: FileFormatError | None = None
+        self.warnings: list[str] = []
+        self._file: File | None = None
+        self._last: object = None  # id of the query that the next rows may continue
+
+    def count(self, file: File, block: Block) -> tuple[Int64Array, dict[int, bytes]]:
+        """Add the next block, but not its lines and rows: `advance` does, when its rows have been looked at.
+
+        Returns:
+            Runs of the queries that begin in the block, counted through all files, and text ids by number of query.
+        """
+        if file is not self._file:
+            self._enter(file)
+            self._file = file
+        counts, part = block.counts, self.parts[-1]
+        self.counts[slots.ADDED_UP] += counts[slots.ADDED_UP]
+        self.descending_line = self.descending_line or self.through(counts[slots.DESCENDING_LINE])
+        part.zero_line = part.zero_line or self.through(counts[slots.ZERO_LINE])
+        if counts[slots.TOP_ID] > part.top_id:
+            part.top_id, part.top_line = int(counts[slots.TOP_ID]), self.through(counts[slots.TOP_LINE])
+        if not len(block.runs):
+            return block.runs, {}
+        runs, names, self._last = block.queries_after(self._last, self.n_queries)
+        runs[:, slots.RUN_ROW] += self.n_rows
+        runs[:, slots.RUN_LINE] += self.n_lines
+        self.n_queries += len(runs)
+        self.names |= names
+        return runs, names
+
+    def _enter(self, file: File) -> None:
+        """Blocks of another file follow."""
+        if self.parts and self.parts[-1].rows == self.n_rows:
+            self.warn(NO_ROWS, self.parts[-1].name)
+        self.parts.append(Part(file.name, file.path, self.n_lines, self.n_rows, self.n_queries))
+        if not self.reading.regroup:
+            self._last = None
+
+    def advance(self, block: Block) -> None:
+        """Go past the lines and rows of the block that was counted."""
+        self.n_rows += block.n_rows
+        self.n_lines += int(block.counts[slots.LINES])
+
+    def refuse(self, block: Block) -> None:
+        """Raise the error of the first row of the block that cannot be read, unless such rows are skipped."""
+        if block.bad:
+            error = self.why_refused(block.bad[0])
+            if not self.reading.skip:
+                self.check_before(self.n_lines + block.bad[0].line)
+                raise error
+            self.first_bad = self.first_bad or error
+        if block.unterminated:
+            self.warn("the last line has no newline: maybe truncated", self.parts[-1].name)
+
+    def check_before(self, line: int) -> None:
+        """Refuse what is wrong before a line that cannot be read, and is looked for only at the end."""
+
+    def why_refused(self, fault: slots.Fault) -> FileFormatError:
+        """Return the error about a row of the block at hand."""
+        part = self.parts[-1]
+        before = self.n_lines - part.lines + self.source.header_lines
+        return fault.error(part.name, before, by_row=self.source.by_row)
+
+    def through(self, line: int) -> int:
+        """Return a line of the block at hand, counted through all files; 0 stays 0."""
+        return self.n_lines + int(line) if line else 0
+
+    @property
+    def name(self) -> str:
+        """Name of the whole, for messages."""
+        more = len(self.parts) - 1
+        return self.parts[0].name + (f" and {more} more file{'s' * (more > 1)}" if more else "")
+
+    @property
+    def has_zero(self) -> bool:
+        """Whether feature number 0 occurs."""
+        return any(part.zero_line for part in self.parts)
+
+    @property
+    def top(self) -> Part:
+        """File with the largest feature number."""
+        return max(self.parts, key=lambda part: part.top_id)
+
+    def place(self, line: int) -> tuple[str, int]:
+        """Return (file, its line) of a line counted through all files; line 0 means the whole."""
+        part = next(part for part in reversed(self.parts) if part.lines < line or part is self.parts[0])
+        number = line - part.lines
+        if self.source.by_row and number:
+            return f"{part.name}: row {number}", 0
+        return part.name, number + self.source.header_lines * bool(number)
+
+    def at(self, line: int) -> str:
+        """Return the same in words."""
+        file, line = self.place(line)
+        if self.source.by_row:
+            return file.removeprefix(f"{self.parts[0].name}: ") if len(self.parts) == 1 else file
+        return f"line {line}" if len(self.parts) == 1 else f"{file}:{line}"
+
+    def spans(self) -> list[tuple[Part, range, slice]]:
+        """Return (file, its rows, its queries)."""
+        ends = [*((part.rows, part.queries) for part in self.parts[1:]), (self.n_rows, self.n_queries)]
+        return [
+            (part, range(part.rows, rows), slice(part.queries, queries))
+            for part, (rows, queries) in zip(self.parts, ends, strict=True)
+        ]
+
+    def warn(self, words: str, name: str = "") -> None:
+        """Note what deserves a look."""
+        self.warnings.append(f"{name or self.name}: {words}")
+
+    def warn_or_refuse(self, words: str) -> None:
+        """Warn, or raise FileFormatError if the options are strict."""
+        if self.reading.strict:
+            raise FileFormatError(words, file=self.name)
+        self.warn(words)
+
+    def check_rows(self) -> None:
+        """Refuse files without rows, or with too many that cannot be read."""
+        bad, share = int(self.counts[slots.BAD_ROWS]), self.reading.max_bad_share
+        if len(self.parts) > 1 and self.parts[-1].rows == self.n_rows:
+            self.warn(NO_ROWS, self.parts[-1].name)
+        if bad > share * (self.n_rows + bad):
+            words = f"{bad:,} of {self.n_rows + bad:,} rows cannot be read, more than --max-bad-share "
+            raise FileFormatError(f"{words}{share:g}; the first: {self.first_bad}", file=self.name)
+        if self.n_rows == 0:
+            raise FileFormatError(NO_ROWS, file=self.name)
+        if bad:
+            self.warn(f"{bad:,} of {self.n_rows + bad:,} rows skipped; the first: {self.first_bad}")
+        for words in self.source.warnings:
+            self.warn_or_refuse(words)
+
+    def describe(self, names: Callable[[int], str], missing: Callable[[], Int64Array]) -> None:
+        """Warn of what deserves a look.
+
+        Args:
+            names: name of a column.
+            missing: counts the missing values of each column.
+        """
+        counts = self.counts
+        if counts[slots.BLANK_LINES] > BLANK_SHARE * self.n_lines:
+            self.warn(f"{counts[slots.BLANK_LINES]:,} of {self.n_lines:,} lines are blank")
+        if counts[slots.DESCENDING_ROWS]:
+            first = self.at(self.descending_line)
+            rows = counts[slots.DESCENDING_ROWS]
+            self.warn(f"{rows:,} rows have feature numbers out of order (first: {first}): sorted")
+        if counts[slots.BEYOND]:
+            top = self.top
+            self.warn(
+                f"{counts[slots.BEYOND]:,} values of features that the training data does not have (largest number: "
+                f"{top.top_id}, {self.at(top.top_line)}): ignored"
+            )
+        if counts[slots.INFINITIES]:
+            what = "kept" if self.reading.inf == "keep" else "read as missing"
+            self.warn(f"{counts[slots.INFINITIES]:,} infinite values: {what}")
+        if counts[slots.MISSING]:
+            in_columns = missing()
+            fullest = np.argsort(-in_columns, kind="stable")[: np.count_nonzero(in_columns)]
+            shown = ", ".join(f"{in_columns[c]:,} in {names(int(c))}" for c in fullest[:_SHOWN_COLUMNS])
+            more = fullest.size - _SHOWN_COLUMNS
+            shown += f", and in {more} more features" if more > 0 else ""
+            self.warn(f"{counts[slots.MISSING]:,} missing values: {shown}")
+
+
+class Assembler(Totals):
+    """Makes one data set of blocks.
+
+    Args:
+        source: whose blocks they are.
+        store: where features are left on disk; None assembles them in memory.
+    """
+
+    def __init__(self, source: Source, store: RowStore | None = None) -> None:
+        super().__init__(source)
+        self.store = store
+        self.blocks: list[Block | None] = []
+        self._runs: list[Int64Array] = []
+        self._places: list[tuple[Int64Array, Int64Array]] = []  # rows and lines from which on both count alike
+        self._coarse: dict[str, None] = {}
+
+    def add(self, file: File, block: Block) -> None:
+        """Add the next block.
+
+        Raises:
+            FileFormatError: it holds a row that cannot be read, and such rows are not skipped.
+        """
+        runs, _ = self.count(file, block)
+        if len(runs):
+            self._runs.append(runs)
+        if block.n_rows:
+            breaks = np.flatnonzero(np.diff(block.lines, prepend=block.lines[0] - 2) != 1)
+            self._places.append((self.n_rows + breaks, self.n_lines + block.lines[breaks]))
+        self._coarse |= dict.fromkeys(block.coarse)
+        self.refuse(block)
+        self.advance(block)
+        if block.n_rows:
+            if self.store is not None:
+                self.store.put(block)
+            self.blocks.append(block)
+
+    def finish(self, threads: int) -> RankingDataset:
+        """Return the data set; `warnings` then holds what deserves a look.
+
+        Raises:
+            FileFormatError: no rows, too many refused rows, queries that are not contiguous, numbers beyond the width.
+        """
+        reading, source = self.reading, self.source
+        self.check_rows()
+        if self._coarse:
+            self.warn_or_refuse(
+                f"{quoted(list(self._coarse))}: whole numbers above {EXACT:,} are rounded to float32 (ids are no "
+                "features: --drop; of times subtract a start)"
+            )
+        base, names = source.features(self)
+        queries, order = self._queries()
+        rows, lines = (np.concatenate(every).astype(np.int64) for every in zip(*self._places, strict=True))
+        files = tuple((part.name, part.lines, part.rows) for part in self.parts)
+        places = RowPlaces(files, rows, lines, source.header_lines, source.by_row, order)
+        queries = replace(queries, places=places)
+        if self.store is not None:
+            check_not_scattered(order, self.name)
+        blocks = [block for block in self.blocks if block is not None]
+        labels = np.concatenate([block.labels for block in blocks])
+        comments = None
+        if blocks[0].comments is not None:
+            texts = (comment for block in blocks for comment in block.comments or ())
+            comments = [c.removeprefix(b"#").strip(b" \t").decode("utf-8", "surrogateescape") for c in texts]
+        column_weights = [block.weights for block in blocks if block.weights is not None]
+        others = {name: np.concatenate([block.others[name] for block in blocks]) for name in blocks[0].others}
+        del blocks  # they are dropped one by one, as they are copied
+        features = self._features(base, len(names), threads)
+        self.describe(lambda c: _shown(source, names, c, base), lambda: _missing_in(features))
+        if order is not None:
+            features, labels = features[order], labels[order]
+            comments = None if comments is None else [comments[i] for i in order]
+            others = {name: column[order] for name, column in others.items()}
+        weights_file, weights = self._weights(column_weights)
+        if weights_file is not None:
+            if order is not None and weights.size == order.size:
+                weights = weights[order]
+            queries = side_files.weighted(weights_file, weights, queries)
+        used = tuple(f for p in self.parts for f in (p.path or p.name, p.sizes_file, p.weights_file) if f is not None)
+        index_base, of_source = source.how(base)
+        how = reading.for_provenance() | {"queries": "qid" if self.n_queries else "sizes"} | of_source
+        data = RankingDataset(
+            features,
+            reading.relabelled(labels),
+            queries,
+            names,
+            Provenance(used, index_base, how),
+            None if comments is None else tuple(comments),
+            order,
+            source.categories(),
+        )
+        if source.place_of(base) is not None and reading.space is not None:
+            data = data.with_features(reading.space.feature_names, whose="the model")
+        source.say("the training data")
+        return data if reading.gain is None else with_gain(data, reading.gain, others)
+
+    def _features(self, base: int, columns: int, threads: int) -> Features:
+        cells, layout = int(self.counts[slots.CELLS] - self.counts[slots.BEYOND]), self.reading.layout
+        if layout == "auto":
+            layout = "dense" if 2 * cells >= self.n_rows * columns else "csr"
+        if self.store is not None:
+            return StoredFeatures(self.store, (self.n_rows, columns), base, is_sparse=layout == "csr")
+        if layout == "dense":
+            return dense_matrix(self.blocks, base, columns, threads)
+        return sparse_matrix(self.blocks, base, columns)
+
+    def check_before(self, line: int) -> None:
+        self._check_regroup(before=line)
+
+    def _check_regroup(self, before: int | None = None) -> tuple[npt.NDArray[Any], Int64Array, Int64Array]:
+        """Return ids, runs, and for each run the first run of its query; refuse an id that comes back."""
+        runs = np.concatenate([*self._runs, np.zeros((0, slots.N_RUN), np.int64)])
+        ids = runs[:, slots.RUN_ID]
+        if self.names:  # not all are canonical integers
+            ids = np.array([str(i) for i in ids], dtype=object)
+            ids[list(self.names)] = [name.decode() for name in self.names.values()]
+        _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
+        owner = first[inverse].astype(np.int64)
+        again = np.flatnonzero(owner != np.arange(owner.size))
+        if again.size and not self.reading.regroup:
+            i = int(again[0])
+            at, seen = int(runs[i, slots.RUN_LINE]), int(runs[owner[i], slots.RUN_LINE])
+            if before is None or at < before:
+                file, line = self.place(at)
+                words = (
+                    f"qid {ids[i]} comes back after another query; it was first seen on {self.at(seen)}. The rows "
+                    "of a query must follow each other: --regroup brings them together (data larger than memory: "
+                    f"{self.source.sorted_by})"
+                )
+                if owner[i] == owner[i - 1]:
+                    words = (
+                        f"qid {ids[i]} goes on from the file before ({self.at(seen)}): a query is not cut between "
+                        "two files, unless ids restart in each; if they do not, --regroup joins the rows"
+                    )
+                raise FileFormatError(words, file=file, line=line)
+        return ids, runs, owner
+
+    def _weights(self, of_column: list[Float64Array]) -> tuple[str | None, Float64Array]:
+        """Return where weights are from, and one a query or a row; of several files all have weights, or none."""
+        parts = [span for span in self.spans() if span[1]]
+        files = [part.weights_file for part, _, _ in parts]
+        if of_column:
+            if any(files):
+                file = next(file for file in files if file)
+                raise FileFormatError("holds weights, and so does a column of the table: remove one", file=file)
+            return self.name, np.concatenate(of_column)
+        if not any(files):
+            return None, np.zeros(0)
+        weights = []
+        for part, rows, queries in parts:
+            if part.weights_file is None:
+                raise FileFormatError("has no weights beside it, but other files of the data set do", file=part.name)
+            weights.append(side_files.read_weights(part.weights_file, len(rows)))
+            counts = len(rows), queries.stop - queries.start
+            if len(parts) > 1 and self.n_queries and weights[-1].size not in counts:
+                words = f"{weights[-1].size:,} weights for {counts[1]:,} queries and {counts[0]:,} rows"
+                raise FileFormatError(f"{words}: give one a query, or one a row", file=part.weights_file)
+        return files[0], np.concatenate(weights)
+
+    def _queries(self) -> tuple[QueryIndex, Int64Array | None]:
+        """Return the queries, and the order of the rows if it is not that of the file."""
+        parts = [span for span in self.spans() if span[1]]
+        if not self.n_queries:
+            given = []
+            for part, rows, _ in parts:
+                if part.sizes_file is None:  # of a single file rows without a qid were refused
+                    raise FileFormatError("has neither qids nor group sizes beside it", file=part.name)
+                given.append(side_files.read_sizes(part.sizes_file, len(rows)))
+            return QueryIndex.from_sizes(np.concatenate(given)), None
+        ids, runs, owner = self._check_regroup()
+        sizes = np.diff(runs[:, slots.RUN_ROW], append=self.n_rows)
+        for part, _, queries in parts:
+            if part.sizes_file is not None:
+                side_files.check_sizes(part.sizes_file, sizes[queries], part.name)
+        order, again = None, np.flatnonzero(owner != np.arange(owner.size))
+        if again.size:
+            by_query = np.argsort(owner, kind="stable")
+            starts = runs[by_query, slots.RUN_ROW]
+            order = np.concatenate([np.arange(s, s + n) for s, n in zip(starts, sizes[by_query], strict=True)])
+            self.warn(f"{np.unique(owner[again]).size:,} queries had scattered rows: regrouped")
+            sizes = np.bincount(owner, weights=sizes, minlength=owner.size).astype(np.int64)
+            ids, sizes = ids[sizes > 0], sizes[sizes > 0]
+        shared = self.reading.training_qids.intersection(ids.tolist())
+        if shared:
+            words = f"{len(shared):,} of {len(ids):,} query ids are also in the training data (one: "
+            self.warn_or_refuse(f"{words}{min(shared, key=str)}): a leak, unless ids restart in each file")
+        return QueryIndex(np.cumsum([0, *sizes], dtype=np.int64), ids), order
+
+
+def _shown(source: Source, names: tuple[str, ...], column: int, base: int) -> str:
+    """Return what a column is called in messages: its name in a table, its number in libsvm text."""
+    return names[column] if source.how(base)[0] is None else f"f{base + column}"
+
+
+def _missing_in(features: Features) -> Int64Array:
+    begins = range(0, features.shape[0], 1 << 16)
+    return np.sum([missing_in(features[begin : begin + (1 << 16)]) for begin in begins], axis=0, dtype=np.int64)
+
+
+@takes_reader_options
+def read_files(
+    source: AnySource,
+    *,
+    format: str = "auto",
+    store: RowStore | None = None,
+    labelled: bool = True,
+    chunk_bytes: int | None = None,
+    like: RankingDataset | FeatureSpace | None = None,
+    threads: int | None = None,
+    progress: Progress = None,
+    **options: Any,
+) -> RankingDataset:
+    """Read files as one data set.
+
+    Several files are one data set, in the order given: the files decide together on width and on whether features
+    count from 0, columns of tables go by name, and a query lies in one of the files. One that goes on in the next file
+    is refused, since ids that restart in each file look the same; with `regroup` it is joined, and `input_rows`
+    remembers where its rows were.
+
+    Group sizes beside a file without query ids (`FILE.query` or `FILE.group`) say which rows are a query; a
+    `FILE.weight` gives the weights of the queries.
+
+    Args:
+        source: a path, a pattern (`shards/*.gz`), "-" for standard input, a pipe, a binary file object, or a sequence
+            of them. gzip, bzip2, xz and zstd (with the extra `zst`) are recognised by their first bytes.
+        format: a name of `boostrank.data.source.FORMATS`; "auto": as the names of the files end, else as they begin.
+        store: leaves the features on disk, as `StoredFeatures`; see `boostrank.data.spill`, which also remembers.
+        labelled: whether a table must have labels; without, they are 0.
+        chunk_bytes: text handed to a thread at a time, None for the best size. The result does not depend on it.
+        {options}
+
+    Returns:
+        Features float32, dense or CSR; labels float64; query ids int64 when all are canonical integers, else text.
+
+    Raises:
+        FileFormatError: what cannot be read, by file, line or row, and column.
+        ParameterError: options out of range, in contradiction, or that the format has no use for.
+    """
+    if chunk_bytes is not None and chunk_bytes < 1:
+        raise ParameterError(f"chunk_bytes={chunk_bytes!r} must be at least 1")
+    workers = resolve_threads(threads)
+    _, opened = open_files(source, format, like=like, labelled=labelled, **options)
+    with closing(opened):
+        if store is None:
+            opened.prepare_whole()
+        assembler = Assembler(opened, store)
+        for file, block in opened.blocks(chunk_bytes or opened.chunk_bytes, workers):
+            assembler.add(file, block)
+            if progress is not None:
+                progress(opened.done, opened.total)
+        data = assembler.finish(workers)
+    if store is not None:
+        data.features.known["warnings"] = list(assembler.warnings)
+    for words in assembler.warnings:
+        warn_user(words, DataWarning)
+    return data
+
+
+@takes_reader_options
+def pieces_of_files(
+    source: AnySource,
+    work: Callable[[Any], Any],
+    *,
+    like: FeatureSpace,
+    format: str = "auto",
+    columns: Int64Array | None = None,
+    threads: int | None = None,
+    progress: Progress = None,
+    chunk_bytes: int = _PIECE_CHUNK,
+    **options: Any,
+) -> Iterator[Any]:
+    """Yield what `work` makes of rows, some at a time, in order. Labels and queries are not looked at.
+
+    Nothing is kept of rows that have been handed on: memory does not grow with the files. A row with a feature that
+    `like` does not have is refused, or skipped with `on_bad_line="skip"`.
+
+    Args:
+        source, format, chunk_bytes: as for `read_files`.
+        work: takes rows, at least one, of float32 features.
+        columns: int64[c], ascending, from 0: the only columns that `work` wants, as float32[n, c] in C order; it is
+            called from several threads then. None: all, dense or CSR, and it is called from this one.
+        {options}
+
+    Raises:
+        FileFormatError, ParameterError: as `read_files`, what is found at the end of the text there.
+    """
+    spec, opened = open_files(source, format, like=like, rows_alone=True, **options)
+    with closing(opened):
+        base = getattr(opened, "base", None) or 0
+        places = opened.place_of(base)
+        if places is None:
+            places = np.arange(like.n_features)
+        numbers, missing = base + places, np.zeros(like.n_features, np.int64)
+
+        def tiles(block: Block) -> list[Any]:
+            wanted = numbers if columns is None else numbers[columns]
+            step = max(64, _TILE_BYTES // (4 * max(1, wanted.size)))
+            starts = range(0, block.n_rows, step)
+            return [work(block.tile(a, min(a + step, block.n_rows), wanted)) for a in starts]
+
+        totals = Totals(opened)
+        chunks = opened.blocks(chunk_bytes, resolve_threads(threads), None if columns is None else tiles)
+        for file, block in chunks:
+            totals.count(file, block)
+            totals.refuse(block)
+            totals.advance(block)
+            if block.counts[slots.MISSING]:
+                missing += _missing_of(block, base, like.n_features)
+            if progress is not None:
+                progress(opened.done, opened.total)
+            if columns is not None:
+                yield from block.result or ()
+            elif block.n_rows:
+                make = dense_matrix([block], base, like.n_features, 1) if block.dense is not None else None
+                rows = sparse_matrix([block], base, like.n_features) if make is None else make
+                yield work(rows if np.array_equal(places, np.arange(like.n_features)) else rows[:, places])
+        totals.check_rows()
+        if not spec.is_table:
+            _check_width(totals, base, like.n_features)
+            totals.describe(lambda c: f"f{base + c}", lambda: missing)
+    opened.say("the model")
+    for words in totals.warnings:
+        warn_user(words, DataWarning)
+
+
+def _missing_of(block: Block, base: int, width: int) -> Int64Array:
+    """Return int64[width], missing values of each feature in a block."""
+    if block.dense is not None:
+        found = missing_in(block.dense)[base : base + width]
+        return np.pad(found, (0, width - found.size))
+    _, ids, values = block.cells()
+    return np.bincount(ids[np.isnan(values)], minlength=base + width)[base : base + width].astype(np.int64)
+
+
+def _check_width(totals: Totals, base: int, width: int) -> None:
+    """Warn if every row has the first features of the model and no other."""
+    top, last = totals.top.top_id, base + width - 1
+    if totals.n_rows and top < last and totals.counts[slots.CELLS] == totals.n_rows * (top + 1 - base):
+        totals.warn_or_refuse(
+            f"every row has the features {base} to {top} and no other, but the model goes up to {last}: the others are "
+            "taken as 0. If this data never had them, it is not what the model was trained on"
+        )

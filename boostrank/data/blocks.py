@@ -1,0 +1,326 @@
+"""Blocks of parsed rows, the same for every format, and matrices made of them.
+
+A parser counts what it meets in slots of an int64 array, so that compiled code can fill them.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import types
+from scipy import sparse
+
+from boostrank.core.errors import FileFormatError
+from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.kernels.runtime.jit import I1, INT, entry_point, run_parallel
+
+Int32Array = npt.NDArray[np.int32]
+
+# Contiguous arrays in signatures: uint8, int32, float32; tables of int64, float32.
+B1, N1, S1, I2, S2 = types.uint8[::1], types.int32[::1], types.float32[::1], types.int64[:, ::1], types.float32[:, ::1]
+
+# Slots of `Block.counts`. The text parser has more of them for itself, behind these.
+(ROWS, CELLS, BEYOND, RUNS, LINES, BLANK_LINES, UNDECIDED, RESOLVED, DESCENDING_ROWS, DESCENDING_LINE, MISSING,
+ INFINITIES, TOP_ID, TOP_LINE, ZERO_LINE, QID_START, QID_END, BAD_ROWS, N_STATE) = range(19)  # fmt: skip
+ADDED_UP = [CELLS, BEYOND, BLANK_LINES, DESCENDING_ROWS, MISSING, INFINITIES, BAD_ROWS]  # over the blocks of a file
+BAD_KEPT = 16  # refused rows of a block that are described
+
+# Columns of `Block.runs`: first row and line of a query, the place of its id in the text, the id if it is an integer.
+RUN_ROW, RUN_LINE, RUN_START, RUN_END, RUN_IS_INTEGER, RUN_ID, N_RUN = range(7)
+
+INT32_MAX = np.iinfo(np.int32).max
+_MAPPED_FROM = 1 << 20
+_PRIVATE: dict[str, int] = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+
+
+def zeroed(shape: int | tuple[int, ...], kind: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Return a zeroed array whose memory goes back to the system when it is dropped.
+
+    `malloc` keeps freed memory of this size in the process, and the blocks of a file add up to the size of the result.
+    """
+    size = math.prod(shape if isinstance(shape, tuple) else (shape,)) * np.dtype(kind).itemsize
+    if size < _MAPPED_FROM:
+        return np.zeros(shape, kind)
+    return np.frombuffer(mmap.mmap(-1, size, **_PRIVATE), kind).reshape(shape)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why a row cannot be read.
+
+    Args:
+        line: 1-based line (or row) in the block.
+        reason: message.
+        column: 1-based byte in the line, 0 for the whole line.
+        stand_in: word that seems to stand for a missing value, and its byte in the line, if that is the reason.
+    """
+
+    line: int
+    reason: str
+    column: int = 0
+    stand_in: tuple[str, int] | None = None
+
+    def error(self, file: str, lines_before: int, *, by_row: bool = False) -> FileFormatError:
+        """Return the error to raise, given the number of lines of the file before the block."""
+        if by_row:
+            return FileFormatError(f"row {lines_before + self.line}: {self.reason}", file=file)
+        return FileFormatError(self.reason, file=file, line=lines_before + self.line, column=self.column)
+
+
+def no_counts() -> Int64Array:
+    """Return the counts of a block without rows."""
+    return np.zeros(N_STATE, np.int64)
+
+
+@dataclass
+class Block:
+    """Some rows of a file, in its order. Cells are kept dense or sparse; columns are feature numbers.
+
+    Args:
+        labels: float64[n].
+        counts: int64[N_STATE].
+        lines: int64[n], 1-based line (or row) of each row in the block.
+        dense: float32[n, w].
+        sparse: end of the cells of each row, int64[n]; feature numbers, int32[c]; values, float32[c].
+        runs: int64[r, N_RUN], a row for each run of rows with one query id.
+        names: run -> query id, where it is text.
+        weights: float64[n], from a column of weights.
+        others: name -> float64[n], columns of the gain that are no features.
+        categories: column -> categories of this block, whose places `dense` holds until they are coded.
+        coarse: names of columns with whole numbers that float32 rounds.
+        comments: comment of each row, if asked for.
+        bad: the first BAD_KEPT refused rows.
+        stand_ins: word that seems to stand for a missing value -> line and byte of the first (lenient reading only).
+        stand_in_rows: rows that cannot be read only because of these words.
+        unterminated: whether the last line has no newline.
+        size: bytes of text.
+        result: what `Source.blocks(then=...)` made of the block.
+    """
+
+    labels: Float64Array
+    counts: Int64Array = field(default_factory=no_counts)
+    lines: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    dense: Float32Array | None = None
+    sparse: tuple[Int64Array, Int32Array, Float32Array] | None = None
+    runs: Int64Array = field(default_factory=lambda: np.zeros((0, N_RUN), np.int64))
+    names: dict[int, bytes] = field(default_factory=dict)
+    weights: Float64Array | None = None
+    others: Mapping[str, Float64Array] = field(default_factory=dict)
+    categories: dict[int, list[Any]] = field(default_factory=dict)
+    coarse: tuple[str, ...] = ()
+    comments: list[bytes] | None = None
+    bad: list[Fault] = field(default_factory=list)
+    stand_ins: dict[str, tuple[int, int]] = field(default_factory=dict)
+    stand_in_rows: int = 0
+    unterminated: bool = False
+    size: int = 0
+    result: Any = None
+
+    @classmethod
+    def of(cls, labels: Float64Array, features: Float32Array, ids: npt.NDArray[Any], lines: Int64Array) -> Block:
+        """Return a block of complete rows.
+
+        Args:
+            labels: float64[n], finite.
+            features: float32[n, d].
+            ids: [n] query ids, int64 or objects (int and str).
+            lines: int64[n], 1-based and ascending.
+        """
+        block = cls(labels, no_counts(), lines, features)
+        block.counts[[CELLS, LINES]] = features.size, lines[-1] if lines.size else 0
+        block.counts[MISSING] = np.count_nonzero(np.isnan(features))
+        block.counts[TOP_ID], block.counts[TOP_LINE] = max(features.shape[1] - 1, 0), 1
+        if labels.size:
+            block.runs, block.names = runs_of(ids, lines)
+        return block
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows that can be read."""
+        return int(self.labels.size)
+
+    def queries_after(self, last: object, number: int) -> tuple[Int64Array, dict[int, bytes], object]:
+        """Return the runs of queries that begin here, text ids by number of query from `number` on, and the last id.
+
+        The first run may continue the query whose id is `last`, unless that is None.
+        """
+        skip = int(last is not None and last == self.names.get(0, int(self.runs[0, RUN_ID])))
+        names = {number + i - skip: name for i, name in self.names.items() if i >= skip}
+        return self.runs[skip:], names, self.names.get(len(self.runs) - 1, int(self.runs[-1, RUN_ID]))
+
+    def cells(self) -> tuple[Int64Array, Int32Array, Float32Array]:
+        """Return the cells in sparse form; +0.0 is left out."""
+        if self.sparse is None:
+            assert self.dense is not None
+            stored = self.dense.view(np.uint32) != 0
+            ends = np.cumsum(np.count_nonzero(stored, axis=1), dtype=np.int64)
+            self.sparse = ends, np.nonzero(stored)[1].astype(np.int32), self.dense[stored]
+            self.dense = None
+        return self.sparse
+
+    def tile(self, first: int, stop: int, numbers: Int64Array) -> Float32Array:
+        """Return float32[stop - first, c] in C order: the features with these numbers."""
+        if self.dense is not None and int(numbers.max(initial=0)) < self.dense.shape[1]:
+            return np.take(self.dense[first:stop], numbers, axis=1)
+        if self.dense is not None:
+            out = zeroed((stop - first, numbers.size), np.float32)
+            known = numbers < self.dense.shape[1]
+            out[:, known] = self.dense[first:stop, numbers[known]]
+            return out
+        ends, ids, values = self.cells()
+        place = np.full(max(int(ids.max(initial=0)), int(numbers.max(initial=0))) + 1, -1, np.int32)
+        place[numbers] = np.arange(numbers.size)
+        out = zeroed((stop - first, numbers.size), np.float32)
+        fill_columns(ends, first, stop, ids, values, place, out)
+        return out
+
+
+def runs_of(ids: npt.NDArray[Any], lines: Int64Array) -> tuple[Int64Array, dict[int, bytes]]:
+    """Return `Block.runs` and `Block.names` of at least one row with these ids (int64, or objects: int and str)."""
+    starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
+    runs = np.zeros((starts.size, N_RUN), np.int64)
+    runs[:, RUN_ROW], runs[:, RUN_LINE] = starts, lines[starts]
+    names: dict[int, bytes] = {}
+    if ids.dtype != object:
+        runs[:, RUN_IS_INTEGER], runs[:, RUN_ID] = 1, ids[starts]
+        return runs, names
+    for i, one in enumerate(ids[starts].tolist()):
+        if isinstance(one, int):
+            runs[i, RUN_IS_INTEGER], runs[i, RUN_ID] = 1, one
+        else:
+            names[i] = one.encode()
+    return runs, names
+
+
+def dense_matrix(blocks: list[Block | None], base: int, columns: int, threads: int) -> Float32Array:
+    """Return float32[N, columns] of all blocks. Each block is dropped from the list once it is copied."""
+    starts = _starts(blocks)
+    whole = _whole(blocks, (int(starts[-1]), columns))
+    if whole is not None:
+        blocks[:] = [None] * len(blocks)
+        return whole
+    out = np.zeros((int(starts[-1]), columns), np.float32)
+
+    def copy(i: int) -> None:
+        block = blocks[i]
+        assert block is not None
+        target = out[starts[i] : starts[i + 1]]
+        if block.dense is not None:
+            part = block.dense[:, base : base + columns]
+            target[:, : part.shape[1]] = part
+        elif block.sparse is not None:
+            row_ends, ids, values = block.sparse
+            fill_dense(row_ends, block.n_rows, ids - np.int32(base), values, columns - 1, target)
+        blocks[i] = None
+
+    run_parallel(copy, range(len(blocks)), threads)
+    return out
+
+
+def sparse_matrix(blocks: list[Block | None], base: int, columns: int) -> sparse.csr_matrix:
+    """Return the CSR matrix of all blocks, without +0.0. Each block is dropped from the list once it is copied."""
+    starts = _starts(blocks)
+    kept = sum(b.cells()[1].size for b in blocks if b is not None)
+    # int64 only when offsets need it: scipy wants both index arrays of one type.
+    kind = np.int32 if kept <= INT32_MAX else np.int64
+    indptr = np.zeros(int(starts[-1]) + 1, kind)
+    indices, data = np.empty(kept, kind), np.empty(kept, np.float32)
+    at = 0
+    for i, block in enumerate(blocks):
+        if block is not None:
+            row_ends, ids, values = block.cells()
+            end = at + values.size
+            indptr[starts[i] + 1 : starts[i + 1] + 1] = row_ends + at
+            np.subtract(ids, base, out=indices[at:end], casting="same_kind")
+            data[at:end] = values
+            at = end
+        blocks[i] = None
+    matrix = sparse.csr_matrix((int(starts[-1]), columns), dtype=np.float32)
+    matrix.data, matrix.indices, matrix.indptr = data, indices, indptr  # the constructor would check and copy
+    return matrix
+
+
+def _whole(blocks: Sequence[Block | None], shape: tuple[int, int]) -> Float32Array | None:
+    """Return the array of this shape that all blocks are consecutive views of, or None."""
+    first = next((block.dense for block in blocks if block is not None and block.dense is not None), None)
+    whole = None if first is None else first.base
+    if not isinstance(whole, np.ndarray) or whole.shape != shape or whole.dtype != np.float32:
+        return None
+    at = whole.ctypes.data
+    for block in blocks:
+        if block is None or block.dense is None or block.dense.base is not whole or block.dense.ctypes.data != at:
+            return None
+        at += block.dense.nbytes
+    return whole
+
+
+def _starts(blocks: Sequence[Block | None]) -> Int64Array:
+    return np.cumsum([0, *(b.n_rows for b in blocks if b is not None)], dtype=np.int64)
+
+
+@entry_point(types.void(I1, INT, N1, S1, INT, S2))
+def fill_dense(
+    row_ends: Int64Array, rows: int, ids: Int32Array, values: Float32Array, limit: int, out: Float32Array
+) -> None:
+    """Write parsed cells with a feature number up to `limit` into zeroed out[rows, columns]."""
+    begin = 0
+    for row in range(rows):
+        for i in range(begin, row_ends[row]):
+            if ids[i] <= limit:
+                out[row, ids[i]] = values[i]
+        begin = row_ends[row]
+
+
+@entry_point(INT(I1, INT, N1, S1, INT, I1, N1, S1))
+def fill_sparse(
+    row_ends: Int64Array,
+    rows: int,
+    ids: Int32Array,
+    values: Float32Array,
+    limit: int,
+    out_ends: Int64Array,
+    out_ids: Int32Array,
+    out_values: Float32Array,
+) -> int:
+    """Copy parsed cells up to `limit` that are not +0.0; return their number.
+
+    `out_ids` and `out_values` may be the arrays they are copied from.
+    """
+    begin, kept = 0, 0
+    for row in range(rows):
+        for i in range(begin, row_ends[row]):
+            if ids[i] <= limit and (values[i] != 0.0 or math.copysign(1.0, values[i]) < 0.0):
+                out_ids[kept], out_values[kept] = ids[i], values[i]
+                kept += 1
+        begin = row_ends[row]
+        out_ends[row] = kept
+    return kept
+
+
+@entry_point(types.void(I1, INT, INT, N1, S1, N1, S2))
+def fill_columns(
+    row_ends: Int64Array,
+    first: int,
+    stop: int,
+    ids: Int32Array,
+    values: Float32Array,
+    column: Int32Array,
+    out: Float32Array,
+) -> None:
+    """Write the parsed cells of rows `first` to `stop` into zeroed out[rows, columns].
+
+    Args:
+        column: of each feature number, its column in `out`, or -1 to leave it out.
+    """
+    begin = row_ends[first - 1] if first > 0 else 0
+    for row in range(first, stop):
+        for i in range(begin, row_ends[row]):
+            if column[ids[i]] >= 0:
+                out[row - first, column[ids[i]]] = values[i]
+        begin = row_ends[row]

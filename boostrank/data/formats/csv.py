@@ -1,0 +1,242 @@
+"""CSV and other text with a header: a cell is on one line; it may stand in double quotes.
+
+pyarrow reads a chunk of lines at a time. Where it cannot, the chunk is read once more, line by line, to find the rows
+that are wrong and say why.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from boostrank.core.errors import FileFormatError
+from boostrank.data.blocks import Fault
+from boostrank.data.options import typed_names
+from boostrank.data.source import Format, OneSource
+from boostrank.data.tables.columns import Columns
+from boostrank.data.tables.source import Cells, TableSource, arrow
+from boostrank.data.text.files import HEAD, Load, Text, TextFile, open_text
+from boostrank.data.text.reasons import STAND_INS, separator_in, shown
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_NAN = re.compile(r"[+-]?nan", re.IGNORECASE)
+_INF = re.compile(r"([+-]?)inf(?:inity)?", re.IGNORECASE)
+_LIBSVM = re.compile(rb"[+-]?[\d.]\S*[ \t]+(qid:\S+|\d+:\S+)")
+_LONE_RETURN = "carriage return without a line feed: convert the file (tr '\\r' '\\n')"
+
+
+class CsvFile:
+    """A text behind its header, whose chunks know its columns; as `boostrank.data.source.File`."""
+
+    def __init__(self, file: TextFile, columns: Columns) -> None:
+        self._file, self.columns = file, columns
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def loads(self, chunk_bytes: int) -> Iterator[Callable[[Any], tuple[Text, CsvFile]]]:
+        """Yield the chunks in order."""
+        for load in self._file.loads(chunk_bytes):
+            yield partial(self._load, load)
+
+    def _load(self, load: Load, buffer: bytearray | None) -> tuple[Text, CsvFile]:
+        return load(None), self
+
+
+class CsvSource(TableSource):
+    """Text with a header, its cells separated by commas; see `Source`."""
+
+    delimiter = ","
+    header_lines = 1
+
+    def open_file(self, one: OneSource, max_bytes: int | None) -> CsvFile:
+        file = open_text(one, max_bytes)
+        try:
+            line, newline, _ = file.head.partition(b"\n")
+            if not newline and len(file.head) >= HEAD:
+                words = f"the first line is longer than {HEAD >> 10} KiB: is this a table?"
+                raise FileFormatError(words, file=file.name)
+            header = _header(line.removesuffix(b"\r"), self.delimiter, file.name)
+            columns = self.choose(header, file.name, file.path)
+            file.skip(len(line) + len(newline))
+            return CsvFile(file, columns)
+        except BaseException:
+            file.close()
+            raise
+
+    def cells(self, load: Callable[[Any], Any]) -> Cells:
+        text, file = load(None)
+        columns: Columns = file.columns
+        numbers = [one for one in (columns.label, columns.weight, *columns.others) if one is not None]
+        if self.reading.rows_alone:
+            numbers = []
+        numbers += [place for place in columns.places if place not in columns.coded]
+        texts = [*columns.coded, *columns.texts]
+        if columns.qid is not None and not self.reading.rows_alone:
+            texts.append(columns.qid)
+        array = np.frombuffer(text.buffer, np.uint8, text.size, text.start)
+        table = self._table(text, array, len(columns.header), numbers, texts) if text.size else None
+        ends = np.flatnonzero(array == 10)
+        n_lines = ends.size + text.unterminated
+        if table is not None:
+            lines = np.arange(1, n_lines + 1)
+            if table.num_rows != n_lines:  # some are blank
+                starts, stops = np.append(0, ends + 1)[:n_lines], np.append(ends, array.size)[:n_lines]
+                blank = (stops == starts) | ((stops == starts + 1) & (np.append(array, 0)[starts] == 13))
+                lines = lines[~blank]
+            arrays = {place: table.column(str(place)).combine_chunks() for place in (*numbers, *texts)}
+            found = Cells(file.name, columns, lines.astype(np.int64), n_lines, arrays)
+        if table is None or lines.size != table.num_rows:
+            found = self._line_by_line(text, file.name, columns, numbers, texts)
+        for place in texts:
+            found.arrays[place] = self._trimmed(found.arrays[place], place, columns)
+        found.unterminated, found.size = text.unterminated, text.size
+        return found
+
+    def _table(self, text: Text, array: Any, width: int, numbers: Sequence[int], texts: Sequence[int]) -> Any:
+        """Return an Arrow table with the columns called by their places; None if pyarrow does not read it."""
+        if np.any(array == 0) or np.any((array[:-1] == 13) & (array[1:] != 10)):
+            return None
+        pa, reader = arrow(), arrow(".csv")
+        types = {str(place): pa.float64() for place in numbers} | {str(place): pa.string() for place in texts}
+        types = types or {"0": pa.string()}  # every row is looked at, whatever is wanted of it
+        buffer = pa.py_buffer(memoryview(text.buffer)[text.start : text.end])
+        names = [str(i) for i in range(width)]
+        try:
+            return reader.read_csv(
+                buffer,
+                read_options=reader.ReadOptions(use_threads=False, column_names=names, block_size=len(buffer) + 1),
+                parse_options=reader.ParseOptions(delimiter=self.delimiter),
+                convert_options=reader.ConvertOptions(
+                    column_types=types,
+                    include_columns=list(types),
+                    strings_can_be_null=True,
+                    null_values=["", *self.reading.missing_tokens],
+                ),
+            )
+        except pa.ArrowInvalid:
+            return None
+
+    def _line_by_line(
+        self, text: Text, file: str, columns: Columns, numbers: Sequence[int], texts: Sequence[int]
+    ) -> Cells:
+        """Return the rows of a chunk that can be read, and say of the others why they cannot."""
+        pa = arrow()
+        rows: list[list[str]] = []
+        lines, faults = [], []
+        found = bytes(text.buffer[text.start : text.end]).split(b"\n")
+        raw_lines = found if text.unterminated else found[:-1]
+        for number, raw in enumerate(raw_lines, 1):
+            raw = raw.removesuffix(b"\r")
+            if not raw:
+                continue
+            words, row = self._row(raw, len(columns.header))
+            if words:
+                faults.append(Fault(number, words))
+            else:
+                rows.append(row)
+                lines.append(number)
+        arrays: dict[int, Any] = {}
+        for place in texts:
+            arrays[place] = pa.array([row[place] for row in rows], pa.string())
+        for place in numbers:
+            values, is_feature = [], place in columns.places
+            for number, row in zip(lines, rows, strict=True):
+                value, words = self._number(row[place].strip(), columns.header[place], is_feature)
+                values.append(value)
+                if words:
+                    faults.append(Fault(number, words))
+            arrays[place] = pa.array(values, pa.float64())
+        return Cells(file, columns, np.array(lines, np.int64), len(raw_lines), arrays, faults)
+
+    def _row(self, raw: bytes, width: int) -> tuple[str, list[str]]:
+        """Return why a line is no row, or its cells."""
+        if b"\0" in raw:
+            return "NUL byte: the file is damaged, or not text", []
+        if b"\r" in raw:
+            return _LONE_RETURN, []
+        try:
+            row = next(csv.reader([raw.decode()], delimiter=self.delimiter, strict=True))
+        except UnicodeDecodeError:
+            return "the line is not UTF-8: convert the file (iconv -f LATIN1 -t UTF-8)", []
+        except csv.Error:
+            return 'a quote (") is not closed on its line: double it; a cell cannot go over several lines', []
+        if len(row) != width:
+            return f"the row has {len(row):,} cells, the first line {width:,} names", []
+        return "", row
+
+    def _number(self, word: str, name: str, is_feature: bool) -> tuple[float, str]:
+        """Return the number that a word is (NaN for a missing one), and why it is none."""
+        if not word or word in self.reading.missing_tokens or _NAN.fullmatch(word):
+            return math.nan, ""
+        cell = f"value {shown(word.encode())} of column {name!r}"
+        if _NUMBER.fullmatch(word):
+            value = float(word)
+            return (math.nan, f"{cell} does not fit in float64: rescale it") if math.isinf(value) else (value, "")
+        infinite = _INF.fullmatch(word)
+        if infinite:
+            return float(infinite[1] + "inf"), ""
+        if word.encode().lower() in STAND_INS:
+            asks = f"--missing-token {word if word.isalpha() else repr(word)} reads it as one"
+            return math.nan, f"{cell} is not a number: if it stands for a missing value, {asks}"
+        typed = typed_names(name)
+        if re.fullmatch(r"[+-]?\d+,\d+", word):
+            return math.nan, f"{cell} is not a number: write a decimal point, not a comma"
+        hint = f": --drop {typed} leaves the column out, --categorical {typed} reads categories" if is_feature else ""
+        return math.nan, f"{cell} is not a number{hint}"
+
+    def _trimmed(self, column: Any, place: int, columns: Columns) -> Any:
+        """Return text without the blanks around it, null where nothing is left or a word stands for a missing value.
+
+        Categories become numbers where those of the training data are: a text has no types.
+        """
+        pa, pc = arrow(), arrow(".compute")
+        column = pc.utf8_trim_whitespace(column)
+        if place == columns.qid and place not in columns.texts:
+            return column
+        words = pa.array(["", *self.reading.missing_tokens], pa.string())
+        column = pc.if_else(pc.is_in(column, value_set=words), pa.scalar(None, pa.string()), column)
+        if place not in columns.coded or self.reading.known is None:
+            return column
+        known = self.reading.known[columns.names[columns.places.index(place)]]
+        if not known.values or isinstance(known.values[0], str):
+            return column
+        coded = column.dictionary_encode()
+        words = [None if w is None else float(w) if _NUMBER.fullmatch(w) else w for w in coded.dictionary.to_pylist()]
+        if all(isinstance(word, float | None) for word in words):
+            return pa.DictionaryArray.from_arrays(coded.indices, pa.array(words, pa.float64()))
+        return column
+
+
+def _header(line: bytes, delimiter: str, file: str) -> list[str]:
+    """Return the names of the columns."""
+    if not line.strip():
+        words = "no rows: the file is empty" if not line else "the first line is blank: a table begins with the names"
+        raise FileFormatError(words, file=file)
+    if _LIBSVM.match(line):
+        words = f"this looks like libsvm text (label qid:ID number:value ...): {shown(line)}; give --format libsvm"
+        raise FileFormatError(words, file=file, line=1)
+    try:
+        text = line.decode()
+    except UnicodeDecodeError:
+        raise FileFormatError("the first line is not UTF-8", file=file, line=1) from None
+    if "\r" in text:
+        raise FileFormatError(_LONE_RETURN, file=file, line=1)
+    try:
+        names = [name.strip() for name in next(csv.reader([text], delimiter=delimiter, strict=True))]
+    except csv.Error as error:
+        raise FileFormatError(f"the first line cannot be cut into names: {error}", file=file, line=1) from None
+    others = {",": "commas: give --format csv", "\t": "tabs: give --format tsv"} | {";": "semicolons: write commas"}
+    for other, words in others.items():
+        if len(names) == 1 and other != delimiter and other in text:
+            raise FileFormatError(f"the columns seem to be separated by {words}", file=file, line=1)
+    return names
+
+
+SPEC = Format("csv", CsvSource, (".csv",), is_table=True, looks_so=lambda head: separator_in(head) == b",")

@@ -1,0 +1,317 @@
+"""libsvm text with query ids: the format of SVMrank, LETOR, MSLR, Yahoo and Istella.
+
+    2 qid:10 1:0.5 3:17 136:0.25 # any comment
+
+What cannot be read for certain is refused with file, line, column, the token and what mends it; what was read but
+deserves a look goes into one `DataWarning` a kind. Values are float32, each rounded from what Python's `float` makes of
+its token. Rows without any qid are grouped by a sidecar (`FILE.query` or `FILE.group`, sizes in rows).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+
+from boostrank.core.errors import BoostrankError, FileFormatError, ParameterError
+from boostrank.core.types import Int64Array
+from boostrank.data import blocks as slots
+from boostrank.data.arrays import default_feature_names
+from boostrank.data.blocks import Block, fill_dense, fill_sparse, zeroed
+from boostrank.data.names import names_in_head, same_names
+from boostrank.data.options import NUMBERED
+from boostrank.data.side_files import GROUP_SUFFIXES, find_sidecar
+from boostrank.data.source import AnySource, Format, OneSource, Reading, Source, expand, size_of
+from boostrank.data.text import parser as parse
+from boostrank.data.text.files import Load, Text, TextFile, open_text
+from boostrank.data.text.plain import parse_plain
+from boostrank.data.text.reasons import check_no_table, fault_of
+
+_PROBED_LINES = 64
+_INF = {"stop": parse.INF_STOP, "keep": parse.INF_KEEP, "missing": parse.INF_MISSING}
+_NUMBER_END = re.compile(rb"[ \t\r\n#]")
+
+
+class Scratch:
+    """Arrays that a call of the parser writes to; sized by the text, reused."""
+
+    def __init__(self, size: int, comments: bool) -> None:
+        rows = size // 2 + 2  # the shortest row is "0\n"
+        cells = size // 4 + 2  # the shortest cell is "1:0 "
+        self.size = size
+        self.labels = np.empty(rows, np.float64)
+        self.lines, self.row_ends = np.empty(rows, np.int64), np.empty(rows, np.int64)
+        self.ids = zeroed(cells, np.int32)
+        self.values = zeroed(cells, np.float32)
+        self.runs = np.empty((size // 8 + 2, slots.N_RUN), np.int64)  # "0 qid:1\n"
+        self.undecided = np.empty(size // 5 + 2, np.int64)  # "1e-320" and its end; a spare place more
+        self.comments = np.empty((rows if comments else 0, 2), np.int64)
+        self.bad = np.zeros((slots.BAD_KEPT + 1, parse.N_BAD), np.int64)
+        self.state = np.zeros(2 * slots.N_STATE, np.int64)
+
+
+class Parser:
+    """Turns chunks of text into blocks; safe to call from threads.
+
+    Args:
+        options: int64[N_OPTIONS].
+        missing_tokens: words that stand for a missing value.
+        lenient: as of `Reading`.
+        about: keywords of `fault_of`.
+    """
+
+    def __init__(
+        self, options: Int64Array, missing_tokens: Sequence[str] = (), *, lenient: bool = False, **about: Any
+    ) -> None:
+        self.options, self.lenient, self.tokens = options.copy(), lenient, tuple(missing_tokens)
+        self._about = {"max_feature": int(options[parse.MAX_ID]), **about}
+        self._free: list[tuple[bytearray | None, Scratch]] = []
+
+    def __call__(self, load: Load) -> Block:
+        """Read and parse one chunk; raises what reading it raises."""
+        try:
+            buffer, scratch = self._free.pop()
+        except IndexError:
+            buffer, scratch = None, Scratch(0, False)
+        text = load(buffer)
+        if scratch.size < text.size:
+            scratch = Scratch(text.size, bool(self.options[parse.KEEP_COMMENTS]))
+        block = self._parse(text, scratch, self.tokens)
+        self._free.append((text.buffer, scratch))
+        return block
+
+    def _parse(self, text: Text, scratch: Scratch, tokens: Sequence[str]) -> Block:
+        if not text.size:
+            return Block(np.zeros(0))
+        words = [token.encode() for token in tokens]
+        token_text = np.frombuffer(b"".join(words) or b"\0", np.uint8).copy()
+        token_ends = np.cumsum([len(word) for word in words], dtype=np.int64)
+        options, state = self.options.copy(), scratch.state
+        options[parse.UNTERMINATED], options[parse.N_TOKENS] = text.unterminated, len(words)
+        array = np.frombuffer(text.buffer, np.uint8)
+        known_at, known = np.zeros(0, np.int64), np.zeros(0, np.float64)
+        while True:
+            state[:] = 0
+            options[parse.N_KNOWN] = known.size
+            if parse_plain(text, options, scratch):
+                break
+            parse.parse_lines(
+                array, text.start, text.end, options, token_text, token_ends, known_at, known, scratch.undecided,
+                scratch.labels, scratch.lines, scratch.row_ends, scratch.ids, scratch.values, scratch.runs,
+                scratch.comments, scratch.bad, state,
+            )  # fmt: skip
+            undecided = scratch.undecided[: state[slots.UNDECIDED]]
+            if not undecided.size:
+                break
+            known_at = np.union1d(known_at, undecided)
+            known = np.array([_python_float(text.buffer, int(p)) for p in known_at])
+        return self._block(text, scratch, tokens)
+
+    def _block(self, text: Text, scratch: Scratch, tokens: Sequence[str]) -> Block:
+        counts = scratch.state[: slots.N_STATE].copy()
+        rows, bad = int(counts[slots.ROWS]), int(counts[slots.BAD_ROWS])
+        described = scratch.bad[: min(bad, slots.BAD_KEPT)].tolist()
+        faults = [fault_of(one, text, **self._about) for one in described]
+        stand_ins = {one.stand_in[0]: (one.line, one.stand_in[1]) for one in reversed(faults) if one.stand_in}
+        if self.lenient and stand_ins:  # once more, with these words for missing values
+            again = self._parse(text, scratch, [*tokens, *stand_ins])
+            again.stand_ins = stand_ins | again.stand_ins
+            again.stand_in_rows += bad - int(again.counts[slots.BAD_ROWS])
+            return again
+        block = Block(scratch.labels[:rows].copy(), counts, scratch.lines[:rows].copy(), bad=faults, size=text.size)
+        block.unterminated = text.unterminated
+        self._keep_cells(block, scratch)
+        block.runs = scratch.runs[: counts[slots.RUNS]].copy()
+        for i in np.flatnonzero(block.runs[:, slots.RUN_IS_INTEGER] == 0):
+            block.names[int(i)] = bytes(text.buffer[block.runs[i, slots.RUN_START] : block.runs[i, slots.RUN_END]])
+        if self.options[parse.KEEP_COMMENTS]:
+            block.comments = [bytes(text.buffer[a:b]) for a, b in scratch.comments[:rows].tolist()]
+        return block
+
+    def _keep_cells(self, block: Block, scratch: Scratch) -> None:
+        """Put the cells of the rows into the block, dense or sparse, whichever is smaller."""
+        limit, rows = int(self.options[parse.LIMIT]), block.n_rows
+        width = min(int(block.counts[slots.TOP_ID]), limit) + 1
+        named = int(block.counts[slots.CELLS] - block.counts[slots.BEYOND])
+        if not self.lenient and 4 * rows * width <= 8 * named:
+            block.dense = zeroed((rows, width), np.float32)
+            fill_dense(scratch.row_ends, rows, scratch.ids, scratch.values, limit, block.dense)
+            return
+        row_ends, ids, values = np.empty(rows, np.int64), scratch.ids, scratch.values
+        kept = fill_sparse(scratch.row_ends, rows, ids, values, limit, row_ends, ids, values)
+        block.sparse = row_ends, zeroed(kept, np.int32), zeroed(kept, np.float32)
+        block.sparse[1][:], block.sparse[2][:] = ids[:kept], values[:kept]
+
+
+def _python_float(buffer: bytearray, at: int) -> float:
+    end = _NUMBER_END.search(buffer, at)
+    assert end is not None  # the padding ends every number
+    return float(buffer[at : end.start()])
+
+
+class LibsvmSource(Source):
+    """libsvm text; see `Source`."""
+
+    unused = ("label", "qid", "weight", "drop", "categorical")
+
+    def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
+        space, zero_based = reading.space, reading.zero_based
+        if space is not None and reading.n_features is not None:
+            raise ParameterError("n_features and like contradict each other: the width is that of the training data")
+        if space is not None and space.index_base is not None:
+            if zero_based not in ("auto", "true" if space.index_base == 0 else "false"):
+                raise ParameterError(
+                    f"zero_based={zero_based} contradicts the training data, whose first feature has number "
+                    f"{space.index_base}: training and later files must count alike"
+                )
+            self.base = space.index_base
+        elif zero_based != "auto":
+            self.base = int(zero_based != "true")
+        else:  # the whole file decides, if there are no training data
+            self.base = None if space is None else 1
+        self._names: dict[int, str] = {}
+        self._names_differ = False
+        super().__init__(files, reading)
+        self.parser = self._parser()
+
+    def open_file(self, one: OneSource, max_bytes: int | None) -> TextFile:
+        file = open_text(one, max_bytes)
+        try:
+            self._names = same_names(self._names, names_in_head(file.head, file.name), file.name)
+            if not self._open:
+                check_no_table(file.head, file.name)
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+    @staticmethod
+    def head_of(path: Any) -> bytes:
+        """Return the first bytes of a text, unpacked; none if it cannot be read, and the reader will say why."""
+        try:
+            with closing(open_text(path, None)) as file:
+                return file.head
+        except BoostrankError:
+            return b""
+
+    def _parser(self) -> Parser:
+        reading, space, first = self.reading, self.reading.space, self.first
+        options = np.zeros(parse.N_OPTIONS, np.int64)
+        options[parse.MAX_ID] = options[parse.LIMIT] = reading.max_feature
+        if space is not None and self.base is not None:
+            options[parse.LIMIT] = self.base + space.n_features - 1
+        about: dict[str, Any] = {"like_training": space is not None}
+        if reading.rows_alone:  # a feature that the model does not have is refused
+            options[parse.MAX_ID] = options[parse.LIMIT]
+            about["of_model"] = self.base, int(options[parse.LIMIT])
+        options[parse.REFUSE_ZERO_ID] = self.base == 1
+        options[parse.INF] = _INF[reading.inf]
+        options[parse.STRICT] = reading.strict and not reading.lenient
+        options[parse.SKIP] = reading.skip or reading.lenient
+        options[parse.KEEP_COMMENTS] = reading.keep_comments and not reading.lenient
+        # Beginning and sidecars of the first file say whether rows have query ids: all rows, or none.
+        rows = (line.split(b"#", 1)[0].split() for line in first.head.split(b"\n"))  # type: ignore[attr-defined]
+        probed = [row for row in rows if row][:_PROBED_LINES]
+        has_qid = any(token.startswith(b"qid:") for row in probed for token in row[1:])
+        options[parse.EXPECT_QID] = has_qid or find_sidecar(first.path, GROUP_SUFFIXES) is None
+        return Parser(options, reading.missing_tokens, lenient=reading.lenient, **about)
+
+    def parse(self, load: Callable[[Any], Any]) -> Block:
+        return self.parser(load)
+
+    @property
+    def has_qid(self) -> bool:
+        return bool(self.parser.options[parse.EXPECT_QID])
+
+    def numbered_names(self, base: int = 1) -> Mapping[int, str]:
+        given: Any = self.reading.feature_names
+        if isinstance(given, tuple):
+            given = {base + i: name for i, name in enumerate(given)}
+        if given and self._names and given != self._names and not self._names_differ:
+            self._names_differ = True
+        return given or self._names
+
+    def features(self, totals: Any) -> tuple[int, tuple[str, ...]]:
+        base, columns = self._columns(totals)
+        space, named = self.reading.space, self.numbered_names(base)
+        if self._names_differ:
+            totals.warn("the text names its features otherwise than --feature-names, which is taken")
+        if space is not None and self.place_of(base) is None:
+            names = space.feature_names
+            named_only = names and not named and space.index_base is None and self.reading.zero_based == "auto"
+            if named_only and not all(map(NUMBERED.fullmatch, names)):
+                totals.warn(f"the text names no features: they go by position, number {base} is {names[0]!r}")
+            return base, names or default_feature_names(columns, base)
+        if not named:
+            return base, default_feature_names(columns, base)
+        return base, tuple(named.get(base + i, f"f{base + i}") for i in range(columns))
+
+    def _columns(self, totals: Any) -> tuple[int, int]:
+        """Return the number of the first feature and how many there are."""
+        reading, has_zero, space = self.reading, totals.has_zero, self.reading.space
+        base = self.base
+        if base is None:
+            base = 0 if has_zero or 0 in self.numbered_names() else 1
+        top, line = totals.top.top_id, totals.top.top_line
+        if space is not None:
+            columns = space.n_features
+            if base == 0 and not has_zero and top == columns and reading.zero_based == "auto":
+                file, line = totals.place(line)
+                words = (
+                    f"no row has feature 0 but this one has feature {top}, one past the last of the 0-based training "
+                    "data: the file looks 1-based; if it is not, say --zero-based true"
+                )
+                raise FileFormatError(words, file=file, line=line)
+            return base, columns
+        named = self.numbered_names(base)
+        if reading.n_features is None and named:
+            last = max(named)
+            unnamed = next((number for number in range(base, top + 1) if number not in named), None)
+            if unnamed is not None or min(named) < base:
+                words = f"feature {unnamed} has none" if unnamed is not None else f"the features count from {base}"
+                numbers = f"{min(named)} to {last}"
+                raise FileFormatError(f"there are names of the features {numbers}, but {words}", file=totals.name)
+            if last > top:
+                totals.warn_or_refuse(
+                    f"there are names of the features {base} to {last}, but no row has one above {top}: the others are "
+                    "0 throughout"
+                )
+            return base, last + 1 - base
+        if reading.n_features is None:
+            return base, top + 1 - base
+        if top + 1 - base > reading.n_features:
+            file, line = totals.place(line)
+            words = f"feature {top} is beyond n_features={reading.n_features} of a {base}-based file"
+            raise FileFormatError(words, file=file, line=line)
+        return base, reading.n_features
+
+
+def place_of_row(source: AnySource, row: int) -> tuple[str, int] | None:
+    """Return (file, line) of a row, counted from 0 through all files; None if they can be read only once."""
+    files = expand(source)
+    if any(size_of(one) is None for one in files):
+        return None
+    for one in files:
+        lines = 0
+        with closing(open_text(one, None)) as opened:
+            for load in opened.loads(4 << 20):
+                text = load(None)
+                found = bytes(text.buffer[text.start : text.end]).split(b"\n")
+                for line in found if text.unterminated else found[:-1]:
+                    lines += 1
+                    if line.strip() and not line.lstrip().startswith(b"#"):
+                        if row == 0:
+                            return opened.name, lines
+                        row -= 1
+    return None
+
+
+SPEC = Format(
+    "libsvm",
+    LibsvmSource,
+    (".libsvm", ".svm", ".svmlight", ".svmrank", ".letor"),
+    aliases=("svmrank", "letor", "svmlight"),
+)

@@ -1,0 +1,550 @@
+"""Sources: files of one format as blocks of rows, in order, and the registry of formats.
+
+Whatever reads rows (the assembler, predictions, the doctor, the survey) takes the blocks of a `Source`, and knows no
+format. A format is one module in `boostrank.data.formats` with a `SPEC`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import queue
+import stat
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from functools import cached_property, partial
+from typing import Any, BinaryIO, Protocol, TypeVar
+
+import numpy as np
+
+from boostrank.core.errors import FileFormatError, ParameterError, did_you_mean
+from boostrank.core.registry import Registry
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.blocks import LINES, Block
+from boostrank.data.categories import Categories
+from boostrank.data.dataset import RankingDataset
+from boostrank.data.names import misfit
+from boostrank.data.options import NUMBERED, FeatureSpace, ReaderOptions
+from boostrank.data.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX
+from boostrank.records import jsonable
+
+T = TypeVar("T")
+OneSource = str | os.PathLike[str] | BinaryIO
+AnySource = OneSource | Sequence[OneSource]
+
+MAX_LINE = 64 << 20
+_SMALLEST_CHUNK = 1 << 20  # smaller ones cost more to hand out than they save by spreading evenly
+_STREAM_CHUNK = 4 << 20  # chunks of a stream wait in memory for their parser
+_AHEAD = 2
+_PACKED = (".gz", ".bz2", ".xz", ".zst")
+_IN_PROVENANCE = ("missing_tokens", "inf", "label_map", "on_bad_line", "regroup")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading(ReaderOptions):
+    """Reader options together with the training data that they refer to.
+
+    Args:
+        like: the training data, or its features.
+        labelled: whether a table must have labels; without, they are 0.
+        rows_alone: whether features alone are wanted (predictions).
+        lenient: whether to skip rows that cannot be read, to read words that seem to stand for a missing value as
+            such, and to report both (the doctor).
+        pick: names of columns of numbers and of text, which are read in place of labels, queries and features.
+
+    Raises:
+        ParameterError: a value that is not allowed, or two that contradict each other.
+    """
+
+    like: RankingDataset | FeatureSpace | None = None
+    labelled: bool = True
+    rows_alone: bool = False
+    lenient: bool = False
+    pick: tuple[Sequence[str], Sequence[str]] | None = None
+
+    @cached_property
+    def space(self) -> FeatureSpace | None:
+        """Features of the training data."""
+        return self.like.feature_space if isinstance(self.like, RankingDataset) else self.like
+
+    @cached_property
+    def training_qids(self) -> frozenset[Any]:
+        """Query ids of the training data; empty where its ids merely count queries (group sizes)."""
+        named = isinstance(self.like, RankingDataset) and self.like.provenance.options.get("queries") == "qid"
+        return frozenset(self.like.queries.qid.tolist() if named else ())  # type: ignore[union-attr]
+
+    @property
+    def known(self) -> Mapping[str, Categories] | None:
+        """Categories of the training data; None if these are the training data."""
+        return None if self.space is None else self.space.categories
+
+    @property
+    def skip(self) -> bool:
+        """Whether rows that cannot be read are skipped."""
+        return self.on_bad_line == "skip"
+
+    @property
+    def roles(self) -> dict[str, Any]:
+        """Columns named `label`, `qid`, `weight`, `drop`: by these options, else by the training data."""
+        given = {name: getattr(self, name) for name in ("label", "qid", "weight", "drop")}
+        of_training = dict(self.space.columns) if self.space is not None else {}
+        return of_training | {name: value for name, value in given.items() if value is not None}
+
+    def relabelled(self, labels: Float64Array) -> Float64Array:
+        """Return the labels with those of the label map replaced."""
+        out = labels.copy()
+        for old, new in (self.label_map or {}).items():  # type: ignore[union-attr]
+            out[labels == old] = new
+        return out
+
+    def for_provenance(self) -> dict[str, Any]:
+        """Return the options that changed the numbers, as plain data."""
+        changed = self.changed
+        if "label_map" in changed:
+            changed["label_map"] = {f"{old:g}": new for old, new in changed["label_map"].items()}
+        return {name: jsonable(changed[name]) for name in _IN_PROVENANCE if name in changed}
+
+
+class File(Protocol):
+    """One open file.
+
+    Attributes:
+        name: for messages.
+        path: None for a pipe or an object.
+        total: bytes to read, None if unknown; done: bytes read so far (packed, if the file is packed).
+        text_bytes: bytes of text or columns: all of a plain file, else those read so far.
+        is_packed: whether it is compressed.
+        any_order: whether its chunks can be loaded in any order.
+        rows: number of rows, None if the file does not say.
+        changed: whether size or time changed since it was opened.
+    """
+
+    name: str
+    path: str | None
+    total: int | None
+    done: int
+    text_bytes: int
+    is_packed: bool
+    any_order: bool
+    rows: int | None
+
+    @property
+    def changed(self) -> bool: ...
+    def loads(self, chunk_bytes: int) -> Iterator[Callable[[Any], Any]]: ...
+    def close(self) -> None: ...
+
+
+class LineTooLong(Exception):
+    """A line of more than MAX_LINE bytes, `lines` lines behind the beginning of its chunk."""
+
+    def __init__(self, lines: int) -> None:
+        super().__init__(lines)
+        self.lines = lines
+
+    def within(self, file: str, lines_before: int) -> FileFormatError:
+        """Return the error to raise, given the number of lines of the file before the chunk."""
+        words = f"the line is longer than {MAX_LINE >> 20} MiB: is this a text file?"
+        return FileFormatError(words, file=file, line=lines_before + self.lines + 1)
+
+
+class Source:
+    """Files of one format that are one data set, opened one after another.
+
+    Args:
+        files: as `expand` gives them.
+        reading: options.
+
+    Attributes:
+        first: the first file, open.
+        total: bytes to read, None if unknown.
+        warnings: what deserves a look, about the files as a whole; refused with `strict`.
+
+    Raises:
+        ParameterError: an option that the format has no use for.
+        FileFormatError: the first file cannot be opened.
+    """
+
+    unused: tuple[str, ...] = ()
+    """Options that the format has no use for."""
+    by_row = False
+    """Whether messages count rows, since the files have no lines."""
+    header_lines = 0
+    """Lines before the first row of each file."""
+    chunk_bytes = 16 << 20
+    """Bytes that a thread parses at a time, if nothing else is said."""
+    sorted_by = "boostrank sort"
+    """How to bring the rows of a query together in a file."""
+
+    def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
+        default = ReaderOptions()
+        for name in self.unused:
+            if getattr(reading, name) != getattr(default, name):
+                raise ParameterError(
+                    f"{name}={getattr(reading, name)!r} is not for this format of data: give --format if the file is "
+                    "of another one"
+                )
+        self.reading, self._files = reading, files
+        self._text = self._before = 0
+        self._open: list[File] = []
+        self._current: File | None = None
+        self.warnings: list[str] = []
+        sizes = [size_of(one) for one in files]
+        self.total = None if None in sizes else sum(size for size in sizes if size is not None)
+        self.first = self._next(0)
+
+    # A format defines these ------------------------------------------------------------------------------------------
+
+    def open_file(self, one: OneSource, max_bytes: int | None) -> Any:
+        """Open one of the files: a `File`."""
+        raise NotImplementedError
+
+    def parse(self, load: Callable[[Any], Any]) -> Block:
+        """Turn a chunk of `File.loads` into a block. Called from several threads."""
+        raise NotImplementedError
+
+    def features(self, totals: Any) -> tuple[int, tuple[str, ...]]:
+        """Return the number of the first feature and the names of all, after the last block.
+
+        Args:
+            totals: `boostrank.data.assemble.Totals` of all blocks.
+
+        Raises:
+            FileFormatError: the features do not fit the options or the training data.
+        """
+        raise NotImplementedError
+
+    @property
+    def has_qid(self) -> bool:
+        """Whether rows have query ids; otherwise group sizes beside the files say what a query is."""
+        raise NotImplementedError
+
+    base: int | None = 0
+    """Number of the first feature, None if the files decide."""
+
+    def prepare_whole(self) -> None:
+        """Prepare to write all rows into one array, if their number is known."""
+
+    def in_order(self, block: Block) -> None:
+        """Complete a block by what depends on the blocks before it (codes of categories)."""
+
+    def numbered_names(self, base: int = 1) -> Mapping[int, str]:
+        """Return number -> name of the features, from the options or the files; empty if neither names them.
+
+        Args:
+            base: number of the first feature.
+        """
+        return {}
+
+    def place_of(self, base: int) -> Int64Array | None:
+        """Return int64[d], the column here of each feature of the training data; None if they go by position.
+
+        Raises:
+            FileFormatError: other features than those of the training data.
+        """
+        space, names = self.reading.space, self.numbered_names(base)
+        if space is None or not names or all(map(NUMBERED.fullmatch, space.feature_names)):
+            return None
+        numbers = {name: number for number, name in names.items()}
+        missing = [name for name in space.feature_names if name not in numbers]
+        if missing or len(numbers) > space.n_features:
+            more = [name for name in numbers if name not in set(space.feature_names)]
+            raise FileFormatError(misfit(missing, more), file=self.first.name)
+        return np.array([numbers[name] for name in space.feature_names], np.int64) - base
+
+    def how(self, base: int) -> tuple[int | None, dict[str, Any]]:
+        """Return the index base, and what a model must remember of how the files were read."""
+        return base, {}
+
+    def categories(self) -> dict[str, Categories]:
+        """Return the categories of each feature that holds codes, after the last block."""
+        return {}
+
+    def space(self) -> FeatureSpace | None:
+        """Return the features so far if the format tells them: later files are like these."""
+        return None
+
+    def say(self, whose: str) -> None:
+        """Warn of categories that were taken as missing."""
+
+    # ------------------------------------------------------------------------------------------------------------------
+
+    @property
+    def done(self) -> int:
+        """Bytes read so far (packed, where files are packed)."""
+        return self._before + (self._current.done if self._current else 0)
+
+    def _next(self, i: int) -> File:
+        max_bytes = self.reading.max_bytes
+        file: File = self.open_file(self._files[i], None if max_bytes is None else max_bytes - self._text)
+        self._open.append(file)
+        self._current = file
+        return file
+
+    def loads(self, chunk_bytes: int, threads: int) -> Iterator[tuple[File, Callable[[Any], Any] | None]]:
+        """Yield (file, chunk) in order, None for the chunk of an empty file. A file stays open until `leave`."""
+        for i in range(len(self._files)):
+            file = self._next(i) if i else self.first
+            size = min(chunk_bytes, MAX_LINE)
+            if file.total is not None:  # several chunks a thread, or the last one keeps the others waiting
+                size = min(size, max(file.total // (4 * threads), _SMALLEST_CHUNK))
+            if file.is_packed or file.total is None:
+                size = min(size, _STREAM_CHUNK)
+            any_load, chunks = False, file.loads(size)
+            for load in _ahead(file, chunks) if file.is_packed else chunks:
+                any_load = True
+                yield file, load
+            if not any_load:
+                yield file, None
+            self._text += file.text_bytes
+            self._current, self._before = None, self._before + file.done
+
+    def blocks(
+        self, chunk_bytes: int, threads: int, then: Callable[[Block], Any] | None = None
+    ) -> Iterator[tuple[File, Block]]:
+        """Yield (file, block) in order. Every file gives at least one block, maybe an empty one.
+
+        Args:
+            chunk_bytes: text in a block, about.
+            threads: that parse; at most two more blocks than threads are under way.
+            then: called with each block by the thread that parsed it; `Block.result` is what it returns.
+
+        Raises:
+            FileFormatError: a file that cannot be opened or read, or that changed meanwhile.
+        """
+
+        def parsed(load: Callable[[Any], Any] | None) -> Block:
+            block = Block(np.zeros(0)) if load is None else self.parse(load)
+            if then is not None and block.n_rows:
+                block.result = then(block)
+            return block
+
+        file, lines = self.first, 0
+        for current, result in _submitted(self.loads(chunk_bytes, threads), parsed, threads):
+            if current is not file:
+                self.leave(file)
+                file, lines = current, 0
+            try:
+                block = result()
+            except LineTooLong as error:
+                raise error.within(file.name, lines) from None
+            lines += int(block.counts[LINES])
+            self.in_order(block)
+            yield file, block
+        self.leave(file)
+
+    def leave(self, file: File) -> None:
+        """Close a file whose chunks were all read.
+
+        Raises:
+            FileFormatError: the file changed meanwhile.
+        """
+        if file.changed:
+            words = "the file changed while it was read: read it again when it is complete"
+            raise FileFormatError(words, file=file.name)
+        file.close()
+        self._open.remove(file)
+
+    def close(self) -> None:
+        """Close what is open."""
+        for file in self._open:
+            file.close()
+
+
+def _submitted(
+    loads: Iterator[tuple[File, Any]], parse: Callable[[Any], Block], threads: int
+) -> Iterator[tuple[File, Callable[[], Block]]]:
+    if threads <= 1:
+        for file, load in loads:
+            yield file, partial(parse, load)
+        return
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="boostrank-read")
+    waiting: deque[tuple[File, Callable[[], Block]]] = deque()
+    try:
+        for file, load in loads:
+            waiting.append((file, pool.submit(parse, load).result))
+            if len(waiting) > threads + 1:
+                yield waiting.popleft()
+        while waiting:
+            yield waiting.popleft()
+    finally:
+        pool.shutdown(cancel_futures=True)
+        loads.close()  # type: ignore[attr-defined]
+
+
+def _ahead(file: File, items: Iterator[T]) -> Iterator[T]:
+    """Yield the items, which a thread of their own makes a few ahead."""
+    made: queue.Queue[tuple[bool, T | BaseException | None]] = queue.Queue(_AHEAD)
+    given_up = threading.Event()
+
+    def work() -> None:
+        try:
+            for item in items:
+                made.put((True, item))
+                if given_up.is_set():
+                    return
+            made.put((False, None))
+        except BaseException as error:
+            made.put((False, error))
+
+    thread = threading.Thread(target=work, name="boostrank-read-ahead", daemon=True)
+    thread.start()
+    try:
+        while True:
+            good, item = made.get()
+            if not good:
+                if isinstance(item, BaseException):
+                    raise item
+                return
+            yield item  # type: ignore[misc]
+    finally:
+        given_up.set()
+        while thread.is_alive():  # one that waits for a silent pipe is left to itself: it ends with the process
+            with contextlib.suppress(queue.Empty):
+                made.get_nowait()
+            thread.join(0.05)
+            if file.path is None:
+                break
+
+
+def expand(source: AnySource) -> list[OneSource]:
+    """Return the files that are meant: a name with `*`, `?` or `[...]` that is no file stands for those that match.
+
+    Raises:
+        FileFormatError: nothing matches.
+        ParameterError: nothing at all is given, or one file twice.
+    """
+    found: list[OneSource] = []
+    for one in source if isinstance(source, Sequence) and not isinstance(source, str) else [source]:
+        found += matching(os.fspath(one)) if isinstance(one, (str, os.PathLike)) else [one]
+    if not found:
+        raise ParameterError("no file is given")
+    seen = set()
+    for path in (one for one in found if isinstance(one, str)):
+        real = path if path == "-" else os.path.realpath(path)
+        if real in seen:
+            raise ParameterError(f"{'standard input' if path == '-' else path} is given twice as part of one data set")
+        seen.add(real)
+    return found
+
+
+def matching(path: str) -> list[str]:
+    """Return the path itself or, if it is a pattern and no file, the matching files, sorted, without sidecars.
+
+    Raises:
+        FileFormatError: nothing matches.
+    """
+    if path == "-" or not glob.has_magic(path) or os.path.exists(path):
+        return [path]
+    found = set(glob.glob(path, recursive=True))
+    beside = {one + suffix for one in found for suffix in (*GROUP_SUFFIXES, WEIGHT_SUFFIX)}
+    files = sorted(found - beside)
+    if not files:
+        raise FileFormatError("no file matches", file=path)
+    return files
+
+
+def size_of(source: OneSource) -> int | None:
+    """Return the bytes of a regular file, None of anything else.
+
+    Raises:
+        FileFormatError: there is no such file, found before the files in front of it are read.
+    """
+    if not isinstance(source, (str, os.PathLike)) or source == "-":
+        return None
+    try:
+        info = os.stat(source)
+    except OSError as error:
+        raise FileFormatError(str(error.strerror), file=os.fspath(source)) from None
+    return info.st_size if stat.S_ISREG(info.st_mode) else None
+
+
+# Formats --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of ranking data.
+
+    Args:
+        name: as users type it.
+        source: what gives the rows of its files as blocks.
+        endings: of the names of its files, before the ending of a compression.
+        aliases: other names that people type.
+        begins: bytes that its files begin with.
+        is_table: whether columns have names, and files a column of labels.
+        looks_so: whether text that begins like this is of the format.
+    """
+
+    name: str
+    source: type[Source]
+    endings: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    begins: tuple[bytes, ...] = ()
+    is_table: bool = False
+    looks_so: Callable[[bytes], bool] = lambda head: False
+
+
+FORMATS: Registry[Format] = Registry("boostrank.data.formats", "format of data")
+
+
+def format_of(source: Any, format: str = "auto") -> Format:
+    """Return the format of files, by the ends of their names, or where these say nothing by how the files begin.
+
+    Args:
+        source: a path, a pattern, "-", a binary file object, or a sequence of them.
+        format: its name, "auto" as above.
+
+    Raises:
+        ParameterError: files of several formats, or an unknown one.
+    """
+    if format != "auto":
+        return FORMATS.get(format)
+    found = {}
+    for one in source if isinstance(source, (list, tuple)) else [source]:
+        name = os.fspath(one) if isinstance(one, (str, os.PathLike)) else ""
+        for packed in _PACKED:
+            name = name.removesuffix(packed)
+        by_name = next((spec for spec in FORMATS if name.lower().endswith(spec.endings or ("\0",))), None)
+        spec = by_name or _by_content(one)
+        found[spec.name] = spec
+    if len(found) > 1:
+        raise ParameterError(f"files of several formats ({', '.join(sorted(found))}): name one")
+    return next(iter(found.values()), FORMATS.get("libsvm"))
+
+
+def _by_content(one: Any) -> Format:
+    """Return the format of a file whose name says nothing: libsvm if it can be read only once, or looks like none."""
+    if isinstance(one, (str, os.PathLike)) and os.path.isfile(one):
+        with suppress(OSError), open(one, "rb") as file:
+            head = file.read(8)
+            for spec in FORMATS:
+                if spec.begins and head.startswith(spec.begins):
+                    return spec
+        head = FORMATS.get("libsvm").source.head_of(one)  # type: ignore[attr-defined]
+        return next((spec for spec in FORMATS if spec.looks_so(head)), FORMATS.get("libsvm"))
+    return FORMATS.get("libsvm")
+
+
+def open_files(source: AnySource, format: str = "auto", **options: Any) -> tuple[Format, Source]:
+    """Open files: their format, and their rows.
+
+    Args:
+        source, format: as for `format_of`.
+        options: fields of `Reading`.
+
+    Raises:
+        ParameterError: files of several formats, or options that do not fit.
+        FileFormatError: the first file cannot be opened.
+    """
+    spec = format_of(source, format)
+    names = [field.name for field in fields(Reading)]
+    unknown = next((name for name in options if name not in names), None)
+    if unknown is not None:
+        hint = did_you_mean(unknown, names, list_all=False)
+        raise ParameterError(f"{spec.name} files are read without {unknown}.{hint}")
+    return spec, spec.source(expand(source), Reading(**options))

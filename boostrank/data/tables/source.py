@@ -1,0 +1,410 @@
+"""Source of tables: Arrow columns of some rows in, blocks out, whatever the format."""
+
+from __future__ import annotations
+
+import re
+import threading
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.errors import FileFormatError, MissingDependency
+from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.data import blocks as slots
+from boostrank.data.blocks import Block, Fault, zeroed
+from boostrank.data.categories import Categories, Coding
+from boostrank.data.numbers import EXACT
+from boostrank.data.options import FeatureSpace
+from boostrank.data.side_files import GROUP_SUFFIXES, find_sidecar
+from boostrank.data.source import OneSource, Reading, Source
+from boostrank.data.tables.columns import Columns, choose_columns
+
+_INTEGER = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
+_FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+)", re.ASCII)
+_TILE = 2048  # rows that are turned from columns at a time: both sides stay in the cache
+
+
+def arrow(module: str = "") -> Any:
+    """Return pyarrow, or a module of it.
+
+    Raises:
+        MissingDependency: it is not installed.
+    """
+    try:
+        return import_module("pyarrow" + module)
+    except ImportError:
+        raise MissingDependency("tables are read by pyarrow: pip install 'boostrank[tables]'") from None
+
+
+@dataclass
+class Cells:
+    """Columns of some rows of a file.
+
+    Args:
+        file: name of the file, for messages.
+        columns: of the file.
+        lines: int64[n], 1-based line or row of each row, among these.
+        n_lines: number of lines, including blank ones and those that cannot be read.
+        arrays: place of a column -> Arrow array.
+        faults: lines that are no rows.
+        first: rows of the file before these, if that is known.
+        unterminated, size: as of `Block`.
+    """
+
+    file: str
+    columns: Columns
+    lines: Int64Array
+    n_lines: int
+    arrays: dict[int, Any]
+    faults: list[Fault] = field(default_factory=list)
+    first: int | None = None
+    unterminated: bool = False
+    size: int = 0
+
+    def numbers(self, place: int) -> npt.NDArray[Any]:
+        """Return float[n] of a column, NaN where it is missing.
+
+        Raises:
+            FileFormatError: the column holds no numbers.
+        """
+        pa, array = arrow(), self.decoded(place)
+        if array.type not in (pa.float32(), pa.float64()):
+            if not is_number(array.type):
+                words = f"column {self.columns.header[place]!r} is of type {array.type}: numbers are wanted"
+                raise FileFormatError(words, file=self.file)
+            array = arrow(".compute").cast(array, pa.float64(), safe=False)
+        values: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
+        return values
+
+    def codes(self, place: int) -> tuple[Float64Array, list[Any]]:
+        """Return places among the categories of these rows (NaN for missing), and the categories."""
+        array = self._sound(place)
+        if not arrow().types.is_dictionary(array.type):
+            array = array.dictionary_encode()
+        codes = array.indices.cast(arrow().float64()).to_numpy(zero_copy_only=False)
+        values = array.dictionary.to_pylist()
+        known = np.array([value is not None and value == value for value in values], bool)
+        if not known.all():  # a dictionary may hold what is missing
+            places = np.append(np.where(known, np.cumsum(known) - 1.0, np.nan), np.nan)
+            codes = places[np.where(np.isnan(codes), -1, codes).astype(np.int64)]
+            values = [value for value, is_known in zip(values, known, strict=True) if is_known]
+        return codes, values
+
+    def text(self, place: int) -> Any:
+        """Return an Arrow array of text.
+
+        Raises:
+            FileFormatError: the column holds neither text nor numbers.
+        """
+        pa, array = arrow(), self.decoded(place)
+        try:
+            return arrow(".compute").cast(array, pa.string())
+        except pa.ArrowException:
+            words = f"column {self.columns.header[place]!r} is of type {array.type}: text or whole numbers are wanted"
+            raise FileFormatError(words, file=self.file) from None
+
+    def query_ids(self, place: int) -> tuple[npt.NDArray[Any], list[Fault]]:
+        """Return the query id of each row, int64 or objects (see `runs_of`), and the rows that have none.
+
+        Raises:
+            FileFormatError: the column holds neither whole numbers nor text.
+        """
+        pa, pc, array, name = arrow(), arrow(".compute"), self.decoded(place), self.columns.header[place]
+        kind = array.type
+        if (pa.types.is_integer(kind) and kind != pa.uint64()) or pa.types.is_floating(kind):
+            values = pc.fill_null(array, 0).to_numpy(zero_copy_only=False)
+            wrong = np.asarray(pc.is_null(array))
+            if values.dtype.kind == "f":
+                values = values.astype(np.float64)
+                with np.errstate(invalid="ignore"):
+                    wrong |= ~(np.abs(values) < 2.0**63) | (values != np.floor(values))
+                    values = np.where(wrong, 0, values)
+            words = f"query id in column {name!r} is missing, or no whole number: ids are whole numbers or text"
+            return values.astype(np.int64), [Fault(int(self.lines[row]), words) for row in np.flatnonzero(wrong)]
+        if not (is_text(kind) or pa.types.is_null(kind) or kind == pa.uint64()):
+            words = f"column {name!r} is of type {kind}: query ids are whole numbers or text"
+            raise FileFormatError(words, file=self.file)
+        coded = pc.cast(array, pa.string()).dictionary_encode()
+        ids: list[Any] = [_canonical(word) for word in coded.dictionary.to_pylist()]
+        codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        words_of = [*map(_why_no_id, ids), f"query id in column {name!r} is missing"]
+        faults = []
+        if any(words_of[code] for code in np.unique(codes)):
+            lines = self.lines.tolist()
+            faults = [Fault(lines[row], words_of[code]) for row, code in enumerate(codes.tolist()) if words_of[code]]
+        table = np.empty(len(ids) + 1, object)
+        table[:] = [*ids, None]
+        return table[codes], faults
+
+    def decoded(self, place: int) -> Any:
+        """Return a column; of a dictionary of text or numbers, its values."""
+        array = self.arrays[place]
+        if not arrow().types.is_dictionary(array.type):
+            return array if is_number(array.type) else self._sound(place)
+        kind = array.type.value_type
+        if not is_text(kind) and not is_number(kind):
+            return array
+        values = self._sound(place).dictionary
+        return (values.cast(arrow().large_string()) if is_text(kind) else values).take(array.indices)
+
+    def _sound(self, place: int) -> Any:
+        """Return a column of text or of a dictionary, looked through: a damaged file may hold any bytes and codes."""
+        try:
+            self.arrays[place].validate(full=True)
+        except arrow().ArrowException as error:
+            words = f"column {self.columns.header[place]!r} is damaged: {' '.join(str(error).split())}"
+            raise FileFormatError(words, file=self.file) from None
+        return self.arrays[place]
+
+
+class TableSource(Source):
+    """Tables; see `Source`. Columns of several files go by name."""
+
+    unused: tuple[str, ...] = ("zero_based", "max_feature", "n_features", "feature_names")
+    chunk_bytes = 6 << 20
+    sorted_by = "sort the table by query, stably"
+    base = 0
+
+    def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
+        arrow()  # or it is said what is missing
+        self.columns: Columns = None  # type: ignore[assignment]
+        self.codings: dict[int, Coding] = {}
+        self.ordered: dict[str, int] = {}  # column -> number of categories, where pandas wrote that these have an order
+        self._whole: Float32Array | None = None
+        self._lock = threading.Lock()
+        super().__init__(files, reading)
+        self.warnings += self.columns.warnings
+        for j, name in enumerate(self.columns.names) if reading.known is not None else ():
+            if self.columns.places[j] in self.columns.coded:
+                self.codings[j] = Coding(name, reading.known[name])  # type: ignore[index]
+
+    @abstractmethod
+    def cells(self, load: Callable[[Any], Any]) -> Cells:
+        """Return the columns of a chunk of `File.loads`."""
+
+    def choose(self, header: Sequence[str], name: str, path: str | None, declared: Collection[str] = ()) -> Columns:
+        """Choose the columns of a file by its header; see `choose_columns`.
+
+        Raises:
+            FileFormatError: as `choose_columns`, and other columns than the first file.
+        """
+        reading, first = self.reading, self.columns
+        if first is not None and reading.space is None:  # the next files are like the first
+            codes = {first.names[first.places.index(place)]: Categories(()) for place in first.coded}
+            reading = replace(reading, like=FeatureSpace(None, len(first.names), first.names, first.how, codes))
+        has_sizes = find_sidecar(path, GROUP_SUFFIXES) is not None
+        found = choose_columns(
+            header, reading, name, header_lines=self.header_lines, has_sizes=has_sizes, declared=declared
+        )
+        if first is None:
+            self.columns = found
+        elif first.names != found.names or (first.qid is None) != (found.qid is None):
+            raise FileFormatError("has other columns than the file before", file=name)
+        return found
+
+    def prepare_whole(self) -> None:
+        if len(self._files) == 1 and self.first.rows is not None:
+            self._whole = np.empty((self.first.rows, len(self.columns.names)), np.float32)
+
+    def parse(self, load: Callable[[Any], Any]) -> Block:
+        cells = self.cells(load)
+        columns, faults, categories = cells.columns, list(cells.faults), {}
+        values: dict[int, npt.NDArray[Any]] = {}
+        for place in columns.places:
+            if place in columns.coded:
+                values[place], categories[columns.places.index(place)] = cells.codes(place)
+            else:
+                values[place] = cells.numbers(place)
+        out = _matrix([values[place] for place in columns.places], cells.lines.size, self._target(cells))
+        infinite = self._look_at_infinities(out, cells, values, faults) if np.isinf(out).any() else 0
+        labels, ids = np.zeros(cells.lines.size), None
+        more: dict[int, Float64Array] = {}
+        if not self.reading.rows_alone:
+            for place in (columns.label, columns.weight, *columns.others):
+                if place is not None:
+                    more[place] = np.asarray(cells.numbers(place), np.float64)
+            for role, place in (("label", columns.label), ("weight", columns.weight)):
+                if place is not None:
+                    faults += _missing(more[place], cells, columns.header[place], role)
+            if columns.label is not None:
+                labels = more[columns.label]
+            if columns.qid is not None:
+                ids, without = cells.query_ids(columns.qid)
+                faults += without
+        coarse = _coarse(columns, values)
+        lines, counts = cells.lines, slots.no_counts()
+        bad = sorted({fault.line: fault for fault in reversed(faults)}.values(), key=lambda fault: fault.line)
+        if bad:
+            keep = ~np.isin(lines, [fault.line for fault in bad])
+            out, labels, lines = np.ascontiguousarray(out[keep]), labels[keep], lines[keep]
+            ids = None if ids is None else ids[keep]
+            more = {place: array[keep] for place, array in more.items()}
+        counts[slots.BAD_ROWS], counts[slots.LINES] = len(bad), cells.n_lines
+        counts[slots.BLANK_LINES] = cells.n_lines - np.union1d(lines, [fault.line for fault in bad]).size
+        counts[slots.CELLS], counts[slots.INFINITIES] = out.size, infinite
+        counts[slots.MISSING] = np.count_nonzero(out != out)
+        counts[slots.TOP_ID], counts[slots.TOP_LINE] = max(out.shape[1] - 1, 0), 1
+        block = Block(np.asarray(labels, np.float64) + 0.0, counts, lines, out)  # -0 becomes 0
+        block.bad, block.unterminated, block.size = bad[: slots.BAD_KEPT], cells.unterminated, cells.size
+        block.coarse, block.categories = coarse, categories
+        if columns.weight is not None and more:
+            block.weights = more[columns.weight]
+        block.others = {columns.header[place]: more[place] for place in columns.others if place in more}
+        if ids is not None and labels.size:
+            block.runs, block.names = slots.runs_of(ids, lines)
+        if self.reading.known is not None:  # codes do not depend on the blocks before
+            with self._lock:  # of what they count
+                self._code(block)
+        return block
+
+    def in_order(self, block: Block) -> None:
+        for j, values in block.categories.items():
+            if j not in self.codings:
+                self.codings[j] = self._coding(self.columns.names[j], values)
+        self._code(block)
+
+    def _code(self, block: Block) -> None:
+        """Put the codes of categories into the rows."""
+        for j, values in block.categories.items():
+            assert block.dense is not None
+            local = block.dense[:, j]
+            block.dense[:, j] = self.codings[j].codes(np.where(np.isnan(local), -1, local).astype(np.int64), values)
+        block.categories = {}
+
+    def _coding(self, name: str, values: list[Any]) -> Coding:
+        """Return the coding of a column whose first rows have these categories."""
+        ordered = name in self.ordered and name not in (self.reading.categorical or ())
+        if ordered and len(values) != self.ordered[name]:
+            ordered = False
+            self.warnings.append(
+                f"column {name!r}: the file does not hold the order of its categories: taken as if they had none"
+            )
+        return Coding(name, ordered=ordered)
+
+    def _target(self, cells: Cells) -> Float32Array | None:
+        """Return where the rows belong; None: in an array of their own."""
+        n = cells.lines.size
+        if self._whole is None or cells.first is None or cells.first + n > len(self._whole):
+            return None
+        return self._whole[cells.first : cells.first + n]
+
+    def _look_at_infinities(
+        self, out: Float32Array, cells: Cells, values: dict[int, npt.NDArray[Any]], faults: list[Fault]
+    ) -> int:
+        """Treat infinite values as the options say; what is refused becomes a fault. Return how many were let in."""
+        let_in = 0
+        for row, j in zip(*(at.tolist() for at in np.nonzero(np.isinf(out))), strict=True):
+            place = cells.columns.places[j]
+            value = float(values[place][row])
+            if np.isinf(value) and self.reading.inf != "stop":
+                let_in += 1
+                out[row, j] = value if self.reading.inf == "keep" else np.nan
+                continue
+            words = f"value {value:g} of column {cells.columns.header[place]!r} "
+            if np.isinf(value):
+                words += "is infinite: --inf keep or --inf missing reads it"
+            else:
+                words += "does not fit in float32 (largest 3.4028235e38): rescale it"
+            faults.append(Fault(int(cells.lines[row]), words))
+            out[row, j] = np.nan
+        return let_in
+
+    @property
+    def has_qid(self) -> bool:
+        return self.columns.qid is not None
+
+    def features(self, totals: Any) -> tuple[int, tuple[str, ...]]:
+        return 0, self.columns.names
+
+    def how(self, base: int) -> tuple[int | None, dict[str, Any]]:
+        return None, self.columns.how
+
+    def categories(self) -> dict[str, Categories]:
+        if self.reading.known is not None:
+            return dict(self.reading.known)
+        return {self.columns.names[j]: self.codings[j].categories for j in sorted(self.codings)}
+
+    def numbered_names(self, base: int = 0) -> Mapping[int, str]:
+        return dict(enumerate(self.columns.names))
+
+    def place_of(self, base: int) -> None:
+        """Columns are chosen, and ordered, by the header."""
+
+    def space(self) -> FeatureSpace:
+        names = self.columns.names
+        return FeatureSpace(None, len(names), names, self.columns.how, self.categories())
+
+    def say(self, whose: str) -> None:
+        for coding in self.codings.values():
+            coding.warn(whose)
+
+
+def is_number(kind: Any) -> bool:
+    """Return True for Arrow types that hold numbers."""
+    types: Any = arrow().types
+    kinds = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
+    return any(is_kind(kind) for is_kind in kinds)
+
+
+def is_text(kind: Any) -> bool:
+    """Return True for Arrow types that hold text."""
+    return str(kind) in ("string", "large_string", "string_view")  # old versions of pyarrow have no view of text
+
+
+def _matrix(columns: Sequence[npt.NDArray[Any]], rows: int, out: Float32Array | None) -> Float32Array:
+    """Return float32[n, d] of the columns, written into `out` if that is given."""
+    if out is None:
+        out = zeroed((rows, len(columns)), np.float32)
+    with np.errstate(over="ignore"):
+        for first in range(0, rows, _TILE):
+            tile = out[first : first + _TILE]
+            for j, column in enumerate(columns):
+                tile[:, j] = column[first : first + _TILE]
+    return out
+
+
+def _missing(values: Float64Array, cells: Cells, name: str, role: str) -> list[Fault]:
+    """Return the rows whose label or weight is missing or infinite, or whose weight is negative."""
+    found = []
+    for row in np.flatnonzero(~np.isfinite(values)).tolist():
+        shown = "is missing" if np.isnan(values[row]) else "is infinite"
+        found.append(Fault(int(cells.lines[row]), f"{role} in column {name!r} {shown}: every row has one, a number"))
+    below = np.flatnonzero(values < 0).tolist() if role == "weight" else ()
+    words = f"in column {name!r} is negative"
+    return found + [Fault(int(cells.lines[row]), f"{role} {values[row]:g} {words}") for row in below]
+
+
+def _coarse(columns: Columns, values: dict[int, npt.NDArray[Any]]) -> tuple[str, ...]:
+    """Return the names of features with whole numbers that float32 rounds."""
+    found = []
+    for place in columns.places:
+        each = values[place]
+        if each.dtype != np.float32 and each.size and np.nanmax(np.abs(each), initial=0.0) > EXACT:
+            known = each[np.isfinite(each)]
+            with np.errstate(over="ignore"):
+                is_rounded = not np.array_equal(known, known.astype(np.float32))
+            if is_rounded and np.array_equal(known, np.floor(known)):
+                found.append(columns.header[place])
+    return tuple(found)
+
+
+def _canonical(word: str) -> int | str:
+    """Return a canonical integer as such, anything else as text."""
+    if _INTEGER.fullmatch(word) and -(2**63) < (number := int(word)) < 2**63:
+        return number
+    return word
+
+
+def _why_no_id(one: int | str) -> str:
+    if isinstance(one, int):
+        return ""
+    if not one or any(ord(c) < 32 or ord(c) == 127 for c in one):
+        return f"query id {one!r} is blank, or holds control characters"
+    if _FRACTION.fullmatch(one):
+        return f"query id {one!r} is not a whole number: ids are whole numbers or text"
+    return ""
