@@ -14,12 +14,13 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.arrays import Features
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.rows import Rows, is_sparse
 
 Span = tuple[int, int, int]
 """Shard of a worker, first row, last row and one."""
 
 
-class Stacked:
+class Stacked(Rows):
     """The features of several shards, one behind the other, as slices of rows.
 
     Args:
@@ -28,7 +29,9 @@ class Stacked:
     """
 
     def __init__(self, parts: Sequence[Features], columns: int) -> None:
+        super().__init__()
         self._parts = list(parts)
+        self.is_sparse = any(is_sparse(part) for part in parts)
         self._ends = np.cumsum([0, *(part.shape[0] for part in parts)])
         self.shape = int(self._ends[-1]), columns
 
@@ -71,7 +74,7 @@ class Fetched:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class ShardRows:
     """The rows of several shards, one behind the other, as a `fit.start.rows.Source`.
 
     Args:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.cluster import worker
-from boostrank.cluster.rows import Fetched, Rows, Span, joined, queries_of, spans
+from boostrank.cluster.rows import Fetched, ShardRows, Span, joined, queries_of, spans
 from boostrank.cluster.shards import Shard
 from boostrank.cluster.workers import Workers
 from boostrank.core.gains import Gain
@@ -77,7 +77,7 @@ class StartMaker:
             limits: that it keeps.
         """
         features, gains = self._fetched(workers, gain)
-        learnt = cross_fit.learnt(Rows(self.queries, self.names, features), gains, threads, limits)
+        learnt = cross_fit.learnt(ShardRows(self.queries, self.names, features), gains, threads, limits)
         fold, ptr = start_rows.folds(len(self.queries)), np.cumsum([0, *(len(one.shard.qids) for one in self.shards)])
         folds: dict[str, list[Any]] = {address: [np.zeros(0, np.int64)] for address in workers.addresses}
         for i, one in enumerate(self.shards):  # a worker has its shards in the order in which they were given

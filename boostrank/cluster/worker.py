@@ -229,11 +229,11 @@ def begin_training_rows(token: str, start: Regressions, fold: Int64Array, column
         fold: int64[q], of this worker's queries.
         columns: features of the data.
     """
-    from boostrank.cluster.rows import Rows, Stacked, queries_of
+    from boostrank.cluster.rows import ShardRows, Stacked, queries_of
 
     job = _job_of(token)
     features = Stacked([part.features for part in job.training], columns)
-    rows = Rows(queries_of([_found(part) for part in job.training]), (), features)
+    rows = ShardRows(queries_of([_found(part) for part in job.training]), (), features)
     scores, counts = start.scores(rows, fold, job.threads)
     job.scores = [scores]
     return counts

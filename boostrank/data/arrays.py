@@ -18,7 +18,7 @@ from boostrank.data.numbers import EXACT, Float32Cast
 from boostrank.data.row_places import InputRows
 
 Features = Any
-"""float32[N, d] C-ordered, a float32 `scipy.sparse.csr_matrix`, `data.store.StoredFeatures` or `data.part.PartRows`."""
+"""float32[N, d] C-ordered, a float32 `scipy.sparse.csr_matrix`, or `data.rows.Rows`."""
 
 
 @dataclass(frozen=True, eq=False)

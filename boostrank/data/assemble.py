@@ -27,8 +27,9 @@ from boostrank.data.names import quoted
 from boostrank.data.numbers import EXACT
 from boostrank.data.options import FeatureSpace, Progress, takes_reader_options
 from boostrank.data.row_places import RowPlaces
+from boostrank.data.rows import missing_in
 from boostrank.data.source import AnySource, File, Source, open_files
-from boostrank.data.store import RowStore, StoredFeatures, check_not_scattered, missing_in
+from boostrank.data.store import RowStore, StoredFeatures, check_not_scattered
 
 NO_ROWS = "no rows: the file is empty or holds nothing but comments"
 BLANK_SHARE = 0.01  # more blank lines than this are worth a word

@@ -24,7 +24,7 @@ from boostrank.data.candidates import Candidates
 from boostrank.data.categories import Categories, code_map, say_no_codes, say_unseen
 from boostrank.data.gain_columns import gain_of, with_gain
 from boostrank.data.options import NUMBERED, FeatureSpace, takes_reader_options
-from boostrank.data.store import missing_in
+from boostrank.data.rows import Rows, is_on_disk, is_sparse, missing_in
 
 _ROWS_AT_A_TIME = 1 << 14
 
@@ -249,7 +249,7 @@ class RankingDataset:
     @property
     def is_sparse(self) -> bool:
         """Whether the features, or what is read of them from disk, are a CSR matrix."""
-        return bool(getattr(self.features, "is_sparse", None) or sparse.issparse(self.features))
+        return is_sparse(self.features)
 
     @property
     def document_weights(self) -> Float64Array | None:
@@ -273,8 +273,8 @@ class RankingDataset:
 
     @property
     def on_disk(self) -> bool:
-        """Whether the features are `boostrank.data.store.StoredFeatures`."""
-        return hasattr(self.features, "pieces")
+        """Whether the features lie on disk."""
+        return is_on_disk(self.features)
 
     def with_features(
         self, names: Sequence[str], *, whose: str, categories: Mapping[str, Categories] | None = None
@@ -479,7 +479,7 @@ class RankingDataset:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of features, labels and query boundaries: the same for the same numbers in the same order."""
-        if hasattr(self.features, "fingerprint"):
+        if isinstance(self.features, Rows):
             return str(self.features.fingerprint(self.labels, self.queries.ptr))
         digest = hashlib.blake2b(digest_size=16)
         parts = [self.labels, self.queries.ptr]

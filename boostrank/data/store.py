@@ -6,7 +6,6 @@ then (bins, hashes, predictions) takes pieces of rows, as often as it likes, at 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tempfile
 import threading
@@ -20,10 +19,9 @@ import numpy.typing as npt
 from scipy import sparse
 
 from boostrank.core.errors import DataError, TrainingError
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Int64Array
 from boostrank.data.blocks import Block, dense_matrix, sparse_matrix, zeroed
-
-_NUMBERS_A_STRETCH = 1 << 22
+from boostrank.data.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -114,7 +112,7 @@ class RowStore:
         return out
 
 
-class StoredFeatures:
+class StoredFeatures(Rows):
     """float32[N, d] on disk: like an array, `features[a:b]` and `features[rows]` are read into memory.
 
     Args:
@@ -127,16 +125,16 @@ class StoredFeatures:
         known: fingerprint and constant columns, when they are known already.
     """
 
-    ndim = 2
-    dtype = np.dtype(np.float32)
+    on_disk = True
 
     def __init__(
         self, store: RowStore | Callable[[], RowStore], shape: tuple[int, int], base: int, *, is_sparse: bool,
         origin: Any = None, external: bool = False, known: dict[str, Any] | None = None,
     ) -> None:  # fmt: skip
+        super().__init__()
         self.shape, self.base, self.is_sparse = shape, base, is_sparse
-        self.origin, self.external, self.known = origin, external, dict(known or {})
-        self.watch: Callable[[int, int], None] | None = None  # told rows done and all rows by what makes bins of them
+        self.origin, self.external = origin, external
+        self.known |= known or {}
         self._source = store
         self._order: list[int] | None = None
 
@@ -151,9 +149,6 @@ class StoredFeatures:
         if not isinstance(self._source, RowStore):
             self._source = self._source()
         return self._source
-
-    def __len__(self) -> int:
-        return self.shape[0]
 
     def __getitem__(self, rows: slice | npt.NDArray[Any]) -> Any:
         """float32 rows in memory, dense or CSR."""
@@ -196,48 +191,6 @@ class StoredFeatures:
         out._order = list(columns) if self._order is None else [self._order[c] for c in columns]
         return out
 
-    def take(self, rows: Int64Array) -> StoredFeatures:
-        """Some rows, ascending, where they are."""
-        return StoredRows(self, rows)
-
-    def constant_columns(self) -> Int64Array:
-        """Columns that have one value in every row, or are missing in every row."""
-        if "constant" not in self.known:
-            low, high = np.full(self.shape[1], np.inf, np.float32), np.full(self.shape[1], -np.inf, np.float32)
-            missing = np.zeros(self.shape[1], np.int64)
-            for _, piece in self.pieces():
-                missing += missing_in(piece)
-                np.fmin(low, _extreme(piece, np.fmin), out=low)
-                np.fmax(high, _extreme(piece, np.fmax), out=high)
-            constant = ((low == high) & (missing == 0)) | (missing == self.shape[0])
-            self.known["constant"] = np.flatnonzero(constant).tolist()
-        return np.array(self.known["constant"], dtype=np.int64)
-
-    def fingerprint(self, labels: Float64Array, ptr: Int64Array) -> str:
-        """What `RankingDataset.fingerprint` is of the same features in memory."""
-        digest = hashlib.blake2b(digest_size=16)
-        digest.update(repr(self.shape).encode())
-        for part in (labels, ptr):
-            digest.update(np.ascontiguousarray(part).view(np.uint8).data)
-        key = digest.hexdigest()  # of this, which may be other labels than last time
-        known = self.known.setdefault("fingerprints", {})
-        if key not in known:
-            if self.is_sparse:
-                digest.update(np.zeros(1, np.int64).data)
-                end = 0
-                for _, piece in self.pieces():
-                    digest.update((piece.indptr[1:].astype(np.int64) + end).data)
-                    end += int(piece.indptr[-1])
-                for _, piece in self.pieces():
-                    digest.update(piece.indices.astype(np.int32).data)
-                for _, piece in self.pieces():
-                    digest.update(piece.data.data)
-            else:
-                for _, piece in self.pieces():
-                    digest.update(piece.reshape(-1).view(np.uint8).data)
-            known[key] = digest.hexdigest()
-        return str(known[key])
-
     def _matrix(self, blocks: Sequence[Block]) -> Any:
         make = list[Block | None](blocks)
         columns = self.shape[1] if self._order is None else max(self._order, default=-1) + 1
@@ -246,69 +199,6 @@ class StoredFeatures:
         else:
             matrix = dense_matrix(make, self.base, columns, threads=1)
         return matrix if self._order is None else matrix[:, self._order]
-
-
-class StoredRows(StoredFeatures):
-    """Some rows of others on disk. What is made of them is not remembered for another training.
-
-    Args:
-        of: all of them, `StoredFeatures` or with columns within queries.
-        rows: int64[n], ascending, which.
-    """
-
-    def __init__(self, of: Any, rows: Int64Array) -> None:
-        super().__init__(
-            lambda: of.store, (rows.size, of.shape[1]), of.base, is_sparse=of.is_sparse, external=of.external
-        )
-        self._of, self._rows = of, rows
-
-    def __getitem__(self, rows: slice | npt.NDArray[Any]) -> Any:
-        """float32 rows in memory, dense or CSR."""
-        numbers = self._rows[rows]
-        if not isinstance(rows, slice):
-            return self._of[numbers]
-        span = max(1, _NUMBERS_A_STRETCH // max(1, self.shape[1]))  # few of many: not all between them at once
-        parts = []
-        for some in np.split(numbers, np.flatnonzero(np.diff(numbers // span)) + 1) if numbers.size else ():
-            first = int(some[0])
-            parts.append(self._of[first : int(some[-1]) + 1][some - first])
-        if len(parts) < 2:
-            return parts[0] if parts else self._of[0:0]
-        return sparse.vstack(parts, format="csr") if self.is_sparse else np.concatenate(parts)
-
-    def pieces(self) -> Iterator[tuple[int, Any]]:
-        """(first row, dense or CSR rows) in order."""
-        done = 0
-        for start, piece in self._of.pieces():
-            stop = int(np.searchsorted(self._rows, start + piece.shape[0]))
-            if stop > done:
-                yield done, piece[self._rows[done:stop] - start]
-            done = stop
-
-    def take(self, rows: Int64Array) -> StoredFeatures:
-        """Some rows, ascending, where they are."""
-        return StoredRows(self._of, self._rows[rows])
-
-    def in_order(self, columns: Sequence[int]) -> StoredFeatures:
-        """The same rows with the columns in this order."""
-        return StoredRows(self._of.in_order(columns), self._rows)
-
-
-def missing_in(piece: Any) -> Int64Array:
-    """int64[d]: missing values of each column of a dense or CSR matrix."""
-    if sparse.issparse(piece):
-        return np.bincount(piece.indices[np.isnan(piece.data)], minlength=piece.shape[1]).astype(np.int64)
-    return np.count_nonzero(np.isnan(piece), axis=0).astype(np.int64)
-
-
-def _extreme(piece: Any, of: np.ufunc) -> npt.NDArray[np.float32]:
-    """Smallest (np.fmin) or largest (np.fmax) value of each column that is not missing; NaN where all are."""
-    if not sparse.issparse(piece):
-        return of.reduce(piece, axis=0) if piece.shape[0] else np.full(piece.shape[1], np.nan, np.float32)
-    out = np.full(piece.shape[1], np.nan, np.float32)
-    of.at(out, piece.indices, piece.data)
-    stored = np.bincount(piece.indices, minlength=piece.shape[1])
-    return np.where(stored < piece.shape[0], of(out, np.float32(0.0)), out).astype(np.float32)
 
 
 def check_not_scattered(order: Int64Array | None, name: str) -> None:

@@ -203,7 +203,7 @@ class Backend:
     starts_linear: bool = False
     """Whether the objective `auto` begins with a linear ranker here: see `begin_with`."""
     shares_bins: bool = False
-    """Whether `dataset` takes parts of a `data.part.Whole`, and these share their bins."""
+    """Whether `dataset` takes parts of a `data.rows.Whole`, and these share their bins."""
 
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
         """Convert a data set into the engine's own form.

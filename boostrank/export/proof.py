@@ -14,7 +14,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.text import count_of
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.dense import DenseRows
+from boostrank.data.rows import DenseRows
 from boostrank.export.pack import KINDS, parity_pack
 from boostrank.export.reading import Rules, scores
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec

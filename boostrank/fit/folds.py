@@ -24,7 +24,7 @@ from boostrank.core.gains import Gain
 from boostrank.core.resampling import bootstrap_intervals, paired_difference
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.part import Whole
+from boostrank.data.rows import Whole
 from boostrank.engines.params import Limits
 from boostrank.fit.observe import SILENT, Observer
 from boostrank.fit.plan import Member, Plan

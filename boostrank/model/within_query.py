@@ -21,8 +21,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Int64Array
 from boostrank.data.arrays import Features
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.part import PartRows, Whole
-from boostrank.data.store import StoredRows
+from boostrank.data.rows import Rows, Whole, is_on_disk, whole_of
 from boostrank.engines.model_format import engine_names
 from boostrank.kernels.within_query import KINDS, fill_within_queries
 
@@ -194,11 +193,11 @@ class WithinColumns:
     def dataset(self, data: RankingDataset, threads: int) -> RankingDataset:
         """The data set with the columns behind its features, which are in order."""
         features = data.features
-        if isinstance(features, PartRows):  # the columns of a query are its own: they are computed once for all parts
-            whole = features.whole
+        whole = whole_of(features)
+        if whole is not None:  # the columns of a query are its own: they are computed once for all parts
             if whole.wider is None or whole.wider.data.feature_names != self.names:
                 whole.wider = Whole(self.dataset(whole.data, threads))
-            features = PartRows(whole.wider, features.rows)
+            features = whole.wider.view(features.rows)
         else:
             features = self.of_data(data, threads)
         return replace(data, features=features, feature_names=self.names, candidates=None)
@@ -232,7 +231,7 @@ class WithinColumns:
         Raises:
             DataError: they would not fit in memory.
         """
-        if hasattr(features, "pieces"):
+        if is_on_disk(features):
             return RowsWithin(features, queries, self, threads)
         is_sparse, (rows, d), m = sparse.issparse(features), features.shape, len(self.added)
         to_dense = not is_sparse or ("rank" in self.kinds and m >= d)
@@ -262,7 +261,7 @@ class WithinColumns:
         return sparse.csr_matrix(sparse.hstack([features, sparse.vstack(parts)], format="csr"), dtype=np.float32)
 
 
-class RowsWithin:
+class RowsWithin(Rows):
     """float32[N, d + m] of rows on disk, and their columns within queries, which are computed whenever they are read.
 
     What an engine makes of them (bins) is not remembered for another training.
@@ -274,27 +273,18 @@ class RowsWithin:
         threads: that compute them.
     """
 
-    ndim, dtype = 2, np.dtype(np.float32)
+    on_disk = True
 
     def __init__(self, stored: Any, queries: QueryIndex, columns: WithinColumns, threads: int = 1) -> None:
+        super().__init__()
         self._stored, self._queries, self._columns, self._threads = stored, queries, columns, threads
         self.shape = (stored.shape[0], len(columns.names))
         self.is_sparse, self.external, self.watch = stored.is_sparse, stored.external, stored.watch
-        self.origin: Any = None
-        self.known: dict[str, Any] = {}
-        self.base = stored.base
-
-    def __len__(self) -> int:
-        return int(self.shape[0])
 
     @property
     def store(self) -> Any:
         """Where the rows without their columns lie."""
         return self._stored.store
-
-    def take(self, rows: Int64Array) -> StoredRows:
-        """Some rows, ascending."""
-        return StoredRows(self, rows)
 
     def __getitem__(self, rows: slice | npt.NDArray[Any]) -> Any:
         """float32 rows in memory, dense or CSR; the whole of their queries is read for them."""

@@ -33,7 +33,7 @@ import numpy.typing as npt
 
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.data.dense import DenseRows
+from boostrank.data.rows import DenseRows
 from boostrank.report.scoring import DocumentProgress, Scorer, in_batches, over_blocks, units_of
 
 RESAMPLES = 400

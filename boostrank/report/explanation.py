@@ -26,7 +26,7 @@ from boostrank.core.text import small_table
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.categories import Categories, to_record
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.dense import DenseRows
+from boostrank.data.rows import DenseRows
 from boostrank.model.ranking_model import RankingModel
 from boostrank.report.charts import Chart, tooltips
 from boostrank.report.counterfactuals import Counterfactual, FeatureValues, categories_of, counterfactuals, cuts_of

@@ -17,7 +17,7 @@ from boostrank.core.conventions import Conventions
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.data.dense import DenseRows
+from boostrank.data.rows import DenseRows
 from boostrank.kernels.noise import round_seed
 from boostrank.kernels.trees.walker import permute_within
 from boostrank.metric import BoundMetrics, Metric

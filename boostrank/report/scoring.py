@@ -18,7 +18,7 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.dense import DenseRows
+from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import Trees
 from boostrank.kernels.runtime.jit import run_parallel
 from boostrank.kernels.trees.walker import Forest, Walker

@@ -12,7 +12,7 @@ from boostrank.core.conventions import Conventions
 from boostrank.core.errors import DataError
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.dense import DenseRows, dense_rows
+from boostrank.data.rows import DenseRows, dense_rows
 from boostrank.metric import BoundMetrics
 from boostrank.report.scoring import Progress
 

@@ -17,7 +17,7 @@ from boostrank.core.conventions import Conventions
 from boostrank.core.resampling import PAIRED_RESAMPLES
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.dense import DenseRows
+from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import Trees
 from boostrank.kernels.trees.walker import Forest, Walker
 from boostrank.metric import BoundMetrics

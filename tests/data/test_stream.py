@@ -113,7 +113,7 @@ def test_a_full_disk_and_a_file_that_was_cut_off_are_told_with_their_folder(
 
 def test_some_rows_stay_on_disk(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some rows, and some of these, are those of the matrix in memory, whichever way they are read."""
-    monkeypatch.setattr("boostrank.data.store._NUMBERS_A_STRETCH", 300)
+    monkeypatch.setattr("boostrank.data.rows._NUMBERS_A_STRETCH", 300)
     whole, on_disk = RankingDataset.from_libsvm(file), RankingDataset.stream(file, cache=False, chunk_bytes=4_000)
     every = whole.features.toarray() if whole.is_sparse else whole.features
     rng = np.random.default_rng(0)

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from boostrank import RankingDataset, RankingModel, train
 from boostrank.core.errors import InputError, ParameterError
-from boostrank.data.part import Whole
+from boostrank.data.rows import Whole
 from boostrank.fit.folds import fold_numbers
 from boostrank.fit.observe import Observer
 from boostrank.fit.plan import Member

@@ -18,7 +18,7 @@ from boostrank.core.conventions import Conventions
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.dense import DenseRows
+from boostrank.data.rows import DenseRows
 from boostrank.data.synthetic import SyntheticData, make_ranking_data
 from boostrank.engines.trees import Trees
 from boostrank.kernels.trees.walker import Walker

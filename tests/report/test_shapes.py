@@ -21,7 +21,7 @@ import boostrank
 from boostrank.core.errors import ParameterError
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.dense import DenseRows
+from boostrank.data.rows import DenseRows
 from boostrank.model.ranking_model import RankingModel
 from boostrank.report.effects import AleCurve, accumulated_local_effects
 from boostrank.report.html import page

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from boostrank.core.errors import DataError, TrainingError
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.part import PartRows
+from boostrank.data.rows import whole_of
 from boostrank.engines.base import Backend, TrainRequest
 from boostrank.engines.lightgbm.booster import LightGBMBooster
 from boostrank.engines.lightgbm.format import LIGHTGBM, start_text
@@ -52,8 +52,8 @@ class LightGBM(Backend):
     starts_linear = shares_bins = True
 
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
-        if isinstance(data.features, PartRows):
-            whole = data.features.whole
+        whole = whole_of(data.features)
+        if whole is not None:
             if whole.bins is None:
                 whole.bins = self.dataset(whole.data, params, reference=None, weights=weights)
             return whole.bins.subset(data.features.rows)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from boostrank.data.arrays import Features
 from boostrank.data.categories import Categories
-from boostrank.data.dense import dense_batches, dense_rows
+from boostrank.data.rows import Rows, dense_batches, dense_rows
 from boostrank.engines.base import CONTRIBUTIONS, LEAVES, Booster, Wanted
 from boostrank.engines.lightgbm.model_text import listed_categories, read_leaves, start_trees
 from boostrank.engines.params import engine_threads
@@ -76,7 +76,7 @@ class LightGBMBooster(Booster):
             ]
             return np.concatenate([np.zeros((0, features.shape[1] + 1)), *parts])
         kind = "pred_leaf" if wanted.what == LEAVES else "raw_score"
-        pieces = (piece for _, piece in features.pieces()) if hasattr(features, "pieces") else [features]
+        pieces = (piece for _, piece in features.pieces()) if isinstance(features, Rows) else [features]
         found = np.concatenate([self.native.predict(piece, **{kind: True}, **how) for piece in pieces])
         return found if wanted.what == LEAVES else found.astype(np.float64, copy=False).reshape(-1)
 

@@ -21,6 +21,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 from boostrank.data.arrays import Features
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.rows import is_on_disk
 from boostrank.engines.base import CONTRIBUTIONS, LEAVES, Backend, Booster, TrainRequest, Wanted
 from boostrank.engines.linear.features import RowsByQuery, ScaledRows, by_query, measure_scaling
 from boostrank.engines.linear.format import BY_QUERY, LINEAR, SCALINGS, STANDARD, LinearModel
@@ -125,8 +126,8 @@ class LinearBooster(Booster):
                     "this linear model scales features within each query, so it must know the queries: predict a "
                     "RankingDataset (from_arrays with qid= or group=)"
                 )
-            on_disk = hasattr(features, "pieces")
-            features = RowsByQuery(features, wanted.queries) if on_disk else by_query(features, wanted.queries)
+            scaled = RowsByQuery if is_on_disk(features) else by_query
+            features = scaled(features, wanted.queries)
         rows, weights = ScaledRows(features, self.native.scaling), self.native.weights(wanted.rounds)
         if wanted.what == CONTRIBUTIONS:
             return rows.parts(weights)

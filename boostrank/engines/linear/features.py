@@ -18,7 +18,7 @@ from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 from boostrank.data.arrays import Features
-from boostrank.data.dense import dense_batches
+from boostrank.data.rows import Rows, dense_batches
 from boostrank.engines.linear.format import STANDARD, Scaling
 
 
@@ -149,8 +149,7 @@ def by_query(features: Features, queries: QueryIndex) -> Features:
     return sparse.csr_matrix(sparse.vstack(parts)) if is_sparse else np.concatenate(parts)
 
 
-@dataclass(frozen=True, eq=False)
-class RowsByQuery:
+class RowsByQuery(Rows):
     """What `by_query` makes of rows on disk, some at a time.
 
     Args:
@@ -158,14 +157,10 @@ class RowsByQuery:
         queries: of the rows.
     """
 
-    features: Features
-    queries: QueryIndex
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        rows, columns = self.features.shape
-        return rows, columns
+    def __init__(self, features: Rows, queries: QueryIndex) -> None:
+        super().__init__()
+        self.features, self.queries = features, queries
+        self.shape, self.is_sparse = features.shape, features.is_sparse
 
     def __getitem__(self, rows: slice) -> Any:
         """float32 rows in memory, dense or CSR; the whole of their queries is read for them."""

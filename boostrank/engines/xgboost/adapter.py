@@ -15,7 +15,7 @@ import xgboost
 from boostrank.core.errors import DataError, ModelError, ParameterError, TrainingError
 from boostrank.core.machine import free_memory
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.part import PartRows
+from boostrank.data.rows import whole_of
 from boostrank.engines.base import Backend, TrainRequest, Wanted
 from boostrank.engines.model_format import LinearStart
 from boostrank.engines.params import limit_in_children
@@ -81,7 +81,7 @@ class XGBoost(Backend):
             raise ParameterError(
                 f"tree_method={method} takes no bins, in which the rows of a RankingDataset are: use hist"
             )
-        whole = data.features.whole if isinstance(data.features, PartRows) else None
+        whole = whole_of(data.features)
         if whole is not None and reference is None:
             reference = whole.bins  # a quantile sketch costs more than all else of a matrix
         types = types_of(data)

@@ -16,7 +16,7 @@ from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array
 from boostrank.data.arrays import Features
 from boostrank.data.categories import Categories
-from boostrank.data.dense import dense_batches, dense_rows
+from boostrank.data.rows import dense_batches, dense_rows, is_sparse
 from boostrank.engines.base import CONTRIBUTIONS, LEAVES, SCORES, Booster, Wanted
 from boostrank.engines.model_format import LinearStart, engine_names
 from boostrank.engines.params import engine_threads
@@ -230,7 +230,7 @@ def begin_with(start: LinearStart) -> XGBoostBooster:
 
 def _batches(features: Features, absent_is_missing: bool) -> Iterator[Any]:
     """Rows that take little memory; dense unless what is absent is missing."""
-    sparse = absent_is_missing and (hasattr(features, "toarray") or getattr(features, "is_sparse", False))
+    sparse = absent_is_missing and is_sparse(features)
     for start, stop in dense_batches(features):
         yield features[start:stop] if sparse else dense_rows(features, start, stop)
 

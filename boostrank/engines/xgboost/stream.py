@@ -22,7 +22,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.arrays import Features
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.dense import dense_batches, dense_rows
+from boostrank.data.rows import Rows, dense_batches, dense_rows
 from boostrank.engines.model_format import engine_names
 from boostrank.engines.xgboost.params import translate
 
@@ -140,9 +140,8 @@ class DenseBatches(xgboost.DataIter):  # type: ignore[misc]
         return_memory()  # what the sketches of the last batch left
         input_data(data=dense_rows(features, start, stop), **self._types)
         self._next += 1
-        watch = getattr(features, "watch", None)
-        if watch is not None:
-            watch(stop, features.shape[0])
+        if isinstance(features, Rows) and features.watch is not None:
+            features.watch(stop, features.shape[0])
         return True
 
     def reset(self) -> None:

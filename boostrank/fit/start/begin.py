@@ -12,7 +12,7 @@ from boostrank.core.gains import Gain
 from boostrank.core.machine import resolve_threads
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.part import PartRows
+from boostrank.data.rows import whole_of
 from boostrank.engines.base import Backend, Booster
 from boostrank.engines.model_format import LinearStart
 from boostrank.engines.params import Limits
@@ -77,7 +77,7 @@ class Beginning:
         known = [self.scores, *[None] * (len(sets) - 1)]
         return [
             cross_fit.scores_of(self.start, data, threads)
-            if scores is None and isinstance(data.features, PartRows)
+            if scores is None and whole_of(data.features) is not None
             else scores
             for data, scores in zip(sets, known, strict=True)
         ]

@@ -184,7 +184,7 @@ class FoldStarts:
 
         Args:
             fold: that is left out.
-            data: the other rows, in their order, of `data.part.PartRows`; of one data set each time.
+            data: the other rows, in their order, parts of one `data.rows.Whole`.
             gain, threads, limits: as of `cross_fitted`, and the same each time.
         """
         with _one_blas_thread():

@@ -30,7 +30,7 @@ from boostrank.core.resampling import PAIRED_RESAMPLES, bootstrap_intervals
 from boostrank.core.text import count_of
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.dense import DenseRows
+from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import Trees
 from boostrank.metric import BoundMetrics, Metric
 from boostrank.model.ranking_model import RankingModel

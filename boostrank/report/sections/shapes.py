@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from boostrank.core.errors import DataError, ModelError, ParameterError, did_you_mean
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data.dense import DenseRows
+from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import Trees
 from boostrank.model.ranking_model import RankingModel
 from boostrank.report.charts import Chart, middle_cut, tooltips

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.data.dataset import Features, RankingDataset
-from boostrank.data.dense import dense_rows
+from boostrank.data.rows import dense_rows
 from boostrank.engines.base import CONTRIBUTIONS, Backend, Booster, TrainRequest, Wanted
 from boostrank.engines.params import Params
 from boostrank.engines.rounds import CallbackEnv, EvalResult, ordered, run_callbacks

@@ -1,0 +1,306 @@
+"""Rows of features: arrays in memory, rows spilled to disk (`data.store`), and views, which copy when they are read.
+
+In memory they are float32[N, d] in C order or a float32 CSR matrix. The other two kinds are `Rows`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.kernels.runtime.jit import run_parallel
+
+if TYPE_CHECKING:
+    from boostrank.data.dataset import RankingDataset
+
+_NUMBERS_A_STRETCH = 1 << 22
+_DOCUMENTS_A_BLOCK = 4096  # that a thread works on at a time
+
+
+class Rows(ABC):
+    """Features that are not in memory: `rows[a:b]` and `rows[numbers]` are read or computed when they are asked for.
+
+    Attributes:
+        shape: rows and columns.
+        is_sparse: whether what is read is a CSR matrix.
+        on_disk: whether the rows lie on disk.
+        external: whether an engine that can shall keep its bins on disk too.
+        origin: what the rows were read from and how, for caches of what is made of them; None: not known.
+        known: fingerprint and constant columns, when they are known already.
+        watch: told rows done and all rows by what makes bins of them.
+    """
+
+    ndim = 2
+    dtype = np.dtype(np.float32)
+    shape: tuple[int, int]
+    is_sparse: bool = False
+    on_disk: bool = False
+    external: bool = False
+    origin: Any = None
+    watch: Callable[[int, int], None] | None = None
+
+    def __init__(self) -> None:
+        self.known: dict[str, Any] = {}
+
+    @abstractmethod
+    def __getitem__(self, rows: Any) -> Any:
+        """Return float32 rows in memory, dense or CSR, of a slice or of row numbers."""
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def store(self) -> Any:
+        """Where rows on disk lie."""
+        raise TypeError("these rows are not on disk")
+
+    def pieces(self) -> Iterator[tuple[int, Any]]:
+        """Yield (first row, rows) in order, a few megabytes each."""
+        for start, stop in dense_batches(self):
+            yield start, self[start:stop]
+
+    def take(self, rows: Int64Array) -> Rows:
+        """Return some rows, ascending, where they are."""
+        return View(self, rows)
+
+    def in_order(self, columns: Sequence[int]) -> Rows:
+        """Return the same rows with the columns in this order."""
+        raise TypeError("these columns have an order of their own")
+
+    def constant_columns(self) -> Int64Array:
+        """Return the columns that have one value in every row, or are missing in every row."""
+        if "constant" not in self.known:
+            low, high = np.full(self.shape[1], np.inf, np.float32), np.full(self.shape[1], -np.inf, np.float32)
+            missing = np.zeros(self.shape[1], np.int64)
+            for _, piece in self.pieces():
+                missing += missing_in(piece)
+                np.fmin(low, _extreme(piece, np.fmin), out=low)
+                np.fmax(high, _extreme(piece, np.fmax), out=high)
+            constant = ((low == high) & (missing == 0)) | (missing == self.shape[0])
+            self.known["constant"] = np.flatnonzero(constant).tolist()
+        return np.array(self.known["constant"], dtype=np.int64)
+
+    def fingerprint(self, labels: Float64Array, ptr: Int64Array) -> str:
+        """Return what `RankingDataset.fingerprint` is of the same features in memory."""
+        digest = hashlib.blake2b(digest_size=16)
+        digest.update(repr(self.shape).encode())
+        for part in (labels, ptr):
+            digest.update(np.ascontiguousarray(part).view(np.uint8).data)
+        key = digest.hexdigest()  # of this, which may be other labels than last time
+        known = self.known.setdefault("fingerprints", {})
+        if key not in known:
+            if self.is_sparse:
+                digest.update(np.zeros(1, np.int64).data)
+                end = 0
+                for _, piece in self.pieces():
+                    digest.update((piece.indptr[1:].astype(np.int64) + end).data)
+                    end += int(piece.indptr[-1])
+                for _, piece in self.pieces():
+                    digest.update(piece.indices.astype(np.int32).data)
+                for _, piece in self.pieces():
+                    digest.update(piece.data.data)
+            else:
+                for _, piece in self.pieces():
+                    digest.update(piece.reshape(-1).view(np.uint8).data)
+            known[key] = digest.hexdigest()
+        return str(known[key])
+
+
+class View(Rows):
+    """Some rows of others, which stay where they are. What is made of a view is not remembered for another training.
+
+    Args:
+        of: all rows, in memory or `Rows`.
+        rows: int64[n], which; ascending where they lie on disk.
+        whole: the data set that several trainings take parts of, if they do.
+    """
+
+    def __init__(self, of: Any, rows: Int64Array, whole: Whole | None = None) -> None:
+        super().__init__()
+        self.of, self.rows, self.whole = of, rows, whole
+        self.shape = rows.size, of.shape[1]
+        self.is_sparse, self.on_disk = is_sparse(of), is_on_disk(of)
+        self.external = self.on_disk and of.external
+
+    @property
+    def store(self) -> Any:
+        return self.of.store
+
+    def __getitem__(self, rows: Any) -> Any:
+        numbers = self.rows[rows]
+        if not (self.on_disk and isinstance(rows, slice)):
+            return self.of[numbers]
+        span = max(1, _NUMBERS_A_STRETCH // max(1, self.shape[1]))  # few of many: not all between them at once
+        parts = []
+        for some in np.split(numbers, np.flatnonzero(np.diff(numbers // span)) + 1) if numbers.size else ():
+            first = int(some[0])
+            parts.append(self.of[first : int(some[-1]) + 1][some - first])
+        if len(parts) < 2:
+            return parts[0] if parts else self.of[0:0]
+        return sparse.vstack(parts, format="csr") if self.is_sparse else np.concatenate(parts)
+
+    def pieces(self) -> Iterator[tuple[int, Any]]:
+        if not self.on_disk:
+            yield from super().pieces()
+            return
+        done = 0
+        for start, piece in self.of.pieces():
+            stop = int(np.searchsorted(self.rows, start + piece.shape[0]))
+            if stop > done:
+                yield done, piece[self.rows[done:stop] - start]
+            done = stop
+
+    def take(self, rows: Int64Array) -> View:
+        return View(self.of, self.rows[rows])
+
+    def in_order(self, columns: Sequence[int]) -> View:
+        return View(self.of.in_order(columns), self.rows)
+
+    def fingerprint(self, labels: Float64Array, ptr: Int64Array) -> str:
+        if self.whole is None:
+            return super().fingerprint(labels, ptr)
+        digest = hashlib.blake2b(self.whole.data.fingerprint.encode(), digest_size=16)
+        digest.update(self.rows.tobytes())
+        digest.update(ptr.tobytes())
+        return digest.hexdigest()
+
+
+class Whole:
+    """A data set in memory that trainings take parts of: they need no copies, and engines bin it once.
+
+    Args:
+        data: all of it.
+    """
+
+    def __init__(self, data: RankingDataset) -> None:
+        self.data = data
+        self.bins: Any = None
+        """What an engine has made of it by the parameters of the first training; the parts share it."""
+        self.wider: Whole | None = None
+        """The same with columns within queries, those that were asked for last."""
+
+    def part(self, queries: npt.ArrayLike) -> RankingDataset:
+        """Return some whole queries, in the order asked for; as `RankingDataset.take`, with a `View` for features."""
+        index, rows = self.data.queries.take(queries)
+        candidates = self.data.candidates and self.data.candidates.take(rows)
+        return replace(
+            self.data,
+            features=self.view(rows),
+            labels=self.data.labels[rows],
+            queries=index,
+            comments=None,
+            input_rows=None,
+            candidates=candidates,
+        )
+
+    def view(self, rows: Int64Array) -> View:
+        """Return the features of some rows."""
+        return View(self.data.features, rows, self)
+
+
+def whole_of(features: Any) -> Whole | None:
+    """Return the data set that the rows are a part of, if trainings share it."""
+    return features.whole if isinstance(features, View) else None
+
+
+def is_sparse(features: Any) -> bool:
+    """Return True for a CSR matrix, and rows that are one when they are read."""
+    return features.is_sparse if isinstance(features, Rows) else bool(sparse.issparse(features))
+
+
+def is_on_disk(features: Any) -> bool:
+    """Return True for rows that lie on disk."""
+    return isinstance(features, Rows) and features.on_disk
+
+
+def dense_batches(features: Any, batch_bytes: int = 16 << 20) -> list[tuple[int, int]]:
+    """Return row ranges whose dense float32 form takes about `batch_bytes` each."""
+    rows, columns = features.shape
+    step = max(1, batch_bytes // max(1, 4 * columns))
+    return [(a, min(a + step, rows)) for a in range(0, rows, step)]
+
+
+def dense_rows(features: Any, start: int, stop: int) -> Float32Array:
+    """Return some rows as a dense float32 array; what a sparse row does not name is zero."""
+    part = features[start:stop]
+    return np.ascontiguousarray(part.toarray() if sparse.issparse(part) else part, dtype=np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class DenseRows:
+    """Some columns of a data set as dense rows, a few queries at a time.
+
+    Args:
+        data: the data set, in the model's order of features.
+        columns: int64[c], which.
+        absent_is_missing: what a sparse row does not name is missing, not zero.
+    """
+
+    data: RankingDataset
+    columns: Int64Array
+    absent_is_missing: bool = False
+
+    def __getitem__(self, rows: slice | Int64Array) -> Float32Array:
+        """float32[n, c], C order."""
+        part = self.data.features[rows][:, self.columns]
+        is_sparse = hasattr(part, "toarray")
+        dense = np.ascontiguousarray(part.toarray() if is_sparse else part, dtype=np.float32)
+        if is_sparse and self.absent_is_missing:
+            part.data = np.ones_like(part.data)
+            dense[part.toarray() == 0] = np.nan
+        return dense
+
+    def blocks(self) -> list[tuple[int, int]]:
+        """Ranges of queries with some thousand documents each."""
+        return self.data.queries.blocks(_DOCUMENTS_A_BLOCK)
+
+    def reach(self, threads: int) -> Float64Array:
+        """float64[c]: the largest size of a value in each column, 0 where there is none."""
+        ptr = self.data.queries.ptr
+
+        def largest(span: tuple[int, int]) -> Float64Array:
+            rows = np.abs(self[int(ptr[span[0]]) : int(ptr[span[1]])])
+            return np.asarray(np.fmax.reduce(rows, axis=0, initial=0.0), dtype=np.float64)
+
+        found = run_parallel(largest, self.blocks(), threads)
+        return np.asarray(np.max([np.zeros(self.columns.size), *found], axis=0), dtype=np.float64)
+
+    def constant_within_queries(self, threads: int) -> Int64Array:
+        """Columns (places) that no query has two values of."""
+        ptr = self.data.queries.ptr
+
+        def varies(span: tuple[int, int]) -> Float64Array:
+            a, b = int(ptr[span[0]]), int(ptr[span[1]])
+            rows = self[a:b]
+            differs = rows[1:] != rows[:-1]
+            differs &= ~(np.isnan(rows[1:]) & np.isnan(rows[:-1]))
+            differs[ptr[span[0] + 1 : span[1]] - a - 1] = False  # from one query to the next
+            return np.asarray(differs.any(axis=0))
+
+        found = run_parallel(varies, self.blocks(), threads)
+        return np.flatnonzero(~np.any([np.zeros(self.columns.size), *found], axis=0))
+
+
+def missing_in(piece: Any) -> Int64Array:
+    """Return int64[d], the number of missing values of each column of a dense or CSR matrix."""
+    if sparse.issparse(piece):
+        return np.bincount(piece.indices[np.isnan(piece.data)], minlength=piece.shape[1]).astype(np.int64)
+    return np.count_nonzero(np.isnan(piece), axis=0).astype(np.int64)
+
+
+def _extreme(piece: Any, of: np.ufunc) -> npt.NDArray[np.float32]:
+    """Smallest (np.fmin) or largest (np.fmax) value of each column that is not missing; NaN where all are."""
+    if not sparse.issparse(piece):
+        return of.reduce(piece, axis=0) if piece.shape[0] else np.full(piece.shape[1], np.nan, np.float32)
+    out = np.full(piece.shape[1], np.nan, np.float32)
+    of.at(out, piece.indices, piece.data)
+    stored = np.bincount(piece.indices, minlength=piece.shape[1])
+    return np.where(stored < piece.shape[0], of(out, np.float32(0.0)), out).astype(np.float32)
