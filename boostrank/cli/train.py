@@ -60,9 +60,11 @@ def command(context: click.Context, /, train: tuple[str, ...], model: str, valid
     _choose_preset(context, given)
     from boostrank.core.errors import InputError
     from boostrank.core.files import check_appendable, check_not_read, check_writable, reserved
+    from boostrank.model.files import check_ending
 
     start_file = None if given["start"] in START_WORDS else given["start"]
     inputs = [*train, *valid, *filter(None, [given.get("config"), start_file])]
+    check_ending(model)
     check_writable(model)
     if given["worker_timeout"] and not given["dask"]:
         raise click.UsageError("--worker-timeout is for the workers of --dask", context)

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from boostrank.core.errors import MissingDependency, ModelError, ParameterError, did_you_mean
+from boostrank.core.foreign import foreign_kind
 from boostrank.core.process import with_docstrings
 
 if TYPE_CHECKING:
@@ -102,13 +103,13 @@ def format_of(body: bytes) -> ModelFormat:
     Raises:
         ModelError: of no engine.
     """
-    known = formats()
+    known, kind = formats(), foreign_kind(body[:1000])
     for one in reversed(known):
-        if one.recognises(body):
+        if kind is None and one.recognises(body):
             return one
     first, *others = (one.title for one in known)
-    empty = "" if body else ": the file is empty"
-    raise ModelError(f"neither {first} nor {' nor '.join(others)}{empty}")
+    what = "the file is empty" if not body else f"it is {kind}" if kind else ""
+    raise ModelError(f"neither {first} nor {' nor '.join(others)}" + (f": {what}" if what else ""))
 
 
 def parse_model(body: bytes) -> Any:

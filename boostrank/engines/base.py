@@ -112,6 +112,11 @@ class Booster:
         return 0
 
     @property
+    def stopped_rounds(self) -> int:
+        """Number of rounds up to the best one, where early stopping elsewhere left it in the file; 0: it did not."""
+        return 0
+
+    @property
     def start_trees(self) -> int:
         """Number of trees of a linear start, which come before the first round."""
         return 0

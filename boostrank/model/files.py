@@ -24,7 +24,7 @@ from typing import Any
 
 from msgspec import convert
 
-from boostrank.core.errors import ModelError, TrainingError
+from boostrank.core.errors import ModelError, ParameterError, TrainingError
 from boostrank.core.files import record_path, write_atomically
 from boostrank.engines import parse_model
 from boostrank.engines.model_format import refuse
@@ -49,6 +49,34 @@ def sidecar_path(path: str | os.PathLike[str]) -> Path:
 def content_sha256(data: bytes) -> str:
     """SHA-256 in hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
+
+
+_OTHER_FORMATS = {
+    ".ubj": "XGBoost's UBJSON",
+    ".bin": "a binary model",
+    ".pkl": "a pickle",
+    ".pickle": "a pickle",
+    ".joblib": "a pickle",
+    ".cbm": "CatBoost's models",
+    ".onnx": "ONNX, which `boostrank export --to onnx` writes",
+    ".pmml": "PMML",
+    ".zip": "an archive",
+    ".gz": "compressed files",
+}
+
+
+def check_ending(path: str | os.PathLike[str]) -> None:
+    """Refuse a name for a model that promises another format than a model is written in.
+
+    Raises:
+        ParameterError: which ending.
+    """
+    ending = Path(path).suffix.lower()
+    if ending in _OTHER_FORMATS:
+        raise ParameterError(
+            f"{os.fspath(path)}: {ending} is the ending of {_OTHER_FORMATS[ending]}, and a model is LightGBM's text or "
+            "JSON: name it model.txt or model.json"
+        )
 
 
 def write_model_files(path: str | os.PathLike[str], body: bytes, sidecar: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from boostrank.core.errors import DataError, ModelError, ParameterError
+from boostrank.core.errors import DataError, DataWarning, ModelError, ParameterError, warn_user
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex, checked_ids, query_numbers
 from boostrank.core.types import Float64Array, Int64Array
@@ -25,7 +25,7 @@ from boostrank.engines.base import CONTRIBUTIONS, SCORES, Backend, Booster, Want
 from boostrank.engines.model_format import LARGEST_SCORE, LinearStart, in_range
 from boostrank.engines.trees import Trees
 from boostrank.model.booster_methods import BoosterMethods, predict_otherwise
-from boostrank.model.files import read_model_files, sidecar_path, write_model_files
+from boostrank.model.files import check_ending, read_model_files, sidecar_path, write_model_files
 from boostrank.model.within_query import WithinColumns
 from boostrank.records import History, ModelInfo, as_record, jsonable
 
@@ -459,6 +459,7 @@ class RankingModel(BoosterMethods):
         Raises:
             TrainingError: it cannot be written; what was there before is untouched.
         """
+        check_ending(path)
         body = self._booster.to_bytes(self._rounds(num_iteration))
         body = self._engine.format.stamp(body)
         write_model_files(Path(path), body, jsonable({**self.info, "evals_result": self.evals_result}))
@@ -486,7 +487,15 @@ class RankingModel(BoosterMethods):
         except Exception as error:  # each engine raises its own kind
             reason = str(error).partition("\n")[0][:200]
             raise ModelError(f"{path}: {engine.name} cannot load it: {reason}") from error
-        return cls(booster, info=info, evals_result=history)
+        best = 0
+        if sidecar is None and 0 < booster.stopped_rounds < booster.rounds:
+            best = booster.stopped_rounds
+            warn_user(
+                f"{path}: {best} of its {booster.rounds} rounds are used, those up to best_iteration={best - 1}, as "
+                "XGBRanker does; xgboost.Booster.predict uses all",
+                DataWarning,
+            )
+        return cls(booster, best_rounds=best, info=info, evals_result=history)
 
 
 def model_of_booster(booster: Any) -> RankingModel | None:

@@ -108,7 +108,7 @@ def test_rank_counts_from_one_within_each_query(trained: Any) -> None:
     np.testing.assert_array_equal(model.rank(train.features, group=train.queries.sizes), ranks)
     with pytest.raises(DataError, match="qid= or group="):
         model.rank(train.features)
-    with pytest.raises(DataError, match="row 0 is a number, that of row 1 text"):
+    with pytest.raises(DataError, match=r"row 0.*row 1"):
         model.rank(train.features, qid=[1, "1"] * (train.n_documents // 2))
 
 
@@ -212,5 +212,5 @@ def test_fault_110_a_sealed_sidecar_whose_content_is_of_another_kind_is_refused_
 ) -> None:
     body = train_lightgbm(1).model_to_string().encode()
     write_model_files(tmp_path / "model.txt", body, {"objective": {"name": "sdcg"}, key: value})
-    with pytest.raises(ModelError, match=rf"model\.txt\.meta\.json: not written by boostrank: '{key}"):
+    with pytest.raises(ModelError, match=rf"model\.txt\.meta\.json: not written by boostrank: .*(\$\.{key}|\[)"):
         boostrank.RankingModel.load(tmp_path / "model.txt")

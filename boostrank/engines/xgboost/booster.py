@@ -65,6 +65,11 @@ class XGBoostBooster(Booster):
         return int(self.native.num_features())
 
     @property
+    def stopped_rounds(self) -> int:
+        best = self.native.attr("best_iteration")
+        return int(best) + 1 if best is not None and best.isdigit() else 0
+
+    @property
     def start_trees(self) -> int:
         return int(self.native.attr(ATTRIBUTE) or 0)
 

@@ -1,0 +1,55 @@
+"""Tell what a file is that is not what was expected: a pointer, a web page, an archive, another program's model."""
+
+from __future__ import annotations
+
+import re
+
+_BINARY = (
+    (b"PK\x03\x04", "a zip archive: unpack it first"),
+    (b"\x1f\x8b", "compressed by gzip: unpack it first, or name it with the ending .gz"),
+    (b"BZh", "compressed by bzip2: unpack it first, or name it with the ending .bz2"),
+    (b"\xfd7zXZ\x00", "compressed by xz: unpack it first, or name it with the ending .xz"),
+    (b"\x28\xb5\x2f\xfd", "compressed by zstd: unpack it first, or name it with the ending .zst"),
+    (b"7z\xbc\xaf", "a 7z archive: unpack it first"),
+    (b"PAR1", "a Parquet file: name it with the ending .parquet"),
+    (b"ARROW1", "an Arrow file: name it with the ending .arrow"),
+    (b"\x93NUMPY", "a NumPy array: read it by numpy.load, and give RankingDataset.from_arrays(...)"),
+    (b"\x89HDF", "an HDF5 file"),
+    (b"CBM1", "a CatBoost model, which boostrank does not read"),
+    (b"binf", "an old binary model of XGBoost: load it there and save it as JSON, save_model('model.json')"),
+    (
+        b"{L\x00\x00\x00\x00\x00\x00\x00",
+        "XGBoost's UBJSON: save it there as JSON, save_model('model.json')",
+    ),
+    (b"\xff\xfe", "text in UTF-16: save it as UTF-8"),
+)
+_TEXT = (
+    (r"version https://git-lfs\.github\.com", "a pointer of Git LFS in place of the file: run `git lfs pull`"),
+    (r"\s*<(!doctype html|html)", "a web page, such as a download page or an error, in place of the file"),
+    (r"\s*(<\?xml|<[a-zA-Z])", "XML"),
+    (r"## *(LambdaMART|MART|RankNet|RankBoost|AdaRank|Coordinate Ascent|ListNet|Random Forests|Linear)",
+     "a model of RankLib, which boostrank does not read"),
+    (r'\s*\{\s*"name"\s*:\s*"tree"', "LightGBM's dump (dump_model): save the model by save_model('model.txt')"),
+    (r'\s*\[\s*\{\s*"nodeid"', "XGBoost's dump (get_dump, dump_model): save the model by save_model('model.json')"),
+    (r"booster\[0\]:", "XGBoost's dump as text: save the model by save_model('model.json')"),
+    (r"\S+[ \t]+Q0[ \t]+\S+[ \t]+\d+[ \t]+\S+[ \t]+\S+", "a run file of TREC: query Q0 document rank score tag"),
+    (r"\S+[ \t]+0[ \t]+\S+[ \t]+-?\d+[ \t]*(\r?\n|$)", "qrels of TREC: query 0 document grade"),
+    (r"\S+\t\d+\t-?[\d.eE+-]+[ \t]*(\r?\n|$)", "scores of RankLib: query, row, score; give the third column alone"),
+)  # fmt: skip
+
+
+def foreign_kind(beginning: bytes) -> str | None:
+    """What a file is, with the way on, from its first bytes; None: nothing that is known here.
+
+    Args:
+        beginning: at least 300 bytes of it, or all.
+    """
+    if beginning[:1] == b"\x80" and beginning[1:2] in b"\x02\x03\x04\x05":
+        return "a pickle, which can run any code: open it where it was written, and save the model by its save_model"
+    if len(beginning) > 262 and beginning[257:262] == b"ustar":
+        return "a tar archive: unpack it first"
+    for magic, kind in _BINARY:
+        if beginning.startswith(magic):
+            return kind
+    text = beginning[:1000].decode("utf-8", "replace").removeprefix("\ufeff")
+    return next((kind for pattern, kind in _TEXT if re.match(pattern, text, re.IGNORECASE)), None)
