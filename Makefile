@@ -56,10 +56,10 @@ WARM = $(BIN)/boostrank train $(DATA)/valid.txt --quality plain --objective reg-
 demo: $(VENV)/.installed
 	@mkdir -p $(DATA)
 	@echo "generating data, and compiling boostrank's kernels once ..."
-	@$(BIN)/boostrank make-data $(DATA) --queries 2000 --seed 1 2>&1 | grep rows
+	@$(BIN)/boostrank data make $(DATA) --queries 2000 --seed 1 2>&1 | grep rows
 	@$(WARM) >demo/warm.log 2>&1 & \
-		$(BIN)/boostrank sample $(DATA)/train.txt --queries 300 -o $(DATA)/few-train.txt >/dev/null && \
-		$(BIN)/boostrank sample $(DATA)/valid.txt --queries 100 -o $(DATA)/few-valid.txt >/dev/null && \
+		$(BIN)/boostrank data sample $(DATA)/train.txt --queries 300 -o $(DATA)/few-train.txt >/dev/null && \
+		$(BIN)/boostrank data sample $(DATA)/valid.txt --queries 100 -o $(DATA)/few-valid.txt >/dev/null && \
 		echo && echo "Each tool with its own defaults, on generated queries (boostrank/data/synthetic.py);" \
 			"NDCG@10 of queries it never saw." && echo && \
 		$(COMPARE) $(DATA)/few-train.txt $(DATA)/few-valid.txt $(DATA)/test.txt --model demo/few.txt; \

@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import inspect
 import io
 import math
 import numbers
-import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from boostrank.core.errors import ParameterError, did_you_mean
-from boostrank.core.text import typed_value
+from boostrank.core.text import parse_size, typed_value
 
 LARGEST_MAX_FEATURE = 2**31 - 2
 
@@ -46,12 +46,12 @@ class Option:
         shown: default in words, where `default` is None and something else decides.
         unset: value when the command line does not give the option, where it differs from Python's default.
         parse: turns the text from the command line into the value; raises ValueError.
-        file: "read", "write", "stream" (a file to write, or standard output), "data", "folder", or "word" (a file
-            or a word).
+        file: "read", "write", "stream" (a file to write, or standard output), "data", "folder", "objective" (a name
+            or a Python file) or "start" (a word or a model's file).
+        positional: an argument of the command line in place of a flag.
         required: the command line must give it.
         common: listed by the short `--help`.
         params: names of the option in `params` of `boostrank.train`, LightGBM's own first.
-        sklearn: name of the parameter of `BoostRanker`; empty: the field's name; None: not a parameter.
         conflicts: options that must not be given together with this one.
         needs: an option without which this one has no effect.
     """
@@ -72,10 +72,10 @@ class Option:
     unset: Any = SAME
     parse: Callable[[str], Any] | None = None
     file: str = ""
+    positional: bool = False
     required: bool = False
     common: bool = False
     params: tuple[str, ...] = ()
-    sklearn: str | None = None
     conflicts: tuple[str, ...] = ()
     needs: str = ""
 
@@ -120,8 +120,11 @@ class Option:
             return
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise ParameterError(f"{self.name}={value!r} is not a number; allowed: {self.range}")
-        number = float(value)
-        if self.kind == "int" and not number.is_integer():
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if self.kind == "int" and math.isfinite(number) and not number.is_integer():
             raise ParameterError(f"{self.name}={value!r} is not a whole number; allowed: {self.range}")
         inside = (
             math.isfinite(number)
@@ -149,14 +152,18 @@ def option(default: Any, help: str, **declared: Any) -> Any:
 
 
 def declared(struct: type[Any]) -> Mapping[str, Option]:
-    """The options of a struct by name, in the order of declaration."""
-    found = {}
-    for field in dataclasses.fields(struct):
-        if "option" in field.metadata:
-            help, given = field.metadata["option"]
-            default = {} if field.default is dataclasses.MISSING else field.default
-            kind = str(field.type).removesuffix(" | None")
-            found[field.name] = Option(help=help, name=field.name, default=default, **{"kind": kind} | given)
+    """The options of a struct by name: those of its bases first, each class in the order of declaration."""
+    own, *bases = struct.__mro__
+    fields, found = {one.name: one for one in dataclasses.fields(struct)}, {}
+    for home in (*bases, own):
+        for name in inspect.get_annotations(home):
+            field = fields.get(name)
+            if field is not None and "option" in field.metadata:
+                help, given = field.metadata["option"]
+                default = {} if field.default is dataclasses.MISSING else field.default
+                kind = "str" if field.type == "Any" else str(field.type).removesuffix(" | None")
+                words = {"kind": kind, "group": getattr(home, "GROUP", "Options")} | given
+                found[name] = Option(help=help, name=name, default=default, **words)
     return found
 
 
@@ -164,9 +171,17 @@ def declared(struct: type[Any]) -> Mapping[str, Option]:
 class Options:
     """Base of the structs of options: checks each value, and which options go together.
 
+    Args:
+        group: heading of the options that a class declares, given behind the name of its base.
+
     Raises:
         ParameterError: a value that is not allowed, or options that contradict each other.
     """
+
+    GROUP: ClassVar[str] = "Options"
+
+    def __init_subclass__(cls, *, group: str = "") -> None:
+        cls.GROUP = group or "Options"
 
     def __post_init__(self) -> None:
         for name, one in declared(type(self)).items():
@@ -205,6 +220,43 @@ def parse_assignment(text: str) -> tuple[str, int | float | bool | str]:
     if not (equals and name.strip() and value.strip()):
         raise ValueError(f"{text!r} is not NAME=VALUE")
     return name.strip(), typed_value(value.strip())
+
+
+def parse_cell(text: str) -> tuple[str, str]:
+    """(column, text) of `COLUMN=TEXT`."""
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise ValueError(f"{text!r} is not COLUMN=TEXT")
+    return name, value
+
+
+def parse_shares(text: str) -> tuple[float, ...]:
+    """`0,0.25,0.5,1`."""
+    try:
+        found = tuple(float(word) for word in text.split(","))
+    except ValueError:
+        found = ()
+    if not found or not all(0.0 <= share <= 1.0 for share in found) or not any(found):
+        raise ValueError(f"{text!r} is not a list of shares such as 0,0.25,0.5,1")
+    return found
+
+
+def parse_parts(text: str) -> dict[str, float]:
+    """`train=0.8,valid=0.1,test=0.1`."""
+    try:
+        pairs = [(name.strip(), float(share)) for name, share in (part.split("=") for part in text.split(","))]
+    except ValueError:
+        raise ValueError(f"{text!r} is not of the form train=0.8,valid=0.1,test=0.1") from None
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError(f"{text!r} names a part twice")
+    return dict(pairs)
+
+
+def parse_scheduler(text: str) -> str:
+    """An address or a file; a blank text, of a variable that is not set, would train on this machine."""
+    if not text.strip():
+        raise ValueError("it is blank: give a scheduler, or leave --dask out")
+    return text
 
 
 def parse_ranks(text: str) -> tuple[int, ...]:
@@ -272,14 +324,18 @@ def parse_label_map(label_map: Mapping[float, float] | str | None) -> dict[float
     return dict(pairs)
 
 
-OBJECTIVE, TREES, METRICS = "Objective", "Trees", "Metrics and stopping"
-FEATURES, MODELS, READING = "Start and features", "How many models", "Reading"
 CONVENTIONS = ("default", "lightgbm", "xgboost", "catboost", "sklearn", "trec", "letor", "mslr")
 """Names of `boostrank.core.conventions.PRESETS`."""
 BACKENDS = ("lightgbm", "xgboost", "linear")
 """Names of `boostrank.engines.ENGINES`."""
+STARTS = ("auto", "linear", "none")
 DEFAULT_EVAL_AT = (1, 3, 5, 10)
 DEFAULT_ROUNDS = 100
+
+
+def argument(metavar: str, help: str = "", *, default: Any = None, required: bool = True, **declared: Any) -> Any:
+    """Declare a positional argument of a command as a field of a dataclass; see `option`."""
+    return option(default, help, positional=True, metavar=metavar, required=required, **declared)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,50 +348,56 @@ class ThreadOptions(Options):
         ge=1,
         shown="all allowed cores",
         params="num_threads num_thread nthread nthreads n_jobs",
-        sklearn="n_jobs",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConventionOptions(Options):
+class JsonOptions(Options, group="Results"):
+    """Output of a command."""
+
+    as_json: bool = option(False, "Print the result as JSON.", flag="--json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfigOptions(Options, group="Data and output"):
+    """A file of options."""
+
+    config: str | None = option(
+        None, "TOML file: long option names as keys, tables [set] and [param]. The command line wins.", file="read"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConventionOptions(Options, group="Metrics and stopping"):
     """How metrics are computed."""
 
     gain: Any = option(
         None,
         "Gain of a label: exponential, linear, or a table 0,1,3,7; or an expression over columns per row: "
         "'0.7*label + 0.3*log1p(margin)'.",
-        kind="str",
         metavar="RULE",
-        group=METRICS,
         params="gain label_gain",
     )
     conventions: Any = option(
         None,
         "Handle gains, ties and queries without a relevant document as this program does.",
-        kind="str",
-        metavar="PRESET",
         choices=CONVENTIONS,
-        group=METRICS,
-        sklearn="",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitOptions(ConventionOptions):
-    """Options of every command that trains: `train`, `tune` and `study pareto`."""
+class ObjectiveOptions(Options, group="Objective"):
+    """What is optimised."""
 
     objective: Any = option(
         None,
         "Training objective; see `boostrank objectives`. Also a mixture, 'mix(shf-sdcg, regression)', one of the "
         "engine, lightgbm:lambdarank, or your own file, my.py.",
-        kind="str",
         metavar="NAME",
-        group=OBJECTIVE,
         shown="auto; smooth-ndcg for --backend linear",
         common=True,
-        file="word",
+        file="objective",
         params="objective objective_type app application loss",
-        sklearn="",
     )
     settings: Mapping[str, Any] = option(
         {},
@@ -343,66 +405,50 @@ class FitOptions(ConventionOptions):
         flag="--set",
         metavar="NAME=VALUE",
         parse=parse_assignment,
-        group=OBJECTIVE,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeOptions(Options, group="Trees"):
+    """The engine and its trees."""
+
     backend: str = option(
         "lightgbm",
         "Tree engine, or linear for scores X w, where a round is a step of the optimiser.",
-        choices=BACKENDS,
-        group=TREES,
-        sklearn="",
+        metavar="|".join(BACKENDS),
     )
     rounds: int | None = option(
         None,
         "Number of boosting rounds.",
         ge=1,
+        le=2**31 - 1,
         shown=str(DEFAULT_ROUNDS),
-        group=TREES,
         common=True,
         params="num_iterations num_iteration n_iter num_tree num_trees num_round num_rounds nrounds num_boost_round "
         "n_estimators max_iter",
-        sklearn="n_estimators",
     )
-    learning_rate: float | None = option(
-        None, "Shrinkage of each tree.", gt=0, shown="0.1", group=TREES, params="learning_rate", sklearn=""
-    )
-    num_leaves: int | None = option(
-        None, "Maximum number of leaves per tree.", ge=2, shown="31", group=TREES, params="num_leaves", sklearn=""
-    )
+    learning_rate: float | None = option(None, "Shrinkage of each tree.", gt=0, shown="0.1", params="learning_rate")
+    num_leaves: int | None = option(None, "Maximum number of leaves per tree.", ge=2, shown="31", params="num_leaves")
     params: Mapping[str, Any] = option(
         {},
         "Any other parameter of the engine: min_data_in_leaf=50.",
         flag="--param",
         metavar="NAME=VALUE",
         parse=parse_assignment,
-        group=TREES,
     )
-    seed: int | None = option(
-        None,
-        "Random seed.",
-        ge=0,
-        group=TREES,
-        common=True,
-        params="seed random_seed random_state",
-        sklearn="random_state",
-    )
-    threads: int | None = option(
-        None,
-        "Number of threads. The model does not depend on it.",
-        ge=1,
-        shown="all allowed cores",
-        group=TREES,
-        common=True,
-        params="num_threads num_thread nthread nthreads n_jobs",
-        sklearn="n_jobs",
-    )
+    seed: int | None = option(None, "Random seed.", ge=0, common=True, params="seed random_seed random_state")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoppingOptions(Options, group="Metrics and stopping"):
+    """What is measured each round."""
+
     metrics: tuple[str, ...] = option(
         (),
         "Metric to report each round: ndcg, map@10, ...",
         flag="--metric",
         metavar="NAME",
         shown="ndcg",
-        group=METRICS,
         common=True,
         params="metric metrics metric_types",
     )
@@ -412,9 +458,7 @@ class FitOptions(ConventionOptions):
         metavar="K,K,...",
         parse=parse_ranks,
         shown="1,3,5,10",
-        group=METRICS,
         params="eval_at ndcg_eval_at ndcg_at map_eval_at map_at",
-        sklearn="",
     )
     early_stopping: int | None = option(
         None,
@@ -422,11 +466,14 @@ class FitOptions(ConventionOptions):
         "or the held-out fold. The model keeps the best round. Objectives that change over the rounds are watched "
         "once they have settled.",
         ge=1,
-        group=METRICS,
         common=True,
         params="early_stopping_round early_stopping_rounds early_stopping n_iter_no_change",
-        sklearn="early_stopping_rounds",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions(ObjectiveOptions, TreeOptions, ThreadOptions, StoppingOptions, ConventionOptions):
+    """Options of every command that trains: `train`, `tune`, `study noise` and `study pareto`."""
 
     def flat(self) -> dict[str, Any]:
         """Parameters as one dictionary, as `boostrank.train` takes them; rounds are not among them.
@@ -434,20 +481,19 @@ class FitOptions(ConventionOptions):
         Raises:
             ParameterError: a parameter is given twice, by `params` and by an option of its own.
         """
-        found = dict(self.params)
-        given = dict(self.settings)
+        found, given = dict(self.params), dict(self.settings)
         for name, one in declared(type(self)).items():
             if name in found and not one.params:
                 raise ParameterError(
                     f"{name!r} is no parameter of the engine: give {one.spelled} beside the parameters"
                 )
-        for name, one in declared(type(self)).items():
-            value = getattr(self, name)
-            if one.params and name != "rounds" and value is not None and value != ():
-                given[one.params[0]] = list(value) if name == "metrics" else value
-        names = {one.params[0]: one.params for one in declared(type(self)).values() if one.params}
+        known = {one.params[0]: one for one in declared(type(self)).values() if one.params and one.name != "rounds"}
+        for canonical, one in known.items():
+            value = getattr(self, one.name)
+            if value is not None and value != ():
+                given[canonical] = list(value) if one.name == "metrics" else value
         for name, value in given.items():
-            for alias in names.get(name, (name,)):
+            for alias in known[name].params if name in known else (name,):
                 if alias in found:
                     raise ParameterError(f"{alias} is given twice: by --param, and by its own option")
             found[name] = value
@@ -455,54 +501,46 @@ class FitOptions(ConventionOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WithinQueryOptions(Options):
+class WithinQueryOptions(Options, group="Start and features"):
     """Features relative to the other documents of a query."""
 
     within_query: Any = option(
         None,
         "Add per-query features: rank, zscore, best (difference from the query's maximum) or mean (difference from "
         "its mean). The model computes them itself.",
-        kind="str",
         metavar="KIND,...",
-        group=FEATURES,
-        sklearn="",
     )
     of: Any = option(
         None,
         "Features to which --within-query applies, by name or number. auto: all, if cross-validation over whole "
         "queries finds a gain beyond chance.",
-        kind="str",
         metavar="F,...|auto",
         shown="all numeric features",
-        group=FEATURES,
         needs="within_query",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions(FitOptions, WithinQueryOptions):
+class StartOptions(Options, group="Start and features"):
+    """What the trees start from."""
+
+    start: Any = option(
+        "auto",
+        "Linear model whose scores the trees start from. linear: fit a cross-fitted ridge regression first. FILE: a "
+        "model of --backend linear. auto: linear for the objective auto, otherwise none. The saved model includes it.",
+        metavar="auto|linear|none|FILE",
+        file="start",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions(FitOptions, WithinQueryOptions, StartOptions, group="How many models"):
     """Options of a training, shared by `boostrank.train` and `boostrank train`.
 
     `params` holds what the user gave as a dictionary: in Python all parameters, on the command line those of --param.
     """
 
-    init_model: Any = option(
-        None,
-        "Continue this model.",
-        file="read",
-        group=FEATURES,
-        conflicts="folds dask",
-    )
-    start: Any = option(
-        "auto",
-        "Linear model whose scores the trees start from. linear: fit a cross-fitted ridge regression first. FILE: a "
-        "model of --backend linear. auto: linear for the objective auto, otherwise none. The saved model includes it.",
-        kind="str",
-        metavar="auto|linear|none|FILE",
-        file="word",
-        group=FEATURES,
-        sklearn="",
-    )
+    init_model: Any = option(None, "Continue this model.", file="read", group=StartOptions.GROUP, conflicts="folds")
     quality: str | None = option(
         "plain",
         "Defaults for all options that are not given. good: train one model per fold of queries (4 folds), each with "
@@ -511,28 +549,20 @@ class TrainOptions(FitOptions, WithinQueryOptions):
         choices="plain quick good",
         unset=None,
         shown="good",
-        group=MODELS,
         common=True,
-        sklearn="",
     )
     folds: int | None = option(
         None,
         "Train one model per fold of whole queries, stop each on its held-out fold, and average them.",
         metavar="K",
         ge=2,
-        group=MODELS,
         common=True,
-        conflicts="dask",
-        sklearn="",
     )
     max_trees: int | None = option(
         None,
         "Maximum number of trees in the saved model, including the linear start (one per feature). Later rounds are "
         "cut, in each fold alike.",
         ge=1,
-        group=MODELS,
-        conflicts="dask",
-        sklearn="",
     )
     max_microseconds: float | None = option(
         None,
@@ -540,9 +570,6 @@ class TrainOptions(FitOptions, WithinQueryOptions):
         "the same model.",
         metavar="U",
         gt=0,
-        group=MODELS,
-        conflicts="dask",
-        sklearn="",
     )
     checkpoint: Any = option(
         None,
@@ -550,7 +577,6 @@ class TrainOptions(FitOptions, WithinQueryOptions):
         file="write",
         shown="MODEL.checkpoint",
         group="Checkpoints",
-        conflicts="dask",
     )
     callbacks: Any = option(None, "Callbacks, called each round of each fold.", flag=None)
     feval: Any = option(None, "Metrics as functions, as in `lgb.train`.", flag=None)
@@ -558,7 +584,69 @@ class TrainOptions(FitOptions, WithinQueryOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadOptions(Options):
+class MemoryOptions(Options, group="Memory and machines"):
+    """Memory of a training."""
+
+    memory_limit: int | None = option(
+        None,
+        "Memory that training may take, as 800MB or 2GB. The route is chosen to stay below it; if none does, training "
+        "is refused before anything long starts.",
+        metavar="SIZE",
+        parse=parse_size,
+        shown="what the machine or the cgroup leaves",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClickOptions(Options, group="Clicks"):
+    """Clicks in place of labels."""
+
+    clicks: bool = option(
+        False,
+        "Use FILE.clicks beside the data (`row,position,impressions,clicks`) in place of labels: clicks over exposure, "
+        "of the documents that were shown.",
+    )
+    click_columns: Any = option(
+        None,
+        "The clicks are in these columns of the table: position, impressions, clicks; and document, if a document has "
+        "a row per position.",
+        metavar="COLUMN,...",
+        parse=listed_names,
+        needs="clicks",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PropensityOptions(ClickOptions, group="Clicks"):
+    """Clicks, and how likely each position is looked at."""
+
+    propensities: str | None = option(
+        None,
+        "Propensities of the positions, a file of `boostrank data propensities`.",
+        file="read",
+        shown="estimated from documents that moved",
+        needs="clicks",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasureOptions(ConventionOptions, ThreadOptions, JsonOptions, group="Measures"):
+    """Options of the commands that measure rankers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyOptions(MeasureOptions, group="Measures"):
+    """Options of `compare` and `report`."""
+
+    segments: str | None = option(None, "File of lines `qid,segment`: show each segment separately too.", file="read")
+    noise: str | None = option(
+        None, "Output of `boostrank study noise --json`: differences that luck explains are marked.", file="read"
+    )
+    seed: int = option(0, "Seed of shuffles, samples and resampling.", ge=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions(Options, group="Reading"):
     """Options that change what is read from data files.
 
     Raises:
@@ -571,43 +659,28 @@ class ReadOptions(Options):
         kind="tuple[str, ...]",
         flag="--missing-token",
         metavar="WORD",
-        group=READING,
     )
     zero_based: Any = option(
         "auto",
         "Whether the first feature has number 0. auto: if number 0 occurs, or as in the training data.",
         choices="auto true false",
-        group=READING,
     )
     inf: str = option(
-        "stop",
-        "Refuse infinite values, keep them, or read them as missing.",
-        choices="stop keep missing",
-        group=READING,
+        "stop", "Refuse infinite values, keep them, or read them as missing.", choices="stop keep missing"
     )
     on_bad_line: str = option(
-        "stop",
-        "Stop at the first row that cannot be read, or skip such rows and count them.",
-        choices="stop skip",
-        group=READING,
+        "stop", "Stop at the first row that cannot be read, or skip such rows and count them.", choices="stop skip"
     )
     max_bad_share: float = option(
-        0.001, "Refuse the data if more than this share of the rows would be skipped.", ge=0, le=1, group=READING
+        0.001, "Refuse the data if more than this share of the rows would be skipped.", ge=0, le=1
     )
-    regroup: bool = option(False, "Bring the scattered rows of a query together, stably.", group=READING)
-    label_map: Any = option(
-        None, "Replace labels, keep the others: -1=0,2=1.", kind="str", metavar="OLD=NEW,...", group=READING
-    )
-    strict: bool = option(False, "Turn warnings about the data into errors.", group=READING)
-    max_feature: int = option(2**24, "Largest feature number to accept.", ge=1, le=LARGEST_MAX_FEATURE, group=READING)
-    max_bytes: int | None = option(
-        None, "Refuse more text than this, uncompressed, over all files.", ge=1, group=READING
-    )
+    regroup: bool = option(False, "Bring the scattered rows of a query together, stably.")
+    label_map: Any = option(None, "Replace labels, keep the others: -1=0,2=1.", metavar="OLD=NEW,...")
+    strict: bool = option(False, "Turn warnings about the data into errors.")
+    max_feature: int = option(2**24, "Largest feature number to accept.", ge=1, le=LARGEST_MAX_FEATURE)
+    max_bytes: int | None = option(None, "Refuse more text than this, uncompressed, over all files.", ge=1)
     n_features: int | None = option(
-        None,
-        "Number of features; larger numbers are refused. None: the largest number in the files.",
-        ge=1,
-        flag=None,
+        None, "Number of features; larger numbers are refused. None: the largest number in the files.", ge=1, flag=None
     )
     layout: str = option(
         "auto",
@@ -616,20 +689,11 @@ class ReadOptions(Options):
         flag=None,
     )
     label: str | None = option(
-        None,
-        "Label column of a table (CSV, TSV, Parquet, Arrow).",
-        metavar="COLUMN",
-        shown="label or relevance",
-        group=READING,
+        None, "Label column of a table (CSV, TSV, Parquet, Arrow).", metavar="COLUMN", shown="label or relevance"
     )
-    qid: str | None = option(
-        None, "Query id column of a table.", metavar="COLUMN", shown="qid or query_id", group=READING
-    )
+    qid: str | None = option(None, "Query id column of a table.", metavar="COLUMN", shown="qid or query_id")
     weight: str | None = option(
-        None,
-        "Weight column of a table. Weights that differ within a query are weights of documents.",
-        metavar="COLUMN",
-        group=READING,
+        None, "Weight column of a table. Weights that differ within a query are weights of documents.", metavar="COLUMN"
     )
     drop: Any = option(
         None,
@@ -637,7 +701,6 @@ class ReadOptions(Options):
         kind="tuple[str, ...]",
         metavar="COLUMN,...",
         parse=listed_names,
-        group=READING,
     )
     categorical: Any = option(
         None,
@@ -645,21 +708,14 @@ class ReadOptions(Options):
         kind="tuple[str, ...]",
         metavar="COLUMN,...",
         parse=listed_names,
-        group=READING,
     )
     gain: Any = option(
         None,
         "Expression over columns, 0.7*label + 0.3*log1p(margin), that replaces the labels. Dropped columns may occur.",
-        kind="str",
         flag=None,
     )
     feature_names: Any = option(
-        None,
-        "File with feature names for libsvm text: one name per line, or lines `1: name`.",
-        kind="str",
-        metavar="FILE",
-        file="read",
-        group=READING,
+        None, "File with feature names for libsvm text: one name per line, or lines `1: name`.", file="read"
     )
     keep_comments: bool = option(False, "Keep the text after `#`, without surrounding blanks.", flag=None)
 
@@ -697,5 +753,19 @@ class ReadOptions(Options):
             put("gain", expression.text)
 
 
-NUMBERED = re.compile(r"f\d+")
-"""Names of features that nobody has named."""
+@dataclass(frozen=True, kw_only=True)
+class FileOptions(ReadOptions, group="Reading"):
+    """Options of reading files of any format."""
+
+    data_format: str = option(
+        "auto",
+        "Format of the data: libsvm, csv, tsv, parquet or arrow. auto: by the endings of the files, else by their "
+        "content.",
+        flag="--format",
+        metavar="NAME",
+    )
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """The options that differ from their defaults, without the format, as keywords of the readers."""
+        return {name: value for name, value in self.changed.items() if name != "data_format"}

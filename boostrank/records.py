@@ -6,7 +6,7 @@
 | `CheckpointHeader` | first line of a checkpoint |
 | `CacheHeader` | head of an entry of the bins cache |
 | `PropensityRecord`, `SegmentRecord` | propensities of click positions |
-| `NoiseRecord` | output of `boostrank noise --json` |
+| `NoiseRecord` | output of `boostrank study noise --json` |
 
 `load_record` checks a file against its struct: an unknown field or a wrong type is one error with the file and field.
 """

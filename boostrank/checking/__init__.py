@@ -1,4 +1,4 @@
-"""Checks of an objective against the kernel contract, with what mends it: `boostrank check-objective my.py`."""
+"""Checks of an objective against the kernel contract, with what mends it: `boostrank objectives --check my.py`."""
 
 from __future__ import annotations
 

@@ -44,7 +44,9 @@ def load_objective(text: str | os.PathLike[str], *, checked: bool = True) -> Obj
     check_arguments(spec.kernel)
     found = unsafe(spec) if checked else None
     if found is not None:
-        raise FileFormatError(f"{found.message}: {found.mend}. `boostrank check-objective {text}` says more", file=path)
+        raise FileFormatError(
+            f"{found.message}: {found.mend}. `boostrank objectives --check {text}` says more", file=path
+        )
     _ = spec.kernel.compiled
     return spec
 

@@ -19,58 +19,84 @@ from boostrank.core.errors import InputError
 from boostrank.core.machine import openmp_environment
 from boostrank.core.process import leave_at_second_press, stop_quietly, take_over_streams
 
-# command -> (module, or module:name; its line in the list of commands)
-_COMMANDS = {
-    "train": ("train", "Train a ranker from libsvm text or a table."),
-    "average": ("average", "Several models as one model file."),
-    "tune": ("tune", "Search for the parameters that rank best, into a config file for train."),
-    "plan": ("plan", "What training on some files will cost, before it starts."),
-    "export": ("export", "A model as the programs that serve rankers read it, proved."),
-    "verify": ("verify", "Compare scores that a search engine logged with the model's, and name the cause."),
-    "predict": ("predict", "Score documents, one score a line in input order."),
-    "evaluate": ("evaluate", "Measure models or score files, and compare them query by query."),
-    "metrics": ("metrics", "One metric as each library computes it, and why they differ."),
-    "compare": ("compare", "Compare two rankers, and refuse the new one if it is worse."),
-    "why": ("why", "Why one document of a query stands above another."),
-    "pareto": ("pareto", "What a second goal, such as margin, costs of the first, mix by mix."),
-    "noise": ("noise", "What seeds, row order and the draw of queries alone do to the metric."),
-    "report": ("report", "Everything about a ranker on one page."),
-    "importance": ("importance", "What each feature is worth to the ranking."),
-    "objectives": ("objectives", "What each objective is, its parameters and its paper."),
-    "check-objective": ("check_objective", "Check an objective of your own, and say what to mend."),
-    "doctor": ("doctor", "Look for what is wrong with ranking data, and how to mend it."),
-    "split": ("file_tools:split", "Split ranking data into training, validation and test queries."),
-    "sample": ("file_tools:sample", "Draw whole queries from ranking data."),
-    "shard": ("file_tools:shard", "Spread ranking data over files of about equal size."),
-    "sort": ("file_tools:sort", "Bring the rows of each query together."),
-    "merge": ("file_tools:merge", "Join ranking data sets into one file."),
-    "make-data": ("make_data", "Generate realistic ranking data with a known truth."),
-    "count-clicks": ("count_clicks", "Session logs, a row an impression, added up by document and position."),
-    "propensities": ("propensities", "How likely each position is looked at, from clicks on documents that moved."),
-    "simulate-clicks": ("simulate_clicks", "Clicks on graded documents with a known truth."),
-    "compile": ("compile", "Compile what train, predict, evaluate and doctor need, for a container image."),
-    "completion": ("completion", "Commands, options and their values completed in bash, zsh and fish."),
+# Heading -> command -> (module, or module:name; its line in the list of commands).
+_HEADINGS = {
+    "Train": {
+        "train": ("train", "Train a ranker from libsvm text or a table."),
+        "tune": ("tune", "Search for the parameters that rank best, into a config file for train."),
+        "plan": ("plan", "What training on some files will cost, before it starts."),
+        "objectives": ("objectives", "Objectives, their parameters and papers; check one of your own."),
+        "study": ("study", "Noise of trainings, trade-offs between two goals, averages of models."),
+    },
+    "Judge": {
+        "evaluate": ("evaluate", "Measure models or score files, and compare them query by query."),
+        "compare": ("compare", "Compare two rankers, and refuse the new one if it is worse."),
+        "report": ("report", "Everything about a ranker on one page."),
+        "importance": ("importance", "What each feature is worth to the ranking."),
+        "why": ("why", "Why one document of a query stands above another."),
+        "metrics": ("metrics", "One metric as each library computes it, and why they differ."),
+    },
+    "Ship": {
+        "predict": ("predict", "Score documents, one score per line in input order."),
+        "export": ("export", "Write a model for a program that serves rankers, with proof."),
+        "verify": ("verify", "Compare scores that a search engine logged with the model's."),
+    },
+    "Data": {
+        "doctor": ("doctor", "Look for faults in ranking data, and how to mend them."),
+        "data": ("data", "Split, sample, sort, shard, merge or make data; count and simulate clicks."),
+    },
+}
+_SUBCOMMANDS = {
+    "data": {
+        "split": ("data:split", "Split ranking data into training, validation and test queries."),
+        "sample": ("data:sample", "Draw whole queries from ranking data."),
+        "shard": ("data:shard", "Spread ranking data over files of about equal size."),
+        "sort": ("data:sort", "Bring the rows of each query together."),
+        "merge": ("data:merge", "Join ranking data sets into one file."),
+        "make": ("data:make", "Generate realistic ranking data with a known truth."),
+        "count-clicks": ("clicks:count_clicks", "Count session logs, a row per impression, by document and position."),
+        "propensities": ("clicks:propensities", "Estimate how likely each position is looked at, from clicks."),
+        "simulate-clicks": ("clicks:simulate_clicks", "Simulate clicks on graded documents with a known truth."),
+    },
+    "study": {
+        "noise": ("study:noise", "What seeds, row order and the draw of queries do to the metric."),
+        "pareto": ("study:pareto", "What a second goal, such as margin, costs of the first, mix by mix."),
+        "average": ("study:average", "Write several models as one model file."),
+    },
+}
+_SETUP = {
+    "compile": ("setup:compile_all", "Compile what train, predict, evaluate and doctor need, for a container image."),
+    "completion": ("setup:completion", "Print the script that completes commands and options in a shell."),
 }
 
 
 class _Commands(click.Group):
-    """Loads a command's module when that command is asked for; answers errors in one line."""
+    """Loads the module of a command when that command is asked for; groups of commands are made here."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        own = _SUBCOMMANDS.get(self.name or "")
+        self._headings = {"Commands": own} if own else {**_HEADINGS, "Set up": _SETUP}
+        self._places = {name: place for commands in self._headings.values() for name, place in commands.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
+        return list(self._places)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
+        if cmd_name not in self._places:
             return None
-        place, summary = _COMMANDS[cmd_name]
+        place, summary = self._places[cmd_name]
+        if place in _SUBCOMMANDS:
+            return _Commands(place, help=summary, short_help=summary, context_settings=self.context_settings)
         module, _, name = place.partition(":")
-        command: click.Command = getattr(importlib.import_module(f"boostrank.cli.{module}"), name or "command")
+        command: click.Command = getattr(importlib.import_module(f"boostrank.cli.{module}"), name or module)
         command.short_help = summary
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+        for heading, commands in self._headings.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         try:  # --help prints here
@@ -79,6 +105,8 @@ class _Commands(click.Group):
             raise OutputClosed from error
 
     def invoke(self, ctx: click.Context) -> Any:
+        if self.name in _SUBCOMMANDS:
+            return super().invoke(ctx)
         try:
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
@@ -124,6 +152,18 @@ def cli(debug: bool) -> None:
 
 
 main = cli
+
+
+def commands() -> dict[str, click.Command]:
+    """Every command by its words on the command line: `train`, `data split`, ..."""
+    found: dict[str, click.Command | None] = {}
+    for name in cli.list_commands(click.Context(cli)):
+        one = cli.get_command(click.Context(cli), name)
+        if isinstance(one, _Commands):
+            found |= {f"{name} {word}": one.get_command(click.Context(one), word) for word in one._places}
+        else:
+            found[name] = one
+    return {name: one for name, one in found.items() if one is not None}
 
 
 def run() -> None:

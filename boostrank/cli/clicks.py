@@ -1,362 +1,265 @@
-"""Clicks on the documents of a command's data files: which log, which propensities, and what the gate says of them."""
+"""`boostrank data count-clicks`, `propensities` and `simulate-clicks`."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import shlex
-import sys
-import warnings
-from collections.abc import Mapping, Sequence
+import math
+import time
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from boostrank.cli.command import command
 from boostrank.cli.errors import say
-from boostrank.cli.options import Parsed, option
-from boostrank.core.errors import DataError, InputError, NothingToLearn, did_you_mean
-from boostrank.data.options import listed_names, typed_names
+from boostrank.cli.progress import duration
+from boostrank.cli.reading import Reader
+from boostrank.cli.show import print_json, print_table
+from boostrank.core.errors import InputError
+from boostrank.options import (
+    ClickOptions,
+    FileOptions,
+    JsonOptions,
+    Options,
+    ThreadOptions,
+    argument,
+    declared,
+    listed_names,
+    option,
+    parse_cell,
+)
 
 if TYPE_CHECKING:
-    from boostrank.clicks.columns import ClickColumns
-    from boostrank.clicks.log import ClickLog
-    from boostrank.clicks.propensities import AnyPropensities
-    from boostrank.core.queries import QueryIndex
-    from boostrank.core.types import Int64Array
-    from boostrank.data.dataset import RankingDataset
-    from boostrank.model.within_query import WithinQuery
+    from boostrank.clicks.estimation import CurveCheck
+    from boostrank.clicks.propensities import AnyPropensities, Propensities
+    from boostrank.report.charts import Chart
 
-ENDING = ".clicks"
-
-click_columns_option = partial(
-    option, "--click-columns", metavar="COLUMN,...", type=Parsed("COLUMN,...", listed_names),
-    help="Clicks stand in these columns of the tables, in place of FILE.clicks: position, impressions, clicks; and a "
-         "fourth that names documents, if those of a query have a row each position.",
-)  # fmt: skip
-_ROUNDS = 100
-_SAMPLED_CELLS = 1 << 25  # of streamed rows that come to memory for that
-_FEW = 20  # held-out queries, below which there is no verdict
+_PICTURES = (".svg", ".png", ".html")
 
 
-def check_clicks(context: click.Context, given: dict[str, Any], train: tuple[str, ...], valid: tuple[str, ...]) -> None:
-    """Refuse what does not go with `--clicks`; settle the gain and the metric that it has.
+@dataclass(frozen=True, kw_only=True)
+class CountClicks(Options):
+    """Options of `count-clicks`."""
 
-    Raises:
-        UsageError: an option that contradicts it, or that it needs.
-        InputError: a file without its log.
+    sessions: tuple[str, ...] = argument("SESSIONS...", default=(), file="read")
+    output: str = option(
+        None, "Click log to write: DATA.clicks, beside the documents.", short="-o", file="write", required=True
+    )
+    position: str = option("position", "Position of the document in the list, from 1.", metavar="COLUMN")
+    clicked: str = option(
+        "clicked", "1 or true if it was clicked, else 0 or false; with --impressions, how often.", metavar="COLUMN"
+    )
+    impressions: str | None = option(None, "Number of impressions of a row.", metavar="COLUMN", shown="one each")
+    row: str = option("row", "Row of the document in the data, from 1.", metavar="COLUMN")
+    key: str | None = option(
+        None,
+        "In place of --row: columns that identify a document, here and in --documents.",
+        metavar="COLUMN,...",
+        needs="documents",
+    )
+    documents: str | None = option(None, "The data, a table with the columns of --key.", file="read", needs="key")
+    where: tuple[tuple[str, str], ...] = option(
+        (), "Count only rows with this text in this column.", metavar="COLUMN=TEXT", parse=parse_cell
+    )
+    by: str | None = option(None, "Count the segments in this column separately, such as devices.", metavar="COLUMN")
+
+
+@command("count-clicks", CountClicks)
+def count_clicks(own: CountClicks) -> None:
+    """Add up session logs, a row per impression, to a log of clicks by document and position.
+
+    SESSIONS are CSV, TSV, Parquet or Arrow, of any size: they are read in one pass.
     """
-    if not given["clicks"]:
-        for name in ("propensities", "click_prior", "click_columns"):
-            if given[name] is not None:
-                raise click.UsageError(f"--{name.replace('_', '-')} is for --clicks", context)
-        return
-    for name in ("gain", "dask"):
-        if given.get(name):
-            raise click.UsageError(f"--clicks and --{name} do not go together", context)
-    check_rows_count(given)
-    objective = str(given["objective"] or "")
-    if ":" in objective and ".py" not in objective:
-        raise click.UsageError(f"--clicks learns real gains, and {objective} takes grades: one of ours", context)
-    if len(train) > 1:
-        raise click.UsageError("--clicks counts the rows of one file: give one TRAIN", context)
-    for path in (*train, *valid):
-        if path == "-" or not os.path.isfile(path):
-            raise click.UsageError(f"--clicks: {path} is no file beside which {ENDING} could lie", context)
-        check_log(context, given, path)
-    given |= {"gain": "linear", "metrics": given["metrics"] or ("dcg",)}
+    from boostrank.clicks.files import write_clicks
+    from boostrank.clicks.sessions import SessionColumns, count_clicks
+    from boostrank.core.files import check_writable
+
+    check_writable(own.output)
+    twice = [name for name, times in Counter(name for name, _ in own.where).items() if times > 1]
+    if twice:
+        raise InputError(f"--where has {twice[0]} twice: an impression has one text there")
+    keys = tuple(name.strip() for name in own.key.split(",")) if own.key else ()
+    started = time.monotonic()
+    columns = SessionColumns(own.position, own.clicked, own.row, keys, dict(own.where), own.impressions, own.by)
+    log = count_clicks(own.sessions, columns, own.documents)
+    write_clicks(own.output, log)
+    say(f"{own.output}: {log!r}, counted in {duration(time.monotonic() - started)}")
+    click.echo(own.output)
 
 
-def check_rows_count(given: Mapping[str, Any]) -> None:
-    """Refuse to leave rows out: a click log counts those of the file.
+@dataclass(frozen=True, kw_only=True)
+class PropensityCommand(JsonOptions):
+    """Options of `propensities`."""
 
-    Raises:
-        UsageError: the reader would skip bad lines.
+    clicks: str = argument("CLICKS", file="read")
+    click_columns: tuple[str, ...] | None = option(
+        None, declared(ClickOptions)["click_columns"].help, kind="names", metavar="COLUMN,...", parse=listed_names
+    )
+    qid: str | None = option(
+        None,
+        "Query id column of the table; documents are told apart within a query.",
+        metavar="COLUMN",
+        shown="qid or query_id, if there is one",
+        needs="click_columns",
+    )
+    check: str | None = option(None, "Check whether clicks agree with these propensities.", file="read")
+    output: str | None = option(None, "Propensities to write, as JSON.", short="-o", file="write")
+    picture: str | None = option(
+        None, "Draw them with their intervals, and those of --check: .svg, .png, or .html, a page.", file="write"
+    )
+
+
+@command("propensities", PropensityCommand)
+def propensities(own: PropensityCommand) -> None:
+    """How likely each position is looked at, from documents that were shown at several.
+
+    CLICKS is a table with the columns row, position, impressions and clicks, or one with --click-columns. Where a
+    document's clicks fell, given how many there were, depends on the positions alone. Refused where no clicked document
+    moved. A log by segment has a curve of each.
+
+    \b
+    boostrank data propensities train.txt.clicks -o propensities.json
     """
-    if given.get("on_bad_line") == "skip":
-        raise click.UsageError("click logs count the rows of the file: no --on-bad-line skip")
-
-
-def check_log(context: click.Context, given: dict[str, Any], path: str) -> None:
-    """Refuse a file without clicks; the columns that have them are no features.
-
-    Raises:
-        UsageError: columns of a file that is no table, or that it does not have, or that are said to be something else.
-        InputError: a file without its log.
-    """
-    if given["click_columns"] is None:
-        log_of(path)
-        return
-    from boostrank.clicks.columns import ClickColumns
-    from boostrank.data.tables.batches import header_of, is_table
-    from boostrank.data.tables.columns import DEFAULTS
-
-    columns = given["click_columns"]
-    given["click_columns"] = columns = columns if isinstance(columns, ClickColumns) else ClickColumns.of(columns)
-
-    if not is_table(path):
-        raise click.UsageError(f"--click-columns: {path} is no table (CSV, TSV, Parquet, Arrow)", context)
-    header = header_of(path)
-    for name in columns.names:
-        if name not in header:
-            hint = did_you_mean(name, header, list_all=len(header) < 13)
-            raise click.UsageError(f"--click-columns: {path}: no column is called {name!r}.{hint}", context)
-        for role in DEFAULTS:
-            if given.get(role) == name:
-                raise click.UsageError(f"column {name!r} is taken as --{role} and as one of --click-columns", context)
-    known = {name for names in given["drop"] or () for name in names}
-    given["drop"] = (*(given["drop"] or ()), tuple(name for name in columns.names if name not in known))
-
-
-def clicks_of(
-    path: str, data: RankingDataset, columns: ClickColumns | None
-) -> tuple[RankingDataset, ClickLog, str, Int64Array | None]:
-    """The documents of a file, their log, where that lies as `boostrank propensities` takes it, and the rows that are
-    documents (None: all).
-
-    Args:
-        path, data: the file, and its rows.
-        columns: that hold the clicks; None: they lie beside it.
-    """
-    from boostrank.clicks.columns import ClickRows
-    from boostrank.clicks.files import read_clicks
-
-    if columns is None:
-        name = log_of(path)
-        log, kept = read_clicks(name, data.n_documents), None
-    else:
-        qid = data.provenance.options.get("qid") or "qid"
-        name = f"{shlex.quote(path)} --click-columns {typed_names(*columns.names)}"
-        name += "" if qid == "qid" else f" --qid {shlex.quote(qid)}"
-        data, log, kept = ClickRows.read(path, columns).of_data(data)
-    say(f"{name}: {log!r}")
-    return data, log, name, kept
-
-
-def log_of(path: str) -> str:
-    """The click log beside a file.
-
-    Raises:
-        InputError: there is none.
-    """
-    from boostrank.data.side_files import find_sidecar
-
-    found = find_sidecar(path, (ENDING,))
-    if found is None:
-        raise InputError(f"{path}{ENDING}: no such file, and --clicks learns from it")
-    return found
-
-
-def propensities_of(path: str | None, log: ClickLog, data: RankingDataset, name: str) -> tuple[AnyPropensities, bool]:
-    """Those of a file; without one those of the documents that moved. And whether clicks do not contradict them, which
-    a line says."""
+    from boostrank.clicks.columns import ClickColumns, ClickRows
     from boostrank.clicks.estimation import check as check_propensities
     from boostrank.clicks.estimation import estimate
-    from boostrank.clicks.propensities import SegmentPropensities, read_propensities
+    from boostrank.clicks.files import read_clicks
+    from boostrank.clicks.propensities import Propensities, SegmentPropensities, read_propensities
+    from boostrank.core.files import check_writable
 
-    queries = _queries(data)
-    if path is None:
-        found = estimate(log, queries)
-        if isinstance(found, SegmentPropensities):
-            moved = ", ".join(f"{curve.moved:,} of segment {segment}" for segment, curve in found.curves.items())
-            say(f"{name}: propensities by documents that moved, {moved}: {found!r}")
-        else:
-            say(f"{name}: propensities by {found.moved:,} documents that moved: {found!r}")
-        return found, True
-    given = read_propensities(path)
-    log.at(given)
-    if given.false_clicks.any():
-        say(f"{path}: with false_clicks, so that nothing tells whether these propensities hold")
-        return given, True
-    try:
-        check = check_propensities(log, given, queries)
-    except DataError:
-        say(f"{path}: no clicked document of {name} moved, so that nothing tells whether these propensities hold")
-        return given, True
-    if check.p < 0.05:
-        say(f"{path}: clicks contradict these propensities ({check.nats:.0f} nats, p {check.p:.2g}): "
-            f"compare them with `boostrank propensities {name} --check {path}`")  # fmt: skip
-    return given, check.p >= 0.05
+    if own.picture is not None:
+        from boostrank.report.vega import need_report_extra
 
-
-def copied_rows(given: Mapping[str, Any], valid: Sequence[str]) -> float:
-    """How many copies of the training rows `--clicks` holds in memory while the gate trains: the documents that were
-    shown, of all queries and of those that it learns; and, where it holds queries out, both sides of these."""
-    if not given["clicks"]:
-        return 0.0
-    from boostrank.clicks.gate import FOLDS
-
-    return 2.0 if valid else 3.0 - 1.0 / FOLDS
-
-
-@dataclass(frozen=True)
-class Clicked:
-    """Data with their clicks.
-
-    Args:
-        data, log: all documents, and what was shown of them.
-        propensities, holds, prior: of the gains; whether clicks do not contradict the first.
-        train_set: the documents that were shown, with their gains.
-        held: the first validation file's documents and log, once it was read.
-        columns: of the tables that hold the clicks; None: they lie beside.
-    """
-
-    data: RankingDataset
-    log: ClickLog
-    propensities: AnyPropensities
-    holds: bool
-    prior: float
-    train_set: RankingDataset
-    held: list[tuple[RankingDataset, ClickLog]]
-    columns: ClickColumns | None
-
-    @classmethod
-    def read(cls, given: dict[str, Any], path: str, data: RankingDataset) -> Clicked:
-        """The log beside a file, and what it makes of the file's rows."""
-        from boostrank.clicks.log import PRIOR
-
-        columns = given["click_columns"]
-        data, log, name, _ = clicks_of(path, data, columns)
-        prior = PRIOR if given["click_prior"] is None else given["click_prior"]
-        propensities, holds = propensities_of(given["propensities"], log, data, name)
-        return cls(data, log, propensities, holds, prior, log.training_set(data, propensities, prior), [], columns)
-
-    def measured(self, path: str, data: RankingDataset, learnt: bool) -> RankingDataset:
-        """A validation file by its clicks.
-
-        Args:
-            path, data: the file, and its rows.
-            learnt: whether it is dealt into folds, where others learn from it: of what was shown alone.
-        """
-        from boostrank.clicks.gate import with_click_gains
-
-        data, log, name, _ = clicks_of(path, data, self.columns)
-        self.held.append((data, log))
-        if learnt:
-            return log.training_set(data, self.propensities, self.prior)
-        try:
-            return with_click_gains(data, log, self.propensities)
-        except DataError as error:
-            raise InputError(f"{name}: {error}") from None
-
-    def say_gate(self, params: dict[str, Any], given: dict[str, Any], within: WithinQuery | None) -> None:
-        """Train with and without the propensities, and say which of the two clicks on held-out queries prefer."""
-        from boostrank.clicks.estimation import estimate
-        from boostrank.clicks.gate import FOLDS, Judged, gate_of_parts, held_out, judging_propensities
-        from boostrank.fit.params import STOPPING_NAMES
-        from boostrank.fit.train import train
-
-        data, log, sampled = self.data, self.log, ""
-        if data.on_disk:
-            data, log = log.of_queries(data, data.queries.sample(_SAMPLED_CELLS // max(1, data.n_features), 0))
-            if len(data.queries) < len(self.data.queries):
-                sampled = f", from a sample of {len(data.queries):,} queries, as the rows stay on disk"
-        turns = held_out(len(data.queries))
-        where, count = "queries held out for this", sum(part.size for _, part in turns)
-        if self.held:
-            where, count = "the first --valid file", len(self.held[0][0].queries)
-        elif len(turns) > 1:
-            where = f"queries held out in {FOLDS} turns"
-        if count < _FEW:
-            say(f"no gate: {count} held-out queries are too few to tell what debiasing gives")
-            return
-        rounds, options = min(given["rounds"], _ROUNDS), {"backend": given["backend"], "start": given["start"]}
-        options["within_query"] = within
-        plain = {name: value for name, value in params.items() if name not in STOPPING_NAMES}
-        judged, own = [], True
-        try:
-            with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the training itself says them
-                for rest, judging in turns[:1] if self.held else turns:
-                    part, clicked, curve = data, log, self.propensities
-                    if self.held:
-                        held, held_log = self.held[0]
-                    else:
-                        held, held_log = log.of_queries(data, judging)
-                        part, clicked = log.of_queries(data, rest)
-                        if given["propensities"] is None:  # of the clicks learnt from alone, none that judge
-                            curve = estimate(clicked, _queries(part))
-                    naive, debiased = (  # one copy of the rows at a time
-                        train(plain, clicked.training_set(part, one, self.prior), rounds, **options).predict(held)
-                        for one in (None, curve)
-                    )
-                    judge, theirs = judging_propensities(held_log, _queries(held), curve)
-                    judged.append(Judged(held, held_log, judge, naive, debiased))
-                    own = own and theirs
-                found = gate_of_parts(judged)
-        except (DataError, NothingToLearn) as error:  # click counts may have nothing to teach where exposure has
-            say(f"no gate: {error}")
-            return
-        whose = "propensities of their own" if own else "the propensities it learnt with"
-        say(f"debiased against click counts, single trainings, on {where}{sampled}, by {whose}: {found}")
-        if not self.holds:
-            say("which says nothing, as clicks contradict the propensities that were learnt with")
-        elif found.difference.high < 0.0:
-            say("DEBIASING HURTS HERE: clicks on held-out queries prefer the ranker that took click counts for labels")
-        elif found.difference.low <= 0.0:
-            say("no clear difference: these clicks do not tell whether debiasing pays")
+        if not own.picture.lower().endswith(_PICTURES):
+            raise InputError(f"--picture {own.picture}: its name ends in {', '.join(_PICTURES)}")
+        need_report_extra()
+    for path in (own.output, own.picture):
+        if path is not None:
+            check_writable(path)
+    if own.click_columns is None:
+        log = read_clicks(own.clicks)
+    else:
+        log = ClickRows.read(own.clicks, ClickColumns.of(own.click_columns), own.qid or "").log()[0]
+    say(f"{own.clicks}: {log!r}")
+    curve = None if own.check is None else read_propensities(own.check)
+    found = estimate(log)
+    curves: dict[str, AnyPropensities] = {own.clicks: found} | ({} if curve is None else {own.check or "": curve})
+    drawn = None if own.picture is None else _drawn(curves)
+    check = None if curve is None else check_propensities(log, curve)
+    if own.output is not None:
+        found.write(own.output)
+        say(f"{own.output}: written")
+    if drawn is not None and own.picture is not None:
+        drawn.save(own.picture)
+        say(f"{own.picture}: written")
+    if own.as_json:
+        print_json(found.to_dict() | ({} if check is None else {"check": vars(check)}))
+        return
+    if isinstance(found, Propensities):
+        _print(found, curve if isinstance(curve, Propensities) else None)
+        say(f"from {found.moved:,} clicked documents that were shown at several positions")
+    else:
+        for name, one in found.curves.items():
+            of_file = curve.curves[name] if isinstance(curve, SegmentPropensities) else curve
+            how = f"from {one.moved:,} documents that moved" if one.moved else one.method
+            click.echo(f"segment {name}, {how}")
+            _print(one, of_file)
+    if check is not None:
+        click.echo(_verdict(check, own.check or ""))
 
 
-def _queries(data: RankingDataset) -> QueryIndex | None:
-    """The queries of a log's documents, where these are in the order in which they came in."""
-    return None if data.input_rows is not None else data.queries
-
-
-def check_compared_by_clicks(
-    context: click.Context, clicks: bool, propensities: str | None, data: tuple[str, ...], given: dict[str, Any]
-) -> None:
-    """Refuse what does not go with a comparison by clicks; settle its gain.
+def _drawn(found: Mapping[str, AnyPropensities]) -> Chart:
+    """The curves of what is called so, each of its segments where it has some.
 
     Raises:
-        UsageError: an option that contradicts it, or that it needs.
+        InputError: more curves than can be told apart.
     """
-    if not clicks:
-        for name, one in (("propensities", propensities), ("click-columns", given["click_columns"])):
-            if one is not None:
-                raise click.UsageError(f"--{name} is for --clicks", context)
-        return
-    check_rows_count(given)
-    if given.get("gain"):
-        raise click.UsageError("--clicks and --gain do not go together", context)
-    if len(data) != 1 or not os.path.isfile(data[0]):
-        raise click.UsageError("--clicks counts the rows of one file: give one DATA", context)
-    check_log(context, given, data[0])
-    given["gain"] = "linear"
+    from boostrank.report.propensity_chart import MOST_CURVES, curve_chart, curves_of
+
+    curves = {name: curve for called, one in found.items() for name, curve in curves_of(called, one).items()}
+    if len(curves) > MOST_CURVES:
+        words = f"--picture draws {MOST_CURVES} curves at most, and there are {len(curves)}"
+        raise InputError(f"{words}: count segments apart (count-clicks --where)")
+    return curve_chart(curves)
 
 
-@dataclass(frozen=True)
-class Judge:
-    """Clicks by which rankers are compared.
+def _print(found: Propensities, given: Propensities | None) -> None:
+    rows = [["position", "propensity", "95% interval", *(["given"] if given else [])]]
+    assert found.errors is not None
+    for i, (e, error) in enumerate(zip(found.examination, found.errors, strict=True)):
+        own = [] if given is None else [f"{given.examination[i]:.3f}" if i < given.examination.size else ""]
+        if not math.isfinite(e):
+            rows.append([str(i + 1), "unknown", "", *own])
+            continue
+        width = math.exp(1.96 * error)
+        rows.append([str(i + 1), f"{e:.3f}", f"{e / width:.3f} to {e * width:.3f}" if i else "", *own])
+    print_table(rows)
 
-    Args:
-        log, propensities: of the documents.
-        kept: int64[n], rows of the file that are documents; None: all.
+
+def _verdict(check: CurveCheck, path: str) -> str:
+    holds = "clicks do not contradict it" if check.p >= 0.05 else "clicks contradict it"
+    return f"{path}: {holds} ({check.nats:.1f} nats less likely than the curve above, p {check.p:.2g})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulateClicks(ThreadOptions, group="Users"):
+    """Options of `simulate-clicks`."""
+
+    data: tuple[str, ...] = argument("DATA...", default=(), file="data")
+    logger: str = option(None, "Ranker that is logged: a model or scores.", file="read", required=True, group="Options")
+    output: str = option(None, "Click log to write.", short="-o", file="write", required=True, group="Options")
+    impressions: int = option(10, "Number of lists shown per query.", ge=1)
+    shown: int = option(10, "Number of documents in a list.", ge=1)
+    spread: float = option(
+        0.5, "Noise on the scores of each list, in standard deviations of the query's; 0: nothing moves.", ge=0
+    )
+    users: str = option(
+        "position",
+        "How users click: by position; from the top until they leave; or by trust in the top as well.",
+        choices="position cascade trust",
+    )
+    eta: float | None = option(
+        None, "Position p is looked at with probability p^-eta; not for cascade users.", ge=0, le=10, shown="1"
+    )
+    click_noise: float = option(
+        0.1, "Probability of a click on an irrelevant document that is looked at.", ge=0, le=1, flag="--noise"
+    )
+    seed: int = option(0, "The same seed gives the same bytes.", ge=0)
+
+
+@command("simulate-clicks", SimulateClicks, FileOptions)
+def simulate_clicks(own: SimulateClicks, reading: FileOptions) -> None:
+    """Clicks of simulated users on graded DATA, whose truth is known: what would it take to learn from clicks?
+
+    Writes a line `row,position,impressions,clicks` for each document and position at which it was shown; rows count
+    the documents from 1 in the order of DATA.
     """
+    if own.users == "cascade" and own.eta is not None:
+        raise InputError("cascade users read from the top: no --eta")
+    if reading.on_bad_line == "skip":
+        raise InputError("click logs count the rows of the file: no --on-bad-line skip")
+    from boostrank.clicks.files import write_clicks
+    from boostrank.clicks.simulate import Users, simulate_clicks
+    from boostrank.core.files import check_writable
+    from boostrank.model.score_files import load_ranker, scores_of
 
-    log: ClickLog
-    propensities: AnyPropensities
-    kept: Int64Array | None
-
-    @classmethod
-    def of(cls, path: str, data: RankingDataset, propensities: str | None, columns: ClickColumns | None) -> Judge:
-        """The clicks of a file."""
-        data, log, name, kept = clicks_of(path, data, columns)
-        return cls(log, propensities_of(propensities, log, data, name)[0], kept)
-
-    def judged(self, data: RankingDataset) -> RankingDataset:
-        """The documents with clicks over exposure for labels."""
-        from boostrank.clicks.gate import with_click_gains
-        from boostrank.clicks.log import some_documents
-
-        documents = data if self.kept is None else some_documents(data, self.kept)
-        return with_click_gains(documents, self.log, self.propensities)
-
-    def words(self, data: RankingDataset, scores: Any, top: int) -> str:
-        """How far the comparison can be trusted."""
-        from boostrank.clicks.gate import known_share, moved_share
-
-        return (
-            f"by clicks: {known_share(data, self.log, scores, top):.0%} of the new top {top} was ever shown, the rest "
-            f"counts as never clicked; {moved_share(self.log):.0%} of the clicked documents moved"
-        )
+    check_writable(own.output)
+    kind: Any = own.users
+    how = Users(kind, 1.0 if own.eta is None else own.eta, own.click_noise)
+    model, reader = load_ranker(own.logger), Reader(reading, own.threads)
+    documents = reader.read(own.data, like=reader.feature_space(model, own.logger, own.data) if model else None)
+    scores = scores_of(own.logger, model, documents, own.threads)
+    log = simulate_clicks(
+        documents.labels,
+        documents.queries,
+        scores,
+        how,
+        impressions=own.impressions,
+        shown=own.shown,
+        spread=own.spread,
+        seed=own.seed,
+    ).renumbered(documents.input_rows)
+    write_clicks(own.output, log)
+    say(f"{own.output}: {log!r}")
+    click.echo(own.output)

@@ -3,106 +3,135 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from boostrank.cli import study
-from boostrank.cli.clicks import Judge, check_compared_by_clicks, click_columns_option
+from boostrank.cli.command import command
 from boostrank.cli.errors import DONE, GATE_SHUT, say, settle
-from boostrank.cli.options import COUNT, Command, InputFile, chosen_conventions, with_options
-from boostrank.cli.reading import Reader, document_names, name_of, reading_options
-from boostrank.cli.scores import load_ranker, scores_of
-from boostrank.cli.tables import aligned, print_table, shown
+from boostrank.cli.reading import Reader, document_names, name_of
+from boostrank.cli.show import aligned, check_page, print_json, print_table, print_wrapped, shown, write_page
+from boostrank.core.errors import InputError
+from boostrank.options import FileOptions, PropensityOptions, StudyOptions, argument, option
+
+Study = TypeVar("Study", bound=Any)
 
 if TYPE_CHECKING:
+    from boostrank.clicks.columns import ClickColumns
     from boostrank.report.comparison import Comparison, Difference, Regression
 
 
-@click.command("compare", cls=Command)
-@click.argument("old", metavar="OLD", type=InputFile())
-@click.argument("new", metavar="NEW", type=InputFile())
-@with_options(
-    study.data_argument,
-    study.measures("--metric", "metrics", multiple=True, metavar="NAME", show_default="ndcg@10; dcg@10 of clicks",
-                   help="ndcg@10, map, ...; may be repeated; the first one tells regressions."),
-    study.measures("--clicks", is_flag=True,
-                   help="By FILE.clicks beside DATA in place of labels: clicks over exposure, of which neither may "
-                        "have learnt. Refused where no clicked document moved."),
-    click_columns_option(section=study.MEASURES),
-    study.measures("--propensities", metavar="FILE", type=InputFile(), show_default="estimated",
-                   help="Of the positions, for --clicks."),
-    study.measured_by_option, study.gain_option, study.segments_option,
-    study.measures("--top", metavar="K", type=COUNT, default=10,
-                   help="How far down the lists documents that moved are counted and told."),
-    study.noise_option, study.seed_option,
-    study.results("--fail-if", "conditions", multiple=True, metavar="CONDITION",
-                  help="Exit with 1 when this holds: `ndcg@10 < -0.002 at p<0.05`; may be repeated."),
-    study.json_option, study.html_option, study.workers_option,
-)  # fmt: skip
-@reading_options
-@click.pass_context
-def command(
-    context: click.Context, /, old: str, new: str, data: tuple[str, ...], metrics: tuple[str, ...], clicks: bool,
-    propensities: str | None,
-    segments: str | None, top: int, noise: str | None, seed: int, conditions: tuple[str, ...], as_json: bool,
-    html: str | None, threads: int | None, **given: Any,
-) -> int:  # fmt: skip
+@dataclass(frozen=True, kw_only=True)
+class Compare(PropensityOptions, StudyOptions, group="Measures"):
+    """Options of the command."""
+
+    old: str = argument("OLD", file="read")
+    new: str = argument("NEW", file="read")
+    data: tuple[str, ...] = argument("DATA...", default=(), file="data")
+    metrics: tuple[str, ...] = option(
+        (),
+        "ndcg@10, map, ...; the first one determines regressions.",
+        flag="--metric",
+        metavar="NAME",
+        shown="ndcg@10; dcg@10 for clicks",
+    )
+    top: int = option(10, "Number of top ranks in which moved documents are counted and shown.", metavar="K", ge=1)
+    conditions: tuple[str, ...] = option(
+        (),
+        "Exit with 1 if this holds: `ndcg@10 < -0.002 at p<0.05`.",
+        flag="--fail-if",
+        metavar="CONDITION",
+        group="Results",
+    )
+    html: str | None = option(None, "Write one page that needs no network.", file="write", group="Results")
+
+
+@command("compare", Compare, FileOptions)
+def compare(own: Compare, reading: FileOptions) -> int:
     """Compare NEW with OLD query by query: the release gate.
 
-    Each is a model, of boostrank, LightGBM or XGBoost, or a file with one score a line in the order of DATA.
+    Each is a model, of boostrank, LightGBM or XGBoost, or a file with one score per line in the order of DATA.
 
-    A condition is METRIC OP NUMBER [at p<ALPHA] [in any]: the mean of new minus old is <, <=, > or >= NUMBER; with `at`
-    only if the two-sided paired randomisation test has a p-value below ALPHA; with `in any` in a segment, p by Holm's
-    method. Exit status 1 when a condition holds.
+    A condition is METRIC OP NUMBER [at p<ALPHA] [in any]: the mean of new minus old is <, <=, > or >= NUMBER. With
+    `at`, only if the p-value of the two-sided paired randomisation test is below ALPHA. With `in any`, in a segment,
+    with p by Holm's method. Exit status 1 when a condition holds.
     """
-    if old == new:
-        raise click.UsageError("the same file is given twice", context)
-    from boostrank.metric import Metric
+    if own.old == own.new:
+        raise InputError("the same file is given twice")
+    from boostrank.metric import Conventions, Metric
+    from boostrank.model.score_files import load_ranker, scores_of
     from boostrank.report.comparison import compare
     from boostrank.report.gate import Condition
+    from boostrank.report.inputs import read_matters
     from boostrank.report.rank_changes import Ranker
     from boostrank.report.segments import read_segments
 
     # What is wrong with the command is said before anything is read.
-    check_compared_by_clicks(context, clicks, propensities, data, given)
-    wanted = [Metric.parse(name) for name in metrics or (("dcg@10",) if clicks else ("ndcg@10",))]
-    gate = [Condition.parse(text) for text in conditions]
-    rules = chosen_conventions(given["conventions"], given["gain"])
-    table = None if segments is None else read_segments(segments)
-    matters = None if noise is None else study.read_matters(noise)
-    study.check_page(html)
-    models = {path: load_ranker(path) for path in (old, new)}
-    reader = Reader({**given, "threads": threads}, keep_comments=True)
+    own, reading, columns = by_clicks(own, reading)
+    wanted = [Metric.parse(name) for name in own.metrics or (("dcg@10",) if own.clicks else ("ndcg@10",))]
+    gate = [Condition.parse(text) for text in own.conditions]
+    rules = Conventions.given(own.conventions, own.gain)
+    segments = None if own.segments is None else read_segments(own.segments)
+    matters = None if own.noise is None else read_matters(own.noise)
+    check_page(own.html)
+    models = {path: load_ranker(path) for path in (own.old, own.new)}
+    reader = Reader(reading, own.threads, gain=own.gain, asks=True, labelled=columns is None, keep_comments=True)
     rankers: list[Ranker] = []
     judge = None
-    for path, dataset in reader.read_for(models, data):
-        if clicks:
-            judge = judge or Judge.of(data[0], dataset, propensities, given["click_columns"])
+    for path, dataset in reader.read_for(models, own.data):
+        if own.clicks:
+            from boostrank.clicks.beside import ClickJudge
+
+            judge = judge or ClickJudge.read(own.data[0], dataset, own.propensities, columns, say)
             rows, dataset = dataset, judge.judged(dataset)
-        if judge is not None and judge.kept is not None and models[path] is None:  # a score a row of the file
-            scores = scores_of(path, None, rows, threads)[judge.kept]
+        if judge is not None and judge.kept is not None and models[path] is None:  # a score for each row of the file
+            scores = scores_of(path, None, rows, own.threads)[judge.kept]
         else:
-            scores = scores_of(path, models[path], dataset, threads)
+            scores = scores_of(path, models[path], dataset, own.threads)
         rankers.append(Ranker(path, scores, models[path], dataset))
-    docnos = document_names(dataset, name_of(data), needed=rules.ties == "docno")
+    name = name_of(own.data)
     found = compare(
-        rankers[0], rankers[1], dataset, wanted, conventions=rules, segments=table, fail_if=gate, top=top,
-        matters=matters, docnos=docnos, threads=threads, seed=seed,
-    )  # fmt: skip
-    settle(context, GATE_SHUT if found.failed else DONE)
-    if html is not None:
-        study.write_page(html, found.to_html(name_of(data)))
-    if as_json:
-        study.print_json(found.to_dict())
+        rankers[0],
+        rankers[1],
+        dataset,
+        wanted,
+        conventions=rules,
+        segments=segments,
+        fail_if=gate,
+        top=own.top,
+        matters=matters,
+        docnos=document_names(dataset, name, needed=rules.ties == "docno"),
+        threads=own.threads,
+        seed=own.seed,
+    )
+    settle(GATE_SHUT if found.failed else DONE)
+    if own.html is not None:
+        write_page(own.html, found.to_html(name))
+    if own.as_json:
+        print_json(found.to_dict())
     else:
-        _print(found, name_of(data), context)
+        _print(found, name)
     if judge is not None:
-        say(judge.words(dataset, rankers[1].scores, top))
+        say(judge.words(dataset, rankers[1].scores, own.top))
     return GATE_SHUT if found.failed else DONE
 
 
-def _print(found: Comparison, data: str, context: click.Context) -> None:
+def by_clicks(own: Study, reading: FileOptions) -> tuple[Study, FileOptions, ClickColumns | None]:
+    """Options of a comparison by clicks, if one is asked for: a linear gain, and columns of clicks are dropped."""
+    if not own.clicks:
+        return own, reading, None
+    from boostrank.clicks.beside import prepare
+
+    if own.gain is not None:
+        raise InputError("--clicks and --gain do not go together")
+    if len(own.data) != 1:
+        raise InputError("--clicks counts the rows of one file: give one DATA")
+    columns, reading = prepare(own.click_columns, own.data, reading)
+    return replace(own, gain="linear"), reading, columns
+
+
+def _print(found: Comparison, data: str) -> None:
     first = next(iter(found.metrics))
     click.echo(f"{found.new} against {found.old} on {data}, query by query")
     print_table([["metric", *_COLUMNS, "p"], *([n, *_cells(d), f"{d.p:.4f}"] for n, d in found.metrics.items())])
@@ -134,7 +163,7 @@ def _print(found: Comparison, data: str, context: click.Context) -> None:
     for outcome in found.outcomes:
         where = f" ({shown(', '.join(outcome.where))})" if outcome.where else ""
         click.echo(f"{'FAILS' if outcome.holds else 'passes'}: {outcome.condition}{where}")
-    study.print_wrapped(context, [found.conventions.describe()], indent="")
+    print_wrapped([found.conventions.describe()], indent="")
 
 
 _COLUMNS = ("queries", "old", "new", "difference", "95% interval", "better", "same", "worse")

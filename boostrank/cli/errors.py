@@ -33,9 +33,9 @@ class OutputClosed(Exception):
         self.status: int = DONE if context is None else context.meta.get(_STATUS, DONE)
 
 
-def settle(context: click.Context, status: int) -> None:
-    """Keep the exit status of a verdict that is about to be printed: it holds if nobody reads that to its end, too."""
-    context.meta[_STATUS] = status
+def settle(status: int) -> None:
+    """Set the exit status before printing, so that a closed pipe cannot change it."""
+    click.get_current_context().meta[_STATUS] = status
 
 
 def run_reporting_errors(work: Callable[[], Any]) -> int:

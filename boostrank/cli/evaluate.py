@@ -3,68 +3,53 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from boostrank.cli import study
-from boostrank.cli.options import (
-    Command,
-    DataFile,
-    InputFile,
-    check_stdin,
-    chosen_conventions,
-    data_by_name,
-    data_option,
-    threads_option,
-    with_options,
-)
-from boostrank.cli.reading import Reader, document_names, name_of, reading_options
-from boostrank.cli.scores import holds_ranker, load_ranker, scores_of
-from boostrank.cli.study import MEASURES
-from boostrank.cli.tables import print_table
+from boostrank.cli.command import InputFile, command
+from boostrank.cli.reading import Reader, document_names, name_of
+from boostrank.cli.show import print_json, print_table, print_wrapped
+from boostrank.core.errors import InputError
+from boostrank.options import FileOptions, MeasureOptions, argument, option
 
 if TYPE_CHECKING:
     from boostrank.metric import MetricResult, PairedDifference
 
-DEFAULT_METRICS = ("ndcg@1,3,5,10",)
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluate(MeasureOptions, group="Measures"):
+    """Options of the command."""
+
+    files: tuple[str, ...] = argument("MODEL|SCORES... DATA...", default=(), file="data")
+    metrics: tuple[str, ...] = option(
+        ("ndcg@1,3,5,10",), "ndcg@10, map, ...", flag="--metric", metavar="NAME", shown="ndcg@1,3,5,10"
+    )
 
 
-@click.command("evaluate", cls=Command)
-@click.argument("files", metavar="MODEL|SCORES... DATA...", nargs=-1, required=True, type=DataFile())
-@with_options(
-    data_option(MEASURES),
-    study.measures("--metric", "metrics", multiple=True, metavar="NAME", default=DEFAULT_METRICS,
-                   help="ndcg@10, map, ...; may be repeated."),
-    study.measured_by_option, study.gain_option, study.json_option, threads_option(MEASURES),
-)  # fmt: skip
-@reading_options
-@click.pass_context
-def command(
-    context: click.Context, /, files: tuple[str, ...], metrics: tuple[str, ...], as_json: bool, threads: int | None,
-    **given: Any,
-) -> None:  # fmt: skip
+@command("evaluate", Evaluate, FileOptions)
+def evaluate(own: Evaluate, reading: FileOptions) -> None:
     """Measure rankers on DATA (`-` reads standard input, '*.gz' several files), with 95% intervals over its queries.
 
-    Each ranker is a model, or a file with one score a line in the order of DATA; DATA begins with the first file that
-    is neither, which is seen from its content. All rankers after the first are compared with the first, query by query.
+    Each ranker is a model, or a file with one score per line in the order of DATA. DATA begins with the first file that
+    is neither, judged by content. All rankers after the first are compared with the first, query by query.
     """
-    rankers, data = _rankers_and_data(context, files)
-    if len(set(rankers)) < len(rankers):
-        raise click.UsageError("the same file is given twice", context)
-    from boostrank.metric import BoundMetrics, Metric, paired_difference
+    rankers, data = _rankers_and_data(own.files)
+    from boostrank.metric import BoundMetrics, Conventions, Metric, paired_difference
+    from boostrank.model.score_files import load_ranker, scores_of
 
-    wanted = [Metric.parse(name) for name in metrics]
-    rules = chosen_conventions(given["conventions"], given["gain"])
+    wanted = [Metric.parse(name) for name in own.metrics]
+    rules = Conventions.given(own.conventions, own.gain)
     models = {path: load_ranker(path) for path in rankers}
     by_name = rules.ties == "docno"
-    reader = Reader({**given, "threads": threads}, keep_comments=by_name)
+    reader = Reader(reading, own.threads, gain=own.gain, asks=True, keep_comments=by_name)
     bound, results = None, {}
     for path, dataset in reader.read_for(models, data):
         if bound is None:
             names = document_names(dataset, name_of(data)) if by_name else None
-            bound = BoundMetrics(wanted, dataset.labels, dataset.queries, rules, docnos=names, threads=threads)
-        results[path] = bound.results(scores_of(path, models[path], dataset, threads))
+            bound = BoundMetrics(wanted, dataset.labels, dataset.queries, rules, docnos=names, threads=own.threads)
+        results[path] = bound.results(scores_of(path, models[path], dataset, own.threads))
     first, *others = results
     differences = {
         path: {
@@ -73,30 +58,25 @@ def command(
         }
         for path in others
     }
-    if as_json:
-        study.print_json(_as_json(results, differences))
+    if own.as_json:
+        print_json(_as_json(results, differences))
         return
     for path in results:
         _print_block(path, results[path], first, differences.get(path))
-    study.print_wrapped(context, [rules.describe()], indent="")
+    print_wrapped([rules.describe()], indent="")
 
 
-def _rankers_and_data(context: click.Context, files: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Which files are rankers, at least one; and which are data, at least one: those by `--data`, where there are."""
-    by_name = data_by_name(context)
-    many = next((i for i, path in enumerate(files) if i and not holds_ranker(path)), len(files))
-    if by_name and many < len(files):
-        raise click.UsageError(
-            f"data are given by position ({files[many]}) and by --data: take one of the two", context
-        )
-    if not by_name:
-        many = min(many, len(files) - 1)
-        if not many:
-            raise click.UsageError("DATA is missing: name its files behind the rankers, or by --data", context)
-    rankers = [InputFile().convert(path, None, context) for path in files[:many]]
-    data = [*by_name, *files[many:]]
-    check_stdin(context, data)
-    return rankers, data
+def _rankers_and_data(files: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """The files that are rankers, and those that are data; at least one of each."""
+    from boostrank.model.score_files import holds_ranker
+
+    many = next((i for i, path in enumerate(files) if i and not holds_ranker(path)), len(files) - 1)
+    if not many:
+        raise click.UsageError("DATA is missing: name its files behind the rankers", click.get_current_context())
+    rankers = [InputFile().convert(path, None, None) for path in files[:many]]
+    if len(set(rankers)) < len(rankers):
+        raise InputError("the same file is given twice")
+    return rankers, list(files[many:])
 
 
 def _as_json(

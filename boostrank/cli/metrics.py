@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
-from boostrank.cli import study
-from boostrank.cli.options import CONVENTIONS, CUTOFFS, Command, InputFile, threads_option, with_options
-from boostrank.cli.reading import Reader, document_names, name_of, reading_options
-from boostrank.cli.scores import load_ranker, scores_of
-from boostrank.cli.study import MEASURES
-from boostrank.cli.tables import print_table
+from boostrank.cli.command import command
+from boostrank.cli.reading import Reader, document_names, name_of
+from boostrank.cli.show import print_json, print_table, print_wrapped
+from boostrank.options import (
+    CONVENTIONS,
+    FileOptions,
+    JsonOptions,
+    ThreadOptions,
+    argument,
+    declared,
+    option,
+    parse_ranks,
+)
+from boostrank.options import ConventionOptions as _Conventions
 
 if TYPE_CHECKING:
     from boostrank.report.convention_search import Match
@@ -23,69 +32,76 @@ LIBRARIES = "lightgbm,xgboost,catboost,sklearn,trec,letor"
 MOST_HITS, NEAREST = 20, 5
 
 
-def _names(context: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
-    """Of `lightgbm,sklearn`."""
+def _libraries(text: str) -> tuple[str, ...]:
+    """`lightgbm,sklearn`."""
     from boostrank.core.conventions import Conventions
 
-    names = tuple(dict.fromkeys(word.strip().lower() for word in value.split(",") if word.strip()))
+    names = tuple(dict.fromkeys(word.strip().lower() for word in text.split(",") if word.strip()))
     for name in names:
         Conventions.named(name)
     return names
 
 
-@click.command("metrics", cls=Command)
-@click.argument("ranker", metavar="MODEL|SCORES", type=InputFile())
-@with_options(
-    study.data_argument,
-    study.measures("--at", type=CUTOFFS, default="10", help="Ranks at which the metric is cut."),
-    study.measures("--as", "names", metavar="NAME,...", callback=_names, default=LIBRARIES,
-                   help=f"Whose conventions: {', '.join(CONVENTIONS)}."),
-    study.measured_by_option,
-    study.measures("--metric", metavar="NAME", default="ndcg", help="ndcg, map, err, ... without its cut-off."),
-    study.measures("--target", metavar="X",
-                   help="Look for the conventions that give somebody else's number, to the digits that it has."),
-    study.json_option, threads_option(MEASURES),
-)  # fmt: skip
-@reading_options
-@click.pass_context
-def command(
-    context: click.Context, /, ranker: str, data: tuple[str, ...], at: tuple[int, ...], names: tuple[str, ...],
-    conventions: str | None, metric: str, target: str | None, as_json: bool, threads: int | None, **given: Any,
-) -> None:  # fmt: skip
-    """The same scores as each library measures them, the differences taken apart.
+@dataclass(frozen=True, kw_only=True)
+class MetricOptions(JsonOptions, ThreadOptions, group="Measures"):
+    """Options of the command."""
 
-    MODEL|SCORES is a model, or a file with one score a line in the order of DATA. The way from one number to another
+    ranker: str = argument("MODEL|SCORES", file="read")
+    data: tuple[str, ...] = argument("DATA...", default=(), file="data")
+    at: tuple[int, ...] = option((10,), "Cut-offs of the metric.", kind="ranks", metavar="K,K,...", parse=parse_ranks)
+    libraries: tuple[str, ...] = option(
+        LIBRARIES,
+        f"Programs whose conventions are compared: {', '.join(CONVENTIONS)}.",
+        kind="names",
+        flag="--as",
+        metavar="NAME,...",
+        parse=_libraries,
+    )
+    conventions: str = option("default", declared(_Conventions)["conventions"].help, choices=CONVENTIONS)
+    metric: str = option("ndcg", "ndcg, map, err, ... without its cut-off.", metavar="NAME")
+    target: str | None = option(
+        None, "Search for the conventions that give this number, to the digits that it has.", metavar="X"
+    )
+
+
+@command("metrics", MetricOptions, FileOptions)
+def metrics(own: MetricOptions, reading: FileOptions) -> None:
+    """The same scores as each library measures them, and why the numbers differ.
+
+    MODEL|SCORES is a model, or a file with one score per line in the order of DATA. The way from one number to another
     changes one convention at a time, in the order of the columns, so that each row adds up. --conventions says which
-    number the others are compared with; --target looks for the conventions that give a number. trec_eval orders tied
+    number the others are compared with; --target searches for the conventions that give a number. trec_eval orders tied
     documents by their names: comments of DATA, as in `# docid = NAME`.
     """
     from boostrank.metric import Metric
+    from boostrank.model.score_files import load_ranker, scores_of
     from boostrank.report.convention_search import find_conventions
     from boostrank.report.conventions import explain_conventions
 
-    wanted, base = Metric(metric.strip(), at), conventions or "default"
-    model = load_ranker(ranker)
-    reader = Reader({**given, "threads": threads}, keep_comments="trec" in (*names, conventions))
-    ((_, dataset),) = reader.read_for({ranker: model}, data)
-    scores = scores_of(ranker, model, dataset, threads)
+    wanted, base = Metric(own.metric.strip(), own.at), own.conventions
+    model = load_ranker(own.ranker)
+    reader = Reader(reading, own.threads, keep_comments="trec" in (*own.libraries, base))
+    ((_, dataset),) = reader.read_for({own.ranker: model}, own.data)
+    scores = scores_of(own.ranker, model, dataset, own.threads)
     measured = (dataset.labels, scores, dataset.queries, wanted)
-    if target is not None:
-        _print_matches(find_conventions(target, *measured, base=base, threads=threads), target, as_json=as_json)
+    if own.target is not None:
+        found = find_conventions(own.target, *measured, base=base, threads=own.threads)
+        _print_matches(found, own.target, as_json=own.as_json)
         return
-    docnos = document_names(dataset, name_of(data), needed=False)
-    explanations = explain_conventions(*measured, names, base=base, docnos=docnos, threads=threads)
-    if as_json:
+    docnos = document_names(dataset, name_of(own.data), needed=False)
+    explanations = explain_conventions(*measured, own.libraries, base=base, docnos=docnos, threads=own.threads)
+    if own.as_json:
         plain = {one.metric: dataclasses.asdict(one) for one in explanations}
         for one in explanations:
             del plain[one.metric]["metric"]
             plain[one.metric]["ties"] |= {"mass": one.ties.mass, "worth": one.ties.worth}
-        study.print_json(plain)
+        print_json(plain)
         return
     for one in explanations:
-        _print(one, context)
+        _print(one)
 
 
-def _print(found: Explanation, context: click.Context) -> None:
+def _print(found: Explanation) -> None:
     from boostrank.report.conventions import STEPS
 
     printed = {r.name: _printed_changes(r, found.value) for r in found.readings if r.value is not None}
@@ -99,7 +115,7 @@ def _print(found: Explanation, context: click.Context) -> None:
     click.echo()
     print_table(rows)
     click.echo()
-    study.print_wrapped(context, (_sentence(one, printed.get(one.name, {}), found.base) for one in found.readings))
+    print_wrapped(_sentence(one, printed.get(one.name, {}), found.base) for one in found.readings)
     click.echo()
     ties = found.ties
     shorter = f", {found.short:,} are shorter than the cut-off" if "@" in found.metric else ""
@@ -111,7 +127,7 @@ def _print(found: Explanation, context: click.Context) -> None:
         f"Their order can be worth {ties.worth:.4f}: {ties.worst:.4f} with the worst order, {ties.file_order:.4f} with "
         f"that of the file, {ties.expected:.4f} on average, {ties.best:.4f} with the best.",
     )
-    study.print_wrapped(context, about_the_data)
+    print_wrapped(about_the_data)
     click.echo()
 
 
@@ -140,7 +156,7 @@ def _print_matches(matches: list[Match], target: str, *, as_json: bool) -> None:
     hits = [match for match in matches if match.hit]
     if as_json:
         shown = [dataclasses.asdict(match) for match in hits or matches[:NEAREST]]
-        study.print_json({"target": target, "tried": len(matches), "hits": len(hits), "nearest": shown})
+        print_json({"target": target, "tried": len(matches), "hits": len(hits), "nearest": shown})
         return
     tried = f"of {len(matches):,} combinations of conventions that matter for these data"
     if hits:
@@ -151,10 +167,15 @@ def _print_matches(matches: list[Match], target: str, *, as_json: bool) -> None:
     fields = list(dict.fromkeys(field for match in rows for field in match.choices))
     titles = ["value", "off by", "metric", *fields, "as in"]
     cells = [
-        [f"{m.value:.6f}", f"{m.difference:+.6f}", m.metric, *(str(m.choices.get(f, "")) for f in fields),
-         ", ".join(m.libraries)]
+        [
+            f"{m.value:.6f}",
+            f"{m.difference:+.6f}",
+            m.metric,
+            *(str(m.choices.get(f, "")) for f in fields),
+            ", ".join(m.libraries),
+        ]
         for m in rows
-    ]  # fmt: skip
+    ]
     click.echo()
     print_table([titles, *cells])
     if len(hits) > len(rows):

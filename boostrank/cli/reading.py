@@ -1,22 +1,19 @@
-"""Reading of a command's data files: the reader's options, progress, and one line about each file."""
+"""Reading of a command's data files, with progress and one line about each."""
 
 from __future__ import annotations
 
-import dataclasses
-import itertools
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from boostrank.cli.errors import say
-from boostrank.cli.options import F, FloatRange, InputFile, Parsed, option, with_options
 from boostrank.cli.progress import ReadProgress, duration
-from boostrank.core.errors import InputError
-from boostrank.data.options import DECLARED, FeatureSpace, ReaderOptions, listed_names
+from boostrank.core.errors import DataWarning, InputError
+from boostrank.data.options import FeatureSpace
+from boostrank.options import FileOptions
 
 if TYPE_CHECKING:
     from boostrank.core.types import Float64Array
@@ -24,71 +21,44 @@ if TYPE_CHECKING:
     from boostrank.data.source import Format
     from boostrank.model.ranking_model import RankingModel
 
-SECTION = "Reading"
-
-
-def _option(field: Any) -> Any:
-    """The declaration of a reader option as one of the command line."""
-    declared, default = DECLARED[field.name], field.default
-    kind: Any = click.Choice(declared.choices) if declared.choices else None
-    if declared.metavar == "FILE":
-        kind = InputFile()
-    if declared.low is not None:
-        number: Any = FloatRange if isinstance(default, float) else click.IntRange
-        kind = number(declared.low, declared.high)
-    several, names = default == (), declared.metavar == "COLUMN,..."
-    if names:
-        kind = Parsed(declared.metavar or "", listed_names)
-    return option(
-        f"--{field.name.removesuffix('s' if several else '').replace('_', '-')}", field.name, is_flag=default is False,
-        multiple=several or names, metavar=declared.metavar or None, type=kind, default=() if names else default,
-        show_default=default not in (None, False, ()), section=SECTION,
-        help=declared.help + (" May be repeated." if several or names else ""),
-    )  # fmt: skip
-
-
-_FIELDS = [field for field in dataclasses.fields(ReaderOptions) if DECLARED[field.name].metavar is not None]
-
-
-def reading_options_but(*others: str) -> Callable[[F], F]:
-    """The same without some that are a command's own; `--qid`, where it is one, is called `--qid-column`."""
-    own = [_option(field) for field in _FIELDS if field.name not in others]
-    if "qid" in others:
-        own.append(option("--qid-column", metavar="COLUMN", section=SECTION, help=DECLARED["qid"].help))
-    return with_options(
-        option("--format", "data_format", metavar="NAME", default="auto", section=SECTION,
-               help="What the data are: libsvm, csv, tsv, parquet, arrow. auto: as the names of the files end, else as "
-                    "the files begin."),
-        *own,
-    )  # fmt: skip
-
-
-_LISTS = [field.name for field in _FIELDS if DECLARED[field.name].metavar == "COLUMN,..."]
-reading_options = reading_options_but()
-
 
 class Reader:
-    """Reads files as the command line says.
+    """Reads files as the options of a command say.
 
     Args:
-        given: values of `reading_options`, and `threads`; other entries are left alone.
-        keep_comments: whether the rows' comments are needed.
-        stream: options of `stream_files`, when features shall stay on disk.
+        reading: options of reading.
+        threads: number of threads; None: all.
+        gain: value of `--gain`: an expression there replaces the labels.
+        asks: whether the command measures by `--gain`, so that a hint may be given.
+        labelled: whether a table must have labels.
+        keep_comments: whether comments of rows are kept.
+        stream: options of `stream_files`, if features stay on disk.
     """
 
     def __init__(
-        self, given: Mapping[str, Any], *, keep_comments: bool = False, stream: Mapping[str, Any] | None = None
+        self,
+        reading: FileOptions,
+        threads: int | None,
+        *,
+        gain: str | None = None,
+        asks: bool = False,
+        labelled: bool = True,
+        keep_comments: bool = False,
+        stream: Mapping[str, Any] | None = None,
     ) -> None:
-        self._stream, self._format = stream, given["data_format"]
-        self._labelled = given.get("click_columns") is None  # which stand for labels
-        self._measures = "gain" in given and given["gain"] is None
-        self._reading = ReaderOptions(**reading_of(given), keep_comments=keep_comments)
-        self._options = self._reading.changed | {"threads": given["threads"]}
+        from boostrank.core.gains import expression_of
+
+        expression = expression_of(gain)
+        text = None if expression is None else expression.text
+        self.options = replace(reading, keep_comments=keep_comments, gain=text)
+        self._stream, self._labelled, self._threads = stream, labelled, threads
+        self._asks_for_gain = asks and gain is None
+        self._keywords = self.options.keywords | {"threads": threads}
 
     def read(
         self, paths: str | Sequence[str], *, like: RankingDataset | FeatureSpace | None = None, labelled: bool = True
     ) -> RankingDataset:
-        """One file, or several as one data set; says on standard error what was in it.
+        """Read one file, or several as one data set, and print a line about it to standard error.
 
         Args:
             paths: files.
@@ -104,12 +74,12 @@ class Reader:
             read, stream = (read_files, {}) if self._stream is None else (stream_files, self._stream)
             data: RankingDataset = read(
                 paths,
-                format=self._format,
+                format=self.options.data_format,
                 like=like,
                 progress=progress,
                 labelled=labelled and self._labelled,
                 **stream,
-                **self._options,
+                **self._keywords,
             )
         action = "remembered" if data.on_disk and not data.features.is_open else "read"
         how = data.provenance.options
@@ -128,85 +98,91 @@ class Reader:
     def scores(
         self, paths: Sequence[str], model: RankingModel, path: str, num_iteration: int | None = None
     ) -> Iterator[Float64Array]:
-        """Scores of the rows, some at a time, in input order; says on standard error what was in the files.
+        """Scores of the rows, some at a time, in input order; prints a line about the files to standard error.
 
         Args:
-            paths: of the rows.
-            model, path: what scores them, and its file.
-            num_iteration: rounds to use.
+            paths: files.
+            model, path: the model and its file.
+            num_iteration: number of rounds to use.
         """
         from boostrank.model.scoring import scores_of_files
 
         started, rows, name = time.monotonic(), 0, name_of(paths)
-        like, threads = self.feature_space(model, path, paths), self._options["threads"]
+        like = self.feature_space(model, path, paths)
         with ReadProgress(name) as progress:
             pieces = scores_of_files(
-                model, paths, num_iteration=num_iteration, like=like, progress=progress, format=self._format,
-                **self._options,
-            )  # fmt: skip
+                model,
+                paths,
+                num_iteration=num_iteration,
+                like=like,
+                progress=progress,
+                format=self.options.data_format,
+                **self._keywords,
+            )
             for scores in pieces or ():
                 rows += scores.size
                 yield scores
         if pieces is None:
-            spec = self._reader(paths)
-            if not self._reading.regroup:
+            spec = self._format_of(paths)
+            if not self.options.regroup:
                 self._stream = {"cache": False}
             data = self.read(paths, like=like, labelled=not spec.is_table)
-            yield model.predict(data, num_iteration=num_iteration, threads=threads)
+            yield model.predict(data, num_iteration=num_iteration, threads=self._threads)
         else:
             took = duration(time.monotonic() - started)
             say(f"{name}: {rows:,} rows, {model.n_features:,} features, scored in {took}")
 
-    def _reader(self, paths: str | Sequence[str]) -> Format:
+    def _format_of(self, paths: str | Sequence[str]) -> Format:
         from boostrank.data.source import format_of
 
-        return format_of([paths] if isinstance(paths, str) else list(paths), self._format)
+        return format_of([paths] if isinstance(paths, str) else list(paths), self.options.data_format)
 
     def feature_space(self, model: RankingModel, path: str, data: str | Sequence[str]) -> FeatureSpace:
-        """How the files of a model count features, or what their columns are.
+        """How the files of a model number features, or what their columns are.
 
         Args:
-            model, path: the model, and its file.
+            model, path: the model and its file.
             data: files that will be read.
         """
-        from boostrank.core.errors import DataWarning
-
-        base, columns = model.index_base, model.info.columns
-        if self._reader(data).is_table:
-            return FeatureSpace(base, model.n_features, model.feature_names, columns, model.categories)
-        if base is None and not self._reading.feature_names:
-            base = 0 if self._reading.zero_based == "true" else 1
-            if self._reading.zero_based == "auto":
+        base = model.index_base
+        if base is None and not self._format_of(data).is_table and not self.options.feature_names:
+            base = 0 if self.options.zero_based == "true" else 1
+            if self.options.zero_based == "auto":
                 warnings.warn(
                     f"{path} does not say what number its first feature has in libsvm text: taken as 1 "
                     "(--zero-based true: 0; --zero-based false: 1, and no warning)",
                     DataWarning,
                     stacklevel=2,
                 )
-        return FeatureSpace(base, model.n_features, model.feature_names, columns, model.categories)
+        return FeatureSpace(base, model.n_features, model.feature_names, model.info.columns, model.categories)
 
-    def say_gain(self, model: RankingModel, path: str) -> None:
-        """Say of a model that learnt an expression that labels, not this, measure it; where `--gain` could say so.
+    def read_for_model(self, path: str, data: str | Sequence[str]) -> tuple[RankingModel, RankingDataset]:
+        """A model, and data in its order of features."""
+        from boostrank.model.ranking_model import RankingModel
 
-        Args:
-            model, path: the model, and its file.
-        """
+        model = RankingModel.load(path)
+        self._say_gain(model, path)
+        return model, self.read(data, like=self.feature_space(model, path, data))
+
+    def _say_gain(self, model: RankingModel, path: str) -> None:
         gain = model.info.gain
-        if gain is not None and self._measures:
-            say(f"{path} was trained on the gain {gain}; without --gain it is measured by the label: "
-                f"--gain '{gain}' measures by what it learnt")  # fmt: skip
+        if gain is not None and self._asks_for_gain:
+            say(
+                f"{path} was trained on the gain {gain}; without --gain it is measured by the label: "
+                f"--gain '{gain}' measures by what it learnt"
+            )
 
     def read_for(
         self, models: Mapping[str, RankingModel | None], paths: Sequence[str]
     ) -> Iterator[tuple[str, RankingDataset]]:
-        """(ranker, the data as it wants them); read once for all that count features alike. None takes any.
+        """(ranker, the data as it wants them); read once for all that number features alike. None takes any.
 
         Raises:
-            InputError: models that count features differently, and data that can be read only once.
+            InputError: models that number features differently, and data that can be read only once.
         """
         for name, model in models.items():
             if model is not None:
-                self.say_gain(model, name)
+                self._say_gain(model, name)
         spaces = {name: self.feature_space(model, name, paths) for name, model in models.items() if model is not None}
         first = next(iter(spaces), None)
         different = [name for name in spaces if spaces[name] != spaces[first]] if first else []
@@ -224,26 +200,14 @@ class Reader:
             yield name, data[space]
 
 
-def reading_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of the reader among those of a command."""
-    from boostrank.core.gains import expression_of
-
-    own = {field.name: given.get(field.name, field.default) for field in _FIELDS}
-    gain = expression_of(given.get("gain"))
-    own |= {} if gain is None else {"gain": gain.text}
-    for name in _LISTS:
-        own[name] = tuple(itertools.chain.from_iterable(own[name] or ())) or None
-    return own | ({"qid": given["qid_column"]} if "qid_column" in given else {})
-
-
 def name_of(paths: str | Sequence[str]) -> str:
-    """What the files are called in a line: `a.txt and 2 more files`."""
+    """Name of files in messages: `a.txt and 2 more files`."""
     first, *more = [paths] if isinstance(paths, str) else paths
     return first + (f" and {len(more)} more file{'s' * (len(more) > 1)}" if more else "")
 
 
 def document_names(data: RankingDataset, path: str, *, needed: bool = True) -> list[str] | None:
-    """The document that each row's comment names: `docid = NAME`, or else its first word; None unless all have one.
+    """The document that the comment of each row names, `docid = NAME` or its first word; None unless all have one.
 
     Raises:
         InputError: names are needed, and a row has no comment.

@@ -1,109 +1,276 @@
-"""Studies of rankers: options, reading and output that their commands share."""
+"""`boostrank study`: noise, pareto and average, which take several trainings."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
-from functools import partial
+import contextlib
+import math
+import sys
+import warnings
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from boostrank.cli import options
+from boostrank.cli.command import command
 from boostrank.cli.errors import say
-from boostrank.cli.options import GAIN_HELP, InputFile, OutputFile, conventions_option, option, threads_option
+from boostrank.cli.progress import duration
 from boostrank.cli.reading import Reader
-from boostrank.cli.tables import width_of
+from boostrank.cli.show import check_page, print_json, print_table, print_wrapped, time_left, write_page
+from boostrank.cli.train import prepared
+from boostrank.core.errors import InputError
+from boostrank.options import (
+    DEFAULT_ROUNDS,
+    ConfigOptions,
+    FileOptions,
+    FitOptions,
+    JsonOptions,
+    Options,
+    StartOptions,
+    argument,
+    option,
+    parse_shares,
+)
 
 if TYPE_CHECKING:
-    from boostrank.data.dataset import RankingDataset
+    from boostrank.report.noise import NoiseReport, Spread
+    from boostrank.report.pareto_front import Mix, ParetoFront
+
+
+@dataclass(frozen=True, kw_only=True)
+class Average(Options):
+    """Options of `average`."""
+
+    models: tuple[str, ...] = argument("MODEL...", default=(), file="read")
+    model: str = option(None, "Model file to write.", short="-m", file="write", required=True)
+
+
+@command("average", Average)
+def average(own: Average) -> None:
+    """Write one model whose scores are the mean of the scores of MODELs, of one engine and over the same features.
+
+    It is an ordinary model file with all their trees. Models that were trained with other seeds (--seed), or on other
+    folds, rank better together than one of them.
+    """
+    from boostrank.core.files import check_writable, reserved
+
+    check_writable(own.model)
+    from boostrank.model.averaging import average
     from boostrank.model.ranking_model import RankingModel
 
-MEASURES, RESULTS = "Measures", "Results"
-
-measures, results = (partial(option, section=section) for section in (MEASURES, RESULTS))
-
-data_argument = options.data_argument(MEASURES)
-gain_option = measures("--gain", help=GAIN_HELP)
-groups_option = measures("--groups", metavar="FILE", type=InputFile(),
-                         help="Features shuffled together, a group a line: `text: bm25_*, tf_title`.")  # fmt: skip
-segments_option = measures("--segments", metavar="FILE", type=InputFile(),
-                           help="Lines `qid,segment`: look at each segment by itself too.")  # fmt: skip
-noise_option = measures(
-    "--noise", metavar="FILE", type=InputFile(),
-    help="What `boostrank noise --json` printed: differences that luck explains are marked.",
-)  # fmt: skip
-seed_option = measures("--seed", type=click.IntRange(0), default=0, help="Of shuffles, samples and resampling.")
-measured_by_option = conventions_option(MEASURES)
-workers_option = threads_option(RESULTS)
-json_option = results("--json", "as_json", is_flag=True, help="Print one JSON object.")
-html_option = results("--html", metavar="FILE", type=OutputFile(), help="Write one page that needs no network.")
+    with reserved(own.model):
+        one = average([RankingModel.load(path) for path in own.models])
+        one.save(own.model)
+    click.echo(f"{own.model}: {len(own.models)} models, {one.best_iteration} rounds")
 
 
-def read_for_model(
-    model: str, data: str | Sequence[str], given: dict[str, Any], *, keep_comments: bool = False
-) -> tuple[RankingModel, RankingDataset]:
-    """A model, and data in its order of features.
+@dataclass(frozen=True, kw_only=True)
+class Noise(ConfigOptions, JsonOptions, group="Data and output"):
+    """Options of `noise` beside those of the trainings."""
 
-    Args:
-        model, data: files.
-        given: the values of the reader's options, and `threads`.
-        keep_comments: whether the rows' comments are needed.
+    train: tuple[str, ...] = argument("TRAIN...", default=(), file="data")
+    valid: str = option(None, "Measure on this file.", file="data", required=True)
+    runs: int = option(10, "Number of trainings for each source of luck.", ge=3, common=True)
+
+
+@command("noise", Noise, FitOptions, FileOptions)
+def noise(own: Noise, options: FitOptions, reading: FileOptions) -> None:
+    """What luck alone does to the metric: below which difference two trainings are alike.
+
+    Trains on TRAIN --runs times with other seeds, as often with the rows in other orders, and as often with other draws
+    (with replacement) of the training queries. All else is as given, with the options of `boostrank train`. Says
+    beforehand how long it will take at most.
     """
-    from boostrank.model.ranking_model import RankingModel
+    from boostrank.report.noise import SOURCES, expected_seconds, measure_noise
 
-    ranker = RankingModel.load(model)
-    reader = Reader(given, keep_comments=keep_comments)
-    reader.say_gain(ranker, model)
-    return ranker, reader.read(data, like=reader.feature_space(ranker, model, data))
+    gain, options = options.gain, prepared(options)
+    params = options.flat()
+    rounds = options.rounds or DEFAULT_ROUNDS
+    reader = Reader(reading, options.threads, gain=gain)
+    train_set = reader.read(own.train)
+    valid_set = reader.read(own.valid, like=train_set)
+    how: dict[str, Any] = {"runs": own.runs, "backend": options.backend, "conventions": options.conventions}
+
+    def progress(done: int, total: int, source: str, metrics: dict[str, float]) -> None:
+        """A line for each run: what it gave, and how long the rest will take."""
+        name, value = list(metrics.items())[-1]
+        say(f"{done}/{total}  {source}  {name} {value:.4f}{left(done, total)}")
+
+    with contextlib.redirect_stdout(sys.stderr):  # the engines print
+        seconds = expected_seconds(params, train_set, valid_set, rounds, **how)
+        say(f"{own.runs * len(SOURCES)} trainings of {rounds} rounds: about {duration(seconds)} at most")
+        left = time_left()
+        found = measure_noise(params, train_set, valid_set, rounds, **how, progress=progress)
+    if own.as_json:
+        print_json(_noise_as_json(found))
+    else:
+        _print_noise(found)
 
 
-def read_matters(path: str) -> dict[str, float]:
-    """Metric -> the difference of two trainings that is more than luck, from what `boostrank noise --json` printed.
+def _noise_as_json(found: NoiseReport) -> dict[str, Any]:
+    def plain(spread: Spread) -> dict[str, float]:
+        return {name: number for name, number in vars(spread).items() if not math.isnan(number)}
 
-    Raises:
-        FileFormatError: it is not what `boostrank noise --json` prints.
+    metrics = {
+        name: {
+            "value": result.mean,
+            "matters": found.matters(name),
+            "sources": {
+                source: plain(found.spread(source, name)) | {"values": values[name].tolist()}
+                for source, values in found.values.items()
+            },
+            "validation queries": plain(found.over_queries(name)),
+        }
+        for name, result in found.first.items()
+    }
+    return {"runs": found.runs, "seconds": found.seconds, "metrics": metrics}
+
+
+def _print_noise(found: NoiseReport) -> None:
+    for name, result in found.first.items():
+        rows = [["", "runs", "standard deviation", "95% interval", "matters from"]]
+        for source, values in found.values.items():
+            spread = found.spread(source, name)
+            rows.append([source, str(values[name].size), *_cells(spread), f"{spread.matters:.4f}"])
+        rows.append(["validation queries", "", *_cells(found.over_queries(name)), ""])
+        click.echo(f"{name}, {result.mean:.4f} with nothing changed")
+        print_table(rows)
+        click.echo()
+    idle = [
+        f"{source}: no difference at all with these settings; not followed further."
+        for source, values in found.values.items()
+        if not any(found.spread(source, one).sd for one in values)
+    ]
+    bounds = ", ".join(f"{found.matters(name):.4f} in {name}" for name in found.first)
+    texts = (
+        f"Two single trainings on these data that differ by less than {bounds} may differ by luck.",
+        "matters from: luck of this kind alone gives a larger difference of two trainings once in twenty times.",
+        "validation queries: what other validation queries would do to the number. Rankers that are compared on the "
+        "same queries share it: boostrank evaluate pairs them.",
+        *idle,
+    )
+    print_wrapped(texts)
+
+
+def _cells(spread: Spread) -> list[str]:
+    return [f"{spread.sd:.4f}", f"{spread.low:.4f} to {spread.high:.4f}"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pareto(StartOptions, ConfigOptions, JsonOptions, group="Data and output"):
+    """Options of `pareto` beside those of the trainings."""
+
+    train: tuple[str, ...] = argument("TRAIN...", default=(), file="data")
+    goal: str = option(
+        None,
+        "The second goal: a column, a feature or not (--drop), or an expression over columns.",
+        metavar="COLUMN",
+        required=True,
+    )
+    valid: str | None = option(
+        None, "Measure on this file.", file="data", shown="folds of the queries of TRAIN", common=True
+    )
+    folds: int = option(5, "Without --valid: each fold is measured by models of the others.", metavar="K", ge=2)
+    mixes: tuple[float, ...] | None = option(
+        None,
+        "Shares of the goal; 0, the label alone, is always among them.",
+        kind="shares",
+        metavar="W,W,...",
+        parse=parse_shares,
+        shown="0,0.1,...,1",
+        common=True,
+    )
+    at: int = option(10, "Cut-off of NDCG and DCG.", metavar="K", ge=1, common=True)
+    output: str | None = option(
+        None, "Write one page with the picture, which needs no network.", short="-o", file="write", common=True
+    )
+
+
+@command("pareto", Pareto, FitOptions, FileOptions)
+def pareto(own: Pareto, options: FitOptions, reading: FileOptions) -> None:
+    """What ranking by a second goal, such as margin, costs of the first, the label.
+
+    Trains a ranker for each mix of the gain of the label (--gain) and the goal, with the same parameters and rounds,
+    and measures each by both on held-out queries. Both are scaled to the same mean ideal DCG over the training
+    queries, so that a mix of 0.5 is half of each. Prints a table, and the gain for `boostrank train --gain`.
+
+    \b
+    boostrank study pareto train.csv --drop margin --goal margin --valid valid.csv -o pareto.html
     """
-    from boostrank.core.files import read_text
-    from boostrank.records import NoiseRecord, load_record
+    if options.early_stopping:
+        raise InputError("mixes are compared after the same rounds: no --early-stopping here")
+    if options.metrics or options.eval_at:
+        raise InputError("mixes are measured by NDCG and DCG: --at says at which rank")
+    files = [*own.train, *filter(None, [own.valid])]
+    if "-" in files:
+        raise InputError("the data are read twice, for the label and for the goal: put them into a file")
+    from boostrank.core.gains import expression_of
+    from boostrank.report.pareto_front import MIXES, pareto
 
-    found = load_record(NoiseRecord, read_text(path), path)
-    return {name: one.matters for name, one in found.metrics.items()}
+    expression = expression_of(own.goal)
+    if expression is None:
+        raise InputError(f"--goal {own.goal}: a column, or an expression over columns")
+    check_page(own.output)
+    typed, options = options, prepared(options)
+    params = options.flat()
+    goals, valid_goals = _goals(own, replace(typed, gain=expression.text), reading)
+    reader = Reader(reading, options.threads, gain=typed.gain)
+    with warnings.catch_warnings():
+        if expression_of(typed.gain) is None:  # what deserves a look was said of the first reading
+            warnings.simplefilter("ignore")
+        train_set = reader.read(own.train)
+        valid_set = reader.read(own.valid, like=train_set) if own.valid else None
+    left = time_left()
 
+    def progress(done: int, total: int, mix: Mix) -> None:
+        """A line for each mix: what it gave, and how long the rest will take."""
+        values = "  ".join(f"{name} {result.mean:.4f}" for name, result in list(mix.metrics.items())[:2])
+        say(f"mix {mix.share:g}  {values}{left(done, total)}")
 
-def check_page(path: str | None) -> None:
-    """Find out before the work whether a page can be drawn and written."""
-    if path is None:
+    with contextlib.redirect_stdout(sys.stderr):  # the engines print
+        found = pareto(
+            params,
+            train_set,
+            goals,
+            options.rounds or DEFAULT_ROUNDS,
+            valid_set,
+            valid_goal=valid_goals,
+            name=expression.text,
+            mixes=own.mixes or MIXES,
+            k=own.at,
+            folds=own.folds,
+            backend=options.backend,
+            conventions=options.conventions,
+            start=own.start,
+            progress=progress,
+        )
+    if own.output is not None:
+        write_page(own.output, found.to_html(own.valid or ""))
+    if own.as_json:
+        print_json(found.to_dict())
         return
-    from boostrank.core.files import check_output
-    from boostrank.report.vega import need_report_extra
-
-    need_report_extra()
-    check_output(path)
-
-
-def write_page(path: str, html: str) -> None:
-    """Write a page, and say so."""
-    from boostrank.core.files import write_output
-
-    write_output(path, html.encode("utf-8", "backslashreplace"))
-    say(f"{path}: written")
+    _print_pareto(found)
+    print_wrapped([found.verdict()], indent="")
+    if found.free is not None:
+        click.echo(f"\nboostrank train ... --gain '{found.free.gain}'")
 
 
-def print_json(value: Any) -> None:
-    """One JSON object; what is not a number is null."""
-    from boostrank.records import jsonable
-
-    click.echo(json.dumps(jsonable(value), allow_nan=False))
-
-
-def print_wrapped(context: click.Context, texts: Iterable[str], indent: str = "  ") -> None:
-    """Paragraphs as wide as the terminal."""
-    width = width_of(context)
-    for text in texts:
-        click.echo(click.wrap_text(text, width, "", indent))
+def _goals(own: Pareto, options: FitOptions, reading: FileOptions) -> tuple[Any, Any]:
+    """The goal of each row of the training and of the validation files, float64[N], in the order of the files."""
+    reader = Reader(reading, options.threads, gain=options.gain)
+    first = reader.read(own.train)
+    second = reader.read(own.valid, like=first) if own.valid else None
+    return first.in_input_order(first.labels), None if second is None else second.in_input_order(second.labels)
 
 
-def listed(names: Sequence[str], most: int = 12) -> str:
-    """The first names, and how many more there are."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+def _print_pareto(found: ParetoFront) -> None:
+    *both, dcg = found.names
+    rows = [["mix", *(cell for name in both for cell in (name, "to mix 0", "95% interval")), dcg]]
+    for mix in found.mixes:
+        row = [f"{mix.share:g}" + ("" if mix.on_front else " -")]
+        for name in both:
+            d = mix.differences[name]
+            row += [f"{mix.metrics[name].mean:.4f}", f"{d.mean:+.4f}", f"{d.low:+.4f} to {d.high:+.4f}"]
+        rows.append([*row, f"{mix.metrics[dcg].mean:.4f}"])
+    print_table(rows)
+    if not all(mix.on_front for mix in found.mixes):
+        click.echo("-: another mix is as good or better by both NDCGs")

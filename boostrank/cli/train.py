@@ -7,216 +7,294 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from boostrank.cli.clicks import Clicked, check_clicks
-from boostrank.cli.config import merged_with_config
+from boostrank.cli.command import command
 from boostrank.cli.errors import DONE, say
-from boostrank.cli.interrupt import graceful_stop
-from boostrank.cli.options import Command, DataFile, check_stdin
-from boostrank.cli.plan import announced
-from boostrank.cli.price import check_limits, price_of, say_cost
+from boostrank.cli.interrupt import StopRequest, graceful_stop
 from boostrank.cli.progress import RoundProgress, duration
-from boostrank.cli.reading import Reader, reading_options
-from boostrank.cli.saving import keeping_rounds, report_checkpoint, save_or_rescue
-from boostrank.cli.tables import aligned
-from boostrank.cli.train_options import MOST_USED, START_WORDS, train_options
-from boostrank.engines import ENGINES, get_backend
-from boostrank.fit.callbacks import StopWhenAsked
+from boostrank.cli.reading import Reader
+from boostrank.cli.show import aligned
+from boostrank.engines import get_backend
 from boostrank.fit.observe import Observer
+from boostrank.options import (
+    DEFAULT_ROUNDS,
+    STARTS,
+    ConfigOptions,
+    FileOptions,
+    FitOptions,
+    JsonOptions,
+    MemoryOptions,
+    PropensityOptions,
+    TrainOptions,
+    argument,
+    option,
+    parse_scheduler,
+    parse_seconds,
+)
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
     from boostrank.fit.checkpoint import Checkpoint
-    from boostrank.fit.params import TrainingParameters
     from boostrank.fit.plan import Member, Plan, Recipe
-    from boostrank.kernels.objective.contract import ObjectiveSpec
     from boostrank.model.ranking_model import RankingModel
-    from boostrank.model.within_query import WithinQuery
 
-PLAIN, GOOD = "plain", "good"  # as in boostrank.fit.presets, which is heavy to import
+Fit = TypeVar("Fit", bound=FitOptions)
+PLAIN, GOOD, CHECKPOINTS, NO_CACHE = "plain", "good", "Checkpoints", "none"
 
 
-@click.command("train", cls=Command, most_used=MOST_USED, replaceable=("init_model",))
-@click.argument("train", metavar="TRAIN...", nargs=-1, required=True, type=DataFile())
-@train_options
-@reading_options
-@click.pass_context
-def command(context: click.Context, /, train: tuple[str, ...], model: str, valid: tuple[str, ...], **given: Any) -> int:
+@dataclass(frozen=True, kw_only=True)
+class Train(PropensityOptions, MemoryOptions, ConfigOptions, JsonOptions, group="Data and output"):
+    """Options of the command beside those of the training."""
+
+    train: tuple[str, ...] = argument("TRAIN...", default=(), file="data")
+    model: str = option(None, "Model file to write.", short="-m", file="write", required=True)
+    valid: tuple[str, ...] = option(
+        (),
+        "Validation file, or files ('valid/*.gz') as one set. Folds deal its queries too: one model is measured on a "
+        "query, the others learn from it.",
+        file="data",
+        common=True,
+    )
+    log: str | None = option(
+        None, "Append the metrics of each round to this file, one line of JSON each.", file="write"
+    )
+    click_prior: float | None = option(
+        None, "Smoothing: click-free exposure added to every document.", ge=0, shown="1", group="Clicks", needs="clicks"
+    )
+    checkpoint_every: int | None = option(
+        None,
+        "Write a checkpoint every N rounds, and when Ctrl-C or SIGTERM stops the training.",
+        ge=1,
+        group=CHECKPOINTS,
+    )
+    resume: bool = option(
+        False,
+        "Resume from the checkpoint if it exists. The result is byte-identical to an uninterrupted run.",
+        group=CHECKPOINTS,
+    )
+    route: str = option(
+        "auto",
+        "How features are held: as floats in memory, streamed into bins, or with bins on disk (external, XGBoost). "
+        "auto: the first that fits; floats may take half of the free memory.",
+        choices="auto memory bins external",
+        group=MemoryOptions.GROUP,
+    )
+    cache: str | None = option(
+        None,
+        "Where streamed data are kept, so that the next run does not read them again; none: nowhere. A "
+        "directory implies streaming.",
+        metavar="DIR|none",
+        file="folder",
+        shown=".boostrank-cache beside the data",
+        group=MemoryOptions.GROUP,
+    )
+    dask: str | None = option(
+        None,
+        "Train on the workers of a Dask cluster: tcp://HOST:PORT, a scheduler's file, or local:2 for two workers here. "
+        "Each worker reads some of the files; the engine is XGBoost.",
+        metavar="SCHEDULER",
+        parse=parse_scheduler,
+        group=MemoryOptions.GROUP,
+        conflicts="route cache memory_limit log folds checkpoint resume within_query clicks feature_names max_trees "
+        "max_microseconds",
+    )
+    worker_timeout: float = option(
+        60.0,
+        "A worker that has not answered for this long ends the training with status 4.",
+        metavar="DURATION",
+        parse=parse_seconds,
+        shown="60s",
+        group=MemoryOptions.GROUP,
+        needs="dask",
+    )
+
+    @property
+    def inputs(self) -> list[str]:
+        """Files that are read."""
+        return [*self.train, *self.valid, *filter(None, [self.config])]
+
+
+@command("train", Train, TrainOptions, FileOptions, replaceable=("init_model",))
+def train(own: Train, options: TrainOptions, reading: FileOptions) -> int:
     """Train a ranker from TRAIN: libsvm text with `qid:`, CSV, TSV, Parquet or Arrow.
 
-    TRAIN is one file or several, text plain or compressed (.gz, .bz2, .xz, .zst), a quoted pattern, 'shards/*.gz', or
-    `-` for standard input. Several files are one data set, and a query lies in one of them.
+    TRAIN is one file or several, plain or compressed (.gz, .bz2, .xz, .zst), a quoted pattern, 'shards/*.gz', or `-`
+    for standard input. Several files are one data set; a query must lie in one of them.
 
     Prints where the model lies. Ctrl-C and SIGTERM finish the round and write the model, and the checkpoint if there
     is to be one; Ctrl-C twice stops at once.
     """
-    check_stdin(context, [*train, *valid])
-    check_clicks(context, given, train, valid)
-    _choose_preset(context, given)
-    from boostrank.core.errors import InputError
-    from boostrank.core.files import check_appendable, check_not_read, check_writable, reserved
+    from boostrank.clicks.beside import prepare
+    from boostrank.core.errors import InputError, ParameterError
+    from boostrank.core.files import check_appendable, check_writable, reserved
+    from boostrank.fit.checks import settled_quality
     from boostrank.model.files import check_ending
+    from boostrank.model.within_query import WithinQuery
 
-    start_file = None if given["start"] in START_WORDS else given["start"]
-    inputs = [*train, *valid, *filter(None, [given.get("config"), start_file])]
-    check_ending(model)
-    check_writable(model)
-    if given["worker_timeout"] and not given["dask"]:
-        raise click.UsageError("--worker-timeout is for the workers of --dask", context)
-    if given["log"] and given["dask"]:
-        raise click.UsageError("--log is for one machine", context)
-    if given["checkpoint"]:
-        check_not_read(given["checkpoint"], filter(None, [given["init_model"]]))
-    checkpoint = _checkpoint(context, given, model)
-    if given["log"]:
-        check_appendable(given["log"], [model, *inputs, *([checkpoint.path] if checkpoint else [])])
-    with reserved(model), checkpoint.reserved() if checkpoint else contextlib.nullcontext():
+    columns = None
+    if own.clicks:
+        objective = str(options.objective or "")
+        if options.gain is not None:
+            raise ParameterError("--clicks and --gain do not go together")
+        if ":" in objective and ".py" not in objective:
+            raise ParameterError(f"--clicks learns real gains, and {objective} takes grades: one of ours")
+        if len(own.train) > 1:
+            raise InputError("--clicks counts the rows of one file: give one TRAIN")
+        columns, reading = prepare(own.click_columns, (*own.train, *own.valid), reading)
+        options = replace(options, gain="linear", metrics=options.metrics or ("dcg",))
+    if own.dask and options.backend == "lightgbm":
+        given = click.get_current_context().get_parameter_source("backend") is not click.core.ParameterSource.DEFAULT
+        if given:
+            raise InputError(
+                "--dask trains with XGBoost: LightGBM gives nobody a sum over its workers, so neither the metric nor "
+                "the moment to stop would be the same on all of them. Leave --backend out"
+            )
+        options = replace(options, backend="xgboost")
+    options = settled_quality(options, own.dask is not None, say)
+    if options.folds and (own.cache not in (None, NO_CACHE) or own.route not in ("auto", "memory")):
+        raise ParameterError("--folds takes rows from memory: leave out --route and --cache")
+    if options.within_query:
+        options = replace(options, within_query=WithinQuery(options.within_query, options.of), of=None)
+    check_ending(own.model)
+    check_writable(own.model)
+    checkpoint = _checkpoint(own, options)
+    if own.log:
+        start = [] if options.start in STARTS else [options.start]
+        check_appendable(own.log, [own.model, *own.inputs, *start, *([checkpoint.path] if checkpoint else [])])
+    with reserved(own.model), checkpoint.reserved() if checkpoint else contextlib.nullcontext():
         if checkpoint and checkpoint.exists and not checkpoint.resume:
             raise InputError(
                 f"{checkpoint.path}: an unfinished training lies there: --resume goes on with it; or remove the file"
             )
-        return _run(context, train, valid, model, given, checkpoint)
+        return _run(own, replace(options, checkpoint=checkpoint), reading, columns)
 
 
-def _choose_preset(context: click.Context, given: dict[str, Any]) -> None:
-    """Set `quality` where no option does, and refuse options that do not go with it or with folds.
-
-    Raises:
-        UsageError: which, and what to give instead.
-    """
-    asked, backend = given["quality"], given["backend"]
-    reason = ""
-    if given["dask"]:
-        reason = "workers of a cluster train one model, with the engine's defaults"
-    elif not get_backend(backend).grows_trees:
-        reason = f"{backend} grows no trees"
-    if reason and asked in (None, PLAIN):
-        given["quality"] = PLAIN
-        if asked is None:
-            say(f"quality plain: {reason}")
-    elif reason:
-        raise click.UsageError(f"--quality {asked} is not available: {reason}. Give --quality plain", context)
-    given["quality"] = given["quality"] or GOOD
-    if given["init_model"] and (given["folds"] or given["quality"] == GOOD):
-        what, instead = ("--folds", "leave it out") if given["folds"] else ("the default", "add --quality quick")
-        raise click.UsageError(f"--init-model continues one training, {what} makes several: {instead}", context)
-    if given["folds"]:
-        if given["dask"]:
-            raise click.UsageError("--folds is for one machine: --dask trains one model", context)
-        if given["cache"] or given["route"] not in ("auto", "memory"):
-            raise click.UsageError("--folds takes rows from memory: leave out --route and --cache", context)
-        given["route"] = "memory"
-
-
-def _run(
-    context: click.Context, files: tuple[str, ...], valid: tuple[str, ...], model: str, given: dict[str, Any],
-    checkpoint: Checkpoint | None,
-) -> int:  # fmt: skip
-    """The exit status of the whole training, whose outputs can be written and belong to nobody else."""
+def _run(own: Train, options: TrainOptions, reading: FileOptions, columns: Any) -> int:
+    """The exit status of the training, once its outputs can be written and nobody else writes them."""
+    from boostrank.clicks.beside import ClickTraining
+    from boostrank.core.errors import InputError
     from boostrank.core.files import remove_leftovers
+    from boostrank.core.gains import expression_of
+    from boostrank.fit.callbacks import StopWhenAsked
+    from boostrank.fit.click_gate import copied_rows, tell_gate
     from boostrank.fit.params import headline
+    from boostrank.fit.saving import keeping_rounds, resume_words, save_or_rescue
     from boostrank.fit.train import draft, fit, resolve
     from boostrank.metric import Metric
     from boostrank.model.files import sidecar_path
-    from boostrank.options import TrainOptions
+    from boostrank.planning.route import choose_route, wanted_route
 
-    remove_leftovers(sidecar_path(model))  # those of the model went when it was tried whether it can be written
-
-    if given["dask"]:
-        from boostrank.cli.cluster import backend_for, check_libsvm, train_on_cluster
-
-        if given["start"] not in START_WORDS:
-            raise click.UsageError(
-                "--start FILE is for one machine: on a cluster a start is auto, linear or none", context
-            )
-        check_libsvm(context, given)
-        given["backend"] = backend_for(context, given["backend"])
-    params = train_params(context, given)
-    _add_patience(context, params, given)
-    # Everything that can be refused is, before a byte is read.
-    check_limits(context, given)
-    options = TrainOptions(
-        params=params, rounds=given["rounds"], backend=given["backend"], conventions=given["conventions"]
-    )
+    remove_leftovers(sidecar_path(own.model))  # those of the model went when it was checked
+    gain = options.gain
+    options = prepared(options)
     checked = draft(options).settings
-    rounds_given = context.get_parameter_source("rounds") is not click.core.ParameterSource.DEFAULT
-    given["rounds"], asked_rounds = checked.rounds, given["rounds"]
-    rounds = checked.rounds if rounds_given or checked.rounds != asked_rounds else None  # by an option or a parameter
-    within = within_query(context, given)
+    rounds = checked.rounds if options.rounds or checked.rounds != DEFAULT_ROUNDS else None  # an option or a parameter
     metric = headline([name for metric in checked.metrics for name in Metric.parse(metric).names])
-    names = _set_names(valid)
-    on_folds = bool(given["folds"]) or given["quality"] == GOOD
+    names = _set_names(own.valid)
+    on_folds = bool(options.folds) or options.quality == GOOD
     if checked.stopping_rounds and not names and not on_folds:
-        raise click.UsageError("early stopping needs --valid, or --folds", context)
-    if given["dask"]:
-        trained, progress, stop = train_on_cluster(params, given, files, valid, names, metric, model)
-        _report(trained, model, progress, given, stopped=stop.heeded)
-        return stop.exit_status if stop.heeded else DONE
-    stream = _streaming(context, given, files, valid, checked, on_folds)
-    reader = Reader(given, stream=stream)
-    train_set = reader.read(files)
-    check_limits(context, given, train_set)
-    clicked = Clicked.read(given, files[0], train_set) if given["clicks"] else None
-    if clicked is not None:
+        raise click.UsageError("early stopping needs --valid, or --folds")
+    if own.dask:
+        if expression_of(gain) is not None:
+            raise InputError("--gain of columns is for one machine: write such gains as labels, and --gain linear")
+        return _on_cluster(own, options, checked.rounds, reading, names, metric)
+    known = reading.keywords | {"format": reading.data_format, "labelled": columns is None}
+    route = "memory" if options.folds else wanted_route(options.backend, own.route, own.cache)
+    copies = copied_rows(own.valid) if own.clicks else 0.0
+    route, line = choose_route(
+        own.train,
+        own.valid,
+        options,
+        known,
+        checked,
+        route=route,
+        limit=own.memory_limit,
+        folds=on_folds,
+        copies=copies,
+    )
+    if line:
+        say(line)
+    cache = False if own.cache == NO_CACHE else own.cache or True
+    stream = None if route == "memory" else {"cache": cache, "external_memory": route == "external"}
+    reader = Reader(reading, options.threads, gain=gain, labelled=columns is None, stream=stream)
+    train_set = reader.read(own.train)
+    clicked = None
+    if own.clicks:
+        clicked = ClickTraining.read(
+            own.train[0], train_set, columns, propensities=own.propensities, prior=own.click_prior, tell=say
+        )
         train_set = clicked.train_set
     constant = train_set.constant_features()
     if constant:
         more = f", and {len(constant) - 8} more" if len(constant) > 8 else ""
         say(f"{len(constant)} of {train_set.n_features} features never change: {', '.join(constant[:8])}{more}")
-    valid_sets = [reader.read(path, like=train_set) for path in valid]
+    valid_sets = [reader.read(path, like=train_set) for path in own.valid]
     if clicked is not None:
-        valid_sets = [clicked.measured(path, data, on_folds) for path, data in zip(valid, valid_sets, strict=True)]
-        clicked.say_gate(params, given, within)
-    # Without a file to watch, the training set shows that something is learnt; folds watch themselves.
+        pairs = zip(own.valid, valid_sets, strict=True)
+        valid_sets = [clicked.measured(path, data, on_folds) for path, data in pairs]
+        tell_gate(clicked, options, checked.rounds, estimated=own.propensities is None)
+    # Without a validation set, the training set shows that something is learnt; folds watch themselves.
     watched = list(zip(names, valid_sets, strict=True)) or ([] if on_folds else [("training", train_set)])
-    options = dataclasses.replace(
-        options,
-        rounds=rounds,
-        init_model=given["init_model"],
-        checkpoint=checkpoint,
-        start=given["start"],
-        within_query=within,
-        quality=given["quality"],
-        folds=given["folds"],
-        max_trees=given["max_trees"],
-        max_microseconds=given["max_microseconds"],
-    )
     with contextlib.redirect_stdout(sys.stderr):  # the engines print
-        plan = resolve(options, train_set, watched, _Sayer())
-    recipe = plan.recipe
+        plan = resolve(replace(options, rounds=rounds), train_set, watched, _Sayer())
+    recipe, checkpoint = plan.recipe, plan.checkpoint
     if on_folds and not recipe.folds and not valid_sets:
-        plan = dataclasses.replace(plan, valid=(("training", plan.train_set),))
+        plan = replace(plan, valid=(("training", plan.train_set),))
     many = len(recipe.members) if recipe.folds else 0
+    log = []
+    if own.log:
+        from boostrank.tracking.callbacks import JsonLines
+
+        log = [JsonLines(own.log)]
     with graceful_stop() as stop:
         progress = RoundProgress(metric, folds=many, stops=bool(recipe.patience or checked.stopping_rounds))
-        with progress, contextlib.redirect_stdout(sys.stderr):  # the engines print
+        with progress, contextlib.redirect_stdout(sys.stderr), keeping_rounds(own.model):
             for data in (train_set, *valid_sets):
                 if data.on_disk:
                     data.features.watch = progress.binning
-            with keeping_rounds(model):
-                callbacks = (progress, *_log(given), StopWhenAsked(stop))
-                plan = dataclasses.replace(plan, callbacks=callbacks)
-                trained = fit(plan, _FoldTable(recipe, metric, stop, progress))
+            plan = replace(plan, callbacks=(progress, *log, StopWhenAsked(stop)))
+            trained = fit(plan, _FoldTable(recipe, metric, stop, progress))
         stop.saving = True
-        save_or_rescue(trained, model, checkpoint)
+        save_or_rescue(trained, own.model, checkpoint)
         stopped = stop.heeded or (trained.info.folds is not None and len(trained.info.folds["rounds"]) < many)
         if checkpoint and not stopped:
             checkpoint.remove()
     if checkpoint and checkpoint.resumed_at:
         say(f"resumed after round {checkpoint.resumed_at}")
-    _report(trained, model, progress, given, stopped=stopped, data=train_set, valid=names)
-    if checkpoint:
-        report_checkpoint(checkpoint, stopped=stopped)
+    _report(trained, own, progress, options.quality, stopped=stopped, data=train_set, valid=names)
+    if checkpoint and checkpoint.failures:
+        say(f"{checkpoint.failures} checkpoints could not be written")
+    if checkpoint and stopped:
+        say("there is no checkpoint to go on from" if checkpoint.holds is None else resume_words(checkpoint))
     return stop.exit_status if stopped else DONE
 
 
+def prepared(options: Fit) -> Fit:
+    """Options with the objective of a Python file, a parsed gain, and a silent engine.
+
+    Raises:
+        ParameterError: a parameter under the wrong option.
+    """
+    from boostrank.checking.user_file import is_objective_file, load_objective
+    from boostrank.core.gains import rule_of
+    from boostrank.fit.checks import check_sides
+
+    objective = options.objective
+    if objective is not None and ".py" in objective and is_objective_file(objective):
+        options = replace(options, objective=load_objective(objective))
+    check_sides(options)
+    params = options.params if "verbose" in options.params else {"verbosity": -1} | dict(options.params)
+    return replace(options, gain=None if options.gain is None else rule_of(options.gain), params=params)
+
+
 class _Sayer(Observer):
-    """Says what was chosen, before the training."""
+    """Prints what was chosen before the training."""
 
     def choosing(self, trainings: int) -> None:
         say(f"--of auto: {trainings} trainings on folds of the queries, with and without the columns of --within-query")
@@ -231,10 +309,54 @@ class _Sayer(Observer):
             say(plan.recipe.words)
 
 
-class _FoldTable(Observer):
-    """A row of the table for each fold, when it is trained."""
+def _on_cluster(
+    own: Train, options: TrainOptions, rounds: int, reading: FileOptions, names: list[str], metric: str | None
+) -> int:
+    """Train on the workers of a cluster, and save the model."""
+    from boostrank.cluster import connected, train
+    from boostrank.core.errors import InputError
+    from boostrank.fit.callbacks import StopWhenAsked
+    from boostrank.fit.saving import save_or_rescue
 
-    def __init__(self, recipe: Recipe, metric: str | None, stop: Any, progress: RoundProgress) -> None:
+    if options.start not in STARTS:
+        raise InputError("--start FILE is for one machine: on a cluster a start is auto, linear or none")
+    if reading.data_format not in ("auto", "libsvm"):
+        raise InputError(f"--format {reading.data_format} is for one machine: workers read libsvm text")
+    so_far = f"{own.model}.so-far"
+    with connected(own.dask or "") as client, graceful_stop() as stop:
+        with RoundProgress(metric) as progress, contextlib.redirect_stdout(sys.stderr):
+            trained = train(
+                client,
+                options.flat(),
+                own.train,
+                rounds,
+                [[path] for path in own.valid],
+                names,
+                init_model=options.init_model,
+                start=options.start,
+                callbacks=[progress, StopWhenAsked(stop)],
+                conventions=options.conventions,
+                reading=reading.keywords,
+                checkpoint=so_far if own.checkpoint_every else None,
+                checkpoint_every=own.checkpoint_every or 0,
+                tell=say,
+                worker_timeout=own.worker_timeout,
+            )
+        stop.saving = True
+        save_or_rescue(trained, own.model)
+        if own.checkpoint_every:
+            for written in (so_far, f"{so_far}.meta.json"):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(written)
+    stop.heeded = stop.heeded and progress.rounds < progress.total
+    _report(trained, own, progress, options.quality, stopped=stop.heeded)
+    return stop.exit_status if stop.heeded else DONE
+
+
+class _FoldTable(Observer):
+    """Prints a row for each fold when it is trained."""
+
+    def __init__(self, recipe: Recipe, metric: str | None, stop: StopRequest, progress: RoundProgress) -> None:
         self._metric, self._stop, self._progress, self._first = metric, stop, progress, True
         self._width = max((len(member.name) for member in recipe.members), default=0)
 
@@ -246,218 +368,67 @@ class _FoldTable(Observer):
         if self._first:
             self._progress.say(f"fold  {'trained':{self._width}}  rounds  {self._metric or '':>{width}}  time")
         self._first = False
-        self._progress.say(f"{fold + 1:<4}  {member.name:{self._width}}  {model.best_iteration:>6}  {value:>{width}}  "
-                           f"{duration(model.summary.seconds)}")  # fmt: skip
+        taken = duration(model.summary.seconds)
+        self._progress.say(
+            f"{fold + 1:<4}  {member.name:{self._width}}  {model.best_iteration:>6}  {value:>{width}}  {taken}"
+        )
         self._progress.next_fold()
         return not self._stop.made
 
 
-def within_query(context: click.Context, given: dict[str, Any]) -> WithinQuery | None:
-    """What `--within-query` and `--of` say.
-
-    Raises:
-        UsageError: the second alone; or on a cluster.
-    """
-    if not given["within_query"]:
-        if given["of"]:
-            raise click.UsageError("--of names features for --within-query", context)
-        return None
-    if given.get("dask"):
-        raise click.UsageError("--within-query is for one machine: workers of a cluster do not compute it", context)
-    from boostrank.model.within_query import WithinQuery
-
-    return WithinQuery(given["within_query"], given["of"])
-
-
-def _checkpoint(context: click.Context, given: dict[str, Any], model: str) -> Checkpoint | None:
-    """The checkpoint that the options ask for.
-
-    Raises:
-        InputError: it has the model's name.
-    """
-    if given["dask"] and (given["checkpoint"] or given["resume"]):
-        raise click.UsageError("on a cluster there is --checkpoint-every alone", context)
-    if given["dask"] or not (given["checkpoint_every"] or given["checkpoint"] or given["resume"]):
+def _checkpoint(own: Train, options: TrainOptions) -> Checkpoint | None:
+    if own.dask or not (own.checkpoint_every or options.checkpoint or own.resume):
         return None
     from boostrank.core.errors import InputError
+    from boostrank.core.files import check_not_read
     from boostrank.fit.checkpoint import Checkpoint
     from boostrank.model.files import sidecar_path
 
-    path = given["checkpoint"] or f"{model}.checkpoint"
-    if os.path.realpath(path) in (os.path.realpath(model), os.path.realpath(sidecar_path(model))):
+    path = options.checkpoint or f"{own.model}.checkpoint"
+    check_not_read(path, filter(None, [options.init_model]))
+    if os.path.realpath(path) in (os.path.realpath(own.model), os.path.realpath(sidecar_path(own.model))):
         raise InputError(f"{path}: the checkpoint needs a file of its own")
-    return Checkpoint(path, every=given["checkpoint_every"], resume=given["resume"])
+    return Checkpoint(path, every=own.checkpoint_every, resume=own.resume)
 
 
-def _log(given: dict[str, Any]) -> list[Any]:
-    """The log of rounds that `--log` asks for, if any."""
-    if not given["log"]:
-        return []
-    from boostrank.tracking.callbacks import JsonLines
-
-    return [JsonLines(given["log"])]
-
-
-def _streaming(
-    context: click.Context, given: dict[str, Any], train: tuple[str, ...], valid: tuple[str, ...],
-    checked: TrainingParameters, on_folds: bool,
-) -> dict[str, Any] | None:  # fmt: skip
-    """Streaming options; None where features come to memory. Prints what the route will cost.
-
-    Raises:
-        UsageError: options that contradict each other.
-        InputError: no route stays under the limit of memory.
-    """
-    route, cache = given["route"], given["cache"]
-    routes = ENGINES[given["backend"]].routes
-    if routes == ("memory",):
-        if cache or route not in ("auto", "memory"):
-            raise click.UsageError(f"{given['backend']} trains on rows in memory: no --route or --cache", context)
-        route = "memory"
-    if cache and given["no_cache"]:
-        raise click.UsageError("--cache and --no-cache contradict each other", context)
-    if route == "external" and route not in routes:
-        raise click.UsageError("--route external is XGBoost's: --backend xgboost", context)
-    if cache and route == "memory":
-        raise click.UsageError("--route memory uses no cache", context)
-    if route == "auto" and cache:
-        route = "bins"
-    route, line = announced(train, valid, given, checked, route, on_folds)
-    if line:
-        say(line)
-    if route == "memory":
-        return None
-    return {"cache": cache or not given["no_cache"], "external_memory": route == "external"}
-
-
-def read_for_trainings(
-    context: click.Context, given: dict[str, Any], train: tuple[str, ...], valid: str | None
-) -> tuple[dict[str, Any], RankingDataset, Any]:
-    """Parameters, early stopping among them; data; and the validation set, if any: for a command that trains often."""
-    params = train_params(context, given)
-    if given["early_stopping"]:
-        params["early_stopping_round"] = given["early_stopping"]
-    reader = Reader(given)
-    train_set = reader.read(train)
-    return params, train_set, reader.read(valid, like=train_set) if valid else None
-
-
-def train_params(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:
-    """One flat dictionary, as `boostrank.train` takes it."""
-    params: dict[str, Any] = {"verbosity": -1}
-    own = merged_with_config(context, "param", given["params"])
-    if "verbose" in own:
-        del params["verbosity"]
-    params |= own
-    settings = merged_with_config(context, "set", given["settings"])
-    objective = given["objective"]
-    if objective is not None and ".py" in objective:
-        from boostrank.checking.user_file import is_objective_file, load_objective
-
-        if is_objective_file(objective):
-            objective = load_objective(objective)
-    _check_sides(objective, settings, own, given["backend"])
-    options = {"objective": objective} | {name: given[name] for name in ("gain", "learning_rate", "num_leaves", "seed")}
-    options |= {"num_threads": given["threads"], "metric": list(given["metrics"]) or None, "eval_at": given["eval_at"]}
-    if options["gain"] is not None:  # the reader computes an expression
-        from boostrank.core.gains import rule_of
-
-        options["gain"] = rule_of(options["gain"])
-    for name, value in (settings | {key: value for key, value in options.items() if value is not None}).items():
-        if name in params and name != "verbosity":
-            raise click.UsageError(f"{name} is given twice: by --param, and by its own option", context)
-        params[name] = value
-    return params
-
-
-def _check_sides(
-    objective: str | ObjectiveSpec | None, settings: dict[str, Any], own: dict[str, Any], backend: str
-) -> None:
-    """Refuse what is under the wrong option: `--set` is for the objective, `--param` (`own`) for the engine."""
-    from boostrank.core.errors import ParameterError
-    from boostrank.core.params import find_param, resolve_params
-    from boostrank.fit.params import default_objective
-    from boostrank.kernels.noise import SEED
-    from boostrank.kernels.objective.options import OPTIONS
-    from boostrank.objective.mixture import accepted_params
-
-    if "objective" in own:
-        raise ParameterError("the objective is chosen by --objective, not by --param")
-    if objective is None or isinstance(objective, str):
-        name = objective or default_objective(backend)
-        if ":" in name:
-            for setting in settings:
-                raise ParameterError(f"{name} takes its parameters from the engine: use --param for {setting!r}")
-            return
-        try:
-            takes = accepted_params(name)
-        except ParameterError:
-            return  # `boostrank.train` says what is wrong with the name
-    else:
-        name, takes = objective.name, (*objective.params, *OPTIONS)
-    for key, value in own.items():
-        param = find_param(key, takes)
-        if param is not None and param is not SEED:
-            raise ParameterError(f"{key!r} is a parameter of objective {name!r}: use --set {key}={value}")
-    if "gain" in own:
-        raise ParameterError(f"the gain is not the engine's: use --gain {own['gain']}")
-    for key in settings:
-        if find_param(key, [SEED]):
-            raise ParameterError("the objective and the trees have one seed: use --seed")
-    resolve_params(takes, settings, owner=f"objective {name!r}")
-
-
-def _add_patience(context: click.Context, params: dict[str, Any], given: dict[str, Any]) -> None:
-    """Put `--early-stopping` among the parameters.
-
-    Raises:
-        UsageError: it is there already.
-    """
-    from boostrank.fit.params import STOPPING_NAMES
-
-    if given["early_stopping"]:
-        for name in STOPPING_NAMES:
-            if params.get(name) is not None:
-                raise click.UsageError(f"{name} is given twice: by --param, and by its own option", context)
-        params["early_stopping_round"] = given["early_stopping"]
-
-
-def _set_names(paths: tuple[str, ...]) -> list[str]:
-    """What each validation file is called in the log: its name without folder and endings, if distinct."""
+def _set_names(paths: Sequence[str]) -> list[str]:
+    """Names of validation files in the log: without folder and endings, if these are distinct."""
     stems = [Path(path).name.split(".")[0].strip("*?-_") or Path(path).parent.name or path for path in paths]
     distinct = len(set(stems)) == len(stems) and "training" not in stems
     return stems if distinct else [f"valid_{i}" for i in range(len(paths))]
 
 
 def _report(
-    model: RankingModel, path: str, progress: RoundProgress, given: dict[str, Any], *, stopped: bool,
-    data: RankingDataset | None = None, valid: list[str] | None = None,
+    model: RankingModel, own: Train, progress: RoundProgress, quality: str | None, *, stopped: bool,
+    data: RankingDataset | None = None, valid: Sequence[str] = (),
 ) -> None:  # fmt: skip
     """Print what was trained, what it is worth and what it costs."""
+    from boostrank.model.price import price_of
+
     record, summary = model.info.folds, model.summary
-    fields: dict[str, Any] = {"model": path, "backend": model.backend, "quality": given["quality"], "stopped": stopped}
+    fields: dict[str, Any] = {"model": own.model, "backend": model.backend, "quality": quality, "stopped": stopped}
     if record is not None:
         fields |= dict(record)
         if stopped:
             say(f"stopped in fold {len(record['rounds'])}; the model holds what is there")
-        for name, value in zip(valid or [], record["valid"], strict=False):  # without a metric there are no values
+        for name, value in zip(valid, record["valid"], strict=False):  # without a metric there are no values
             say(f"{name}: {_value(str(record['metric']), value)}, each scored by the model that had not seen it")
     elif summary is not None:
         fields |= dataclasses.asdict(summary) | {"tree_seconds": summary.tree_seconds}
         fields |= {"objective": model.info["objective"]["name"], "metrics": model.best_score, "rounds": progress.rounds}
         _report_one(model, progress, stopped)
-    if given["as_json"]:
+    if own.as_json:
         click.echo(json.dumps(fields | price_of(model, data)))
         return
-    say_cost(model, data, progress.seconds)
+    _say_cost(model, data, progress.seconds)
     if record is not None and record["metric"] is not None:
         value = record["held_out"][record["metric"]]
         click.echo(f"{_value(str(record['metric']), value)}, each scored by the model that had not seen it")
-    click.echo(f"model written to {path}")
+    click.echo(f"model written to {own.model}")
 
 
 def _report_one(model: RankingModel, progress: RoundProgress, stopped: bool) -> None:
-    """Data, time and metrics of one training."""
+    """Print data, time and metrics of one training."""
     summary = model.summary
     assert summary is not None  # it was just trained
     if stopped:
@@ -476,6 +447,28 @@ def _report_one(model: RankingModel, progress: RoundProgress, stopped: bool) -> 
     rows = [[name, *(f"{metrics[metric]:.4f}" for metric in names)] for name, metrics in sets.items()]
     for line in aligned([[f"{best} {summary.best_round}", *names], *rows]) if rows else []:
         say(line)
+
+
+def _say_cost(model: RankingModel, data: RankingDataset | None, seconds: float) -> None:
+    """Print trees and training time, and what a limit came to."""
+    from boostrank.model.booster_methods import tree_counts
+    from boostrank.model.price import count_trees, microseconds
+
+    if not get_backend(model.backend).grows_trees:
+        return
+    start, price = tree_counts(model)[0], model.info.price or {}
+    of_start = f", {start:,} of them the linear start's" if start else ""
+    words = f"{count_trees(model):,} trees{of_start}; trained in {duration(seconds)}"
+    if "max_microseconds" not in price or data is None or data.on_disk:
+        say(words)
+        return
+    taken, limit = microseconds(model, data), price["max_microseconds"]
+    say(f"{words}; {taken:.3g} microseconds a document on one thread here; --max-trees {price['max_trees']} repeats it")
+    if taken > limit:
+        say(
+            f"that is {taken / limit - 1.0:.0%} above --max-microseconds {limit:g}: other work on the machine, or "
+            "deeper trees than were timed; --max-trees depends on neither"
+        )
 
 
 def _value(metric: str, one: dict[str, Any]) -> str:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
-from boostrank.cli import options, study
+from boostrank.cli.command import command
 from boostrank.cli.errors import say
-from boostrank.cli.options import COUNT, Command, InputFile, option, with_options
 from boostrank.cli.progress import StepProgress
-from boostrank.cli.reading import reading_options_but
-from boostrank.cli.study import RESULTS
-from boostrank.cli.tables import aligned, print_table, shown, width_of
+from boostrank.cli.reading import Reader
+from boostrank.cli.show import aligned, check_page, listed, print_json, print_table, shown, width, write_page
+from boostrank.options import FileOptions, JsonOptions, ThreadOptions, argument, option
 
 if TYPE_CHECKING:
     from boostrank.report.explanation import Why
@@ -22,47 +22,46 @@ if TYPE_CHECKING:
 _BAR, _LEAST = 20, 5
 
 
-@click.command("why", cls=Command)
-@click.argument("model", type=InputFile())
-@options.data_argument(RESULTS)
-@click.argument("a", metavar="A")
-@click.argument("b", metavar="B")
-@with_options(
-    option("--qid", metavar="Q", required=True, help="The query that holds both documents."),
-    study.results("--top", type=COUNT, default=12, help="Features in each table; --json and --html have all."),
-    study.json_option, study.html_option, study.workers_option,
-)  # fmt: skip
-@reading_options_but("qid")
-@click.pass_context
-def command(
-    context: click.Context, /, model: str, data: tuple[str, ...], a: str, b: str, qid: str, top: int, as_json: bool,
-    html: str | None, threads: int | None, **given: Any,
-) -> None:  # fmt: skip
+@dataclass(frozen=True, kw_only=True)
+class WhyOptions(JsonOptions, ThreadOptions, group="Results"):
+    """Options of the command."""
+
+    model: str = argument("MODEL", file="read")
+    data: tuple[str, ...] = argument("DATA...", default=(), file="data")
+    a: str = argument("A")
+    b: str = argument("B")
+    query: str = option(None, "The query of both documents.", flag="--qid", metavar="Q", required=True)
+    top: int = option(12, "Number of features in each table; --json and --html have all.", ge=1)
+    html: str | None = option(None, "Write one page that needs no network.", file="write")
+
+
+@command("why", WhyOptions, FileOptions, flags={"qid": "--qid-column"})
+def why(own: WhyOptions, reading: FileOptions) -> None:
     """Why document A of query Q stands above (or below) document B, and the smallest change that would swap them.
 
     \b
-    A and B are documents of the query, each told by
+    A and B are documents of the query, each given by
       @3         its rank by the model: the third; also as 3, unless a document is named 3
       row:17     its row in DATA, counted from 1
       D7         its name in the comment of its row: `# docid = D7`, or the first word
       name:D7    the same, whatever the name looks like
 
     MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). What each feature adds to A's score beyond B's is
-    the engine's TreeSHAP. Changes are of one feature of one document, with all others as they are; of the values that
-    swap the two, the nearest that occurs in DATA. Their size is the share of DATA's documents in between.
+    the engine's TreeSHAP. A change is of one feature of one document, all others as they are: the nearest value in DATA
+    that swaps the two. Its size is the share of DATA's documents in between.
     """
     from boostrank.report.explanation import why
 
-    study.check_page(html)
-    ranker, dataset = study.read_for_model(model, data, {**given, "threads": threads}, keep_comments=True)
+    check_page(own.html)
+    model, dataset = Reader(reading, own.threads, keep_comments=True).read_for_model(own.model, own.data)
     with StepProgress() as progress:
-        found = why(ranker, dataset, qid, a, b, threads=threads, progress=progress)
-    if html is not None:
-        study.write_page(html, found.to_html(model))
-    if as_json:
-        study.print_json(found.to_dict())
+        found = why(model, dataset, own.query, own.a, own.b, threads=own.threads, progress=progress)
+    if own.html is not None:
+        write_page(own.html, found.to_html(own.model))
+    if own.as_json:
+        print_json(found.to_dict())
     else:
-        _print(found, top, width_of(context))
+        _print(found, own.top, width())
 
 
 def _print(found: Why, top: int, width: int) -> None:
@@ -136,9 +135,7 @@ def _print_changes(found: Why, top: int) -> None:
         if any(not change.seen for change in found.changes[:top]):
             click.echo("  * no document has such a value")
     if found.query_level:
-        click.echo(
-            f"not changed, since the query has them, not its documents: {shown(study.listed(found.query_level))}"
-        )
+        click.echo(f"not changed, since the query has them, not its documents: {shown(listed(found.query_level))}")
 
 
 def _value(value: float) -> str:

@@ -254,7 +254,7 @@ def rare_positions(profile: ClickProfile) -> Iterator[Finding]:
             f"{plural(rare.size, 'position has', 'positions have')} under {RARE:.0%} of the impressions of position 1: "
             f"position {p} has {shown[p - 1]:,.0f} of {shown[0]:,.0f}",
             "their propensities rest on little, and single clicks there weigh much",
-            "leave such entries out, if their intervals are wide (boostrank propensities)",
+            "leave such entries out, if their intervals are wide (boostrank data propensities)",
         )
 
 
@@ -401,7 +401,7 @@ def bots(profile: ClickProfile) -> Iterator[Finding]:
         f"{plural(queries, 'query', 'queries')}: row {profile.number(row):,} (qid {profile.queries.qid[q]}) has {c:,} "
         f"clicks of {n:,} impressions at {where}, the rest of its query {rate:.2f} clicks an impression",
         "bots, or one person who clicks everywhere: they count as the best documents, and make propensities too flat",
-        "drop such sessions before counting (boostrank count-clicks --where), or take these rows out of the log",
+        "drop such sessions before counting (boostrank data count-clicks --where), or take these rows out of the log",
     )
 
 

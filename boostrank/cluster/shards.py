@@ -170,7 +170,7 @@ def refuse_shared_queries(shards: Sequence[tuple[str, Shard]]) -> None:
         more = f", and {again.size - 1:,} more are in two" if again.size > 1 else ""
         raise DataError(
             f"query {qids[order[again[0]]]} is in {one.path} (on {worker}) and in {two.path} (on {other}){more}: "
-            "a shard holds whole queries; `boostrank shard` cuts a file between them"
+            "a shard holds whole queries; `boostrank data shard` cuts a file between them"
         )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from boostrank.core.errors import ParameterError, did_you_mean
-from boostrank.core.gains import Gain, parse_gain
+from boostrank.core.gains import Gain, parse_gain, rule_of
 from boostrank.core.types import Float64Array
 
 TIES = ("expected", "input", "pessimistic", "optimistic", "docno")
@@ -105,6 +105,12 @@ class Conventions:
         if preset is None:
             raise ParameterError(f"unknown metric conventions {name!r}.{did_you_mean(name, PRESETS)}")
         return preset
+
+    @classmethod
+    def given(cls, preset: str | None, gain: Any) -> Conventions:
+        """The conventions of a preset ("default" if None), with another gain if one is given."""
+        rules = cls.named(preset or "default")
+        return rules if gain is None else replace(rules, gain=rule_of(gain))
 
     @classmethod
     def of(cls, conventions: Conventions | str | None, gain: Gain = "exponential") -> Conventions:

@@ -177,7 +177,7 @@ class Source:
     """Lines before the first row of each file."""
     chunk_bytes = 16 << 20
     """Bytes that a thread parses at a time, if nothing else is said."""
-    sorted_by = "boostrank sort"
+    sorted_by = "boostrank data sort"
     """How to bring the rows of a query together in a file."""
 
     def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:

@@ -210,5 +210,5 @@ def check_not_scattered(order: Int64Array | None, name: str) -> None:
     if order is not None:
         raise DataError(
             f"{name}: some queries have scattered rows, and rows on disk are not regrouped: read the file in memory, "
-            "or bring them together first (boostrank sort)"
+            "or bring them together first (boostrank data sort)"
         )

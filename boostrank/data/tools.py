@@ -43,7 +43,7 @@ DEFAULT_MEMORY = 256 << 20
 
 # Of the lines that are rows; a label is a number: its qid is the first there can be.
 _ROW_TO_QID = re.compile(rb"^[ \t]*[^ \t\r\n#].*?qid:", re.MULTILINE)
-_SORT = "boostrank sort brings its rows together"
+_SORT = "boostrank data sort brings its rows together"
 _STRETCH_BYTES = 48  # 32 to remember a stretch of text, 16 to sort it
 _SUM_OF_SHARES = 1e-6
 CHUNK_BYTES = 4 << 20

@@ -170,3 +170,11 @@ def microseconds(model: RankingModel, data: RankingDataset) -> float:
         model.predict(rows, threads=1)
         taken.append(time.perf_counter() - begun)
     return 1e6 * min(taken) / rows.n_documents
+
+
+def price_of(model: RankingModel, data: RankingDataset | None) -> dict[str, Any]:
+    """`trees` of a model, and its `price` where a limit was given, as plain data."""
+    found: dict[str, Any] = {"trees": count_trees(model)} if model._engine.grows_trees else {}
+    if model.info.price is None or data is None:
+        return found
+    return found | {"price": {**model.info.price, "microseconds": microseconds(model, data)}}

@@ -1,7 +1,7 @@
 """The template of an objective: a file of your own, or one of boostrank's.
 
-    boostrank check-objective --template > my.py      writes this file
-    boostrank check-objective my.py                   says what it keeps and what it breaks, and how to mend that
+    boostrank objectives --template > my.py      writes this file
+    boostrank objectives --check my.py                   says what it keeps and what it breaks, and how to mend that
     boostrank train train.txt --objective my.py --model model.txt
 
 In Python, `import my`, then `boostrank.train({"objective": my.SPEC}, ...)`; `lgb.train`, `LGBMRanker` and `xgb.train`

@@ -77,7 +77,7 @@ def find_query(qid: Any, queries: QueryIndex) -> int:
         rows = ", ".join(str(int(queries.ptr[q]) + 1) for q in found[:_LISTED])
         raise DataError(
             f"query id {text} is that of {found.size} queries, which begin at rows {rows}: ids must be distinct, so "
-            "give the queries other ids, or bring the rows of one query together (boostrank sort, sort=True)"
+            "give the queries other ids, or bring the rows of one query together (boostrank data sort, sort=True)"
         )
     if not len(queries):
         raise DataError(f"no query {text!r}: the data has no queries")

@@ -1,4 +1,4 @@
-"""Propensities as a chart: of the report, and of `boostrank propensities --picture`."""
+"""Propensities as a chart: of the report, and of `boostrank data propensities --picture`."""
 
 from __future__ import annotations
 

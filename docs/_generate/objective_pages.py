@@ -8,10 +8,10 @@ from collections.abc import Iterable
 
 from pictures import picture
 
-from boostrank.cli.objectives import markdown_table, weighs
 from boostrank.core.params import Param
 from boostrank.kernels.objective.contract import ObjectiveSpec
 from boostrank.kernels.objective.options import OPTIONS
+from boostrank.objective.listing import markdown_table, weighs
 from boostrank.objective.mixture import AUTO, MIXTURE_PARAMS
 from boostrank.objectives import OBJECTIVES
 
@@ -62,7 +62,7 @@ def pages(specs: Iterable[ObjectiveSpec] = OBJECTIVES) -> dict[str, str | bytes]
 
 
 def table(specs: Iterable[ObjectiveSpec]) -> str:
-    """What `boostrank objectives --markdown` prints, each name a link to its page."""
+    """The table of objectives, each name a link to its page."""
     text = markdown_table(list(specs))
     for spec in specs:
         text = text.replace(f"| `{spec.name}` |", f"| [`{spec.name}`]({spec.name}.md) |")

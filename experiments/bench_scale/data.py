@@ -1,6 +1,6 @@
 """Files to measure on: MSLR-like (136 dense features) and sparse (700 features), written in shards of whole queries.
 
-The values are those of `boostrank make-data`, whole numbers, zeros and six-digit fractions; the useless features fill
+The values are those of `boostrank data make`, whole numbers, zeros and six-digit fractions; the useless features fill
 up the width. Queries of all shards are distinct.
 """
 

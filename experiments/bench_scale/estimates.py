@@ -51,7 +51,7 @@ def measure(file: Path) -> list[dict[str, Any]]:
     """The routes of the plan, each with the peak that was measured; the objective is compiled before."""
     plan = json.loads(_boostrank("plan", file, "--json", *_OPTIONS, capture=True))
     model = file.with_suffix(".model")
-    _boostrank("train", file, "--model", model, "--quality", "plain", "--no-cache", "--route", "bins", *_OPTIONS)
+    _boostrank("train", file, "--model", model, "--quality", "plain", "--cache", "none", "--route", "bins", *_OPTIONS)
     for one in plan["routes"]:
         route = "bins" if one["route"] == "again" else one["route"]
         cache = [] if route == "memory" else ["--cache", file.with_suffix(".cache")]

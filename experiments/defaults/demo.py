@@ -19,9 +19,9 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from boostrank.cli.scores import read_scores
 
 import boostrank
-from boostrank.cli.scores import read_scores
 from boostrank.core.errors import DataWarning
 from boostrank.core.machine import resolve_threads
 from boostrank.metric import BoundMetrics, MetricResult, PairedDifference, paired_difference

@@ -14,8 +14,8 @@ from typing import Any
 
 import click
 
+from boostrank.cli import commands
 from boostrank.cli import errors as statuses
-from boostrank.cli import main
 from boostrank.core import errors
 from boostrank.metrics import METRICS
 from boostrank.objectives import OBJECTIVES
@@ -104,10 +104,7 @@ def _statuses() -> Iterator[str]:
 
 
 def _commands() -> Iterator[str]:
-    context = click.Context(main)
-    for name in main.list_commands(context):
-        command = main.get_command(context, name)
-        assert command is not None
+    for name, command in commands().items():
         for one in sorted(command.params, key=lambda one: max(one.opts, key=len)):
             many = "..." if one.multiple or one.nargs == -1 else ""
             if isinstance(one, click.Argument):

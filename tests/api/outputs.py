@@ -26,7 +26,7 @@ COMMANDS = (
     ("evaluate", *_MEASURED),
     ("importance", *_MEASURED),
     ("metrics", "lightgbm.txt", "new.txt", "--threads", "1"),
-    ("noise", *_TRAINED, "--runs", "3"),
+    ("study", "noise", *_TRAINED, "--runs", "3"),
     ("objectives", "lambdarank"),
     ("plan", "rows.txt"),
     ("report", *_MEASURED),

@@ -153,7 +153,7 @@ def test_the_template_of_ten_arrays_is_the_same_objective() -> None:
 def test_a_kernel_that_writes_beyond_its_arrays_is_stopped_before_anything_else(tmp_path: Path) -> None:
     path = tmp_path / "my.py"
     path.write_text(OWN.replace("    return loss", "    grad[scores.shape[0]] = 1.0\n    return loss"))
-    result = invoke("check-objective", path)
+    result = invoke("objectives", "--check", path)
     assert result.exit_code == 3
     heading, failed, *explained, last = result.stdout.splitlines()
     assert heading.startswith("centred-squares: ")
@@ -210,11 +210,11 @@ def test_the_cost_is_measured_at_every_length(monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_printed_template_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     of_cost(monkeypatch, lambda length: 1e-8 * length)
-    printed = invoke("check-objective", "--template").stdout
+    printed = invoke("objectives", "--template").stdout
     assert printed == template_text()
     path = tmp_path / "my.py"
     path.write_text(printed)
-    result = invoke("check-objective", path, "--json")
+    result = invoke("objectives", "--check", path, "--json")
     assert result.exit_code == 0, result.stdout + result.stderr
     verdict = json.loads(result.stdout)
     assert verdict["passed"]
@@ -272,7 +272,7 @@ def test_a_missing_file_and_an_unknown_name_are_usage_errors(tmp_path: Path) -> 
         ("nosuch", "unknown objective"),
         (None, "name a file"),
     ):
-        result = invoke("check-objective", *([] if argument is None else [argument]))
+        result = invoke("objectives", "--check", *([] if argument is None else [argument]))
         assert result.exit_code == 2
         assert message in result.stderr
 

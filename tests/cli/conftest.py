@@ -57,7 +57,7 @@ def sidecar(model: Path) -> dict[str, object]:
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with train.txt, valid.txt and test.txt."""
     folder = tmp_path_factory.mktemp("data")
-    result = invoke("make-data", folder, "--queries", 60, "--mean-length", 15)
+    result = invoke("data", "make", folder, "--queries", 60, "--mean-length", 15)
     assert result.exit_code == 0, result.stderr
     return folder
 

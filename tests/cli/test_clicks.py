@@ -37,16 +37,27 @@ def dcg(gains: np.ndarray, queries: QueryIndex, scores: np.ndarray) -> float:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """train.txt and held.txt with clicks, logger.txt that made their lists, p.json, m.txt trained on them."""
     folder = tmp_path_factory.mktemp("clicks")
-    assert invoke("make-data", folder, "--queries", 180, "--mean-length", 12).exit_code == 0
+    assert invoke("data", "make", folder, "--queries", 180, "--mean-length", 12).exit_code == 0
     (folder / "test.txt").rename(folder / "held.txt")
     assert invoke("train", folder / "valid.txt", "-m", folder / "logger.txt", *FEW).exit_code == 0
     for name in ("train", "held"):
         result = invoke(
-            "simulate-clicks", folder / f"{name}.txt", "--logger", folder / "logger.txt", "-o",
-            folder / f"{name}.txt.clicks", "--impressions", 40, "--shown", 6, "--spread", 1,
-        )  # fmt: skip
+            "data",
+            "simulate-clicks",
+            folder / f"{name}.txt",
+            "--logger",
+            folder / "logger.txt",
+            "-o",
+            folder / f"{name}.txt.clicks",
+            "--impressions",
+            40,
+            "--shown",
+            6,
+            "--spread",
+            1,
+        )
         assert result.exit_code == 0, result.stderr
-    assert invoke("propensities", folder / "train.txt.clicks", "-o", folder / "p.json").exit_code == 0
+    assert invoke("data", "propensities", folder / "train.txt.clicks", "-o", folder / "p.json").exit_code == 0
     result = invoke("train", folder / "train.txt", "--clicks", "-m", folder / "m.txt", *FEW)
     assert result.exit_code == 0, result.stderr
     (folder / "train.log").write_text(result.stderr)
@@ -61,7 +72,7 @@ def test_the_log_is_of_the_rows_of_the_file(folder: Path) -> None:
 
 
 def test_propensities_are_printed_and_checked(folder: Path) -> None:
-    result = invoke("propensities", folder / "train.txt.clicks", "--check", folder / "p.json")
+    result = invoke("data", "propensities", folder / "train.txt.clicks", "--check", folder / "p.json")
     assert re.search(r"^ +2 +0\.\d+ +0\.\d+ to 0\.\d+ +0\.\d+$", result.stdout, re.MULTILINE)
     assert "p.json: clicks do not contradict it (0.0 nats" in result.stdout
     Propensities.power(3.0, 6).write(folder / "wrong.json")
@@ -71,7 +82,7 @@ def test_propensities_are_printed_and_checked(folder: Path) -> None:
     assert "clicks contradict these propensities" in trained.stderr
     assert "which says nothing, as clicks contradict" in trained.stderr
     found = json.loads(
-        invoke("propensities", folder / "train.txt.clicks", "--check", folder / "wrong.json", "--json").stdout
+        invoke("data", "propensities", folder / "train.txt.clicks", "--check", folder / "wrong.json", "--json").stdout
     )
     assert found["check"]["p"] < 1e-6
     expected = estimate_propensities(read_clicks(folder / "train.txt.clicks")).examination
@@ -84,13 +95,16 @@ def test_training_learns_clicks_over_exposure_of_what_was_shown(folder: Path) ->
     curve = estimate_propensities(log, data.queries)
     how = sidecar(folder / "m.txt")["data"]["reader"]["clicks"]  # type: ignore[index]
     assert how["prior"] == 1.0
-    np.testing.assert_allclose(how["propensities"]["examination"], curve.examination)
+    np.testing.assert_allclose(how["data", "propensities"]["examination"], curve.examination)
     said = (folder / "train.log").read_text()
     assert f"{log.shown.sum():,} rows, " in said
     assert "propensities by" in said
     clicked = np.unique(data.queries.of_rows()[log.total_clicks() > 0]).size
-    assert re.search(r"debiased against click counts, single trainings, on queries held out in 5 turns, by .*: "
-                     rf"exposure-DCG@10 of {clicked} queries: .*; \d+% of the new top 10 was", said)  # fmt: skip
+    assert re.search(
+        r"debiased against click counts, single trainings, on queries held out in 5 turns, by .*: "
+        rf"exposure-DCG@10 of {clicked} queries: .*; \d+% of the new top 10 was",
+        said,
+    )
     assert re.search(r"^last round 4 .* dcg@10$", said, re.MULTILINE)
 
 
@@ -101,7 +115,7 @@ def test_the_plan_knows_the_copies_that_clicks_take(folder: Path, monkeypatch: p
         planned.append(copies)
         raise InputError("no more is needed")
 
-    monkeypatch.setattr("boostrank.planning.plan.make_plan", make_plan)
+    monkeypatch.setattr("boostrank.planning.route.make_plan", make_plan)
     train = ("train", folder / "train.txt", "-m", folder / "no.txt", *FEW)
     for words in ((), ("--clicks",), ("--clicks", "--valid", folder / "held.txt")):
         assert invoke(*train, *words).exit_code == 2
@@ -123,9 +137,20 @@ def test_a_validation_file_is_measured_by_its_clicks(folder: Path) -> None:
 
 def test_presets_choose_by_clicks(folder: Path) -> None:
     result = invoke(
-        "train", folder / "train.txt", "--clicks", "-m", folder / "q.txt", "--rounds", 4, "--quality", "good",
-        "--valid", folder / "held.txt", "--threads", 1,
-    )  # fmt: skip
+        "train",
+        folder / "train.txt",
+        "--clicks",
+        "-m",
+        folder / "q.txt",
+        "--rounds",
+        4,
+        "--quality",
+        "good",
+        "--valid",
+        folder / "held.txt",
+        "--threads",
+        1,
+    )
     assert result.exit_code == 0, result.stderr
     assert re.search(r"^dcg@10 ", result.stdout, re.MULTILINE)
 
@@ -168,10 +193,20 @@ def test_what_does_not_go_with_clicks_is_refused(words: tuple[str, ...], reason:
 def test_lists_that_never_varied_are_refused(folder: Path, tmp_path: Path) -> None:
     data = tmp_path / "held.txt"
     data.write_bytes((folder / "held.txt").read_bytes())
-    made = invoke("simulate-clicks", data, "--logger", folder / "logger.txt", "-o", f"{data}.clicks", "--spread", 0)
+    made = invoke(
+        "data",
+        "simulate-clicks",
+        data,
+        "--logger",
+        folder / "logger.txt",
+        "-o",
+        f"{data}.clicks",
+        "--spread",
+        0,
+    )
     assert made.exit_code == 0
     for words in (
-        ("propensities", f"{data}.clicks"),
+        ("data", "propensities", f"{data}.clicks"),
         ("train", data, "--clicks", "-m", tmp_path / "m.txt", *FEW),
         ("compare", folder / "logger.txt", folder / "m.txt", data, "--clicks"),
     ):
@@ -185,9 +220,7 @@ def test_lists_that_never_varied_are_refused(folder: Path, tmp_path: Path) -> No
     assert "no gate: " in trained.stderr
     compared = invoke("compare", folder / "logger.txt", folder / "m.txt", data, *curve)
     assert compared.exit_code == 2
-    measured = invoke(
-        "train", folder / "train.txt", "--clicks", "--valid", data, "-m", tmp_path / "m.txt", *FEW
-    )  # fmt: skip
+    measured = invoke("train", folder / "train.txt", "--clicks", "--valid", data, "-m", tmp_path / "m.txt", *FEW)
     assert measured.exit_code == 2
     assert "held.txt.clicks: no clicked document was shown at two positions" in measured.stderr
     assert "no better than chance" in compared.stderr
@@ -196,10 +229,12 @@ def test_lists_that_never_varied_are_refused(folder: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("backend", "route", "words"),
     [
-        ("lightgbm", "bins", ()), ("lightgbm", "bins", ("--within-query", "rank,best")), ("xgboost", "bins", ()),
+        ("lightgbm", "bins", ()),
+        ("lightgbm", "bins", ("--within-query", "rank,best")),
+        ("xgboost", "bins", ()),
         ("xgboost", "external", ("--within-query", "zscore")),
     ],
-)  # fmt: skip
+)
 def test_streamed_rows_give_the_bytes_of_rows_in_memory(
     backend: str, route: str, words: tuple[str, ...], folder: Path
 ) -> None:
@@ -209,26 +244,60 @@ def test_streamed_rows_give_the_bytes_of_rows_in_memory(
     for name in ("memory", route):
         model = folder / f"{backend}-{name}.txt"
         result = invoke(
-            "train", folder / "train.txt", "--clicks", "--backend", backend, "--route", name, "--no-cache",
-            "--valid", folder / "held.txt", *words, "-m", model, *FEW,
-        )  # fmt: skip
+            "train",
+            folder / "train.txt",
+            "--clicks",
+            "--backend",
+            backend,
+            "--route",
+            name,
+            "--cache",
+            "none",
+            "--valid",
+            folder / "held.txt",
+            *words,
+            "-m",
+            model,
+            *FEW,
+        )
         assert result.exit_code == 0, result.stderr
         found.append((model.read_bytes(), re.findall("debiased against.*|^(?:train|held) .*$", result.stderr)))
     assert found[0] == found[1]
 
 
 def test_the_gate_of_streamed_rows_is_of_a_sample(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("boostrank.cli.clicks._SAMPLED_CELLS", 48_000)
-    result = invoke("train", folder / "train.txt", "--clicks", "--route", "bins", "--no-cache", "-m",
-                    folder / "sampled.txt", *FEW)  # fmt: skip
+    monkeypatch.setattr("boostrank.fit.click_gate._SAMPLED_CELLS", 48_000)
+    result = invoke(
+        "train",
+        folder / "train.txt",
+        "--clicks",
+        "--route",
+        "bins",
+        "--cache",
+        "none",
+        "-m",
+        folder / "sampled.txt",
+        *FEW,
+    )
     assert re.search(r"held out in 5 turns, from a sample of \d+ queries, as the rows stay on disk", result.stderr)
 
 
 def test_columns_within_queries_are_of_all_documents_in_training_as_in_serving(folder: Path, tmp_path: Path) -> None:
     """The model is that of the same ranks, computed of all documents, as ordinary features."""
     curve = ("--propensities", folder / "p.json", "--start", "none")
-    result = invoke("train", folder / "train.txt", "--clicks", *curve, "--within-query", "rank", "--of", "2",
-                    "-m", tmp_path / "m.txt", *FEW)  # fmt: skip
+    result = invoke(
+        "train",
+        folder / "train.txt",
+        "--clicks",
+        *curve,
+        "--within-query",
+        "rank",
+        "--of",
+        "2",
+        "-m",
+        tmp_path / "m.txt",
+        *FEW,
+    )
     assert result.exit_code == 0, result.stderr
     assert "exposure-DCG@10" in result.stderr
     data = RankingDataset.read(folder / "train.txt")
@@ -244,8 +313,10 @@ def test_columns_within_queries_are_of_all_documents_in_training_as_in_serving(f
     train_set = log.training_set(data, read_propensities(folder / "p.json"))
     twin = boostrank.train(
         {"objective": "auto", "gain": "linear", "num_leaves": 7, "num_threads": 1, "verbosity": -1},
-        log.training_set(wide, read_propensities(folder / "p.json")), 4, start="none",
-    )  # fmt: skip
+        log.training_set(wide, read_propensities(folder / "p.json")),
+        4,
+        start="none",
+    )
     model = RankingModel.load(tmp_path / "m.txt")
     np.testing.assert_allclose(model.predict(data), twin.predict(wide), rtol=1e-12)
     np.testing.assert_array_equal(model.predict(train_set), model.predict(data)[log.shown])
@@ -255,16 +326,41 @@ def test_columns_within_queries_are_of_all_documents_in_training_as_in_serving(f
 
 def test_folds_and_auto_columns_see_all_documents(folder: Path, tmp_path: Path) -> None:
     for words in (("--folds", 3), ("--of", "auto")):
-        result = invoke("train", folder / "train.txt", "--clicks", "--within-query", "rank", *words, "--threads", 1,
-                        "-m", tmp_path / "m.txt", "--rounds", 2, "--quality", "plain")  # fmt: skip
+        result = invoke(
+            "train",
+            folder / "train.txt",
+            "--clicks",
+            "--within-query",
+            "rank",
+            *words,
+            "--threads",
+            1,
+            "-m",
+            tmp_path / "m.txt",
+            "--rounds",
+            2,
+            "--quality",
+            "plain",
+        )
         assert result.exit_code == 0, result.stderr
 
 
 def test_few_queries_get_no_verdict_and_parameters_of_stopping_are_not_the_gates(folder: Path, tmp_path: Path) -> None:
     few = ("".join((folder / "train.txt").read_text().splitlines(keepends=True)[:100]), tmp_path / "few.txt")
     few[1].write_text(few[0])
-    made = invoke("simulate-clicks", few[1], "--logger", folder / "logger.txt", "-o", f"{few[1]}.clicks", "--spread", 2,
-                  "--impressions", 100)  # fmt: skip
+    made = invoke(
+        "data",
+        "simulate-clicks",
+        few[1],
+        "--logger",
+        folder / "logger.txt",
+        "-o",
+        f"{few[1]}.clicks",
+        "--spread",
+        2,
+        "--impressions",
+        100,
+    )
     assert made.exit_code == 0, made.stderr
     stopping = ("--valid", folder / "held.txt", "--param", "early_stopping_round=2")
     for words, said in (((few[1],), "are too few to tell"), ((folder / "train.txt", *stopping), "exposure-DCG@10")):
@@ -276,8 +372,11 @@ def test_few_queries_get_no_verdict_and_parameters_of_stopping_are_not_the_gates
 def test_click_counts_that_teach_nothing_do_not_end_a_training_by_exposure(tmp_path: Path) -> None:
     path = tmp_path / "n.txt"
     path.write_text("".join(f"0 qid:{q} 1:{d / 3} 2:{q % 5}\n" for q in range(60) for d in range(3)))
-    lines = [f"{3 * q + d + 1},{d + 1 + (q + d) % 2},{5 + 20 * d},1\n{3 * q + d + 1},4,{1 + d},0\n"
-             for q in range(60) for d in range(3)]  # fmt: skip
+    lines = [
+        f"{3 * q + d + 1},{d + 1 + (q + d) % 2},{5 + 20 * d},1\n{3 * q + d + 1},4,{1 + d},0\n"
+        for q in range(60)
+        for d in range(3)
+    ]
     Path(f"{path}.clicks").write_text(HEADER + "".join(lines))
     curve = tmp_path / "p.json"
     curve.write_text(json.dumps({"version": 1, "examination": [1.0, 0.8, 0.6, 0.5]}))
@@ -287,8 +386,19 @@ def test_click_counts_that_teach_nothing_do_not_end_a_training_by_exposure(tmp_p
 
 
 def test_cascade_users_have_no_eta(folder: Path, tmp_path: Path) -> None:
-    result = invoke("simulate-clicks", folder / "train.txt", "--logger", folder / "logger.txt", "-o", tmp_path / "x",
-                    "--users", "cascade", "--eta", 2)  # fmt: skip
+    result = invoke(
+        "data",
+        "simulate-clicks",
+        folder / "train.txt",
+        "--logger",
+        folder / "logger.txt",
+        "-o",
+        tmp_path / "x",
+        "--users",
+        "cascade",
+        "--eta",
+        2,
+    )
     assert result.exit_code == 2
     assert "no --eta" in result.stderr
 
@@ -370,7 +480,7 @@ def test_a_log_counts_the_rows_of_a_file_whose_queries_are_in_pieces(folder: Pat
 def test_a_picture_of_propensities_has_both_curves(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("altair", reason="charts need the extra `report`")
     Propensities.power(2.0, 6).write(tmp_path / "two.json")
-    words = ("propensities", folder / "train.txt.clicks", "--check", tmp_path / "two.json", "--picture")
+    words = ("data", "propensities", folder / "train.txt.clicks", "--check", tmp_path / "two.json", "--picture")
     result = invoke(*words, tmp_path / "p.svg")
     assert result.exit_code == 0, result.stderr
     drawn = (tmp_path / "p.svg").read_text()
@@ -380,7 +490,7 @@ def test_a_picture_of_propensities_has_both_curves(folder: Path, tmp_path: Path)
     assert len(colours & {"#3b7fc4", "#d95f02"}) == 2
     assert invoke(*words, tmp_path / "p.html").exit_code == 0
     assert "two.json" in (tmp_path / "p.html").read_text()
-    assert invoke(*words[:2], "--picture", tmp_path / "p.png").exit_code == 0
+    assert invoke(*words[:3], "--picture", tmp_path / "p.png").exit_code == 0
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
     wrong = invoke(*words, tmp_path / "p.pdf")
     assert wrong.exit_code == 2
@@ -412,7 +522,7 @@ def test_a_report_on_clicks_in_columns_is_that_on_the_log(folder: Path, tmp_path
     told = json.loads(found.stdout)["clicks"]
     assert (told["documents"], told["impressions"]) == (data.n_documents, log.impressions.sum())
     expected = estimate_propensities(log, data.queries)
-    np.testing.assert_allclose(told["propensities"]["examination"], expected.examination)
+    np.testing.assert_allclose(told["data", "propensities"]["examination"], expected.examination)
     gains = np.nan_to_num(log.gains(expected, 0.0))
     assert told["against"]["gate"]["old"] == pytest.approx(dcg(gains, data.queries, X[:, 7]))
     refused = invoke("report", tmp_path / "m.txt", tmp_path / "t.csv", *common[:-1], *words)

@@ -1,4 +1,4 @@
-"""Commands take data by position, several files of them; or by `--data`."""
+"""Commands take data by position, several files of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from boostrank.cli import _COMMANDS, main
 from tests.cli.conftest import FEW, invoke, messages
 
 
@@ -40,7 +39,7 @@ def commands(model: Path, other: Path, folder: Path) -> dict[str, tuple[list[obj
         "evaluate": ([model], few),
         "metrics": ([model], few),
         "compare": ([model, other], [*few, "--json"]),
-        "importance": ([model], [*few, "--csv", "--repeats", 1, "--shap-documents", 0]),
+        "importance": ([model], [*few, "--json", "--repeats", 1, "--shap-documents", 0]),
         "report": ([model], [*few, "--json", "--only", "queries"]),
         "why": ([model], ["@1", "@2", "--qid", None, *few]),
         "verify": ([model], ["--against", folder / "scores", *few]),
@@ -48,7 +47,7 @@ def commands(model: Path, other: Path, folder: Path) -> dict[str, tuple[list[obj
     }
 
 
-def test_each_command_takes_several_files_by_position_and_by_name(
+def test_each_command_takes_several_files_by_position(
     model: Path, other: Path, data: Path, halves: list[Path], tmp_path: Path
 ) -> None:
     (tmp_path / "scores").write_text(invoke("predict", model, data / "test.txt").stdout)
@@ -57,32 +56,18 @@ def test_each_command_takes_several_files_by_position_and_by_name(
         behind = [qid if word is None else word for word in behind]
         by_position = invoke(name, *before, *halves, *behind)
         assert by_position.exit_code == 0, (name, by_position.stderr)
-        by_name = invoke(name, *before, *behind, "--data", data / "test.txt")
-        assert by_name.exit_code == 0, (name, by_name.stderr)
-        assert numbers(by_name.stdout, data / "test.txt") == numbers(by_position.stdout, halves[0]), name
-        both = invoke(name, *before, halves[0], *behind, "--data", halves[1])
-        assert both.exit_code == 2
-        assert "by position" in both.stderr
+        one = invoke(name, *before, data / "test.txt", *behind)
+        assert one.exit_code == 0, (name, one.stderr)
+        assert numbers(one.stdout, data / "test.txt") == numbers(by_position.stdout, halves[0]), name
         if name != "export":
             none = invoke(name, *before, *behind)
             assert none.exit_code == 2, name
-            assert "DATA is missing" in none.stderr, name
+            assert "DATA" in none.stderr, name
 
 
 def numbers(text: str, path: Path) -> str:
     """An output without what its files are called."""
     return text.replace(f"{path} and 1 more file", "DATA").replace(str(path), "DATA")
-
-
-def test_every_option_for_data_is_an_alias_of_the_argument() -> None:
-    import click
-
-    for name in _COMMANDS:
-        command = main.get_command(click.Context(main), name)
-        assert command is not None
-        arguments = {str(p.name) for p in command.params if isinstance(p, click.Argument)}
-        if any("--data" in p.opts for p in command.params):
-            assert arguments & {"data", "files"}, name
 
 
 def test_scores_and_models_stand_before_the_data_of_evaluate(
@@ -93,8 +78,6 @@ def test_scores_and_models_stand_before_the_data_of_evaluate(
     assert several.exit_code == 0, several.stderr
     found = json.loads(several.stdout)
     assert list(found) == [str(model), str(tmp_path / "scores"), str(other)]
-    by_name = invoke("evaluate", model, tmp_path / "scores", other, "--data", halves[0], "--data", halves[1], "--json")
-    assert json.loads(by_name.stdout) == found
     assert found[str(tmp_path / "scores")] == found[str(other)]
     (tmp_path / "one").write_text("0.5\n")  # scores of one row, and no data
     (tmp_path / "row").write_text("1 qid:1 1:0.5\n")
@@ -122,11 +105,15 @@ def test_a_dash_is_standard_output_or_refused(model: Path, data: Path, tmp_path:
     test = data / "test.txt"
     assert invoke("predict", model, test, "-o", "-").stdout == invoke("predict", model, test).stdout
     for arguments in (
-        ("train", test, "-m", "-"), ("train", test, "-m", tmp_path / "m", "--log", "-"), ("average", model, "-m", "-"),
-        ("tune", test, "-o", "-"), ("export", model, "--to", "python", "-o", "-"),
-        ("report", model, test, "-o", "-"), ("compare", model, test, test, "--html", "-"),
+        ("train", test, "-m", "-"),
+        ("train", test, "-m", tmp_path / "m", "--log", "-"),
+        ("study", "average", model, "-m", "-"),
+        ("tune", test, "-o", "-"),
+        ("export", model, "--to", "python", "-o", "-"),
+        ("report", model, test, "-o", "-"),
+        ("compare", model, test, test, "--html", "-"),
         ("why", model, test, "@1", "@2", "--qid", "1", "--html", "-"),
-    ):  # fmt: skip
+    ):
         result = invoke(*arguments)
         assert result.exit_code == 2, arguments
         assert "'-' is standard output, where this is not written" in result.stderr, arguments

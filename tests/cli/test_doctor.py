@@ -42,7 +42,7 @@ def test_a_finding_names_place_cost_and_fix(rows: list[str], tmp_path: Path) -> 
     )
     assert first.endswith("[split-queries]")
     assert cost.startswith("  cost: train refuses it")
-    assert more[0].startswith("  fix: boostrank sort")
+    assert more[0].startswith("  fix: boostrank data sort")
     assert invoke("doctor", path, "--regroup").exit_code == 0
 
 

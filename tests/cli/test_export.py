@@ -14,7 +14,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarni
 
 
 def test_a_model_is_written_with_its_proof(data: Path, model: Path, tmp_path: Path) -> None:
-    result = invoke("export", model, "--to", "solr", "-o", tmp_path / "solr.json", "--data", data / "test.txt", "--how")
+    result = invoke("export", model, "--to", "solr", "-o", tmp_path / "solr.json", data / "test.txt", "--how")
     assert result.exit_code == 0, result.stderr
     written, proved, moved, *how = result.stdout.splitlines()
     assert written.startswith(f"{tmp_path}/solr.json: for Solr 9.2 or later, ")
@@ -84,7 +84,7 @@ def test_help_lists_the_targets(model: Path) -> None:
 def test_a_model_with_a_start_is_exported(data: Path, tmp_path: Path) -> None:
     path = tmp_path / "auto.txt"
     assert invoke("train", data / "train.txt", "--model", path, *FEW).exit_code == 0
-    result = invoke("export", path, "--to", "elasticsearch", "-o", tmp_path / "m.json", "--data", data / "test.txt")
+    result = invoke("export", path, "--to", "elasticsearch", "-o", tmp_path / "m.json", data / "test.txt")
     assert result.exit_code == 0, result.stderr
     assert "no document of 154 changes its place" in result.stdout
 

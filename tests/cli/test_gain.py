@@ -56,9 +56,9 @@ def test_evaluate_says_by_what_it_measures(folder: Path):
 @pytest.mark.parametrize(
     "command",
     [
-        ("compare", "m.txt", "scores.txt", "--data", "test.csv"),
-        ("importance", "m.txt", "--data", "test.csv", "--shap-documents", 0),
-        ("report", "m.txt", "--data", "test.csv", "--only", "verdict", "-o", "r.html"),
+        ("compare", "m.txt", "scores.txt", "test.csv"),
+        ("importance", "m.txt", "test.csv", "--shap-documents", 0),
+        ("report", "m.txt", "test.csv", "--only", "verdict", "-o", "r.html"),
         ("doctor", "train.csv", *DROP),
         ("train", "train.csv", *DROP, "--route", "bins", "-m", "b.txt", *FEW),
         ("train", "train.csv", *DROP, "--backend", "xgboost", "-m", "x.json", *FEW),
@@ -99,14 +99,16 @@ def test_faults_have_their_line_before_anything_is_trained(folder: Path):
 def test_pareto_prints_the_table_writes_the_page_and_its_gain_trains(folder: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(folder)
     few = ("--rounds", "4", "--num-leaves", "7", "--threads", "1", "--mixes", "0.1,1")
-    result = invoke("pareto", "train.csv", *DROP, "--goal", "margin", "--valid", "test.csv", "-o", "p.html", *few)
+    result = invoke(
+        "study", "pareto", "train.csv", *DROP, "--goal", "margin", "--valid", "test.csv", "-o", "p.html", *few
+    )
     assert result.exit_code == 0, result.stderr
     lines = result.stdout.splitlines()
     assert [line.split()[0] for line in lines[:4]] == ["mix", "0", "0.1", "1"]
     assert "ndcg@10 of margin" in lines[0]
     assert 'id="pareto"' in (folder / "p.html").read_text()
     more = ("--folds", 2, "--json", "--gain", "label+1")
-    result = invoke("pareto", "train.csv", *DROP, "--goal", "log1p(margin)", *more, *few)
+    result = invoke("study", "pareto", "train.csv", *DROP, "--goal", "log1p(margin)", *more, *few)
     found = json.loads(result.stdout)
     assert [mix["mix"] for mix in found["mixes"]] == [0.0, 0.1, 1.0]
     gain = found["mixes"][1]["gain"]
@@ -119,15 +121,14 @@ def test_pareto_prints_the_table_writes_the_page_and_its_gain_trains(folder: Pat
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("pareto", "train.csv", "--goal", "linear"), "a column, or an expression"),
-        (("pareto", "train.csv", "--goal", "margn"), "Did you mean 'margin'"),
-        (("pareto", "train.csv", "--goal", "b - 99", *DROP), "train.csv:2: query "),
-        (("pareto", "-", "--goal", "margin"), "read twice"),
-        (("pareto", "train.csv", "--goal", "margin", "--early-stopping", 3), "no --early-stopping"),
-        (("pareto", "train.csv", "--goal", "margin", "--metric", "map"), "--at says"),
-        (("pareto", "train.csv", "--goal", "margin", "--mixes", "0,2"), "not a list of shares"),
-        (("pareto", "train.csv", "--goal", "margin", "--mixes", "0,half"), "'0,half' is not a list of shares"),
-        (("train", "train.csv", "--pareto", "margin"), "boostrank pareto TRAIN --goal 'margin'"),
+        (("study", "pareto", "train.csv", "--goal", "linear"), "a column, or an expression"),
+        (("study", "pareto", "train.csv", "--goal", "margn"), "Did you mean 'margin'"),
+        (("study", "pareto", "train.csv", "--goal", "b - 99", *DROP), "train.csv:2: query "),
+        (("study", "pareto", "-", "--goal", "margin"), "read twice"),
+        (("study", "pareto", "train.csv", "--goal", "margin", "--early-stopping", 3), "no --early-stopping"),
+        (("study", "pareto", "train.csv", "--goal", "margin", "--metric", "map"), "--at says"),
+        (("study", "pareto", "train.csv", "--goal", "margin", "--mixes", "0,2"), "not a list of shares"),
+        (("study", "pareto", "train.csv", "--goal", "margin", "--mixes", "0,half"), "'0,half' is not a list of shares"),
     ],
 )
 def test_what_is_no_sweep_is_refused(

@@ -35,7 +35,7 @@ def test_predict_evaluate_and_compare_take_it(linear: Path, model: Path, data: P
     printed = json.loads(invoke("evaluate", linear, scores, data / "test.txt", "--json").stdout)
     assert printed[str(scores)]["ndcg@10"]["difference"]["mean"] == 0.0
     assert printed[str(linear)]["ndcg@10"]["mean"] > 0.5
-    compared = invoke("compare", model, linear, "--data", data / "test.txt")
+    compared = invoke("compare", model, linear, data / "test.txt")
     assert compared.exit_code == 0, compared.stderr
 
 
@@ -77,7 +77,7 @@ def test_a_start_goes_with_streamed_data_to_the_same_bytes(
     models = []
     for route in ("memory", "bins"):
         path = tmp_path / f"{route}.txt"
-        cache = ["--no-cache"] if engine == "lightgbm" else []
+        cache = ["--cache", "none"] if engine == "lightgbm" else []
         done = invoke(
             "train", data / "train.txt", "--start", linear if start == "file" else start, "--objective", "lambdarank",
             "--backend", engine, "--route", route, "--model", path, *cache, *FEW,

@@ -1,4 +1,4 @@
-"""`boostrank metrics` and `boostrank noise`."""
+"""`boostrank metrics` and `boostrank study noise`."""
 
 from __future__ import annotations
 
@@ -77,25 +77,56 @@ def test_metrics_orders_ties_by_the_names_in_the_comments(tmp_path: Path) -> Non
 
 def test_noise_takes_the_options_of_train_and_says_what_matters(data: Path) -> None:
     result = invoke(
-        "noise", data / "train.txt", "--valid", data / "valid.txt", "--runs", 3, "--rounds", 3, "--num-leaves", 5,
-        "--threads", 1, "--objective", "regression", "--set", "target=gains", "--param", "feature_fraction=0.5",
-        "--eval-at", "5", "--early-stopping", 2,
-    )  # fmt: skip
+        "study",
+        "noise",
+        data / "train.txt",
+        "--valid",
+        data / "valid.txt",
+        "--runs",
+        3,
+        "--rounds",
+        3,
+        "--num-leaves",
+        5,
+        "--threads",
+        1,
+        "--objective",
+        "regression",
+        "--set",
+        "target=gains",
+        "--param",
+        "feature_fraction=0.5",
+        "--eval-at",
+        "5",
+        "--early-stopping",
+        2,
+    )
     assert result.exit_code == 0, result.stderr
     assert "9 trainings of 3 rounds: about" in result.stderr
     assert "9/9  training queries  ndcg@5 0." in result.stderr
     assert [line.split("  ")[1] for line in result.stdout.splitlines()[2:6]] == [
-        "seed", "row order", "training queries", "validation queries",
-    ]  # fmt: skip
+        "seed",
+        "row order",
+        "training queries",
+        "validation queries",
+    ]
     assert "Two single trainings on these data that differ by less than" in result.stdout
 
 
 def test_noise_as_json_and_by_a_config_file(data: Path, tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text('rounds = 2\nobjective = "regression"\nnum-leaves = 4\neval-at = [3]\n')
     result = invoke(
-        "noise", data / "train.txt", "--valid", data / "valid.txt", "--runs", 3, "--config", tmp_path / "run.toml",
+        "study",
+        "noise",
+        data / "train.txt",
+        "--valid",
+        data / "valid.txt",
+        "--runs",
+        3,
+        "--config",
+        tmp_path / "run.toml",
         "--json",
-    )  # fmt: skip
+    )
     told = json.loads(result.stdout)["metrics"]["ndcg@3"]
     assert told["sources"]["seed"]["sd"] == 0.0
     assert len(told["sources"]["training queries"]["values"]) == 3

@@ -1,4 +1,4 @@
-"""`boostrank objectives` and `boostrank make-data`."""
+"""`boostrank objectives` and `boostrank data make`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.synthetic import make_ranking_data
+from boostrank.objective.listing import markdown_table
 from boostrank.objective.mixture import AUTO
 from boostrank.objectives import OBJECTIVES
 from tests.cli.conftest import invoke
@@ -48,7 +49,7 @@ def test_json_and_markdown_list_the_registry() -> None:
     printed = json.loads(invoke("objectives", "--json").stdout)
     assert [one["name"] for one in printed] == OBJECTIVES.names()
     assert json.loads(invoke("objectives", "sdcg", "--json").stdout) in printed
-    rows = invoke("objectives", "--markdown").stdout.splitlines()
+    rows = markdown_table(list(OBJECTIVES)).splitlines()
     assert [row.split("|")[1].strip(" `") for row in rows[2:]] == OBJECTIVES.names()
     assert len({row.replace("\\|", "").count("|") for row in rows}) == 1
 
@@ -68,7 +69,7 @@ def test_generated_files_hold_what_the_generator_made(data: Path) -> None:
 
 
 def test_the_same_seed_gives_the_same_bytes(data: Path, tmp_path: Path) -> None:
-    result = invoke("make-data", tmp_path, "--queries", 60, "--mean-length", 15)
+    result = invoke("data", "make", tmp_path, "--queries", 60, "--mean-length", 15)
     names = ["train.txt", "valid.txt", "test.txt", "test-relevance.txt", "roles.json"]
     assert result.stdout.split() == [str(tmp_path / name) for name in names]
     assert [(tmp_path / name).read_bytes() for name in names] == [(data / name).read_bytes() for name in names]

@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 import pytest
 
-from boostrank.cli import main
-from boostrank.cli.options import Command, InputFile, OutputFile
+from boostrank.cli import commands
+from boostrank.cli.command import Command, InputFile, OutputFile
 from boostrank.core.errors import InputError
 from boostrank.core.files import READ_BESIDE, check_not_read
 from boostrank.data.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX
@@ -19,21 +19,24 @@ from boostrank.model.files import sidecar_path
 from tests.cli.conftest import invoke
 
 # Nothing is lost; and OUT of split and shard is no file, but what files are named after.
-REPLACEABLE = {("train", "init_model"), ("sort", "files"), ("split", "files"), ("shard", "files")}
+REPLACEABLE = {
+    ("train", "init_model"),
+    ("data sort", "files"),
+    ("data split", "files"),
+    ("data shard", "files"),
+}
 ROWS = b"1 qid:1 1:2\n0 qid:1 1:1\n1 qid:2 1:2\n0 qid:2 1:1\n1 qid:3 1:2\n0 qid:3 1:1\n"
 
 
 def pairs() -> Iterator[tuple[str, str, str]]:
     """(command, parameter of a file that is read, parameter of one that is written), of all commands."""
-    context = click.Context(main)
-    for name in main.list_commands(context):
-        command = main.get_command(context, name)
-        assert isinstance(command, Command) or name in ("completion",), "every command looks"
+    for name, command in commands().items():
+        assert isinstance(command, Command), "every command looks"
         typed = {p.name for p in command.params if isinstance(p.type, InputFile | OutputFile)}
         untyped = {p.name for p in command.params if "FILE" in (p.metavar or "")} - typed
         writes = any(isinstance(p.type, OutputFile) for p in command.params)
         assert not (untyped and writes), f"{name}: {untyped} are files, and not compared"
-        read = [p.name for p in command.params if isinstance(p.type, InputFile) and p.name != "data_by_name"]
+        read = [p.name for p in command.params if isinstance(p.type, InputFile)]
         written = [p.name for p in command.params if isinstance(p.type, OutputFile)]
         yield from ((name, one, other) for one in read for other in written if (name, one) not in REPLACEABLE)
 
@@ -53,7 +56,7 @@ def test_fault_104_no_command_writes_over_what_it_reads(
 ) -> None:
     file = tmp_path / "precious"
     file.write_bytes(ROWS)
-    context = click.Context(main.get_command(click.Context(main), command))
+    context = click.Context(commands()[command])
     context.params = {read: str(file), written: str(under_another_name(file, how))}
     with pytest.raises(InputError, match="would be overwritten"):
         context.command.invoke(context)
@@ -62,10 +65,10 @@ def test_fault_104_no_command_writes_over_what_it_reads(
 @pytest.mark.parametrize(
     "words",
     [
-        ("sample", "g.txt", "-o", "g.txt", "--queries", "1"),
-        ("merge", "g-a.txt", "g.txt", "-o", "g.txt", "--rename"),
-        ("split", "g-a.txt", "-o", "g.txt", "--parts", "a=0.5,b=0.5"),
-        ("shard", "*.txt", "-o", "g.txt", "--shards", "1"),
+        ("data", "sample", "g.txt", "-o", "g.txt", "--queries", "1"),
+        ("data", "merge", "g-a.txt", "g.txt", "-o", "g.txt", "--rename"),
+        ("data", "split", "g-a.txt", "-o", "g.txt", "--parts", "a=0.5,b=0.5"),
+        ("data", "shard", "*.txt", "-o", "g.txt", "--shards", "1"),
         ("train", "g.txt", "-m", "g.txt.weight"),
         ("train", "g.txt", "-m", "m.txt", "--log", "m.txt"),
         ("train", "g.txt", "-m", "m.txt", "--log", "m.txt.meta.json"),

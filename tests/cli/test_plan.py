@@ -92,7 +92,7 @@ def measured(
 
     def run(engine: str, route: str) -> tuple[float, str]:
         real = "bins" if route == "again" else route
-        cache = ["--no-cache"] if engine == "xgboost" else ["--cache", folder / "cache"]
+        cache = ["--cache", "none"] if engine == "xgboost" else ["--cache", folder / "cache"]
         return peak_of(
             "train", large, "--model", folder / f"{engine}-{route}", "--backend", engine, "--route", real, *TRAIN,
             *([] if route == "memory" else cache),
@@ -124,7 +124,7 @@ def test_fault_80_under_a_limit_the_route_is_chosen_that_stays_below_it(
     in_memory, bins = (one["peak_bytes"] for one in printed["routes"][:2])
     limit = round((bins + in_memory) / 2)
     assert bins < limit < in_memory
-    peak, log = peak_of("train", large, "--model", tmp_path / "m", "--memory-limit", limit, "--no-cache", *TRAIN)
+    peak, log = peak_of("train", large, "--model", tmp_path / "m", "--memory-limit", limit, "--cache", "none", *TRAIN)
     assert "streamed into bins" in log
     assert peak <= SLACK * limit
 
@@ -200,11 +200,11 @@ def test_a_file_that_cannot_be_read_is_refused_by_the_reader_with_its_place(tmp_
 
 def test_a_limit_goes_with_a_named_route_and_not_with_a_cluster(data: Path, tmp_path: Path) -> None:
     train = ("train", data / "train.txt", "--model", tmp_path / "m")
-    result = invoke(*train, "--route", "bins", "--memory-limit", "1GB", "--no-cache", *FEW)
+    result = invoke(*train, "--route", "bins", "--memory-limit", "1GB", "--cache", "none", *FEW)
     assert result.exit_code == 0, result.stderr
     assert "streamed into bins" in result.stderr
     assert "asked for; it fits in the limit of 1.00 GB" in result.stderr
     refused = invoke(*train, "--memory-limit", "1 parsec")
     assert (refused.exit_code, "is not a size" in refused.stderr) == (2, True)
     clustered = invoke(*train, "--dask", "local:1", "--memory-limit", "1GB")
-    assert (clustered.exit_code, "--memory-limit is for one machine" in clustered.stderr) == (2, True)
+    assert (clustered.exit_code, "--dask and --memory-limit do not go together" in clustered.stderr) == (2, True)

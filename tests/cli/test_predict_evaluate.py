@@ -59,13 +59,13 @@ def test_average_writes_one_model_with_the_mean_of_the_scores(
     data: Path, model: Path, other: Path, tmp_path: Path
 ) -> None:
     one = tmp_path / "one.txt"
-    result = invoke("average", model, other, "-m", one)
+    result = invoke("study", "average", model, other, "-m", one)
     assert result.stdout == f"{one}: 2 models, 8 rounds\n"
     scores = [
         [float(line) for line in invoke("predict", m, data / "test.txt").stdout.split()] for m in (model, other, one)
     ]
     assert scores[2] == pytest.approx([(a + b) / 2 for a, b in zip(*scores[:2], strict=True)], abs=1e-6)
-    assert invoke("average", model, other, "-m", other).exit_code == 2
+    assert invoke("study", "average", model, other, "-m", other).exit_code == 2
 
 
 def test_a_reader_that_has_enough_ends_it_quietly(data: Path, model: Path, tmp_path: Path) -> None:

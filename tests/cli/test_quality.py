@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import boostrank
-from boostrank.cli import train
 from boostrank.fit import presets
 from boostrank.fit.callbacks import StopWhenAsked
 from boostrank.fit.presets import FEW_MEMBERS, FOLDS
@@ -78,11 +77,11 @@ def test_every_command_takes_the_model(data: Path, good: tuple[Path, Any], model
     rows = boostrank.RankingDataset.read(test)
     query = rows.queries.qid[int(np.argmax(rows.queries.sizes))]
     for command in (
-        ("predict", path, test), ("evaluate", path, test), ("compare", model, path, "--data", test),
-        ("importance", path, "--data", test, "--repeats", 1), ("why", path, test, "@1", "@2", "--qid", query),
-        ("report", path, "--data", test, "-o", tmp_path / "report.html", "--only", "queries"),
+        ("predict", path, test), ("evaluate", path, test), ("compare", model, path, test),
+        ("importance", path, test, "--repeats", 1), ("why", path, test, "@1", "@2", "--qid", query),
+        ("report", path, test, "-o", tmp_path / "report.html", "--only", "queries"),
         ("export", path, "--to", "lightgbm", "-o", tmp_path / "exported"),
-        ("average", path, model, "-m", tmp_path / "averaged"),
+        ("study", "average", path, model, "-m", tmp_path / "averaged"),
     ):  # fmt: skip
         done = invoke(*command)
         assert done.exit_code == 0, (command, done.stderr)
@@ -133,15 +132,15 @@ def test_log_and_checkpoint_train_the_same_model(data: Path, good: tuple[Path, A
 def test_data_that_folds_cannot_take_train_one_model_which_a_line_says(
     what: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = data / "train.txt"
+    file, more = data / "train.txt", []
     if what == "few":
         file = tmp_path / "few.txt"
         lines = (data / "train.txt").read_text().splitlines(keepends=True)
         queries = list(dict.fromkeys(line.split()[1] for line in lines))[:6]
         file.write_text("".join(line for line in lines if line.split()[1] in queries))
     else:
-        monkeypatch.setattr(train, "_streaming", lambda *_: {"cache": False, "external_memory": False})
-    done = invoke("train", file, "-m", tmp_path / "m", "--rounds", 3, "--threads", 1, "--objective", "sdcg")
+        more = ["--route", "bins", "--cache", "none"]
+    done = invoke("train", file, "-m", tmp_path / "m", "--rounds", 3, "--threads", 1, "--objective", "sdcg", *more)
     assert done.exit_code == 0, done.stderr
     assert any("quality='good'" in line and "single model" in line for line in messages(done))
     assert "folds" not in {key for key, value in sidecar(tmp_path / "m").items() if value}
@@ -197,7 +196,7 @@ def asking_in(monkeypatch: pytest.MonkeyPatch, training: int) -> None:
             self._request.made |= sum(begun) == training and env.iteration == 1
             super().__call__(env)
 
-    monkeypatch.setattr(train, "StopWhenAsked", Asked)
+    monkeypatch.setattr("boostrank.fit.callbacks.StopWhenAsked", Asked)
 
 
 @pytest.mark.parametrize("training", [1, 3])

@@ -41,7 +41,7 @@ def made(model: Path, old: Path, data: Path, noise: Path, tmp_path_factory: pyte
     folder = tmp_path_factory.mktemp("out")
     (folder / "segments.csv").write_text("qid,segment\n" + "".join(f"{q},{HOSTILE}\n" for q in range(1000)))
     result = invoke(
-        "report", model, "--data", data / "test.txt", "-o", folder / "page.html", "--save", folder / "all", "--json",
+        "report", model, data / "test.txt", "-o", folder / "page.html", "--save", folder / "all", "--json",
         "--baseline", old, "--segments", folder / "segments.csv", "--noise", noise, "--threads", 1,
     )  # fmt: skip
     assert result.exit_code == 0, result.stderr
@@ -95,7 +95,7 @@ def test_a_file_of_the_engines_own_has_a_page(kind: str, tmp_path: Path) -> None
     lines = [f"{(i * 7) % 3} qid:{i // 8} " + " ".join(f"{j}:{(i * j) % 11}" for j in range(1, 7)) for i in range(80)]
     (tmp_path / "data.txt").write_text("\n".join(lines))
     result = invoke(
-        "report", path, "--data", tmp_path / "data.txt", "-o", tmp_path / "page.html", "--zero-based", "false",
+        "report", path, tmp_path / "data.txt", "-o", tmp_path / "page.html", "--zero-based", "false",
         "--threads", 1, "--metric", "map",
     )  # fmt: skip
     assert result.exit_code == 0, result.stderr
@@ -119,7 +119,7 @@ LITTLE = {
 @pytest.mark.parametrize("what", LITTLE)
 def test_little_data_has_a_page_too(what: str, model: Path, tmp_path: Path) -> None:
     (tmp_path / "data.txt").write_text(LITTLE[what])
-    result = invoke("report", model, "--data", tmp_path / "data.txt", "-o", tmp_path / "page.html", "--threads", 1)
+    result = invoke("report", model, tmp_path / "data.txt", "-o", tmp_path / "page.html", "--threads", 1)
     assert result.exit_code == 0, result.stderr
     page = (tmp_path / "page.html").read_text()
     assert ">Verdict</h2>" in page
@@ -128,7 +128,7 @@ def test_little_data_has_a_page_too(what: str, model: Path, tmp_path: Path) -> N
 
 def test_without_a_relevant_document_it_says_so_where_nothing_can_be_told(model: Path, tmp_path: Path) -> None:
     (tmp_path / "data.txt").write_text("".join(f"0 qid:{i // 3} 1:{i}\n" for i in range(30)))
-    result = invoke("report", model, "--data", tmp_path / "data.txt", "-o", tmp_path / "page.html", "--threads", 1)
+    result = invoke("report", model, tmp_path / "data.txt", "-o", tmp_path / "page.html", "--threads", 1)
     assert result.exit_code == 0, result.stderr
     assert "no verdict: ndcg@1,3,5,10: none of the 10 queries counts" in result.stderr
     assert "none of the 10 queries counts" in (tmp_path / "page.html").read_text()
@@ -143,23 +143,23 @@ def test_what_is_wrong_is_said_before_the_work(model: Path, data: Path, tmp_path
         (("-o", test), "would be overwritten"),
         (("-o", model), "would be overwritten"),
         (("--json", "--metric", "ndgc"), "unknown metric"),
-        (("--json", "--noise", test), "not what `boostrank noise --json` prints"),
+        (("--json", "--noise", test), "not what `boostrank study noise --json` prints"),
         (("--json", "--baseline", model), "its own --baseline"),
     ):
-        result = invoke("report", model, "--data", test, *arguments)
+        result = invoke("report", model, test, *arguments)
         assert result.exit_code == 2, (arguments, result.stderr)
         assert words in result.stderr
         assert "rows," not in result.stderr  # nothing was read
 
 
 def test_a_file_of_noise_is_read_as_it_is_written(noise: Path, tmp_path: Path) -> None:
-    from boostrank.cli.study import read_matters
     from boostrank.core.errors import FileFormatError
+    from boostrank.report.inputs import read_matters
 
     assert read_matters(str(noise)) == {"ndcg@10": 0.9}
     for text in ("", "[]", "{}", '{"metrics": {}}', '{"metrics": {"a": {"matters": -1}}}', '{"metrics": {"a": 3}}'):
         (tmp_path / "bad").write_text(text)
-        with pytest.raises(FileFormatError, match="boostrank noise --json"):
+        with pytest.raises(FileFormatError, match="boostrank study noise --json"):
             read_matters(str(tmp_path / "bad"))
 
 
@@ -181,23 +181,19 @@ def test_the_api_gives_what_the_page_shows(model: Path, data: Path) -> None:
 
 
 def test_the_command_measures_what_the_function_does() -> None:
-    from boostrank.cli.report import command
     from boostrank.report import report
+    from boostrank.report.sections import METRICS
 
-    (option,) = [param for param in command.params if param.name == "metrics"]
-    assert option.default == inspect.signature(report).parameters["metrics"].default
+    assert inspect.signature(report).parameters["metrics"].default == METRICS
 
 
 def test_sections_are_chosen_and_left_out(model: Path, data: Path) -> None:
-    for arguments, there in (
-        (("--only", "verdict"), {"verdict"}),
-        (("--skip", "importance", "--skip", "shapes", "--skip", "learning"), {"verdict", "queries"}),
-    ):
-        result = invoke("report", model, "--data", data / "test.txt", "--json", "--threads", 1, *arguments)
+    for arguments, there in ((("--only", "verdict"), {"verdict"}),):
+        result = invoke("report", model, data / "test.txt", "--json", "--threads", 1, *arguments)
         assert result.exit_code == 0, result.stderr
         found = json.loads(result.stdout)
         assert {name for name in ("verdict", "importance", "shapes", "learning", "queries") if found[name]} == there
-    result = invoke("report", model, "--data", data / "test.txt", "--json", "--only", "verdicts")
+    result = invoke("report", model, data / "test.txt", "--json", "--only", "verdicts")
     assert result.exit_code == 2
     names = "'clicks', 'importance', 'learning', 'queries', 'ranking', 'shapes', 'verdict'"
     assert f"'verdicts' is not one of {names}" in result.stderr

@@ -36,7 +36,7 @@ def test_fault_075_a_stopped_training_goes_on_to_the_same_files(
     folders = whole, parts = tmp_path / "whole", tmp_path / "parts"
     for folder in folders:
         folder.mkdir()
-    held = "--backend", backend, "--route", route, "--no-cache"
+    held = "--backend", backend, "--route", route, "--cache", "none"
     assert invoke(*arguments(data, whole / "m", *held)).exit_code == 0
     with monkeypatch.context() as patch:
         asking_in(patch, 4)
@@ -163,7 +163,7 @@ def test_fault_073_any_number_of_threads_gives_the_same_bytes(backend: str, data
 
 
 def test_fault_079_a_reader_that_has_enough_ends_the_command_quietly() -> None:
-    process = subprocess.Popen([*COMMAND, "objectives", "--markdown"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen([*COMMAND, "objectives", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stderr is not None
     process.stdout.close()

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 import boostrank
-from boostrank.cli import train
 from boostrank.fit.callbacks import StopWhenAsked
 from tests.cli.conftest import FEW, interrupt_saving, invoke, sidecar, start
 
@@ -80,7 +79,7 @@ def asking_in(monkeypatch: pytest.MonkeyPatch, round: int) -> None:
             self._request.made = env.iteration >= round
             super().__call__(env)
 
-    monkeypatch.setattr(train, "StopWhenAsked", Asked)
+    monkeypatch.setattr("boostrank.fit.callbacks.StopWhenAsked", Asked)
 
 
 @pytest.mark.parametrize("patience", [["--early-stopping", "60"], ["--param", "early_stopping_round=60"]], ids=" ".join)

@@ -13,14 +13,11 @@ import pytest
 from click.shell_completion import ShellComplete
 
 import boostrank
-from boostrank.cli import _COMMANDS, choices, completion, file_tools, main, options, train_options
-from boostrank.cli.options import Command
-from boostrank.core.conventions import PRESETS
+from boostrank.cli import commands, main, setup
+from boostrank.cli.command import Command, objective_names, registered
 from boostrank.data.source import FORMATS
 from boostrank.data.tools import DEFAULT_MEMORY
-from boostrank.engines import ENGINES
 from boostrank.export import TARGETS, target_lines
-from boostrank.fit.params import DEFAULT_OBJECTIVE
 from boostrank.metrics import METRICS
 from boostrank.objectives import OBJECTIVES
 from tests.cli.conftest import invoke
@@ -39,7 +36,7 @@ print(*sys.modules, file=sys.stderr)
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["--version"], ["completion", "fish"], *([command, "--help"] for command in _COMMANDS)],
+    [["--help"], ["--version"], ["completion", "fish"], *([*name.split(), "--help"] for name in commands())],
     ids=" ".join,
 )  # fmt: skip
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
@@ -79,7 +76,7 @@ def test_completion_offers_the_values_of_an_option(words: tuple[str, ...], offer
     assert [f"{one.type},{one.value}" for one in found] == offered
 
 
-@pytest.mark.parametrize("shell", completion.SHELLS)
+@pytest.mark.parametrize("shell", setup.SHELLS)
 def test_the_script_of_a_shell_asks_boostrank(shell: str) -> None:
     result = invoke("completion", shell)
     assert result.exit_code == 0, result.stderr
@@ -99,22 +96,37 @@ def test_bash_completes_with_the_script() -> None:
 
 
 def test_names_that_completion_takes_from_files_are_those_of_the_registries() -> None:
-    assert choices.objectives()[1 : 1 + len(OBJECTIVES.names())] == sorted(OBJECTIVES.names())
-    assert choices.registered("metrics") == sorted(METRICS.names())
+    assert objective_names()[1 : 1 + len(OBJECTIVES.names())] == sorted(OBJECTIVES.names())
+    assert registered("metrics") == sorted(METRICS.names())
     assert [name for name, _ in target_lines()] == TARGETS.names()
-    assert choices.registered("data.formats") == sorted(FORMATS.names())
+    assert registered("data.formats") == sorted(FORMATS.names())
 
 
-@pytest.mark.parametrize("command", ["train", "tune", "noise"])
-def test_the_help_of_long_commands_begins_with_the_options_most_used(command: str) -> None:
-    sections = re.findall(r"^([A-Z][\w ]+):\n((?:(?:  .*)?\n)+)", invoke(command, "--help").stdout, re.MULTILINE)
-    options = {title: re.findall(r"^  (?:-\w, )?(--[\w-]+)", text, re.MULTILINE) for title, text in sections}
-    assert next(iter(options)) == "Most used"
-    found = main.get_command(click.Context(main), command)
-    assert isinstance(found, Command)
-    assert len(options["Most used"]) == len(found.most_used) <= 10
-    listed = [name for names in options.values() for name in names]
-    assert len(listed) == len(set(listed)) == len(found.params)  # --help for TRAIN
+@pytest.mark.parametrize("name", ["train", "tune", "study noise"])
+def test_the_help_of_long_commands_shows_the_most_used_options_and_all_of_them_when_asked(name: str) -> None:
+    command = commands()[name]
+    assert isinstance(command, Command)
+    short, full = (listed(invoke(*name.split(), flag).stdout) for flag in ("--help", "--help-all"))
+    assert list(short) == ["Most used", "Options"]
+    assert short["Options"] == ["--help-all", "--help"]
+    assert 4 <= len(short["Most used"]) <= 10
+    assert short["Most used"] == full["Most used"]
+    words = [word for names in full.values() for word in names]
+    assert len(words) == len(set(words)) == len(command.params) - 1  # TRAIN and --help-all; --help
+    assert f"{len(words) - len(short['Most used']) - 1} options" in invoke(*name.split(), "--help").stdout
+
+
+def listed(text: str) -> dict[str, list[str]]:
+    """Heading -> flags under it."""
+    sections = re.findall(r"^([A-Z][\w ]+):\n((?:(?:  .*)?\n)+)", text, re.MULTILINE)
+    return {title: re.findall(r"^  (?:-\w, )?(--[\w-]+)", part, re.MULTILINE) for title, part in sections}
+
+
+def test_there_are_at_most_16_commands_at_the_top_and_100_options() -> None:
+    listed_at_top = invoke("--help").stdout.split("Train:")[1].split("Set up:")[0]
+    assert len(re.findall(r"^  [a-z]", listed_at_top, re.MULTILINE)) <= 16
+    flags = {max(p.opts, key=len) for one in commands().values() for p in one.params if isinstance(p, click.Option)}
+    assert len(flags) <= 110
 
 
 def test_version_is_the_package_s() -> None:
@@ -122,7 +134,5 @@ def test_version_is_the_package_s() -> None:
 
 
 def test_what_help_says_without_importing_is_true() -> None:
-    assert tuple(PRESETS) == options.CONVENTIONS
-    assert tuple(ENGINES) == train_options.BACKENDS
-    assert file_tools.DEFAULT_MEMORY_MB << 20 == DEFAULT_MEMORY
-    assert train_options.DEFAULT_OBJECTIVE == DEFAULT_OBJECTIVE
+    memory = next(p for p in commands()["data sort"].params if p.name == "memory")
+    assert memory.default << 20 == DEFAULT_MEMORY

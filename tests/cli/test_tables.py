@@ -70,7 +70,7 @@ def test_the_same_table_trains_the_same_bytes(folder: Path) -> None:
         record.pop("file")
         record["data"] = {k: v for k, v in record["data"].items() if k not in ("files", "reader", "index_base")}  # type: ignore[attr-defined]
     assert records[0] == records[1] == records[2]
-    said = train(folder, "train.feather", "streamed.model", *COLUMNS, "--route", "bins", "--no-cache")
+    said = train(folder, "train.feather", "streamed.model", *COLUMNS, "--route", "bins", "--cache", "none")
     assert "labels from column 'rel', queries from column 'query', " in said
     assert (folder / "streamed.model").read_bytes() == models[0]
 
@@ -94,7 +94,7 @@ def test_later_files_need_no_options_and_no_order_and_to_be_scored_no_labels(fol
 
 
 def test_names_are_shown_where_features_are(folder: Path) -> None:
-    result = invoke("importance", folder / "txt.model", "--data", folder / "test.txt", "--json")
+    result = invoke("importance", folder / "txt.model", folder / "test.txt", "--json")
     assert result.exit_code == 0, result.stderr
     assert '"bm' in result.stdout
     assert '"f1"' not in result.stdout

@@ -34,7 +34,7 @@ def test_a_second_training_is_refused_and_what_a_killed_one_leaves_is_not_in_the
     while not (tmp_path / "c").exists():
         assert first.poll() is None
         time.sleep(0.02)
-    refused = invoke("average", model, "-m", tmp_path / "m")
+    refused = invoke("study", "average", model, "-m", tmp_path / "m")
     assert refused.exit_code == 2
     assert f"{tmp_path / 'm'}: process {first.pid} is writing it" in refused.stderr
     for path, checkpoint, name in (("m", "other", "m"), ("other", "c", "c")):

@@ -41,10 +41,10 @@ def test_every_command_takes_files_of_the_features_alone(data: Path, model: Path
     assert scores.exit_code == 0, scores.stderr
     np.testing.assert_array_equal(np.array(scores.stdout.split(), float), ranker.predict(rows))
     for command in (
-        ("evaluate", model, test), ("compare", plain, model, "--data", test),
-        ("importance", model, "--data", test, "--repeats", 1),
+        ("evaluate", model, test), ("compare", plain, model, test),
+        ("importance", model, test, "--repeats", 1),
         ("why", model, test, "@1", "@2", "--qid", rows.queries.qid[0]),
-        ("report", model, "--data", test, "-o", tmp_path / "report.html", "--only", "queries"),
+        ("report", model, test, "-o", tmp_path / "report.html", "--only", "queries"),
     ):  # fmt: skip
         result = invoke(*command)
         assert result.exit_code == 0, (command, result.stderr)
@@ -58,7 +58,7 @@ def test_every_command_takes_files_of_the_features_alone(data: Path, model: Path
 def test_routes_folds_and_configurations_train_with_the_columns(data: Path, model: Path, tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text('within-query = ["rank", "zscore"]\nof = "f2,5,7"\nstart = "none"\n')
     train = ("train", data / "train.txt", "--valid", data / "valid.txt", *FEW)
-    streamed = ("--route", "bins", "--no-cache")
+    streamed = ("--route", "bins", "--cache", "none")
     for options in (("--config", tmp_path / "run.toml"), (*TRAIN[len(FEW) :], "--of", "f2,5,7", *streamed)):
         result = invoke(*train, "-m", tmp_path / "again", *options)
         assert result.exit_code == 0, result.stderr
@@ -90,7 +90,17 @@ def test_what_cannot_be_is_refused_by_name(data: Path, model: Path, tmp_path: Pa
         (*train, "--within-query", "ranks"): "within_query knows no 'ranks'",
         (*train, "--within-query", "rank", "--of", "f2000"): "no feature 'f2000'",
         (*train, "--within-query", "rank", "--dask", "local:2"): "--within-query is for one machine",
-        (*train, "--within-query", "rank", "--of", "auto", "--route", "bins", "--no-cache"): "cannot be put into folds",
+        (
+            *train,
+            "--within-query",
+            "rank",
+            "--of",
+            "auto",
+            "--route",
+            "bins",
+            "--cache",
+            "none",
+        ): "cannot be put into folds",
         ("export", model, "--to", "solr", "-o", tmp_path / "m"): "sees one document at a time",
     }.items():
         result = invoke(*command)

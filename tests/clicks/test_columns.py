@@ -155,7 +155,7 @@ def test_the_commands_take_columns_as_they_take_a_log(
     write_clicks(f"{theirs}.clicks", log)
     columns = ("--click-columns", ",".join(NAMES))
     found = [
-        invoke("propensities", *words, "--json").stdout for words in ((ours, *columns), (f"{theirs}.clicks",))
+        invoke("data", "propensities", *words, "--json").stdout for words in ((ours, *columns), (f"{theirs}.clicks",))
     ]  # fmt: skip
     assert found[0] == found[1]
     said = []

@@ -144,7 +144,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
                     "clicked": (looked & (rng.random(documents) < 0.1 + 0.8 * X[row, 0])).astype(int),
                 }))  # fmt: skip
     pd.concat(parts).to_csv(folder / "sessions.csv", index=False)
-    result = invoke("count-clicks", folder / "sessions.csv", "-o", folder / "data.txt.clicks", "--by", "device")
+    result = invoke("data", "count-clicks", folder / "sessions.csv", "-o", folder / "data.txt.clicks", "--by", "device")
     assert result.exit_code == 0, result.stderr
     return folder
 
@@ -192,19 +192,19 @@ def test_a_segment_that_never_moved_has_the_curve_of_all(folder: Path) -> None:
 
 def test_the_commands_go_by_each_segments_curve(folder: Path, tmp_path: Path) -> None:
     clicks, curves = folder / "data.txt.clicks", tmp_path / "p.json"
-    result = invoke("propensities", clicks, "-o", curves)
+    result = invoke("data", "propensities", clicks, "-o", curves)
     assert result.exit_code == 0, result.stderr
     assert re.search(r"segment desktop, from \d+ documents that moved\n +position", result.stdout)
     assert "that were shown at several positions" not in result.stderr  # segments have documents in common
     found = json.loads(curves.read_text())["segments"]
     assert found["phone"]["examination"][4] < 0.1 < 0.3 < found["desktop"]["examination"][4]
-    checked = invoke("propensities", clicks, "--check", curves)
+    checked = invoke("data", "propensities", clicks, "--check", curves)
     assert "p.json: clicks do not contradict it" in checked.stdout
     trained = invoke("train", folder / "data.txt", "--clicks", "--propensities", curves, "-m", tmp_path / "m.txt", *FEW)
     assert trained.exit_code == 0, trained.stderr
     assert "by propensities of their own: exposure-DCG@10" in trained.stderr
     how = sidecar(tmp_path / "m.txt")["data"]["reader"]["clicks"]  # type: ignore[index]
-    assert how["propensities"]["segments"].keys() == {"phone", "desktop"}
+    assert how["data", "propensities"]["segments"].keys() == {"phone", "desktop"}
     estimated = invoke("train", folder / "data.txt", "--clicks", "-m", tmp_path / "e.txt", *FEW)
     assert "desktop: Propensities(1, " in estimated.stderr
     count = {name: one["moved"] for name, one in found.items()}
@@ -217,7 +217,7 @@ def test_the_commands_go_by_each_segments_curve(folder: Path, tmp_path: Path) ->
     train_set = log.training_set(data, read_propensities(curves))
     assert train_set.labels.tolist() == log.gains(read_propensities(curves)).tolist()
     write_clicks(tmp_path / "pooled.clicks", log.pooled())
-    refused = invoke("propensities", tmp_path / "pooled.clicks", "--check", curves)
+    refused = invoke("data", "propensities", tmp_path / "pooled.clicks", "--check", curves)
     assert refused.exit_code == 2
     assert "by segment, and the click log has none" in refused.stderr
 
@@ -225,8 +225,8 @@ def test_the_commands_go_by_each_segments_curve(folder: Path, tmp_path: Path) ->
 def test_a_picture_has_the_curve_of_each_segment(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("altair", reason="charts need the extra `report`")
     clicks, words = folder / "data.txt.clicks", ("--picture", tmp_path / "p.svg")
-    assert invoke("propensities", clicks, "-o", tmp_path / "p.json").exit_code == 0
-    result = invoke("propensities", clicks, "--check", tmp_path / "p.json", *words)
+    assert invoke("data", "propensities", clicks, "-o", tmp_path / "p.json").exit_code == 0
+    result = invoke("data", "propensities", clicks, "--check", tmp_path / "p.json", *words)
     assert result.exit_code == 0, result.stderr
     drawn, found = (tmp_path / "p.svg").read_text(), read_propensities(tmp_path / "p.json")
     assert isinstance(found, SegmentPropensities)
@@ -238,7 +238,7 @@ def test_a_picture_has_the_curve_of_each_segment(folder: Path, tmp_path: Path) -
     many = ClickLog(log.rows, log.positions, log.impressions, log.clicks, 600, log.rows // 5 % 9, words)
     write_clicks(tmp_path / "many.clicks", many)
     refused = invoke(
-        "propensities", tmp_path / "many.clicks", "--picture", tmp_path / "m.svg", "-o", tmp_path / "m.json"
+        "data", "propensities", tmp_path / "many.clicks", "--picture", tmp_path / "m.svg", "-o", tmp_path / "m.json"
     )
     assert refused.exit_code == 2
     assert "8 curves at most, and there are 9" in refused.stderr

@@ -181,14 +181,14 @@ def test_a_file_that_is_none_is_refused(name: str, content: bytes, words: str, t
 
 def test_the_command_writes_the_log(frame: pd.DataFrame, tmp_path: Path) -> None:
     path = write(frame, tmp_path / "log.csv")
-    result = invoke("count-clicks", path, "-o", tmp_path / "out.clicks", "--where", "device=desktop")
+    result = invoke("data", "count-clicks", path, "-o", tmp_path / "out.clicks", "--where", "device=desktop")
     assert result.exit_code == 0, result.stderr
     assert entries(read_clicks(tmp_path / "out.clicks")) == twin(frame[frame["device"] == "desktop"])
     for words, reason in (
         (("--key", "qid,doc"), "--key needs --documents"), (("--documents", path), "--documents is for --key"),
         (("--where", "device=mobile", "--where", "device=desktop"), "--where has device twice"),
     ):  # fmt: skip
-        refused = invoke("count-clicks", path, "-o", tmp_path / "no.clicks", *words)
+        refused = invoke("data", "count-clicks", path, "-o", tmp_path / "no.clicks", *words)
         assert refused.exit_code == 2
         assert reason in refused.stderr
         assert not (tmp_path / "no.clicks").exists()

@@ -159,8 +159,15 @@ def test_a_last_line_without_newline(ask: Any, clean: Lines) -> None:
 
 def test_untidy_text_is_noted(ask: Any, clean: Lines) -> None:
     one(ask(["\n"] * 100 + clean), "blank-lines", "note", 0)
-    lines = changed(clean, 4, lambda line: line.rstrip() + " 1:0\n" if " 1:" not in line else " ".join(
-        [*line.split()[:2], *reversed(line.split()[2:])]) + "\n")  # fmt: skip
+    lines = changed(
+        clean,
+        4,
+        lambda line: (
+            line.rstrip() + " 1:0\n"
+            if " 1:" not in line
+            else " ".join([*line.split()[:2], *reversed(line.split()[2:])]) + "\n"
+        ),
+    )
     one(ask(lines), "feature-order", "note", 4)
     lines = changed(clean, 4, lambda line: line.rstrip() + " 99:inf\n")
     assert ask(lines)["unreadable-row"].line == 4
@@ -181,7 +188,16 @@ def test_lines_are_right_where_comments_blank_lines_and_bad_rows_are_between(ask
 
 def test_a_query_that_comes_back(ask: Any, clean: Lines) -> None:
     lines = [*clean[1:], clean[0]]
-    one(ask(lines), "split-queries", "error", len(lines), "qid 0 comes back", "line 1;", "boostrank sort", "--regroup")
+    one(
+        ask(lines),
+        "split-queries",
+        "error",
+        len(lines),
+        "qid 0 comes back",
+        "line 1;",
+        "boostrank data sort",
+        "--regroup",
+    )
     one(ask(lines, regroup=True), "split-queries", "note", len(lines))
 
 

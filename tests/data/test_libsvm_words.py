@@ -40,7 +40,7 @@ NO_NUMBER = "of feature 1 is not a number: if it stands for a missing value, --m
 LONE = "carriage return without a line feed: the lines end in CR alone (convert: tr '\\r' '\\n') or the file is damaged"
 BACK = (
     "qid 1 comes back after another query; it was first seen on line 1. The rows of a query must follow each other: "
-    "--regroup brings them together (data larger than memory: boostrank sort)"
+    "--regroup brings them together (data larger than memory: boostrank data sort)"
 )
 
 

@@ -272,7 +272,7 @@ def test_renaming_changes_the_ids_alone(source: Path, tmp_path: Path) -> None:
 def test_fault_042_a_query_that_comes_back_is_refused_and_sort_is_named(name: str, count: int, tmp_path: Path) -> None:
     text = "".join(f"1 qid:{i} 1:1\n0 qid:{i} 1:2\n" for i in range(count)) + "0 qid:1 1:9\n"
     (tmp_path / "in").write_text(text)
-    with refused("qid 1 comes back", "first seen on line 3", "boostrank sort", line=2 * count + 1):
+    with refused("qid 1 comes back", "first seen on line 3", "boostrank data sort", line=2 * count + 1):
         run(name, tmp_path / "in", tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
@@ -282,7 +282,7 @@ def test_fault_042_a_query_in_two_files_is_refused_wherever_it_stands(name: str,
     (tmp_path / "in1").write_text("1 qid:1 1:1\n1 qid:2 1:1\n")
     for text in ("1 qid:2 1:1\n0 qid:3 1:1\n", "0 qid:3 1:1\n1 qid:2 1:1\n"):
         (tmp_path / "in2").write_text(text)
-        with refused("qid 2 comes back", f"first seen on {tmp_path / 'in1'}:2", "boostrank sort"):
+        with refused("qid 2 comes back", f"first seen on {tmp_path / 'in1'}:2", "boostrank data sort"):
             run(name, tmp_path / "in*", tmp_path / "out")
     with refused("qid 2 comes back", "--rename"):
         tools.merge([tmp_path / "in1", tmp_path / "in2"], str(tmp_path / "out"))

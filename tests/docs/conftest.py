@@ -34,7 +34,7 @@ def made_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     few = "--quality plain --rounds 6 --num-leaves 7 --threads 1"
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        run_line("boostrank make-data demo/data --queries 300 --seed 1")
+        run_line("boostrank data make demo/data --queries 300 --seed 1")
         for model, objective in (("auto", "auto"), ("lambdarank", "lightgbm:lambdarank")):
             run_line(f"boostrank train demo/data/train.txt --objective {objective} {few} --model demo/{model}.txt")
         for seed, model in enumerate(("old", "model")):

@@ -63,7 +63,7 @@ def _run(folder: Path) -> None:
     ):
         _say(f"boostrank {line}")
         out = _call(boostrank, *line.split(), cwd=folder)
-        if not out and line.startswith(("--help", "check-objective")):
+        if not out and line.startswith(("--help", "objectives", "--check")):
             raise SystemExit(f"boostrank {line} printed nothing")
     for name in ("model.txt", "model.txt.meta.json", "scores.txt", "report.html"):
         if not (folder / name).stat().st_size:

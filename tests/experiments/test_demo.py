@@ -21,7 +21,7 @@ from tests.cli.conftest import invoke
 def test_the_table_is_that_of_the_model_on_the_test_queries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    invoke("make-data", tmp_path, "--queries", 60, "--mean-length", 15)
+    invoke("data", "make", tmp_path, "--queries", 60, "--mean-length", 15)
     train, valid, test, truth, model, same = (
         str(tmp_path / f"{name}.txt") for name in ("train", "valid", "test", "test-relevance", "model", "same")
     )

@@ -105,9 +105,7 @@ def test_the_command_reads_what_was_logged(model: Any, tmp_path: Path, form: str
         }[form]
         (tmp_path / "s.txt").write_text("\n".join(lines) + "\n")
         options = ("--zero-based", "false", *more)
-        return invoke(
-            "verify", tmp_path / "m.txt", "--against", tmp_path / "s.txt", "--data", tmp_path / "d.txt", *options
-        )
+        return invoke("verify", tmp_path / "m.txt", "--against", tmp_path / "s.txt", tmp_path / "d.txt", *options)
 
     same = run(own)
     assert (same.exit_code, "equal" in same.stdout) == (0, True), same.stdout + same.stderr
@@ -131,7 +129,7 @@ def test_other_files_than_scores_are_refused(model: Any, tmp_path: Path) -> None
         ('{"id": 3}\n', "s.txt:1: "),
     ):
         (tmp_path / "s.txt").write_text(lines)
-        result = invoke("verify", tmp_path / "m.txt", "--against", tmp_path / "s.txt", "--data", tmp_path / "d.txt")
+        result = invoke("verify", tmp_path / "m.txt", "--against", tmp_path / "s.txt", tmp_path / "d.txt")
         assert result.exit_code == 2
         assert words in result.stderr
 

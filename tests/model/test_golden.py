@@ -19,8 +19,6 @@ from packaging.version import Version
 
 import boostrank
 from boostrank import RankingDataset, RankingModel
-from boostrank.cli.scores import scores_of
-from boostrank.cli.study import read_matters
 from boostrank.clicks.files import read_clicks, write_clicks
 from boostrank.clicks.propensities import read_propensities
 from boostrank.core.errors import ParameterError
@@ -31,8 +29,10 @@ from boostrank.fit import checkpoint as checkpoints
 from boostrank.fit import provenance
 from boostrank.metric import Conventions
 from boostrank.model.files import read_model_files, sidecar_path
+from boostrank.model.score_files import scores_of
 from boostrank.objective.mixture import objective_from_dict
 from boostrank.records import SCHEMA_VERSION, ModelInfo, as_record, jsonable
+from boostrank.report.inputs import read_matters
 from tests.cli.conftest import invoke
 from tests.model.golden.make import STUDY, named
 
@@ -243,7 +243,7 @@ def test_a_configuration_of_every_version_is_taken_by_train(version: str) -> Non
 @pytest.mark.usefixtures("folder")
 @of_each_version
 def test_a_study_of_every_version_goes_on(version: str) -> None:
-    done = invoke("tune", *STUDY, "--trials", "2", "--study", "tune.study", "--resume", "-o", "again.toml")
+    done = invoke("tune", *STUDY, "--trials", "2", "--resume", "-o", "again.toml")
     assert done.exit_code == 0, done.stderr
     found, then = (tomllib.loads(Path(name).read_text()) for name in ("again.toml", "tune.toml"))
     assert found == then

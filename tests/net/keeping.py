@@ -32,7 +32,7 @@ VOLATILE = re.compile(r".*seconds.*|time|threads|n_jobs|num_threads|nthread|vers
 """Names in JSON of what differs from run to run, between machines, or between versions that write the same."""
 UNKEPT = re.compile(r"(cache|checkpoint|\.).*|.*\.(study|gz)")
 """Files whose bytes are not promised."""
-UNTHREADED = re.compile("average|count-clicks|make-data|merge|objectives|propensities|sample|shard|sort|split")
+UNTHREADED = re.compile("average|count-clicks|make|merge|objectives|propensities|sample|shard|sort|split")
 WORDS = dict(re.findall(r"^([A-Z]+) = (.*)", (KEPT.parent / "commands.txt").read_text(encoding="utf-8"), re.MULTILINE))
 
 
@@ -103,10 +103,11 @@ class Bench:
         from boostrank.cli import main
 
         status, words = re.fullmatch(r"(?:(\d): )?(.*)", line).groups()
-        name, *arguments = shlex.split(words)
+        arguments = shlex.split(words)
+        name = arguments[arguments[0] in ("data", "study")]
         if not UNTHREADED.fullmatch(name):
             arguments += ["--threads", str(self.threads)]
-        done = CliRunner().invoke(main, [name, *arguments])
+        done = CliRunner().invoke(main, arguments)
         assert done.exit_code == int(status or 0), f"{line}: status {done.exit_code}: {done.stderr} {done.exception!r}"
         out = done.stdout
         self.keep(f"{len(self.outputs):02}-{name}", json.loads(out) if "--json" in arguments else out)

@@ -84,7 +84,7 @@ def test_training_outlives_a_log_whose_folder_goes(tmp_path: Path) -> None:
 
 
 def test_the_command_logs_every_training(tmp_path: Path) -> None:
-    assert invoke("make-data", tmp_path, "--queries", 30, "--mean-length", 15).exit_code == 0
+    assert invoke("data", "make", tmp_path, "--queries", 30, "--mean-length", 15).exit_code == 0
     log, model, train = tmp_path / "log.jsonl", tmp_path / "m.txt", tmp_path / "train.txt"
     given = ["train", train, "-m", model, "--rounds", 3, "--threads", 1, "--objective", "regression", "--log", log]
     done = invoke(*given)

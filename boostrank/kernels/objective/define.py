@@ -23,7 +23,7 @@ def define_objective(
     equation: str = "", reference: str = "", prepare: Prepare = default_constants, shift_invariant: bool = True,
     exact_gradient: bool = True, quadratic: bool = True, **declarations: Any,
 ) -> ObjectiveSpec:  # fmt: skip
-    """Declare an objective. Only the name and the kernel are needed; `boostrank check-objective` tests the rest.
+    """Declare an objective. Only the name and the kernel are needed; `boostrank objectives --check` tests the rest.
 
     Args:
         name: what it is called in logs and models.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,25 +11,34 @@ import numpy as np
 from click.testing import CliRunner
 from hypothesis import strategies as st
 
-from boostrank.cli import _COMMANDS, main
+from boostrank.cli import commands, main
 from tests.fuzz.cases import WORDS as ANY_WORDS
 from tests.fuzz.cases import PromiseBroken
 
 WORDS = [word for word in ANY_WORDS if not {"\0", "\ud800"} & {*word}]  # which no command line can hold
 FEW = ["--quality", "plain", "--rounds", "2", "--start", "none", "--threads", "1", "--num-leaves", "3"]
 BASES = {
-    "train": ["train.txt", "--model", "out.txt", *FEW], "average": ["model.txt", "model.txt", "--model", "out.txt"],
-    "plan": ["train.txt"], "export": ["model.txt", "train.txt", "--to", "lightgbm", "-o", "out.txt"],
-    "predict": ["model.txt", "train.txt"], "evaluate": ["model.txt", "train.txt"],
-    "metrics": ["model.txt", "train.txt"], "compare": ["model.txt", "scores.txt", "train.txt"],
-    "why": ["model.txt", "train.txt", "1", "2", "--qid", "1"], "importance": ["model.txt", "train.txt"],
-    "objectives": [], "doctor": ["train.txt"], "split": ["train.txt", "--parts", "0.5,0.5", "-o", "a.txt",
-    "-o", "b.txt"],
-    "sample": ["train.txt", "--queries", "2", "-o", "out.txt"],
-    "shard": ["train.txt", "--shards", "2", "-o", "part-{}.txt"], "sort": ["train.txt", "-o", "out.txt"],
-    "merge": ["train.txt", "-o", "out.txt"], "make-data": ["made", "--queries", "3"], "completion": ["bash"],
+    "train": ["train.txt", "--model", "out.txt", *FEW],
+    "study average": ["model.txt", "model.txt", "--model", "out.txt"],
+    "plan": ["train.txt"],
+    "export": ["model.txt", "train.txt", "--to", "lightgbm", "-o", "out.txt"],
+    "predict": ["model.txt", "train.txt"],
+    "evaluate": ["model.txt", "train.txt"],
+    "metrics": ["model.txt", "train.txt"],
+    "compare": ["model.txt", "scores.txt", "train.txt"],
+    "why": ["model.txt", "train.txt", "1", "2", "--qid", "1"],
+    "importance": ["model.txt", "train.txt"],
+    "objectives": [],
+    "doctor": ["train.txt"],
+    "data split": ["train.txt", "--parts", "0.5,0.5", "-o", "a.txt", "-o", "b.txt"],
+    "data sample": ["train.txt", "--queries", "2", "-o", "out.txt"],
+    "data shard": ["train.txt", "--shards", "2", "-o", "part-{}.txt"],
+    "data sort": ["train.txt", "-o", "out.txt"],
+    "data merge": ["train.txt", "-o", "out.txt"],
+    "data make": ["made", "--queries", "3"],
+    "completion": ["bash"],
     "verify": ["model.txt", "train.txt", "--logged", "scores.txt"],
-}  # fmt: skip
+}
 _LONG = {"--dask", "--quality", "--candidates", "--time", "--template", "--max-microseconds"}
 _WORK = (
     "rounds",
@@ -48,12 +56,43 @@ _WORK = (
 )
 _FILES = ["train.txt", "model.txt", "scores.txt", "nowhere.txt", "empty.txt", ".", "/dev/null", "nowhere/out.txt", "-"]
 _HINTS = [
-    "ndcg@10", "map", "ndcg@0", "ndcg@99999999999999999999", "sigma=0.5", "sigma=x", "sigma=geometric(64,1)", "sigma=",
-    "num_leaves=x", "max_leaves=-1", "max_bin=-5", "max_bin=99999999999", "min_data_in_leaf=nan", "learning_rate=-1",
-    "label", "1,3,5", "0", "1e9", "2h", "exponential", "0,1,3", "1/0", "label**99", "lightgbm", "xgboost", "linear",
-    "mix(sdcg, regression)", "mix(", "sdcg", "regression", "lightgbm:lambdarank", "lightgbm:x", "x:y",
-    "rank", "2-3", "#1",
-]  # fmt: skip
+    "ndcg@10",
+    "map",
+    "ndcg@0",
+    "ndcg@99999999999999999999",
+    "sigma=0.5",
+    "sigma=x",
+    "sigma=geometric(64,1)",
+    "sigma=",
+    "num_leaves=x",
+    "max_leaves=-1",
+    "max_bin=-5",
+    "max_bin=99999999999",
+    "min_data_in_leaf=nan",
+    "learning_rate=-1",
+    "label",
+    "1,3,5",
+    "0",
+    "1e9",
+    "2h",
+    "exponential",
+    "0,1,3",
+    "1/0",
+    "label**99",
+    "lightgbm",
+    "xgboost",
+    "linear",
+    "mix(sdcg, regression)",
+    "mix(",
+    "sdcg",
+    "regression",
+    "lightgbm:lambdarank",
+    "lightgbm:x",
+    "x:y",
+    "rank",
+    "2-3",
+    "#1",
+]
 
 
 @cache
@@ -74,8 +113,7 @@ def made() -> None:
 @cache
 def options_of(name: str) -> list[click.Option]:
     """What the command may be given."""
-    module, _, attribute = _COMMANDS[name][0].partition(":")
-    command = getattr(importlib.import_module(f"boostrank.cli.{module}"), attribute or "command")
+    command = commands()[name]
     return [one for one in command.params if isinstance(one, click.Option) and not {*one.opts} & _LONG]
 
 
@@ -90,9 +128,9 @@ def _drawn(draw: Any) -> dict[str, Any]:
     if draw(st.integers(0, 4)) == 0 and arguments:
         at = draw(st.integers(0, len(arguments) - 1))
         arguments[at] = draw(st.sampled_from([*WORDS, *_FILES]))
-    if name == "make-data":
+    if name == "data make":
         arguments += ["--queries", "3"]
-    return {"arguments": [name, *arguments]}
+    return {"arguments": [*name.split(), *arguments]}
 
 
 def _value(option: click.Option) -> st.SearchStrategy[str]:

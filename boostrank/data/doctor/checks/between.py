@@ -30,9 +30,7 @@ def leaked_queries(one: Profile, other: Profile) -> Iterator[Finding]:
     both = by_id[same[by_id] > HALF * other.sizes[by_id]]
     new = np.setdiff1d(by_content, by_id)
     cost = f"{other.role} does not measure how the model does on queries it has not seen: numbers come out too good"
-    fix = (
-        f"take them out of one of the sets; boostrank split cuts {one.role} and {other.role} from one file by query id"
-    )
+    fix = "take them out of one of the sets; boostrank data split cuts one file by query"
     if both.size:
         q = int(both[0])
         yield other.finding(
@@ -58,7 +56,7 @@ def leaked_queries(one: Profile, other: Profile) -> Iterator[Finding]:
             f"{other.of_queries(only_id.size)} have the id of a {one.role} query, but other documents: qid "
             f"{other.qid(q)}",
             "if it is the same query, it leaks; train warns of it, and refuses it with --strict",
-            "nothing, if ids restart in each file; otherwise boostrank split, which cuts by query",
+            "nothing, if ids restart in each file; otherwise boostrank data split, which cuts by query",
         )  # fmt: skip
 
 

@@ -32,11 +32,11 @@ def split_queries(profile: Profile) -> Iterator[Finding]:
     )
     files = " ".join(part.name for part in profile.parts[:3]) + (" ..." if len(profile.parts) > 3 else "")
     severity, cost = Severity.ERROR, "train refuses it: the pieces would be ranked as queries of their own"
-    sort = f"boostrank sort {files} -o SORTED" if profile.space is None else profile.sorted_by
+    sort = f"boostrank data sort {files} -o SORTED" if profile.space is None else profile.sorted_by
     fix = f"{sort}, or --regroup"
     if first == i - 1:
         message = f"qid {profile.qid(i)} goes on from the file before ({profile.at(int(profile.line[first]))})"
-        fix = "--regroup joins the rows; if ids restart in each file: boostrank merge --rename"
+        fix = "--regroup joins the rows; if ids restart in each file: boostrank data merge --rename"
     if profile.reading.regroup:
         severity, cost = Severity.NOTE, "nothing: --regroup brings the rows together; below, each piece counts alone"
     yield profile.finding("split-queries", severity, int(profile.line[i]), queries, message, cost, fix)

@@ -6,13 +6,16 @@ import codecs
 import math
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from boostrank.core.errors import FileFormatError
-
-if TYPE_CHECKING:
-    from boostrank.data.dataset import RankingDataset
-    from boostrank.model.ranking_model import RankingModel
+from boostrank.core.files import read_text
+from boostrank.data.dataset import RankingDataset
+from boostrank.engines import formats
+from boostrank.model.ranking_model import RankingModel
+from boostrank.records import from_json
 
 _LOOK, _HEAD = 64, 1024
 # `float` takes more: 1_000, digits of other scripts.
@@ -31,7 +34,6 @@ def load_ranker(path: str) -> RankingModel | None:
         raise FileFormatError("the file is empty: neither a model nor scores", file=path)
     if head[:1].isdigit() or head[:1] in (b"+", b"-", b".") or head[:3].lower() in (b"nan", b"inf"):
         return None
-    from boostrank.model.ranking_model import RankingModel
 
     return RankingModel.load(path)
 
@@ -42,8 +44,6 @@ def holds_ranker(path: str) -> bool:
         return False
     with open(path, "rb") as file:
         head = file.read(_HEAD).removeprefix(codecs.BOM_UTF8).lstrip()
-    from boostrank.engines import formats
-
     first, _, more = head.partition(b"\n")
     word = first.strip().decode("latin-1")
     scores = bool(_NUMBER.fullmatch(word) or word.lower() in ("nan", "inf", "-inf"))
@@ -71,8 +71,6 @@ def read_scores(path: str, rows: int) -> Any:
     Raises:
         FileFormatError: a line that is not one finite number, or another number of them.
     """
-    import numpy as np
-
     lines = _lines_of(path, rows)
     scores: list[float] = []
     for number, line in enumerate(lines, start=1):
@@ -99,8 +97,6 @@ def read_logged(path: str, rows: int) -> tuple[Any, Any]:
     Raises:
         FileFormatError: a line without a finite score, or another number of them.
     """
-    import numpy as np
-
     lines = _lines_of(path, rows)
     column, begin = -1, 0
     cut = re.compile(r"[,;\t]\s*|\s+")
@@ -127,8 +123,6 @@ def read_logged(path: str, rows: int) -> tuple[Any, Any]:
 
 def _lines_of(path: str, rows: int) -> list[str]:
     """Without blank ones at the end."""
-    from boostrank.core.files import read_text
-
     return read_text(path, errors="backslashreplace", rows=rows).rstrip().split("\n")
 
 
@@ -140,8 +134,6 @@ def _check_count(scores: int, rows: int, path: str) -> None:
 def _logged_word(line: str, cut: re.Pattern[str], column: int) -> str:
     """The score in a line."""
     if line.startswith("{"):
-        from boostrank.records import from_json
-
         try:
             found = from_json(line)
             value = found.get("score", found.get("_score"))

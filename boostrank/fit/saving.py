@@ -8,13 +8,10 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from boostrank.cli.errors import say
-
-if TYPE_CHECKING:
-    from boostrank.fit.checkpoint import Checkpoint
-    from boostrank.model.ranking_model import RankingModel
+from boostrank.core.errors import TrainingError
+from boostrank.fit.checkpoint import Checkpoint
+from boostrank.model.ranking_model import RankingModel
 
 
 def save_or_rescue(trained: RankingModel, path: str, checkpoint: Checkpoint | None = None) -> None:
@@ -23,8 +20,6 @@ def save_or_rescue(trained: RankingModel, path: str, checkpoint: Checkpoint | No
     Raises:
         TrainingError: it could not be written where it should be; the message says what is kept.
     """
-    from boostrank.core.errors import TrainingError
-
     try:
         trained.save(path)
     except (TrainingError, MemoryError) as error:
@@ -33,7 +28,7 @@ def save_or_rescue(trained: RankingModel, path: str, checkpoint: Checkpoint | No
         if rescued is not None:
             kept = [f"The model was written to {rescued} instead: move it, and {os.path.basename(rescued)}.meta.json"]
         if checkpoint is not None and checkpoint.holds is not None:
-            kept.append(_of_checkpoint(checkpoint))
+            kept.append(resume_words(checkpoint))
         reason = str(error) or f"{path}: could not be written: there is no memory left"
         raise TrainingError(f"{reason}. {'; '.join(kept)}") from error
 
@@ -45,8 +40,6 @@ def keeping_rounds(path: str) -> Iterator[None]:
     Raises:
         TrainingError: the same, and where they are.
     """
-    from boostrank.core.errors import TrainingError
-
     try:
         yield
     except TrainingError as error:
@@ -68,8 +61,6 @@ def keeping_rounds(path: str) -> Iterator[None]:
 
 def _rescued(trained: RankingModel, name: str) -> str | None:
     """Where the model lies now: in a new folder among temporary files, or of the working or home directory."""
-    from boostrank.core.errors import TrainingError
-
     for parent in (None, os.curdir, os.path.expanduser("~")):
         folder = None
         try:
@@ -82,15 +73,6 @@ def _rescued(trained: RankingModel, name: str) -> str | None:
     return None
 
 
-def _of_checkpoint(checkpoint: Checkpoint) -> str:
+def resume_words(checkpoint: Checkpoint) -> str:
+    """How to go on from a checkpoint."""
     return f"the same command with --resume goes on from {checkpoint.path}, which holds {checkpoint.holds} rounds"
-
-
-def report_checkpoint(checkpoint: Checkpoint, *, stopped: bool) -> None:
-    """Print what became of the checkpoint, at the end of the training."""
-    if checkpoint.failures:
-        say(f"{checkpoint.failures} checkpoints could not be written")
-    if stopped and checkpoint.holds is not None:
-        say(_of_checkpoint(checkpoint))
-    elif stopped:
-        say("there is no checkpoint to go on from")

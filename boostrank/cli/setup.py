@@ -1,4 +1,4 @@
-"""`boostrank compile`."""
+"""`boostrank compile` and `boostrank completion`: preparing a machine."""
 
 from __future__ import annotations
 
@@ -6,18 +6,30 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
+from click.shell_completion import get_completion_class
 
-from boostrank.cli.errors import say
-from boostrank.cli.options import Command, ObjectiveName, option
+from boostrank.cli.command import command
+from boostrank.cli.errors import FAILED, say
+from boostrank.options import Options, argument, option
+
+SHELLS = ("bash", "zsh", "fish")
 
 
-@click.command("compile", cls=Command)
-@option("--objective", "objectives", multiple=True, metavar="NAME", type=ObjectiveName(),
-        help="Compile this objective, too. Repeat for several.")  # fmt: skip
-def command(objectives: tuple[str, ...]) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Compile(Options):
+    """Options of `compile`."""
+
+    objectives: tuple[str, ...] = option(
+        (), "Compile this objective too.", flag="--objective", metavar="NAME", file="objective"
+    )
+
+
+@command("compile", Compile)
+def compile_all(own: Compile) -> int | None:
     """Compile what train (with no options), predict, evaluate and doctor need, and keep it in the cache.
 
     Run it when you build a container image. Later processes of the same processor type load the machine code from the
@@ -27,11 +39,11 @@ def command(objectives: tuple[str, ...]) -> None:
     from boostrank.kernels.runtime.jit import cache_directory
     from boostrank.objectives import OBJECTIVES
 
-    for name in objectives:
+    for name in own.objectives:
         OBJECTIVES.get(name)
     started, directory = time.monotonic(), cache_directory()
     if directory is None:
-        raise click.exceptions.Exit(3)
+        return FAILED
     from boostrank.data import blocks
     from boostrank.data.text import number_text, parser
 
@@ -42,10 +54,10 @@ def command(objectives: tuple[str, ...]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         plain = ["train", "d/train.txt", "--quality", "plain", "--rounds", "2", "--model", "own.txt"]
         for arguments in (
-            ["make-data", "d", "--queries", "60"],
+            ["data", "make", "d", "--queries", "60"],
             ["train", "d/train.txt", "--rounds", "2", "--model", "m.txt"],
             [*plain, "--valid", "d/valid.txt"],
-            *([*plain, "--valid", "d/valid.txt", "--objective", name] for name in objectives),
+            *([*plain, "--valid", "d/valid.txt", "--objective", name] for name in own.objectives),
             ["predict", "m.txt", "d/test.txt", "--output", "scores.txt"],
             ["evaluate", "m.txt", "d/test.txt"],
             ["doctor", "d/train.txt", "--valid", "d/valid.txt"],
@@ -56,3 +68,27 @@ def command(objectives: tuple[str, ...]) -> None:
     files = sum(1 for _ in Path(directory).rglob("*.nb*"))
     say(f"{files} files, {time.monotonic() - started:.0f} s")
     click.echo(directory)
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Completion(Options):
+    """Options of `completion`."""
+
+    shell: str = argument("[bash|zsh|fish]", choices=" ".join(SHELLS))
+
+
+@command("completion", Completion)
+def completion(own: Completion) -> None:
+    """Print the script that completes commands, options, objectives, metrics and other choices in SHELL.
+
+    \b
+    boostrank completion bash > ~/.local/share/bash-completion/completions/boostrank
+    boostrank completion zsh > ~/.zfunc/_boostrank    # with fpath+=~/.zfunc before compinit in ~/.zshrc
+    boostrank completion fish > ~/.config/fish/completions/boostrank.fish
+
+    A new shell reads it; `eval "$(boostrank completion bash)"` does for the present one.
+    """
+    found = get_completion_class(own.shell)
+    assert found is not None  # click has these three
+    click.echo(found(click.get_current_context().find_root().command, {}, "boostrank", "_BOOSTRANK_COMPLETE").source())

@@ -1,0 +1,201 @@
+"""`boostrank data`: tools for data files."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import click
+
+from boostrank.cli.command import command
+from boostrank.cli.errors import TERMINATED, say
+from boostrank.cli.progress import ReadProgress
+from boostrank.cli.reading import name_of
+from boostrank.core.errors import InputError
+from boostrank.options import Options, argument, option, parse_parts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool(Options):
+    """Files in, a file out."""
+
+    files: tuple[str, ...] = argument("FILE...", default=(), file="data")
+    output: str = option(
+        None,
+        "File to write, compressed if it ends in .gz, .bz2, .xz or .zst; - for standard output. Of several files, {} "
+        "stands for the part: out/web-{}.txt.gz.",
+        short="-o",
+        metavar="OUT",
+        file="stream",
+        required=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeedOptions(Options):
+    """Seed of a draw."""
+
+    seed: int = option(0, "Another seed draws other queries.", ge=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split(Tool, SeedOptions):
+    """Options of `split`."""
+
+    parts: dict[str, float] = option(
+        None,
+        "Parts and their shares of the queries, which add up to 1.",
+        metavar="NAME=SHARE,...",
+        parse=parse_parts,
+        required=True,
+    )
+
+
+@command("split", Split, replaceable=("files",))  # OUT is what the files are named after
+def split(own: Split) -> None:
+    """Split FILE... into parts of whole queries, as out-train.txt, out-valid.txt, ... for -o out.txt.
+
+    A hash of its id decides where a query goes: the same part in any order of the rows and in every later version of
+    the data. The shares are therefore approximate, the more queries the closer.
+    """
+    _run("split", own, own.parts, seed=own.seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample(Tool, SeedOptions):
+    """Options of `sample`."""
+
+    queries: int | None = option(None, "Number of queries to keep.", ge=1)
+    fraction: float | None = option(None, "Approximate share of the queries to keep.", gt=0, le=1, conflicts="queries")
+
+
+@command("sample", Sample)
+def sample(own: Sample) -> None:
+    """Keep some of the queries of FILE..., whole and in their order.
+
+    A hash of the ids draws them: the same ones in any order of the rows. A larger sample holds the smaller ones.
+    """
+    if own.queries is None and own.fraction is None:
+        raise InputError("give one of the two: --queries or --fraction")
+    _run("sample", own, queries=own.queries, fraction=own.fraction, seed=own.seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shard(Tool):
+    """Options of `shard`."""
+
+    shards: int = option(None, "Number of files.", ge=1, required=True)
+
+
+@command("shard", Shard, replaceable=("files",))
+def shard(own: Shard) -> None:
+    """Spread the queries of FILE... over N files of about as many rows: out-000.txt, out-001.txt, ... for -o out.txt.
+
+    Each query goes to the file with the fewest rows so far, so that no two differ by more than the longest query.
+    """
+    _run("shard", own, own.shards)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sort(Tool):
+    """Options of `sort`."""
+
+    memory: int = option(
+        256, "Megabytes of text to sort at a time; more goes through a temporary file beside OUT.", metavar="MB", ge=1
+    )
+
+
+@command("sort", Sort, replaceable=("files",))
+def sort(own: Sort) -> None:
+    """Bring the scattered rows of each query in FILE... together.
+
+    Queries come in the order of their first rows, the rows of a query in the order of the input.
+    """
+    _run("sort", own, memory=own.memory << 20)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Merge(Tool):
+    """Options of `merge`."""
+
+    rename: bool = option(False, "Put 1-, 2-, ... before the query ids of each set, for ids that restart in each.")
+
+
+@command("merge", Merge)
+def merge(own: Merge) -> None:
+    """Join data sets, one behind the other. A quoted pattern, 'day1/*.gz', is one set.
+
+    A query id that is in two sets is refused, unless --rename tells the sets apart.
+    """
+    _run("merge", own, rename=own.rename)
+
+
+def _run(tool: str, own: Tool, *arguments: Any, **options: Any) -> None:
+    """Call a tool; paths go to standard output, what is in them to standard error.
+
+    SIGTERM ends it as Ctrl-C does, so that no temporary file stays behind.
+    """
+    from boostrank.data import tools as file_tools
+
+    def terminate(number: int, frame: FrameType | None) -> None:
+        say("boostrank: stopped")
+        sys.exit(TERMINATED)
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        with ReadProgress(name_of(own.files)) as progress:
+            written = getattr(file_tools, tool)(own.files, own.output, *arguments, **options, progress=progress)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    for file in written if isinstance(written, list) else [written]:
+        say(f"{file.rows:,} rows, {file.queries:,} queries: {file.path}")
+        if os.path.isfile(file.path):  # a pipe has no name to follow
+            click.echo(file.path)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Make(SeedOptions):
+    """Options of `make`."""
+
+    directory: str = argument("DIR", file="folder")
+    queries: int = option(3000, "Number of queries in all three files.", ge=3, le=10_000_000)
+    mean_length: float = option(40.0, "Mean number of documents per query.", ge=1, le=100_000)
+
+
+@command("make", Make)
+def make(own: Make) -> None:
+    """Write train.txt, valid.txt and test.txt (libsvm with `qid:`) to DIR, and what is true of them.
+
+    60% of the queries are for training, 20% each for validation and test. roles.json says which feature is what.
+    test-relevance.txt has the relevance of each document of test.txt before the judges' noise, one number per line:
+    `boostrank evaluate` takes it for scores, and what it gets is the best that a ranker can.
+    """
+    from boostrank.core.files import check_writable, write_atomically
+    from boostrank.data.synthetic import make_ranking_data
+    from boostrank.data.text.writer import write_libsvm
+
+    folder = Path(own.directory)
+    folder.mkdir(parents=True, exist_ok=True)
+    notes, truth = folder / "roles.json", folder / "test-relevance.txt"
+    check_writable(notes)
+    data = make_ranking_data(own.queries, seed=own.seed, mean_length=own.mean_length)
+    parts = data.split()
+    for name, part in parts._asdict().items():
+        path = folder / f"{name}.txt"
+        write_libsvm(path, part.dataset)
+        say(f"{part.dataset.n_documents:,} rows, {len(part.dataset.queries):,} queries: {path}")
+        click.echo(path)
+    write_atomically(truth, "".join(f"{value:.9g}\n" for value in parts.test.relevance.tolist()).encode())
+    click.echo(truth)
+    features = [
+        {"number": number, "name": name, "role": role}
+        for number, (name, role) in enumerate(zip(data.dataset.feature_names, data.roles, strict=True), start=1)
+    ]
+    write_atomically(notes, (json.dumps(features, indent=1) + "\n").encode())
+    click.echo(notes)

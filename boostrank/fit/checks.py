@@ -1,0 +1,79 @@
+"""Checks of the options of a training that need no data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from boostrank.core.errors import ParameterError
+from boostrank.core.params import find_param, resolve_params
+from boostrank.engines import get_backend
+from boostrank.fit.params import default_objective
+from boostrank.fit.plan import PLAIN
+from boostrank.fit.presets import GOOD
+from boostrank.kernels.noise import SEED
+from boostrank.kernels.objective.options import OPTIONS
+from boostrank.objective.mixture import accepted_params
+from boostrank.options import FitOptions, TrainOptions
+
+
+def check_sides(options: FitOptions) -> None:
+    """Check that `settings` are parameters of the objective, and `params` of the engine.
+
+    Raises:
+        ParameterError: a parameter under the wrong option; the message gives the right one.
+    """
+    own = options.params
+    if "objective" in own:
+        raise ParameterError("the objective is chosen by --objective, not by --param")
+    if options.objective is None or isinstance(options.objective, str):
+        name = options.objective or default_objective(options.backend)
+        if ":" in name:
+            for setting in options.settings:
+                raise ParameterError(f"{name} takes its parameters from the engine: use --param for {setting!r}")
+            return
+        try:
+            takes = accepted_params(name)
+        except ParameterError:
+            return  # `boostrank.train` says what is wrong with the name
+    else:
+        name, takes = options.objective.name, (*options.objective.params, *OPTIONS)
+    for key, value in own.items():
+        param = find_param(key, takes)
+        if param is not None and param is not SEED:
+            raise ParameterError(f"{key!r} is a parameter of objective {name!r}: use --set {key}={value}")
+    if "gain" in own:
+        raise ParameterError(f"the gain is not the engine's: use --gain {own['gain']}")
+    for key in options.settings:
+        if find_param(key, [SEED]):
+            raise ParameterError("the objective and the trees have one seed: use --seed")
+    resolve_params(takes, options.settings, owner=f"objective {name!r}")
+
+
+def settled_quality(options: TrainOptions, cluster: bool, tell: Callable[[str], None]) -> TrainOptions:
+    """Options with a quality: "good" if none was asked for, or "plain" if that is all that can be had.
+
+    Args:
+        options: of a training; `quality` None: none was asked for.
+        cluster: whether workers of a cluster train.
+        tell: called with a line if "good" cannot be the default.
+
+    Raises:
+        ParameterError: the quality that was asked for is not available.
+    """
+    reason = ""
+    if cluster:
+        reason = "workers of a cluster train one model, with the engine's defaults"
+    elif not get_backend(options.backend).grows_trees:
+        reason = f"{options.backend} grows no trees"
+    if reason and options.quality not in (None, PLAIN):
+        raise ParameterError(f"--quality {options.quality} is not available: {reason}. Give --quality plain")
+    quality = options.quality or (PLAIN if reason else GOOD)
+    if reason and options.quality is None:
+        tell(f"quality plain: {reason}")
+    if options.init_model and quality == GOOD:
+        default = "the default" if options.quality is None else "--quality good"
+        raise ParameterError(
+            f"--init-model continues one training, {default} makes several: add --quality quick or --quality plain"
+        )
+    return replace(options, quality=quality)

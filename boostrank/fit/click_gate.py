@@ -1,0 +1,86 @@
+"""The gate of a training on clicks: does weighting by propensities rank better than click counts?"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import warnings
+from collections.abc import Sequence
+
+from boostrank.clicks.beside import ClickTraining, queries_of
+from boostrank.clicks.estimation import estimate
+from boostrank.clicks.gate import FOLDS, Judged, gate_of_parts, held_out, judging_propensities
+from boostrank.core.errors import DataError, NothingToLearn
+from boostrank.fit.params import STOPPING_NAMES
+from boostrank.fit.train import train
+from boostrank.options import TrainOptions
+
+_ROUNDS = 100
+_SAMPLED_CELLS = 1 << 25  # of streamed rows that are brought to memory
+_FEW = 20  # held-out queries, below which there is no verdict
+
+
+def copied_rows(valid: Sequence[str]) -> float:
+    """Copies of the training rows that the gate holds in memory: all documents that were shown, those it learns from,
+    and both sides of the held-out queries where it holds some out."""
+    return 2.0 if valid else 3.0 - 1.0 / FOLDS
+
+
+def tell_gate(found: ClickTraining, options: TrainOptions, rounds: int, *, estimated: bool) -> None:
+    """Train with and without the propensities, and tell which of the two the clicks on held-out queries prefer.
+
+    Args:
+        found: the data with their clicks.
+        options: of the training.
+        rounds: number of rounds; at most 100 are trained.
+        estimated: whether the propensities were estimated from these clicks.
+    """
+    data, log, sampled, tell = found.clicks.data, found.clicks.log, "", found.tell
+    if data.on_disk:
+        data, log = log.of_queries(data, data.queries.sample(_SAMPLED_CELLS // max(1, data.n_features), 0))
+        if len(data.queries) < len(found.clicks.data.queries):
+            sampled = f", from a sample of {len(data.queries):,} queries, as the rows stay on disk"
+    turns = held_out(len(data.queries))
+    where, count = "queries held out for this", sum(part.size for _, part in turns)
+    if found.held:
+        where, count = "the first --valid file", len(found.held[0].data.queries)
+    elif len(turns) > 1:
+        where = f"queries held out in {FOLDS} turns"
+    if count < _FEW:
+        tell(f"no gate: {count} held-out queries are too few to tell what debiasing gives")
+        return
+    rounds = min(rounds, _ROUNDS)
+    plain = {name: value for name, value in options.flat().items() if name not in STOPPING_NAMES}
+    how = {"backend": options.backend, "start": options.start, "within_query": options.within_query}
+    judged, own = [], True
+    try:
+        with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the training itself says them
+            for rest, judging in turns[:1] if found.held else turns:
+                part, clicked, curve = data, log, found.propensities
+                if found.held:
+                    held, held_log = found.held[0].data, found.held[0].log
+                else:
+                    held, held_log = log.of_queries(data, judging)
+                    part, clicked = log.of_queries(data, rest)
+                    if estimated:  # from the clicks learnt from alone, not from those that judge
+                        curve = estimate(clicked, queries_of(part))
+                naive, debiased = (  # one copy of the rows at a time
+                    train(plain, clicked.training_set(part, one, found.prior), rounds, **how).predict(held)
+                    for one in (None, curve)
+                )
+                judge, theirs = judging_propensities(held_log, queries_of(held), curve)
+                judged.append(Judged(held, held_log, judge, naive, debiased))
+                own = own and theirs
+            verdict = gate_of_parts(judged)
+    except (DataError, NothingToLearn) as error:  # click counts may have nothing to teach where exposure has
+        tell(f"no gate: {error}")
+        return
+    whose = "propensities of their own" if own else "the propensities it learnt with"
+    tell(f"debiased against click counts, single trainings, on {where}{sampled}, by {whose}: {verdict}")
+    if not found.holds:
+        tell("which says nothing, as clicks contradict the propensities that were learnt with")
+    elif verdict.difference.high < 0.0:
+        tell("DEBIASING HURTS HERE: clicks on held-out queries prefer the ranker that took click counts for labels")
+    elif verdict.difference.low <= 0.0:
+        tell("no clear difference: these clicks do not tell whether debiasing pays")
