@@ -24,6 +24,12 @@ def test_keywords_of_train_are_declared_options_with_the_same_defaults() -> None
             assert parameter.default in (expected, inspect.Parameter.empty), name
 
 
+def test_every_option_of_a_training_is_a_keyword_of_train_or_a_parameter() -> None:
+    keywords = inspect.signature(boostrank.train).parameters
+    own = [name for name, one in declared(TrainOptions).items() if not one.params and name not in ("settings", "of")]
+    assert [name for name in own if name not in keywords] == []
+
+
 def test_words_that_other_modules_define_agree() -> None:
     assert tuple(ENGINES) == BACKENDS
     assert tuple(PRESETS) == CONVENTIONS

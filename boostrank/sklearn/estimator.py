@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,16 +15,33 @@ from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_u
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.rounds import Callback
-from boostrank.fit.params import AUTO_START, DEFAULT_EVAL_AT
-from boostrank.fit.plan import PLAIN
 from boostrank.fit.train import train
 from boostrank.metric import BoundMetrics, Conventions, Metric
 from boostrank.model.ranking_model import RankingModel
+from boostrank.options import DEFAULT_EVAL_AT, TrainOptions, declared
 from boostrank.sklearn.columns import QID, split_table
 
-_OF_TRAIN = (
-    "backend", "conventions", "start", "within_query", "quality", "folds", "max_trees", "max_microseconds",
-)  # fmt: skip
+_NAMES = {
+    "rounds": "n_estimators",
+    "early_stopping": "early_stopping_rounds",
+    "seed": "random_state",
+    "threads": "n_jobs",
+}
+"""Options of a training that scikit-learn calls otherwise."""
+_OF_FIT = ("settings", "params", "metrics", "gain", "of", "init_model", "checkpoint", "callbacks", "feval")
+_DECLARED = {
+    name: one for name, one in declared(TrainOptions).items() if name not in (*_OF_FIT, "keep_training_booster")
+}
+_OF_TRAIN = tuple(name for name, one in _DECLARED.items() if not one.params)
+"""Parameters that are keywords of `boostrank.train`; the others go into its `params`."""
+_PARAMETERS: dict[str, Any] = {
+    **{_NAMES.get(name, name): one.default for name, one in _DECLARED.items()},
+    **dict.fromkeys(("max_depth", "min_child_samples", "min_child_weight", "subsample", "colsample_bytree")),
+    **dict.fromkeys(("reg_alpha", "reg_lambda")),
+    "sort": False,
+    "importance_type": "gain",
+}
+"""Name -> default."""
 _OF_ESTIMATOR = ("sort", "importance_type")
 _FREQUENCY = ("bagging_freq", "subsample_freq")
 _IMPORTANCES = ("gain", "split")
@@ -71,25 +89,14 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
     __metadata_request__predict = {"qid": True}  # noqa: RUF012
     __metadata_request__score = {"qid": True}  # noqa: RUF012
 
-    def __init__(
-        self, objective: Any = None, *, backend: str = "lightgbm", quality: str = PLAIN,
-        n_estimators: int | None = None, learning_rate: float | None = None, num_leaves: int | None = None,
-        max_depth: int | None = None, min_child_samples: int | None = None, min_child_weight: float | None = None,
-        subsample: float | None = None, colsample_bytree: float | None = None, reg_alpha: float | None = None,
-        reg_lambda: float | None = None, early_stopping_rounds: int | None = None, eval_at: Any = None,
-        start: Any = AUTO_START, within_query: Any = None, conventions: Conventions | str | None = None,
-        folds: int | None = None, max_trees: int | None = None, max_microseconds: float | None = None,
-        sort: bool = False, importance_type: str = "gain", random_state: Any = None, n_jobs: int | None = None,
-        **params: Any,
-    ) -> None:  # fmt: skip
-        self.objective, self.backend, self.quality, self.n_estimators = objective, backend, quality, n_estimators
-        self.learning_rate, self.num_leaves, self.max_depth = learning_rate, num_leaves, max_depth
-        self.min_child_samples, self.min_child_weight = min_child_samples, min_child_weight
-        self.subsample, self.colsample_bytree = subsample, colsample_bytree
-        self.reg_alpha, self.reg_lambda, self.early_stopping_rounds = reg_alpha, reg_lambda, early_stopping_rounds
-        self.eval_at, self.start, self.within_query, self.conventions = eval_at, start, within_query, conventions
-        self.folds, self.max_trees, self.max_microseconds = folds, max_trees, max_microseconds
-        self.sort, self.importance_type, self.random_state, self.n_jobs = sort, importance_type, random_state, n_jobs
+    backend: str
+    subsample: float | None
+    sort: bool
+    importance_type: str
+    n_jobs: int | None
+
+    def __init__(self, objective: Any = None, **params: Any) -> None:
+        self.__dict__.update(_PARAMETERS | {"objective": objective})
         self.set_params(**params)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -114,13 +121,28 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         return self
 
     def fit(
-        self, X: Any, y: npt.ArrayLike, *, qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None,
-        sample_weight: npt.ArrayLike | None = None, eval_set: Any = None, eval_names: Sequence[str] | None = None,
-        eval_qid: Any = None, eval_group: Any = None, eval_sample_weight: Any = None, eval_metric: Any = None,
-        eval_at: Any = None, feval: Any = None, init_model: Any = None, keep_training_booster: bool = False,
-        callbacks: Sequence[Callback] | None = None, checkpoint: Any = None,
-        feature_name: Sequence[str] | str = "auto", categorical_feature: Any = "auto",
-    ) -> BoostRanker:  # fmt: skip
+        self,
+        X: Any,
+        y: npt.ArrayLike,
+        *,
+        qid: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+        sample_weight: npt.ArrayLike | None = None,
+        eval_set: Any = None,
+        eval_names: Sequence[str] | None = None,
+        eval_qid: Any = None,
+        eval_group: Any = None,
+        eval_sample_weight: Any = None,
+        eval_metric: Any = None,
+        eval_at: Any = None,
+        feval: Any = None,
+        init_model: Any = None,
+        keep_training_booster: bool = False,
+        callbacks: Sequence[Callback] | None = None,
+        checkpoint: Any = None,
+        feature_name: Sequence[str] | str = "auto",
+        categorical_feature: Any = "auto",
+    ) -> BoostRanker:
         """Train.
 
         Args:
@@ -156,10 +178,17 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         for name, value in {"metric": eval_metric, "eval_at": eval_at}.items():
             params |= {} if value is None else {name: value}
         self.model_: RankingModel = train(
-            params, data, valid_sets=sets, valid_names=eval_names, feval=feval, init_model=_booster_of(init_model),
-            keep_training_booster=keep_training_booster, callbacks=callbacks, checkpoint=checkpoint,
+            params,
+            data,
+            valid_sets=sets,
+            valid_names=eval_names,
+            feval=feval,
+            init_model=_booster_of(init_model),
+            keep_training_booster=keep_training_booster,
+            callbacks=callbacks,
+            checkpoint=checkpoint,
             **{name: getattr(self, name) for name in _OF_TRAIN},
-        )  # fmt: skip
+        )
         self._metric = Metric("ndcg", _largest(params.get("eval_at", DEFAULT_EVAL_AT)))
         return self
 
@@ -199,9 +228,14 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         return self.model_.rank(rows, qid=qid, group=group, threads=self._threads)
 
     def score(
-        self, X: Any, y: npt.ArrayLike, qid: npt.ArrayLike | None = None, *, group: npt.ArrayLike | None = None,
+        self,
+        X: Any,
+        y: npt.ArrayLike,
+        qid: npt.ArrayLike | None = None,
+        *,
+        group: npt.ArrayLike | None = None,
         sample_weight: npt.ArrayLike | None = None,
-    ) -> float:  # fmt: skip
+    ) -> float:
         """Mean NDCG over queries, at the largest of `eval_at`; NDCG@10 by default.
 
         By the conventions of the training: the objective's gain, the mean over the orders of tied documents, queries
@@ -224,7 +258,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         columns = scores[:, None] if gain is None else rows  # an expression is of the features
         data = RankingDataset.from_arrays(
             columns, y, qid=qid, group=group, weight=sample_weight, sort=self.sort, copy=False
-        )  # fmt: skip
+        )
         if data.document_weights is not None:
             raise DataError("sample_weight differs within a query: NDCG is a mean over queries, each of one weight")
         data = data if gain is None else data.with_gain(gain)
@@ -326,12 +360,20 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         fewest = 2 if reset else 1
         return validate_data(
             self, X, reset=reset, accept_sparse=True, ensure_all_finite=False, ensure_min_samples=fewest
-        ), qid  # fmt: skip
+        ), qid
 
     def _dataset(
-        self, X: Any, y: Any, qid: Any, group: Any, weight: Any, *, names: Sequence[str] | None,
-        categories: Any, what: str,
-    ) -> RankingDataset:  # fmt: skip
+        self,
+        X: Any,
+        y: Any,
+        qid: Any,
+        group: Any,
+        weight: Any,
+        *,
+        names: Sequence[str] | None,
+        categories: Any,
+        what: str,
+    ) -> RankingDataset:
         """Rows as a data set."""
         if y is None:
             raise DataError(f"{type(self).__name__} requires y to be passed, but the target y is None")
@@ -343,9 +385,16 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
                 raise ParameterError("feature_name differs from the names that the columns of X have: rename those")
             names = None
         return RankingDataset.from_arrays(
-            rows, y, qid=qid, group=group, weight=weight, feature_names=names, sort=self.sort,
-            categorical_feature=categories, copy=False,
-        )  # fmt: skip
+            rows,
+            y,
+            qid=qid,
+            group=group,
+            weight=weight,
+            feature_names=names,
+            sort=self.sort,
+            categorical_feature=categories,
+            copy=False,
+        )
 
     def _one_query(self, rows: Any, what: str, qid: Any, group: Any) -> Any:
         """Sizes of the queries; where none are given, and none were given to `fit`, of one query."""
@@ -390,6 +439,19 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
                 )
             )
         return made
+
+
+def _signature() -> inspect.Signature:
+    """Signature of `BoostRanker`, from which scikit-learn takes the names of the parameters."""
+    either, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    first = [inspect.Parameter("self", either), inspect.Parameter("objective", either, default=None)]
+    others = [
+        inspect.Parameter(name, keyword, default=value) for name, value in _PARAMETERS.items() if name != "objective"
+    ]
+    return inspect.Signature([*first, *others, inspect.Parameter("params", inspect.Parameter.VAR_KEYWORD)])
+
+
+BoostRanker.__init__.__signature__ = _signature()  # type: ignore[attr-defined]
 
 
 def _is_parameter(name: str) -> bool:
