@@ -9,7 +9,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,8 @@ from scipy import sparse
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.kernels.runtime.jit import run_parallel
 
-if TYPE_CHECKING:
-    from boostrank.data.dataset import RankingDataset
+Data = Any
+"""A `boostrank.data.dataset.RankingDataset`, whose module imports this one."""
 
 _NUMBERS_A_STRETCH = 1 << 22
 _DOCUMENTS_A_BLOCK = 4096  # that a thread works on at a time
@@ -180,14 +180,14 @@ class Whole:
         data: all of it.
     """
 
-    def __init__(self, data: RankingDataset) -> None:
+    def __init__(self, data: Data) -> None:
         self.data = data
         self.bins: Any = None
         """What an engine has made of it by the parameters of the first training; the parts share it."""
         self.wider: Whole | None = None
         """The same with columns within queries, those that were asked for last."""
 
-    def part(self, queries: npt.ArrayLike) -> RankingDataset:
+    def part(self, queries: npt.ArrayLike) -> Data:
         """Return some whole queries, in the order asked for; as `RankingDataset.take`, with a `View` for features."""
         index, rows = self.data.queries.take(queries)
         candidates = self.data.candidates and self.data.candidates.take(rows)
@@ -244,7 +244,7 @@ class DenseRows:
         absent_is_missing: what a sparse row does not name is missing, not zero.
     """
 
-    data: RankingDataset
+    data: Data
     columns: Int64Array
     absent_is_missing: bool = False
 

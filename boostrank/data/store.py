@@ -128,9 +128,16 @@ class StoredFeatures(Rows):
     on_disk = True
 
     def __init__(
-        self, store: RowStore | Callable[[], RowStore], shape: tuple[int, int], base: int, *, is_sparse: bool,
-        origin: Any = None, external: bool = False, known: dict[str, Any] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        store: RowStore | Callable[[], RowStore],
+        shape: tuple[int, int],
+        base: int,
+        *,
+        is_sparse: bool,
+        origin: Any = None,
+        external: bool = False,
+        known: dict[str, Any] | None = None,
+    ) -> None:
         super().__init__()
         self.shape, self.base, self.is_sparse = shape, base, is_sparse
         self.origin, self.external = origin, external
@@ -185,9 +192,12 @@ class StoredFeatures(Rows):
     def in_order(self, columns: Sequence[int]) -> StoredFeatures:
         """The same rows with the columns in this order."""
         out = StoredFeatures(
-            lambda: self.store, (self.shape[0], len(columns)), self.base, is_sparse=self.is_sparse,
+            lambda: self.store,
+            (self.shape[0], len(columns)),
+            self.base,
+            is_sparse=self.is_sparse,
             external=self.external,
-        )  # fmt: skip
+        )
         out._order = list(columns) if self._order is None else [self._order[c] for c in columns]
         return out
 

@@ -43,9 +43,15 @@ class Trees:
 
     @classmethod
     def of(
-        cls, forest: Forest, gain: Float64Array, n_features: int, *, also_used: Sequence[Int64Array] = (),
-        why_not: str = "", double: bool = False,
-    ) -> Trees:  # fmt: skip
+        cls,
+        forest: Forest,
+        gain: Float64Array,
+        n_features: int,
+        *,
+        also_used: Sequence[Int64Array] = (),
+        why_not: str = "",
+        double: bool = False,
+    ) -> Trees:
         """The trees of a forest.
 
         Args:

@@ -68,12 +68,23 @@ def _tree(number: int, feature: int, curve: Curve) -> str:
     tree = StepTree.of(curve)
     nodes = len(tree.left)
     fields: dict[str, list[Any]] = {
-        "num_leaves": [len(tree.leaf)], "num_cat": [0], "split_feature": [feature] * nodes, "split_gain": [0] * nodes,
-        "threshold": [LOWEST, *tree.bounds], "decision_type": [_MISSING_LEFT, *[_MISSING_RIGHT] * (nodes - 1)],
-        "left_child": tree.left, "right_child": tree.right, "leaf_value": tree.leaf, "leaf_weight": tree.documents,
-        "leaf_count": tree.documents, "internal_value": tree.node, "internal_weight": tree.below,
-        "internal_count": tree.below, "is_linear": [0], "shrinkage": [1],
-    }  # fmt: skip
+        "num_leaves": [len(tree.leaf)],
+        "num_cat": [0],
+        "split_feature": [feature] * nodes,
+        "split_gain": [0] * nodes,
+        "threshold": [LOWEST, *tree.bounds],
+        "decision_type": [_MISSING_LEFT, *[_MISSING_RIGHT] * (nodes - 1)],
+        "left_child": tree.left,
+        "right_child": tree.right,
+        "leaf_value": tree.leaf,
+        "leaf_weight": tree.documents,
+        "leaf_count": tree.documents,
+        "internal_value": tree.node,
+        "internal_weight": tree.below,
+        "internal_count": tree.below,
+        "is_linear": [0],
+        "shrinkage": [1],
+    }
     lines = [f"{name}={' '.join(map(repr, values))}" for name, values in fields.items()]
     return "\n".join([f"Tree={number}", *lines, "", "", ""])
 

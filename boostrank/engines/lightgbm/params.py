@@ -58,13 +58,20 @@ REFUSED: dict[str, str] = {
 }
 """Main name -> why, and what helps."""
 _SAYS_NOTHING: dict[str, tuple[Any, ...]] = {
-    "task": ("train", "training"), "num_machines": (1, "1"), "tree_learner": ("serial",), "num_class": (1, "1"),
-}  # fmt: skip
+    "task": ("train", "training"),
+    "num_machines": (1, "1"),
+    "tree_learner": ("serial",),
+    "num_class": (1, "1"),
+}
 _FILES = {"forcedsplits_filename": dict, "forcedbins_filename": list}
+_OF_COLUMNS = (
+    "categorical_feature cegb_penalty_feature_coupled cegb_penalty_feature_lazy feature_contri "
+    "interaction_constraints max_bin_by_feature monotone_constraints"
+)
 OF_COLUMNS = (
-    "categorical_feature", "cegb_penalty_feature_coupled", "cegb_penalty_feature_lazy", "feature_contri",
-    "interaction_constraints", "max_bin_by_feature", "monotone_constraints", *_FILES,
-)  # fmt: skip
+    *_FILES,
+    *_OF_COLUMNS.split(),
+)
 """Parameters that speak of single features, which data alone have."""
 LISTS = (*OF_COLUMNS, "eval_at", "gpu_device_id_list", "label_gain", "metric")
 _METHODS = ("basic", "intermediate", "advanced")
@@ -76,10 +83,11 @@ _NOT_MONOTONE = {
 TRUE = (True, 1, "true", "True", "1", "+")
 _FALSE = (None, False, 0, "", "0", "false", "False", "-")
 # Objectives of which it shows scores as they are, which a checkpoint needs.
-_RAW = (
-    "lambdarank", "rank_xendcg", "regression", "regression_l2", "l2", "mean_squared_error", "mse", "regression_l1",
-    "l1", "mean_absolute_error", "mae", "huber", "fair", "quantile", "mape",
-)  # fmt: skip
+_RAW_WORDS = (
+    "lambdarank rank_xendcg regression regression_l2 l2 mean_squared_error mse regression_l1 l1 mean_absolute_error "
+    "mae huber fair quantile mape"
+)
+_RAW = (*_RAW_WORDS.split(),)
 _A_NUMBER_EACH = ("feature_contri", "max_bin_by_feature", "cegb_penalty_feature_lazy", "cegb_penalty_feature_coupled")
 _UNTRIED = (*OF_COLUMNS, "verbosity", "num_threads")
 _LABELS = 31  # how many labels LightGBM's own table of gains has

@@ -87,21 +87,18 @@ class HandleDataset(lightgbm.Dataset):  # type: ignore[misc]
         """What a model to be continued says of the rows."""
         raise NotImplementedError
 
-    def _lazy_init(
-        self, data: Any, label: Any, reference: Any, weight: Any, group: Any, predictor: Any, feature_name: Any,
-        params: dict[str, Any] | None, **others: Any,
-    ) -> HandleDataset:  # fmt: skip
-        self.params = {} if params is None else params
+    def _lazy_init(self, **given: Any) -> HandleDataset:
+        self.params = given["params"] or {}
         self._has_non_default_feature_names = True
-        if reference is not None:
-            reference.construct()
-        self.fill(data, reference)
-        self.set_label(label).set_group(group)
-        if weight is not None:
-            self.set_weight(weight)
-        if predictor is not None:
-            self._set_init_score_by_predictor(predictor=predictor, data=data, used_indices=None)
-        self.set_feature_name(feature_name)
+        if given["reference"] is not None:
+            given["reference"].construct()
+        self.fill(given["data"], given["reference"])
+        self.set_label(given["label"]).set_group(given["group"])
+        if given["weight"] is not None:
+            self.set_weight(given["weight"])
+        if given["predictor"] is not None:
+            self._set_init_score_by_predictor(predictor=given["predictor"], data=given["data"], used_indices=None)
+        self.set_feature_name(given["feature_name"])
         return self
 
     def _set_init_score_by_predictor(self, predictor: Any, data: Any, used_indices: Any) -> HandleDataset:
@@ -128,9 +125,14 @@ class HandleDataset(lightgbm.Dataset):  # type: ignore[misc]
         self._create(
             _LIB.LGBM_DatasetCreateFromSampledColumn,
             (ctypes.c_void_p * columns)(*(v.ctypes.data for v in values)),
-            (ctypes.c_void_p * columns)(*(p.ctypes.data for p in places)), ctypes.c_int32(columns), _pointer(lengths),
-            ctypes.c_int32(sampled), ctypes.c_int32(rows), ctypes.c_int64(rows), self._c_params(),
-        )  # fmt: skip
+            (ctypes.c_void_p * columns)(*(p.ctypes.data for p in places)),
+            ctypes.c_int32(columns),
+            _pointer(lengths),
+            ctypes.c_int32(sampled),
+            ctypes.c_int32(rows),
+            ctypes.c_int64(rows),
+            self._c_params(),
+        )
 
     def create_like(self, reference: Any, rows: int) -> None:
         """Empty bins with the bounds of another data set's."""
@@ -141,10 +143,17 @@ class HandleDataset(lightgbm.Dataset):  # type: ignore[misc]
         kind = ctypes.c_int(_FLOAT32)
         if hasattr(piece, "indptr"):
             failed = _LIB.LGBM_DatasetPushRowsByCSR(
-                self._handle, _pointer(piece.indptr), ctypes.c_int(_INT32), _pointer(piece.indices),
-                _pointer(piece.data), kind, ctypes.c_int64(piece.indptr.size), ctypes.c_int64(piece.nnz),
-                ctypes.c_int64(piece.shape[1]), ctypes.c_int64(start),
-            )  # fmt: skip
+                self._handle,
+                _pointer(piece.indptr),
+                ctypes.c_int(_INT32),
+                _pointer(piece.indices),
+                _pointer(piece.data),
+                kind,
+                ctypes.c_int64(piece.indptr.size),
+                ctypes.c_int64(piece.nnz),
+                ctypes.c_int64(piece.shape[1]),
+                ctypes.c_int64(start),
+            )
         else:
             rows, columns = map(ctypes.c_int32, piece.shape)
             first = ctypes.c_int32(start)

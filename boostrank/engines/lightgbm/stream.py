@@ -25,16 +25,14 @@ from boostrank.engines.lightgbm.private import ZERO, HandleDataset, main_names
 _SAMPLED_ROWS = 1 << 13
 
 # Parameters that bins do not depend on; any other, also one that is not known here, makes a cache of its own.
-_NO_BINS = frozenset(
-    {
-        "num_threads", "verbosity", "objective", "metric", "learning_rate", "num_leaves", "num_iterations", "max_depth",
-        "lambda_l1", "lambda_l2", "min_gain_to_split", "min_sum_hessian_in_leaf", "bagging_fraction", "bagging_freq",
-        "bagging_seed", "feature_fraction", "feature_fraction_bynode", "feature_fraction_seed", "extra_trees",
-        "extra_seed", "boosting", "drop_rate", "drop_seed", "max_drop", "skip_drop", "path_smooth", "deterministic",
-        "force_col_wise", "force_row_wise", "histogram_pool_size", "early_stopping_round", "first_metric_only",
-        "eval_at", "max_delta_step", "label_gain", "lambdarank_truncation_level", "lambdarank_norm", "sigmoid",
-    }
-)  # fmt: skip
+_NO_BINS_WORDS = (
+    "num_threads verbosity objective metric learning_rate num_leaves num_iterations max_depth lambda_l1 lambda_l2 "
+    "min_gain_to_split min_sum_hessian_in_leaf bagging_fraction bagging_freq bagging_seed feature_fraction "
+    "feature_fraction_bynode feature_fraction_seed extra_trees extra_seed boosting drop_rate drop_seed max_drop "
+    "skip_drop path_smooth deterministic force_col_wise force_row_wise histogram_pool_size early_stopping_round "
+    "first_metric_only eval_at max_delta_step label_gain lambdarank_truncation_level lambdarank_norm sigmoid"
+)
+_NO_BINS = frozenset(_NO_BINS_WORDS.split())
 
 
 class StreamedDataset(HandleDataset):
@@ -86,9 +84,12 @@ class StreamedDataset(HandleDataset):
         if reference is not None and of_training is None:
             return None
         return {
-            "engine": f"lightgbm {lightgbm.__version__}", "params": binning, "data": dict(data.origin.key),
-            "fingerprint": data.known.get("fingerprints"), "reference": of_training,
-        }  # fmt: skip
+            "engine": f"lightgbm {lightgbm.__version__}",
+            "params": binning,
+            "data": dict(data.origin.key),
+            "fingerprint": data.known.get("fingerprints"),
+            "reference": of_training,
+        }
 
     def _name(self, origin: Origin, key: dict[str, Any]) -> str:
         return entry_name("bins", *origin.names, key["data"]["options"], key["data"]["like"], key["params"])

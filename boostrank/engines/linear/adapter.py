@@ -43,26 +43,46 @@ from boostrank.objective.description import TrainingObjective
 CG, LBFGS, NEWTON, BUNDLE = "cg", "lbfgs", "newton", "bundle"
 
 PARAMS = (
-    Param("optimizer", "auto",
-          "cg: conjugate gradients; lbfgs; newton: steps by gradient and curvature, which compare no losses; bundle: "
-          "cutting planes of a convex loss",
-          choices=("auto", CG, LBFGS, NEWTON, BUNDLE), aliases=("optimiser",)),
-    Param("lambda_l2", 1e-2, "penalty lambda |w - c|^2 beside the mean loss of a query", low=0.0, log=True,
-          aliases=("lambda", "reg_lambda", "l2_regularization")),
+    Param(
+        "optimizer",
+        "auto",
+        "cg: conjugate gradients; lbfgs; newton: steps by gradient and curvature, which compare no losses; bundle: "
+        "cutting planes of a convex loss",
+        choices=("auto", CG, LBFGS, NEWTON, BUNDLE),
+        aliases=("optimiser",),
+    ),
+    Param(
+        "lambda_l2",
+        1e-2,
+        "penalty lambda |w - c|^2 beside the mean loss of a query",
+        low=0.0,
+        log=True,
+        aliases=("lambda", "reg_lambda", "l2_regularization"),
+    ),
     Param("toward", "start", "c: the weights that it began with, or 0", choices=("start", "zero")),
-    Param("initial", "regression",
-          "weights to begin with: ridge regression on gains; zero; normal random numbers of variance 1 / d",
-          choices=("regression", "zero", "random")),
+    Param(
+        "initial",
+        "regression",
+        "weights to begin with: ridge regression on gains; zero; normal random numbers of variance 1 / d",
+        choices=("regression", "zero", "random"),
+    ),
     Param("ridge", 0.3, "of that regression: |error|^2 / N + ridge |w|^2", low=0.0, open_low=True, log=True),
-    Param("restarts", 1,
-          "trainings from different random weights, of which the one of the least training loss is kept", low=1),
-    Param("scaling", STANDARD,
-          "of features: standard, by their standard deviation; query-minmax, to 0..1 within each query, as LETOR's; "
-          "none", choices=SCALINGS),
+    Param(
+        "restarts",
+        1,
+        "trainings from different random weights, of which the one of the least training loss is kept",
+        low=1,
+    ),
+    Param(
+        "scaling",
+        STANDARD,
+        "of features: standard, by their standard deviation; query-minmax, to 0..1 within each query, as LETOR's; none",
+        choices=SCALINGS,
+    ),
     LEARNING_RATE,
     Param("tolerance", 1e-6, "largest derivative, or gap of the bundle, at which a stage ends", low=0.0, log=True),
     Param("seed", 0, "of random weights", low=0, aliases=("random_state", "random_seed")),
-)  # fmt: skip
+)
 _ACCEPTED = ("num_threads", "verbosity", "verbose")
 # Weights of all rounds are kept, so that the best round can be gone back to.
 _MOST_KEPT = 2 * 10**8

@@ -85,10 +85,16 @@ class LinearModel:
         """The file of the model after so many rounds (0: all). Numbers come back to the last bit."""
         weights = self.weights(rounds)
         content = {
-            "format": _FORMAT, "version": _VERSION, "rounds": rounds or self.rounds, "scaling": self.scaling.kind,
-            "intercept": float(weights[-1]), "features": list(self.feature_names), "weights": weights[:-1].tolist(),
-            "means": self.scaling.mean.tolist(), "scales": self.scaling.scale.tolist(),
-        }  # fmt: skip
+            "format": _FORMAT,
+            "version": _VERSION,
+            "rounds": rounds or self.rounds,
+            "scaling": self.scaling.kind,
+            "intercept": float(weights[-1]),
+            "features": list(self.feature_names),
+            "weights": weights[:-1].tolist(),
+            "means": self.scaling.mean.tolist(),
+            "scales": self.scaling.scale.tolist(),
+        }
         return (json.dumps(content, allow_nan=False) + "\n").encode()
 
     def start(self, rounds: int = 0) -> LinearStart:

@@ -229,10 +229,13 @@ class Bridge(xgboost.callback.TrainingCallback):  # type: ignore[misc]
                 # LightGBM's early stopping leaves out the training set by asking its own booster which one it is.
                 watched = [r for r in results if r.dataset_name not in trained_on] or results
             env = CallbackEnv(
-                model=_Resettable(model, self._request.train), params=self._params, iteration=self._before + epoch,
-                begin_iteration=self._begin, end_iteration=self._begin + self._request.rounds,
+                model=_Resettable(model, self._request.train),
+                params=self._params,
+                iteration=self._before + epoch,
+                begin_iteration=self._begin,
+                end_iteration=self._begin + self._request.rounds,
                 evaluation_result_list=watched,
-            )  # fmt: skip
+            )
             best = run_callbacks([callback], env)
             if best is not None:
                 self.best_rounds = best

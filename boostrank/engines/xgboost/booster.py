@@ -169,11 +169,13 @@ class XGBoostBooster(Booster):
         for i, above in enumerate(parent):  # a tree's nodes are numbered from the root down
             depth[i] = 1 if above is None else depth[above] + 1
         columns: dict[str, list[Any]] = {
-            "tree_index": nodes["Tree"].tolist(), "node_depth": depth, "node_index": own,
+            "tree_index": nodes["Tree"].tolist(),
+            "node_depth": depth,
+            "node_index": own,
             "left_child": [None if i is None else own[i] for i in children["Yes"]],
             "right_child": [None if i is None else own[i] for i in children["No"]],
             "parent_index": [None if i is None else own[i] for i in parent],
-        }  # fmt: skip
+        }
         rows: list[tuple[Any, ...]] = []
         for row, leaf in zip(nodes.itertuples(index=False), kinds, strict=True):
             if leaf:
@@ -197,9 +199,16 @@ class XGBoostBooster(Booster):
                 )
             )
         last = (
-            "split_feature", "split_gain", "threshold", "decision_type", "missing_direction", "missing_type", "value",
-            "weight", "count",
-        )  # fmt: skip
+            "split_feature",
+            "split_gain",
+            "threshold",
+            "decision_type",
+            "missing_direction",
+            "missing_type",
+            "value",
+            "weight",
+            "count",
+        )
         return columns | {name: list(values) for name, values in zip(last, zip(*rows, strict=True), strict=True)}
 
 

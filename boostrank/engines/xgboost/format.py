@@ -43,9 +43,15 @@ _DELETED = _INT32_MAX  # split index of a node that pruning took away
 
 # Ranges of the category values of a column, by XGBoost's number for their type (Value::ValueKind); 7 and 8 are real.
 _WHOLE_TYPES = {
-    9: (-(2**7), 2**7 - 1), 10: (0, 2**8 - 1), 11: (-(2**15), 2**15 - 1), 12: (0, 2**16 - 1),
-    13: (-(2**31), 2**31 - 1), 14: (0, 2**32 - 1), 15: (-(2**63), 2**63 - 1), 16: (0, 2**63 - 1),
-}  # fmt: skip
+    9: (-(2**7), 2**7 - 1),
+    10: (0, 2**8 - 1),
+    11: (-(2**15), 2**15 - 1),
+    12: (0, 2**16 - 1),
+    13: (-(2**31), 2**31 - 1),
+    14: (0, 2**32 - 1),
+    15: (-(2**63), 2**63 - 1),
+    16: (0, 2**63 - 1),
+}
 _REAL_TYPES = (7, 8)
 
 
@@ -91,10 +97,11 @@ class XGBoostModel:
         first = write_start(start, int(learner["learner_model_param"]["num_feature"]))
         trees = [dict(tree) | {"id": i} for i, tree in enumerate([*first, *grown])]
         forest = self.forest | {
-            "trees": trees, "tree_info": [0] * len(trees),
+            "trees": trees,
+            "tree_info": [0] * len(trees),
             "iteration_indptr": [*range(len(first)), *(end + len(first) for end in ends)],
             "gbtree_model_param": self.forest["gbtree_model_param"] | {"num_trees": str(len(trees))},
-        }  # fmt: skip
+        }
         changed = {
             "gradient_booster": learner["gradient_booster"] | {"model": forest},
             "attributes": {ATTRIBUTE: str(len(first))} if first else {},

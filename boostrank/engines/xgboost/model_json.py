@@ -122,14 +122,28 @@ def _tree(number: int, feature: int, curve: Curve, n_features: int) -> dict[str,
             else:
                 place[child] = last
     return {
-        "base_weights": _float32(value), "categories": [], "categories_nodes": [], "categories_segments": [],
-        "categories_sizes": [], "default_left": [1] + [0] * (nodes - 1), "id": number, "left_children": left,
-        "loss_changes": [0.0] * nodes, "parents": parents, "right_children": right,
-        "split_conditions": _float32(condition), "split_indices": [feature if child > 0 else 0 for child in left],
-        "split_type": [0] * nodes, "sum_hessian": _float32(documents),
-        "tree_param": {"num_deleted": "0", "num_feature": str(n_features), "num_nodes": str(nodes),
-                       "size_leaf_vector": "1"},
-    }  # fmt: skip
+        "base_weights": _float32(value),
+        "categories": [],
+        "categories_nodes": [],
+        "categories_segments": [],
+        "categories_sizes": [],
+        "default_left": [1] + [0] * (nodes - 1),
+        "id": number,
+        "left_children": left,
+        "loss_changes": [0.0] * nodes,
+        "parents": parents,
+        "right_children": right,
+        "split_conditions": _float32(condition),
+        "split_indices": [feature if child > 0 else 0 for child in left],
+        "split_type": [0] * nodes,
+        "sum_hessian": _float32(documents),
+        "tree_param": {
+            "num_deleted": "0",
+            "num_feature": str(n_features),
+            "num_nodes": str(nodes),
+            "size_leaf_vector": "1",
+        },
+    }
 
 
 def _float32(values: Sequence[float]) -> Any:

@@ -46,21 +46,20 @@ _LIGHTGBM = {
     "monotone_constraints": "mc monotone_constraint monotonic_cst",
 }
 _FROM_LIGHTGBM = {alias: own for own, aliases in _LIGHTGBM.items() for alias in aliases.split()}
-OF_OBJECTIVES = frozenset(
-    {
-        "huber_slope", "quantile_alpha", "scale_pos_weight", "tweedie_variance_power",
-        "lambdarank_bias_norm", "lambdarank_normalization", "lambdarank_num_pair_per_sample", "lambdarank_pair_method",
-        "lambdarank_score_normalization", "lambdarank_unbiased", "ndcg_exp_gain",
-    }
-)  # fmt: skip
+_OF_OBJECTIVES = (
+    "huber_slope quantile_alpha scale_pos_weight tweedie_variance_power lambdarank_bias_norm lambdarank_normalization "
+    "lambdarank_num_pair_per_sample lambdarank_pair_method lambdarank_score_normalization lambdarank_unbiased "
+    "ndcg_exp_gain"
+)
+OF_OBJECTIVES = frozenset(_OF_OBJECTIVES.split())
 """Parameters that only XGBoost's own objectives read."""
 # Without booster=dart XGBoost before 3.3 ignores them; later ones make a dart model of three of the five.
 OF_DART = {"normalize_type", "one_drop", "rate_drop", "sample_type", "skip_drop"}
-_KNOWN = {
-    *_LIGHTGBM, *OF_OBJECTIVES, *OF_DART, "colsample_bylevel", "grow_policy", "interaction_constraints",
-    "max_cached_hist_node", "max_cat_threshold", "max_cat_to_onehot", "max_delta_step", "max_depth",
-    "monotone_constraints", "num_parallel_tree", "sampling_method", "tree_method",
-}  # fmt: skip
+_KNOWN_WORDS = (
+    "colsample_bylevel grow_policy interaction_constraints max_cached_hist_node max_cat_threshold max_cat_to_onehot "
+    "max_delta_step max_depth monotone_constraints num_parallel_tree sampling_method tree_method"
+)
+_KNOWN = {*_LIGHTGBM, *OF_OBJECTIVES, *OF_DART, *_KNOWN_WORDS.split()}
 _ABOVE_ZERO = ("learning_rate", "subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode")
 # LightGBM's own, without a counterpart here; refused with the reason rather than dropped.
 _WITHOUT_COUNTERPART = {
@@ -80,32 +79,35 @@ _METRICS = "metrics are boostrank's own: name them by metric= and eval_at="
 _MATRIX = "of a DMatrix: build one and give it as the training set"
 _CATEGORIES = "of the data: RankingDataset.from_arrays(..., categorical_feature=), or a DMatrix of your own"
 _SURVIVAL = "of survival objectives, which rank nothing here"
-REFUSED: dict[str, str] = {
-    **dict.fromkeys(("num_class", "num_target", "multi_strategy"), _ONE_SCORE),
-    **dict.fromkeys(("base_score", "boost_from_average"), _AT_ZERO),
-    **dict.fromkeys(("updater", "updater_seq", "process_type", "refresh_leaf"), _UPDATERS),
-    **dict.fromkeys(("feature_selector", "top_k", "tolerance", "max_row_perbatch"), _LINEAR),
-    **dict.fromkeys(("eval_metric", "disable_default_eval_metric"), _METRICS),
-    **dict.fromkeys(("feature_weights", "missing"), _MATRIX),
-    **dict.fromkeys(("enable_categorical", "feature_types"), _CATEGORIES),
-    **dict.fromkeys(("aft_loss_distribution", "aft_loss_distribution_scale"), _SURVIVAL),
-    **dict.fromkeys(
-        ("cache_opt", "debug_synchronize", "default_direction", "extmem_single_page", "fail_on_invalid_gpu_id",
-         "num_feature", "opt_dense_col", "rng_state", "sketch_ratio", "sparse_threshold", "validate_parameters"),
-        _INNER,
-    ),
-    "seed_per_iteration": "boostrank seeds what is sampled by the round: seed= is enough",
-}  # fmt: skip
+_REFUSED = {
+    _ONE_SCORE: "num_class num_target multi_strategy",
+    _AT_ZERO: "base_score boost_from_average",
+    _UPDATERS: "updater updater_seq process_type refresh_leaf",
+    _LINEAR: "feature_selector top_k tolerance max_row_perbatch",
+    _METRICS: "eval_metric disable_default_eval_metric",
+    _MATRIX: "feature_weights missing",
+    _CATEGORIES: "enable_categorical feature_types",
+    _SURVIVAL: "aft_loss_distribution aft_loss_distribution_scale",
+    _INNER: "cache_opt debug_synchronize default_direction extmem_single_page fail_on_invalid_gpu_id num_feature "
+    "opt_dense_col rng_state sketch_ratio sparse_threshold validate_parameters",
+    "boostrank seeds what is sampled by the round: seed= is enough": "seed_per_iteration",
+}
+REFUSED = {name: reason for reason, names in _REFUSED.items() for name in names.split()}
 """Own name -> why, and what helps."""
 # Where the raw score of an objective's own scale is 0; of others that is 0 itself.
 _ZERO = {
-    "binary:logistic": 0.5, "binary:logitraw": 0.5, "reg:logistic": 0.5, "count:poisson": 1.0, "reg:gamma": 1.0,
+    "binary:logistic": 0.5,
+    "binary:logitraw": 0.5,
+    "reg:logistic": 0.5,
+    "count:poisson": 1.0,
+    "reg:gamma": 1.0,
     "reg:tweedie": 1.0,
-}  # fmt: skip
-_RAW = (
-    "binary:hinge", "rank:map", "rank:ndcg", "rank:pairwise", "reg:absoluteerror", "reg:pseudohubererror",
-    "reg:quantileerror", "reg:squarederror", "reg:squaredlogerror",
-)  # fmt: skip
+}
+_RAW_WORDS = (
+    "binary:hinge rank:map rank:ndcg rank:pairwise reg:absoluteerror reg:pseudohubererror reg:quantileerror "
+    "reg:squarederror reg:squaredlogerror"
+)
+_RAW = (*_RAW_WORDS.split(),)
 # LightGBM's defaults where the two engines differ, so that one command means one thing on either.
 _DEFAULTS: dict[str, Any] = {"learning_rate": 0.1, "max_leaves": 31, "max_depth": 0, "max_bin": 255, "reg_lambda": 0.0}
 

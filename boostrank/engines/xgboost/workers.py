@@ -122,9 +122,15 @@ def contact(*, every: bool = False) -> Iterator[None]:
 
 
 def bins_of(
-    parts: Sequence[Features], labels: Float64Array, queries: QueryIndex, names: Sequence[str], params: dict[str, Any],
-    *, reference: Any, weights: bool,
-) -> Any:  # fmt: skip
+    parts: Sequence[Features],
+    labels: Float64Array,
+    queries: QueryIndex,
+    names: Sequence[str],
+    params: dict[str, Any],
+    *,
+    reference: Any,
+    weights: bool,
+) -> Any:
     """This worker's rows in bins that are the same on all workers. All of them must call it.
 
     Args:
