@@ -102,31 +102,49 @@ def stop_quietly() -> None:
         signal.signal(signal.SIGINT, interrupted)
 
 
-def leave_at_second_press() -> None:
-    """Have a second Ctrl-C leave there and then; a line says so where the first one is not heard.
+def hear_signals(hear: Callable[[int], None]) -> Callable[[], None]:
+    """Have a thread call `hear` with the number of each signal, also while compiled code runs.
 
-    Python hears of signals between bytecodes, and compiled code can take minutes: a pair loop over a long query. A
-    thread hears of them meanwhile, by the wake-up pipe. What takes signals over for a time, `cli.interrupt`, has a pipe
-    of its own.
+    Python runs its signal handlers between bytecodes, and compiled code can take minutes. The wake-up pipe tells at
+    once.
+
+    Returns:
+        A function that ends this, once all signals so far were heard.
     """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    threading.Thread(target=_count_presses, args=(reader,), daemon=True).start()
+    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+
+    def listen() -> None:
+        while byte := os.read(reader, 1):
+            hear(byte[0])
+
+    def stop() -> None:
+        signal.set_wakeup_fd(before)
+        os.close(writer)
+        listener.join()
+        os.close(reader)
+
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
+    return stop
 
 
-def _count_presses(reader: int) -> None:
-    first = None
-    while byte := os.read(reader, 1):
-        now = time.monotonic()
-        if byte[0] != signal.SIGINT:
-            continue
-        if first is None:
-            first = now
+def leave_at_second_press() -> None:
+    """Have a second Ctrl-C leave at once; a line says so if the first one is not heard in Python."""
+    pressed: list[float] = []
+
+    def hear(number: int) -> None:
+        if number != signal.SIGINT:
+            return
+        pressed.append(time.monotonic())
+        if len(pressed) == 1:
             _soon(_say_what_is_awaited)
-        elif now - first > ONE_PRESS_SECONDS:
+        elif pressed[-1] - pressed[0] > ONE_PRESS_SECONDS:
             _say("stopped at once")
             os._exit(_INTERRUPTED)
+
+    hear_signals(hear)
 
 
 def _say_what_is_awaited() -> None:
