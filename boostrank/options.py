@@ -630,6 +630,78 @@ class PropensityOptions(ClickOptions, group="Clicks"):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TrainCommand(PropensityOptions, MemoryOptions, ConfigOptions, JsonOptions, group="Data and output"):
+    """Options of `boostrank train` beside those of the training."""
+
+    train: tuple[str, ...] = argument("TRAIN...", default=(), file="data")
+    model: str = option(None, "Model file to write.", short="-m", file="write", required=True)
+    valid: tuple[str, ...] = option(
+        (),
+        "Validation file, or files ('valid/*.gz') as one set. Folds deal its queries too: one model is measured on a "
+        "query, the others learn from it.",
+        file="data",
+        common=True,
+    )
+    log: str | None = option(
+        None, "Append the metrics of each round to this file, one line of JSON each.", file="write"
+    )
+    click_prior: float | None = option(
+        None, "Smoothing: click-free exposure added to every document.", ge=0, shown="1", group="Clicks", needs="clicks"
+    )
+    checkpoint_every: int | None = option(
+        None,
+        "Write a checkpoint every N rounds, and when Ctrl-C or SIGTERM stops the training.",
+        ge=1,
+        group="Checkpoints",
+    )
+    resume: bool = option(
+        False,
+        "Resume from the checkpoint if it exists. The result is byte-identical to an uninterrupted run.",
+        group="Checkpoints",
+    )
+    route: str = option(
+        "auto",
+        "How features are held: as floats in memory, streamed into bins, or with bins on disk (external, XGBoost). "
+        "auto: the first that fits; floats may take half of the free memory.",
+        choices="auto memory bins external",
+        group=MemoryOptions.GROUP,
+    )
+    cache: str | None = option(
+        None,
+        "Where streamed data are kept, so that the next run does not read them again; none: nowhere. A "
+        "directory implies streaming.",
+        metavar="DIR|none",
+        file="folder",
+        shown=".boostrank-cache beside the data",
+        group=MemoryOptions.GROUP,
+    )
+    dask: str | None = option(
+        None,
+        "Train on the workers of a Dask cluster: tcp://HOST:PORT, a scheduler's file, or local:2 for two workers here. "
+        "Each worker reads some of the files; the engine is XGBoost.",
+        metavar="SCHEDULER",
+        parse=parse_scheduler,
+        group=MemoryOptions.GROUP,
+        conflicts="route cache memory_limit log folds checkpoint resume within_query clicks feature_names max_trees "
+        "max_microseconds",
+    )
+    worker_timeout: float = option(
+        60.0,
+        "A worker that has not answered for this long ends the training with status 4.",
+        metavar="DURATION",
+        parse=parse_seconds,
+        shown="60s",
+        group=MemoryOptions.GROUP,
+        needs="dask",
+    )
+
+    @property
+    def inputs(self) -> list[str]:
+        """Files that are read."""
+        return [*self.train, *self.valid, *filter(None, [self.config])]
+
+
+@dataclass(frozen=True, kw_only=True)
 class MeasureOptions(ConventionOptions, ThreadOptions, JsonOptions, group="Measures"):
     """Options of the commands that measure rankers."""
 

@@ -241,8 +241,16 @@ class Command(click.Command):
                 params.append(Flag(one, self._flag(one)))
         self.is_long = len(params) > _SHORT and any(one.common for one in self.options.values())
         if self.is_long:
-            params.append(click.Option(["--help-all"], is_flag=True, is_eager=True, expose_value=False, hidden=True,
-                                       callback=_print_all_help))  # fmt: skip
+            params.append(
+                click.Option(
+                    ["--help-all"],
+                    is_flag=True,
+                    is_eager=True,
+                    expose_value=False,
+                    hidden=True,
+                    callback=_print_all_help,
+                )
+            )
         super().__init__(name, callback=self._call, params=params, help=run.__doc__)
 
     def _flag(self, one: Option) -> str:

@@ -97,11 +97,17 @@ def _print(found: Importance, model: str, top: int) -> None:
         at = "between" if row["verdict"] == "query-level" else "loss"
         table.append(
             [
-                row["feature"], f"{row[at]:+.4f}", f"{row[at + '_low']:+.4f} to {row[at + '_high']:+.4f}",
-                _number(row["permutation_error"] if at == "loss" else math.nan, ".4f"), f"{row['gain'] / gain:.1%}",
-                f"{row['splits']:,}", _number(row["shap"], ".3f"), _number(row["shap_error"], ".3f"), row["verdict"],
+                row["feature"],
+                f"{row[at]:+.4f}",
+                f"{row[at + '_low']:+.4f} to {row[at + '_high']:+.4f}",
+                _number(row["permutation_error"] if at == "loss" else math.nan, ".4f"),
+                f"{row['gain'] / gain:.1%}",
+                f"{row['splits']:,}",
+                _number(row["shap"], ".3f"),
+                _number(row["shap_error"], ".3f"),
+                row["verdict"],
             ]
-        )  # fmt: skip
+        )
     if found.start is not None:
         start = found.start
         ends = f"{start.low:+.4f} to {start.high:+.4f}"

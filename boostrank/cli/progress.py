@@ -165,10 +165,13 @@ class _LiveLine:
         from rich.progress import BarColumn, Progress, TextColumn
 
         self._progress = Progress(
-            TextColumn("{task.description}"), BarColumn(bar_width=16),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=16),
             TextColumn("{task.fields[values]}  [dim]{task.fields[left]}"),
-            console=Console(stderr=True, highlight=False), transient=True, redirect_stdout=False,
-        )  # fmt: skip
+            console=Console(stderr=True, highlight=False),
+            transient=True,
+            redirect_stdout=False,
+        )
         self._task = self._progress.add_task("round 0", values="compiling and binning", left="", total=None)
 
     def start(self) -> None:
@@ -185,9 +188,13 @@ class _LiveLine:
 
     def show(self, rounds: int, total: int, values: str, left: str, fold: str) -> None:
         self._progress.update(
-            self._task, description=f"{fold}round {rounds}/{total}", completed=rounds, total=total, values=values,
+            self._task,
+            description=f"{fold}round {rounds}/{total}",
+            completed=rounds,
+            total=total,
+            values=values,
             left=left,
-        )  # fmt: skip
+        )
 
 
 class _PlainLines:

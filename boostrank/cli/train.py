@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,112 +14,21 @@ import click
 
 from boostrank.cli.command import command
 from boostrank.cli.errors import DONE, say
-from boostrank.cli.interrupt import StopRequest, graceful_stop
-from boostrank.cli.progress import RoundProgress, duration
+from boostrank.cli.interrupt import graceful_stop
+from boostrank.cli.outcome import FoldTable, Sayer, print_outcome
+from boostrank.cli.progress import RoundProgress
 from boostrank.cli.reading import Reader
-from boostrank.cli.show import aligned
-from boostrank.engines import get_backend
-from boostrank.fit.observe import Observer
-from boostrank.options import (
-    DEFAULT_ROUNDS,
-    STARTS,
-    ConfigOptions,
-    FileOptions,
-    FitOptions,
-    JsonOptions,
-    MemoryOptions,
-    PropensityOptions,
-    TrainOptions,
-    argument,
-    option,
-    parse_scheduler,
-    parse_seconds,
-)
+from boostrank.options import DEFAULT_ROUNDS, STARTS, FileOptions, FitOptions, TrainCommand, TrainOptions
 
 if TYPE_CHECKING:
-    from boostrank.data.dataset import RankingDataset
     from boostrank.fit.checkpoint import Checkpoint
-    from boostrank.fit.plan import Member, Plan, Recipe
-    from boostrank.model.ranking_model import RankingModel
 
 Fit = TypeVar("Fit", bound=FitOptions)
-PLAIN, GOOD, CHECKPOINTS, NO_CACHE = "plain", "good", "Checkpoints", "none"
+PLAIN, GOOD, NO_CACHE = "plain", "good", "none"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Train(PropensityOptions, MemoryOptions, ConfigOptions, JsonOptions, group="Data and output"):
-    """Options of the command beside those of the training."""
-
-    train: tuple[str, ...] = argument("TRAIN...", default=(), file="data")
-    model: str = option(None, "Model file to write.", short="-m", file="write", required=True)
-    valid: tuple[str, ...] = option(
-        (),
-        "Validation file, or files ('valid/*.gz') as one set. Folds deal its queries too: one model is measured on a "
-        "query, the others learn from it.",
-        file="data",
-        common=True,
-    )
-    log: str | None = option(
-        None, "Append the metrics of each round to this file, one line of JSON each.", file="write"
-    )
-    click_prior: float | None = option(
-        None, "Smoothing: click-free exposure added to every document.", ge=0, shown="1", group="Clicks", needs="clicks"
-    )
-    checkpoint_every: int | None = option(
-        None,
-        "Write a checkpoint every N rounds, and when Ctrl-C or SIGTERM stops the training.",
-        ge=1,
-        group=CHECKPOINTS,
-    )
-    resume: bool = option(
-        False,
-        "Resume from the checkpoint if it exists. The result is byte-identical to an uninterrupted run.",
-        group=CHECKPOINTS,
-    )
-    route: str = option(
-        "auto",
-        "How features are held: as floats in memory, streamed into bins, or with bins on disk (external, XGBoost). "
-        "auto: the first that fits; floats may take half of the free memory.",
-        choices="auto memory bins external",
-        group=MemoryOptions.GROUP,
-    )
-    cache: str | None = option(
-        None,
-        "Where streamed data are kept, so that the next run does not read them again; none: nowhere. A "
-        "directory implies streaming.",
-        metavar="DIR|none",
-        file="folder",
-        shown=".boostrank-cache beside the data",
-        group=MemoryOptions.GROUP,
-    )
-    dask: str | None = option(
-        None,
-        "Train on the workers of a Dask cluster: tcp://HOST:PORT, a scheduler's file, or local:2 for two workers here. "
-        "Each worker reads some of the files; the engine is XGBoost.",
-        metavar="SCHEDULER",
-        parse=parse_scheduler,
-        group=MemoryOptions.GROUP,
-        conflicts="route cache memory_limit log folds checkpoint resume within_query clicks feature_names max_trees "
-        "max_microseconds",
-    )
-    worker_timeout: float = option(
-        60.0,
-        "A worker that has not answered for this long ends the training with status 4.",
-        metavar="DURATION",
-        parse=parse_seconds,
-        shown="60s",
-        group=MemoryOptions.GROUP,
-        needs="dask",
-    )
-
-    @property
-    def inputs(self) -> list[str]:
-        """Files that are read."""
-        return [*self.train, *self.valid, *filter(None, [self.config])]
-
-
-@command("train", Train, TrainOptions, FileOptions, replaceable=("init_model",))
-def train(own: Train, options: TrainOptions, reading: FileOptions) -> int:
+@command("train", TrainCommand, TrainOptions, FileOptions, replaceable=("init_model",))
+def train(own: TrainCommand, options: TrainOptions, reading: FileOptions) -> int:
     """Train a ranker from TRAIN: libsvm text with `qid:`, CSV, TSV, Parquet or Arrow.
 
     TRAIN is one file or several, plain or compressed (.gz, .bz2, .xz, .zst), a quoted pattern, 'shards/*.gz', or `-`
@@ -175,7 +82,7 @@ def train(own: Train, options: TrainOptions, reading: FileOptions) -> int:
         return _run(own, replace(options, checkpoint=checkpoint), reading, columns)
 
 
-def _run(own: Train, options: TrainOptions, reading: FileOptions, columns: Any) -> int:
+def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns: Any) -> int:
     """The exit status of the training, once its outputs can be written and nobody else writes them."""
     from boostrank.clicks.beside import ClickTraining
     from boostrank.core.errors import InputError
@@ -242,7 +149,7 @@ def _run(own: Train, options: TrainOptions, reading: FileOptions, columns: Any) 
     # Without a validation set, the training set shows that something is learnt; folds watch themselves.
     watched = list(zip(names, valid_sets, strict=True)) or ([] if on_folds else [("training", train_set)])
     with contextlib.redirect_stdout(sys.stderr):  # the engines print
-        plan = resolve(replace(options, rounds=rounds), train_set, watched, _Sayer())
+        plan = resolve(replace(options, rounds=rounds), train_set, watched, Sayer())
     recipe, checkpoint = plan.recipe, plan.checkpoint
     if on_folds and not recipe.folds and not valid_sets:
         plan = replace(plan, valid=(("training", plan.train_set),))
@@ -259,7 +166,7 @@ def _run(own: Train, options: TrainOptions, reading: FileOptions, columns: Any) 
                 if data.on_disk:
                     data.features.watch = progress.binning
             plan = replace(plan, callbacks=(progress, *log, StopWhenAsked(stop)))
-            trained = fit(plan, _FoldTable(recipe, metric, stop, progress))
+            trained = fit(plan, FoldTable(recipe, metric, stop, progress))
         stop.saving = True
         save_or_rescue(trained, own.model, checkpoint)
         stopped = stop.heeded or (trained.info.folds is not None and len(trained.info.folds["rounds"]) < many)
@@ -267,7 +174,9 @@ def _run(own: Train, options: TrainOptions, reading: FileOptions, columns: Any) 
             checkpoint.remove()
     if checkpoint and checkpoint.resumed_at:
         say(f"resumed after round {checkpoint.resumed_at}")
-    _report(trained, own, progress, options.quality, stopped=stopped, data=train_set, valid=names)
+    print_outcome(
+        trained, own.model, progress, options.quality, as_json=own.as_json, stopped=stopped, data=train_set, valid=names
+    )
     if checkpoint and checkpoint.failures:
         say(f"{checkpoint.failures} checkpoints could not be written")
     if checkpoint and stopped:
@@ -293,24 +202,8 @@ def prepared(options: Fit) -> Fit:
     return replace(options, gain=None if options.gain is None else rule_of(options.gain), params=params)
 
 
-class _Sayer(Observer):
-    """Prints what was chosen before the training."""
-
-    def choosing(self, trainings: int) -> None:
-        say(f"--of auto: {trainings} trainings on folds of the queries, with and without the columns of --within-query")
-
-    def chosen(self, choice: Mapping[str, Any]) -> None:
-        from boostrank.fit.folds import choice_words
-
-        say(choice_words(choice))
-
-    def planned(self, plan: Plan) -> None:
-        if plan.recipe.preset != PLAIN:
-            say(plan.recipe.words)
-
-
 def _on_cluster(
-    own: Train, options: TrainOptions, rounds: int, reading: FileOptions, names: list[str], metric: str | None
+    own: TrainCommand, options: TrainOptions, rounds: int, reading: FileOptions, names: list[str], metric: str | None
 ) -> int:
     """Train on the workers of a cluster, and save the model."""
     from boostrank.cluster import connected, train
@@ -349,34 +242,11 @@ def _on_cluster(
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(written)
     stop.heeded = stop.heeded and progress.rounds < progress.total
-    _report(trained, own, progress, options.quality, stopped=stop.heeded)
+    print_outcome(trained, own.model, progress, options.quality, as_json=own.as_json, stopped=stop.heeded)
     return stop.exit_status if stop.heeded else DONE
 
 
-class _FoldTable(Observer):
-    """Prints a row for each fold when it is trained."""
-
-    def __init__(self, recipe: Recipe, metric: str | None, stop: StopRequest, progress: RoundProgress) -> None:
-        self._metric, self._stop, self._progress, self._first = metric, stop, progress, True
-        self._width = max((len(member.name) for member in recipe.members), default=0)
-
-    def fold_ended(self, fold: int, member: Member, model: RankingModel) -> bool:
-        assert model.summary is not None  # it was just trained
-        held_out = next(iter(model.best_score.values()), {}).get(self._metric or "")
-        value = "" if held_out is None else f"{held_out:.4f}"
-        width = max(8, len(self._metric or ""))
-        if self._first:
-            self._progress.say(f"fold  {'trained':{self._width}}  rounds  {self._metric or '':>{width}}  time")
-        self._first = False
-        taken = duration(model.summary.seconds)
-        self._progress.say(
-            f"{fold + 1:<4}  {member.name:{self._width}}  {model.best_iteration:>6}  {value:>{width}}  {taken}"
-        )
-        self._progress.next_fold()
-        return not self._stop.made
-
-
-def _checkpoint(own: Train, options: TrainOptions) -> Checkpoint | None:
+def _checkpoint(own: TrainCommand, options: TrainOptions) -> Checkpoint | None:
     if own.dask or not (own.checkpoint_every or options.checkpoint or own.resume):
         return None
     from boostrank.core.errors import InputError
@@ -396,82 +266,3 @@ def _set_names(paths: Sequence[str]) -> list[str]:
     stems = [Path(path).name.split(".")[0].strip("*?-_") or Path(path).parent.name or path for path in paths]
     distinct = len(set(stems)) == len(stems) and "training" not in stems
     return stems if distinct else [f"valid_{i}" for i in range(len(paths))]
-
-
-def _report(
-    model: RankingModel, own: Train, progress: RoundProgress, quality: str | None, *, stopped: bool,
-    data: RankingDataset | None = None, valid: Sequence[str] = (),
-) -> None:  # fmt: skip
-    """Print what was trained, what it is worth and what it costs."""
-    from boostrank.model.price import price_of
-
-    record, summary = model.info.folds, model.summary
-    fields: dict[str, Any] = {"model": own.model, "backend": model.backend, "quality": quality, "stopped": stopped}
-    if record is not None:
-        fields |= dict(record)
-        if stopped:
-            say(f"stopped in fold {len(record['rounds'])}; the model holds what is there")
-        for name, value in zip(valid, record["valid"], strict=False):  # without a metric there are no values
-            say(f"{name}: {_value(str(record['metric']), value)}, each scored by the model that had not seen it")
-    elif summary is not None:
-        fields |= dataclasses.asdict(summary) | {"tree_seconds": summary.tree_seconds}
-        fields |= {"objective": model.info["objective"]["name"], "metrics": model.best_score, "rounds": progress.rounds}
-        _report_one(model, progress, stopped)
-    if own.as_json:
-        click.echo(json.dumps(fields | price_of(model, data)))
-        return
-    _say_cost(model, data, progress.seconds)
-    if record is not None and record["metric"] is not None:
-        value = record["held_out"][record["metric"]]
-        click.echo(f"{_value(str(record['metric']), value)}, each scored by the model that had not seen it")
-    click.echo(f"model written to {own.model}")
-
-
-def _report_one(model: RankingModel, progress: RoundProgress, stopped: bool) -> None:
-    """Print data, time and metrics of one training."""
-    summary = model.summary
-    assert summary is not None  # it was just trained
-    if stopped:
-        say(f"stopped after round {progress.rounds} of {progress.total}")
-    dead = "" if summary.dead_queries is None else f", {summary.dead_queries:,} of them dead (no gradient)"
-    floored = f"; {summary.floored:,} hessians lifted to the floor in the last round" if summary.floored else ""
-    say(f"{summary.rows:,} rows, {summary.queries:,} queries{dead}{floored}")
-    say(
-        f"{duration(summary.seconds)}: kernels {duration(summary.kernel_seconds)}, "
-        f"{'trees' if get_backend(model.backend).grows_trees else 'steps'} {duration(summary.tree_seconds)}, "
-        f"metrics {duration(summary.metric_seconds)}"
-    )
-    best = "best round" if summary.best_round < progress.rounds else "last round"
-    sets = model.best_score
-    names = list(next(iter(sets.values()), {}))
-    rows = [[name, *(f"{metrics[metric]:.4f}" for metric in names)] for name, metrics in sets.items()]
-    for line in aligned([[f"{best} {summary.best_round}", *names], *rows]) if rows else []:
-        say(line)
-
-
-def _say_cost(model: RankingModel, data: RankingDataset | None, seconds: float) -> None:
-    """Print trees and training time, and what a limit came to."""
-    from boostrank.model.booster_methods import tree_counts
-    from boostrank.model.price import count_trees, microseconds
-
-    if not get_backend(model.backend).grows_trees:
-        return
-    start, price = tree_counts(model)[0], model.info.price or {}
-    of_start = f", {start:,} of them the linear start's" if start else ""
-    words = f"{count_trees(model):,} trees{of_start}; trained in {duration(seconds)}"
-    if "max_microseconds" not in price or data is None or data.on_disk:
-        say(words)
-        return
-    taken, limit = microseconds(model, data), price["max_microseconds"]
-    say(f"{words}; {taken:.3g} microseconds a document on one thread here; --max-trees {price['max_trees']} repeats it")
-    if taken > limit:
-        say(
-            f"that is {taken / limit - 1.0:.0%} above --max-microseconds {limit:g}: other work on the machine, or "
-            "deeper trees than were timed; --max-trees depends on neither"
-        )
-
-
-def _value(metric: str, one: dict[str, Any]) -> str:
-    if not one["queries"]:
-        return f"{metric}: no query counts"
-    return f"{metric} {one['value']:.4f} [{one['low']:.4f}, {one['high']:.4f}] on {one['queries']:,} queries"
