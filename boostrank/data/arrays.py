@@ -13,8 +13,7 @@ from scipy import sparse
 from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex, checked_ids, query_numbers
 from boostrank.core.types import Float64Array, Int64Array, as_numbers, check_real, masked_as_missing
-from boostrank.data.categories import Categories, check_codes, named_columns
-from boostrank.data.numbers import EXACT, Float32Cast
+from boostrank.data.categories import EXACT, Categories, Float32Cast, check_codes, named_columns
 from boostrank.data.row_places import InputRows
 
 Features = Any

@@ -21,10 +21,10 @@ from boostrank.data import blocks as slots
 from boostrank.data import side_files
 from boostrank.data.arrays import Features
 from boostrank.data.blocks import Block, dense_matrix, sparse_matrix
+from boostrank.data.categories import EXACT
 from boostrank.data.dataset import Provenance, RankingDataset
 from boostrank.data.gain_columns import with_gain
 from boostrank.data.names import quoted
-from boostrank.data.numbers import EXACT
 from boostrank.data.options import FeatureSpace, Progress, takes_reader_options
 from boostrank.data.row_places import RowPlaces
 from boostrank.data.rows import missing_in

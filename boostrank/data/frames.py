@@ -16,8 +16,7 @@ from narwhals.exceptions import DuplicateError
 
 from boostrank.core.errors import DataError, did_you_mean
 from boostrank.core.types import Float32Array, Int64Array
-from boostrank.data.categories import Categories, Coding, check_codes
-from boostrank.data.numbers import EXACT, Float32Cast
+from boostrank.data.categories import EXACT, Categories, Coding, Float32Cast, check_codes
 
 _CELLS_AT_A_TIME = 1 << 21
 _OF_CATEGORIES = (nw.Categorical, nw.Enum)

@@ -27,7 +27,7 @@ from boostrank.core.errors import DataError, DataWarning, FileFormatError, Input
 from boostrank.data import tools
 from boostrank.data import tools as _queries
 from boostrank.data.assemble import read_files as read_libsvm
-from boostrank.data.outputs import Output
+from boostrank.data.tools import Output
 from tests.data.conftest import refused, same_data
 
 Tool = Callable[..., object]
@@ -336,7 +336,7 @@ def test_a_kill_leaves_old_outputs_as_they_were(name: str, tmp_path: Path) -> No
     outputs = run(name, tmp_path / "good", tmp_path / "out.txt")
     before = {path: path.read_bytes() for path in outputs}
     options = ["--parts", "a=0.5,b=0.3,c=0.2"] if name == "split" else ["--memory", "1"]
-    command = [sys.executable, "-m", "boostrank", name, "-", *options, "-o", str(tmp_path / "out.txt")]
+    command = [sys.executable, "-m", "boostrank", "data", name, "-", *options, "-o", str(tmp_path / "out.txt")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdin is not None
         process.stdin.write(b"".join(b"1 qid:%d 1:1 # %s\n" % (i, b"x" * 200) for i in range(50_000)))

@@ -11,7 +11,8 @@ from typing import Any
 
 from boostrank.core.gains import Gain, parse_gain
 from boostrank.core.machine import resolve_threads
-from boostrank.data.doctor.checks import AGAINST_TRAINING, BETWEEN_SETS, OF_A_SET, OF_TRAINING_DATA
+from boostrank.data.doctor.checks import OF_TRAINING_DATA
+from boostrank.data.doctor.comparisons import AGAINST_TRAINING, BETWEEN_SETS, OF_A_SET
 from boostrank.data.doctor.finding import Finding, Findings, Severity
 from boostrank.data.doctor.profile import Profile
 from boostrank.data.options import Progress
@@ -21,9 +22,14 @@ __all__ = ["Finding", "Profile", "Severity", "doctor", "examine", "look_at"]
 
 
 def doctor(
-    files: AnySource, *, valid: str | Sequence[AnySource] = (), test: str | Sequence[AnySource] = (),
-    gain: Gain = "exponential", threads: int | None = None, **options: Any,
-) -> Findings:  # fmt: skip
+    files: AnySource,
+    *,
+    valid: str | Sequence[AnySource] = (),
+    test: str | Sequence[AnySource] = (),
+    gain: Gain = "exponential",
+    threads: int | None = None,
+    **options: Any,
+) -> Findings:
     """Everything that is found in ranking data, the gravest first.
 
     Memory: a few chunks of text and the longest query, 8 bytes a row (a hash; some 60 for a moment where sets are
@@ -50,9 +56,17 @@ def doctor(
 
 
 def look_at(
-    files: AnySource, *, role: str = "train", like: Profile | None = None, gain: Gain = "exponential",
-    threads: int | None = None, progress: Progress = None, format: str = "auto", labelled: bool = True, **options: Any,
-) -> Profile:  # fmt: skip
+    files: AnySource,
+    *,
+    role: str = "train",
+    like: Profile | None = None,
+    gain: Gain = "exponential",
+    threads: int | None = None,
+    progress: Progress = None,
+    format: str = "auto",
+    labelled: bool = True,
+    **options: Any,
+) -> Profile:
     """One pass over one data set; arguments as of `doctor`.
 
     Args:

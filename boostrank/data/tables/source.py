@@ -17,8 +17,7 @@ from boostrank.core.errors import FileFormatError, MissingDependency
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data import blocks as slots
 from boostrank.data.blocks import Block, Fault, zeroed
-from boostrank.data.categories import Categories, Coding
-from boostrank.data.numbers import EXACT
+from boostrank.data.categories import EXACT, Categories, Coding
 from boostrank.data.options import FeatureSpace
 from boostrank.data.side_files import GROUP_SUFFIXES, find_sidecar
 from boostrank.data.source import OneSource, Reading, Source

@@ -1,14 +1,14 @@
-"""Checks of two data sets: queries in common, and features that should be in common."""
+"""Checks of two data sets, and of the files of one: queries in common, and features that should be in common."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from boostrank.core.types import Int64Array
-from boostrank.data.doctor import column_stats
-from boostrank.data.doctor.checks.features import listed, ranges
+from boostrank.data.doctor import checks, column_stats
+from boostrank.data.doctor.checks import listed, ranges
 from boostrank.data.doctor.finding import Finding, Severity, percent, plural
 from boostrank.data.doctor.profile import Profile
 
@@ -30,34 +30,46 @@ def leaked_queries(one: Profile, other: Profile) -> Iterator[Finding]:
     both = by_id[same[by_id] > HALF * other.sizes[by_id]]
     new = np.setdiff1d(by_content, by_id)
     cost = f"{other.role} does not measure how the model does on queries it has not seen: numbers come out too good"
-    fix = "take them out of one of the sets; boostrank data split cuts one file by query"
+    sets = f"{one.role} and {other.role}"
+    fix = f"take them out of one of the sets; boostrank data split cuts {sets} from one file by query id"
     if both.size:
         q = int(both[0])
         yield other.finding(
-            "leaked-queries", Severity.WARNING, int(other.line[q]), both.size,
+            "leaked-queries",
+            Severity.WARNING,
+            int(other.line[q]),
+            both.size,
             f"{other.of_queries(both.size)} are also in {one.role}, with the same id and documents; the first "
             f"is qid {other.qid(q)}",
-            cost, fix,
-        )  # fmt: skip
+            cost,
+            fix,
+        )
     if new.size:
         q = int(new[0])
         twin = origin[q]
         yield other.finding(
-            "leaked-documents", Severity.WARNING, int(other.line[q]), new.size,
+            "leaked-documents",
+            Severity.WARNING,
+            int(other.line[q]),
+            new.size,
             f"{other.of_queries(new.size)} have documents of a {one.role} query with another id: qid {other.qid(q)} "
             f"those of qid {one.qid(twin)}, {':'.join(map(str, one.place(int(one.line[twin]))))}",
-            cost, fix,
-        )  # fmt: skip
+            cost,
+            fix,
+        )
     only_id = np.setdiff1d(by_id, both)
     if only_id.size:
         q = int(only_id[0])
         yield other.finding(
-            "shared-ids", Severity.WARNING, int(other.line[q]), only_id.size,
+            "shared-ids",
+            Severity.WARNING,
+            int(other.line[q]),
+            only_id.size,
             f"{other.of_queries(only_id.size)} have the id of a {one.role} query, but other documents: qid "
             f"{other.qid(q)}",
             "if it is the same query, it leaks; train warns of it, and refuses it with --strict",
             "nothing, if ids restart in each file; otherwise boostrank data split, which cuts by query",
-        )  # fmt: skip
+        )
 
 
 def _with_documents_of(one: Profile, other: Profile) -> tuple[Int64Array, Int64Array]:
@@ -93,9 +105,14 @@ def numbering(one: Profile, other: Profile) -> Iterator[Finding]:
     if other.has_zero and not one.has_zero:
         line = next(part.zero_line for part in other.parts if part.zero_line)
         yield other.finding(
-            "numbering", Severity.ERROR, line, 1, f"feature 0 occurs, which {one.role} does not have",
-            "one counts from 0 and the other from 1: every feature would be its neighbour; train refuses it", fix,
-        )  # fmt: skip
+            "numbering",
+            Severity.ERROR,
+            line,
+            1,
+            f"feature 0 occurs, which {one.role} does not have",
+            "one counts from 0 and the other from 1: every feature would be its neighbour; train refuses it",
+            fix,
+        )
     elif one.has_zero and not other.has_zero:
         beyond = other.top.top_id == one.top.top_id + 1
         usual = one.columns[0, column_stats.STORED] + one.columns[0, column_stats.MISSING]
@@ -104,10 +121,14 @@ def numbering(one: Profile, other: Profile) -> Iterator[Finding]:
             if beyond:
                 message += f", but there is feature {other.top.top_id}, one past its last"
             yield other.finding(
-                "numbering", Severity.ERROR if beyond else Severity.WARNING, other.top.top_line, 1,
+                "numbering",
+                Severity.ERROR if beyond else Severity.WARNING,
+                other.top.top_line,
+                1,
                 f"{message}: does the file count from 1?",
-                "every feature would be its neighbour" + ("; train refuses it" if beyond else ""), fix,
-            )  # fmt: skip
+                "every feature would be its neighbour" + ("; train refuses it" if beyond else ""),
+                fix,
+            )
 
 
 def numbering_of_files(profile: Profile) -> Iterator[Finding]:
@@ -118,11 +139,15 @@ def numbering_of_files(profile: Profile) -> Iterator[Finding]:
     odd = [part for part in profile.parts if not part.zero_line and part.top_id == top + 1]
     if odd:
         yield profile.finding(
-            "numbering", Severity.WARNING, odd[0].top_line, len(odd),
+            "numbering",
+            Severity.WARNING,
+            odd[0].top_line,
+            len(odd),
             f"no row of {plural(len(odd), 'file', 'files')} has feature 0, which other files have, but there is "
             f"feature {top + 1}, one past their last: do some count from 1?",
-            "every feature of these files would be its neighbour", "write all files alike",
-        )  # fmt: skip
+            "every feature of these files would be its neighbour",
+            "write all files alike",
+        )
 
 
 def widths(one: Profile, other: Profile) -> Iterator[Finding]:
@@ -132,16 +157,24 @@ def widths(one: Profile, other: Profile) -> Iterator[Finding]:
     ours, theirs = one.top, other.top
     if theirs.top_id > ours.top_id:
         yield other.finding(
-            "widths", Severity.WARNING, theirs.top_line, theirs.top_id - ours.top_id,
+            "widths",
+            Severity.WARNING,
+            theirs.top_line,
+            theirs.top_id - ours.top_id,
             f"features up to {theirs.top_id} occur, in {one.role} up to {ours.top_id}",
-            "those beyond are ignored: no tree knows them", "are the sets from one extraction?",
-        )  # fmt: skip
+            "those beyond are ignored: no tree knows them",
+            "are the sets from one extraction?",
+        )
     elif theirs.top_id < ours.top_id:
         yield other.finding(
-            "widths", Severity.NOTE, 0, ours.top_id - theirs.top_id,
+            "widths",
+            Severity.NOTE,
+            0,
+            ours.top_id - theirs.top_id,
             f"features occur up to {theirs.top_id}, in {one.role} up to {ours.top_id}",
-            "features that are not in the file count as 0", "",
-        )  # fmt: skip
+            "features that are not in the file count as 0",
+            "",
+        )
 
 
 def lost_features(one: Profile, other: Profile) -> Iterator[Finding]:
@@ -155,18 +188,41 @@ def lost_features(one: Profile, other: Profile) -> Iterator[Finding]:
     lost = varied & ((low == high)[:width] | (there[:, column_stats.MISSING] == other.n_rows))
     if lost.any():
         yield other.finding(
-            "lost-features", Severity.WARNING, 0, int(lost.sum()),
+            "lost-features",
+            Severity.WARNING,
+            0,
+            int(lost.sum()),
             f"{listed(one, np.flatnonzero(lost))} the same, or missing, in every row of {other.role}, and not in "
             f"{one.role}",
-            "what trees learnt of them is of no use here", "was a join lost?",
-        )  # fmt: skip
+            "what trees learnt of them is of no use here",
+            "was a join lost?",
+        )
 
 
 def other_labels(one: Profile, other: Profile) -> Iterator[Finding]:
     """Labels above those of training."""
     if one.n_rows and other.n_rows and other.high_label > one.high_label:
         yield other.finding(
-            "other-labels", Severity.NOTE, other.largest.line, other.largest.count,
+            "other-labels",
+            Severity.NOTE,
+            other.largest.line,
+            other.largest.count,
             f"label {other.high_label:g} occurs; the largest in {one.role} is {one.high_label:g}",
-            "no model was shown what the best documents look like", "do both sets have the same scale of labels?",
-        )  # fmt: skip
+            "no model was shown what the best documents look like",
+            "do both sets have the same scale of labels?",
+        )
+
+
+OF_A_SET = (*checks.OF_A_SET, numbering_of_files)
+"""Look at one data set."""
+
+BETWEEN_SETS: tuple[Callable[[Profile, Profile], Iterator[Finding]], ...] = (leaked_queries,)
+"""Look at two sets with different roles: training and validation, training and test, validation and test."""
+
+AGAINST_TRAINING: tuple[Callable[[Profile, Profile], Iterator[Finding]], ...] = (
+    numbering,
+    widths,
+    lost_features,
+    other_labels,
+)
+"""Look at the training data and a later set."""
