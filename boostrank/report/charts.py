@@ -42,21 +42,20 @@ class Chart:
 
     Args:
         name: unique on a page, fit for a file name: "learning-curve".
+        frame: pandas data frame of the numbers, for CSV and JSON. If the figure is drawn from this very frame, the page
+            carries it once.
+        figure: an Altair chart of a height in pixels. Width and the colours of text, axes and background are those of
+            the page; several views side by side keep their widths. Columns of its data have names of our own:
+            Vega-Lite reads dots and brackets in them.
         title: in words.
-        about: one sentence that says what is to be seen: the caption, and what a screen reader reads.
-        frame: pandas data frame of the numbers, for CSV and JSON. When the figure is drawn from this very frame, the
-            page carries it once.
-        figure: an Altair chart of a height in pixels (not in steps), without colours for text, axes and background,
-            which are the page's, and without a width: one view, or layers, become as wide as there is room; others
-            keep theirs. Series take the scale `category` of the theme, or `COLOURS`. Columns of its data have names of
-            our own: Vega-Lite reads dots and brackets in them.
+        about: one sentence: the caption, which screen readers read.
     """
 
     name: str
-    title: str
-    about: str
     frame: pd.DataFrame
     figure: Any
+    title: str = ""
+    about: str = ""
 
     def spec(self) -> dict[str, Any]:
         """The figure in Vega-Lite, with its data, rounded to five digits, as rows under `datasets`."""

@@ -27,7 +27,7 @@ from boostrank.model.ranking_model import RankingModel, model_of_booster
 from boostrank.report.charts import Chart, tooltips
 from boostrank.report.documents import shown_value
 from boostrank.report.gate import Condition
-from boostrank.report.html import Cell, Column, Table, block, interval_cells, interval_columns, page_of, whisker
+from boostrank.report.html import Cell, block, end_columns, page_of, whisker
 from boostrank.report.means import FEWEST_FOR_INTERVAL
 from boostrank.report.rank_changes import (
     Churn,
@@ -417,35 +417,44 @@ def _outcome(
 
 def _parts(found: Comparison, first: str) -> dict[str, Any]:
     d = found.metrics[first]
-    values = found.per_query[first]
-    change = values[:, 1] - values[:, 0]
+    change = found.per_query[first][:, 1] - found.per_query[first][:, 0]
     change = change[np.isfinite(change) & (np.abs(change) > TIE)]
     limit = _limit(found.metrics.values())
-    rows = [[one.metric, *_numbers(one, one.p, limit)] for one in found.metrics.values()]
-    caption = "Old and new over all queries"
+    here = [s for s in found.segments if s.difference.metric == first]
+    inside = _limit([s.difference for s in here])
+    segments = {
+        kind: [
+            [s.segment, s.difference.queries, *_numbers(s.difference, s.p_holm, inside)] for s in here if s.kind == kind
+        ]
+        for kind in dict.fromkeys(s.kind for s in here)
+    }
     return {
         "d": d,
         "look": _direction(d, d.p),
         "alpha": _ALPHA,
         "fewest": FEWEST_FOR_INTERVAL,
         "resamples": RESAMPLES,
-        "metrics": Table("metrics", [Column("metric", "metric"), *_columns("p")], rows, caption=caption),
+        "metrics": [[one.metric, *_numbers(one, one.p, limit)] for one in found.metrics.values()],
+        "columns": _columns,
+        "changed": change.size,
         "histogram": _histogram(change, d) if change.size else None,
-        "segments": _segments(found, first),
-        "worst": _worst(found) if found.regressions else None,
+        "segments": segments,
+        "details": [_lost(r, i) for i, r in enumerate(found.regressions)],
     }
 
 
-def _columns(p: str) -> list[Column]:
+def _columns(p: str) -> list[Any]:
+    """Return the columns of `_numbers`."""
     return [
-        Column("old", "old", ".4f"),
-        Column("new", "new", ".4f"),
-        *interval_columns("difference", "difference", "+.4f", "new minus old"),
-        Column("", "95% interval", ""),
-        Column("p", p, ".4f", "two-sided p-value of the paired randomisation test"),
-        Column("better", "better", "", "queries that gained"),
-        Column("same", "same", "", "queries that stayed"),
-        Column("worse", "worse", "", "queries that lost"),
+        ("old", "old", ".4f"),
+        ("new", "new", ".4f"),
+        ("difference", "difference", "+.4f", "new minus old"),
+        *end_columns("+.4f"),
+        ("", "95% interval", ""),
+        ("p", p, ".4f", "two-sided p-value of the paired randomisation test"),
+        ("better", "better", "", "queries that gained"),
+        ("same", "same", "", "queries that stayed"),
+        ("worse", "worse", "", "queries that lost"),
     ]
 
 
@@ -457,7 +466,7 @@ def _limit(differences: Iterable[Difference]) -> float:
 def _numbers(d: Difference, p: float, limit: float) -> list[Any]:
     look = _direction(d, p)
     drawn = Cell(d.mean, whisker(d.mean, d.low, d.high, (-limit, limit), look))
-    return [d.old, d.new, *interval_cells(d.mean, d.low, d.high, look), drawn, p, d.better, d.same, d.worse]
+    return [d.old, d.new, Cell(d.mean, look=look), d.low, d.high, drawn, p, d.better, d.same, d.worse]
 
 
 def _direction(d: Difference, p: float) -> str:
@@ -479,70 +488,20 @@ def _histogram(change: Float64Array, d: Difference) -> Chart:
         y=alt.Y("queries:Q", title="queries", axis=alt.Axis(tickMinStep=1)),
         color=alt.Color("way:N", title=None, scale=scale),
         tooltip=tooltips("low:Q +.3f from", "high:Q +.3f to", "queries:Q ,"),
-    ).properties(height=240)
-    about = f"Differences of the {change.size:,} queries that changed; {d.same:,} did not and are not drawn."
-    return Chart("differences", f"Differences of {d.metric}", about, frame, drawn)
-
-
-def _segments(found: Comparison, metric: str) -> list[Table]:
-    here = [s for s in found.segments if s.difference.metric == metric]
-    limit = _limit([s.difference for s in here])
-    columns = [Column("segment", "segment"), Column("queries", "queries", ""), *_columns("p (Holm)")]
-    tables = []
-    for number, kind in enumerate(dict.fromkeys(s.kind for s in here), 1):
-        of_kind = [s for s in here if s.kind == kind]
-        rows = [[s.segment, s.difference.queries, *_numbers(s.difference, s.p_holm, limit)] for s in of_kind]
-        caption = f"Differences by {kind}"
-        tables.append(Table(f"segments-{number}", columns, rows, search=len(rows) > 10, caption=caption))
-    return tables
-
-
-def _worst(found: Comparison) -> Table:
-    kinds = list(found.regressions[0].segments)
-    columns = [
-        Column("qid", "query"),
-        Column("old", "old", ".4f"),
-        Column("new", "new", ".4f"),
-        Column("difference", "difference", "+.4f"),
-        *(Column(kind, kind) for kind in kinds),
-    ]
-    rows = [
-        [r.qid, r.old, r.new, Cell(r.new - r.old, look="worse"), *(r.segments[kind] for kind in kinds)]
-        for r in found.regressions
-    ]
-    details = [_lost(r, i) for i, r in enumerate(found.regressions)]
-    caption = "The queries that lost most"
-    return Table("worst", columns, rows, search=True, details=details, order="difference", caption=caption)
+    )
+    return Chart("differences", frame, drawn.properties(height=240))
 
 
 def _lost(r: Regression, number: int) -> Markup:
     """Return what moved in a query that lost, and the two documents whose exchange cost most."""
     pair = set() if r.swap is None else {r.swap.fell.row, r.swap.rose.row}
-    columns = [
-        Column("document", "document"),
-        Column("label", "label", "g"),
-        Column("old", "old rank", ""),
-        Column("new", "new rank", ""),
-    ]
-    rows = [[m.document, m.label, m.old, m.new] for m in r.moves]
     marked = frozenset(i for i, m in enumerate(r.moves) if m.row in pair)
-    moves = Table(f"moves-{number}", columns, rows, marked=marked, caption="Documents that moved")
-    features = None if r.swap is None or not r.swap.features else _lifts(r.swap, number)
-    return block("comparison.html", "lost", moves=moves, swap=r.swap, features=features)
-
-
-def _lifts(swap: Inversion, number: int) -> Table:
-    columns = [
-        Column("feature", "feature"),
-        Column("fell", swap.fell.document, ""),
-        Column("rose", swap.rose.document, ""),
-        Column("old", "old", "+.3f"),
-        Column("new", "new", "+.3f"),
-    ]
-    rows: list[list[Any]] = [
-        [f.feature, Cell(f.fell, shown_value(f.fell)), Cell(f.rose, shown_value(f.rose)), f.old, f.new]
-        for f in swap.features
-    ]
-    rows.append(["all features", Cell(None, ""), Cell(None, ""), swap.old, swap.new])
-    marked = frozenset([len(rows) - 1])
-    return Table(f"why-{number}", columns, rows, marked=marked, caption="What lifts the first one")
+    lifts: list[list[Any]] = []
+    if r.swap is not None and r.swap.features:
+        lifts = [
+            [f.feature, Cell(f.fell, shown_value(f.fell)), Cell(f.rose, shown_value(f.rose)), f.old, f.new]
+            for f in r.swap.features
+        ]
+        lifts.append(["all features", Cell(None, ""), Cell(None, ""), r.swap.old, r.swap.new])
+    last = frozenset([len(lifts) - 1])
+    return block("comparison.html", "lost", r=r, number=number, marked=marked, lifts=lifts, last=last)

@@ -31,7 +31,7 @@ from boostrank.model.ranking_model import RankingModel
 from boostrank.report.charts import Chart, tooltips
 from boostrank.report.counterfactuals import Counterfactual, FeatureValues, categories_of, counterfactuals, cuts_of
 from boostrank.report.documents import document_names, find_document, find_query, shown_name, shown_value
-from boostrank.report.html import Cell, Column, Table, page_of
+from boostrank.report.html import Cell, page_of
 from boostrank.report.result import Result, columns_of, pandas, plain
 from boostrank.report.scoring import Engine, Progress, silent
 from boostrank.report.vega import COLOURS, alt, need_report_extra
@@ -302,27 +302,17 @@ def why(
 
 def _parts(found: Why) -> dict[str, Any]:
     change = found.smallest
-    values = () if change is None else (change.now, change.value)
+
+    def value(feature: str, value: float, more: str = "") -> Cell:
+        missing, shown = math.isnan(value), found.shown(feature, value, shown_value) + more
+        return Cell(None if missing else value, shown, "faint" if missing else "")
+
     return {
         "smallest": change,
-        "ends": [found.shown(change.feature, value, shown_value) for value in values] if change else [],
-        "documents": _documents(found),
+        "ends": [found.shown(change.feature, v, shown_value) for v in (change.now, change.value)] if change else [],
         "chart": None if np.isnan(found.parts).any() else _chart(found),
-        "features": _features(found),
-        "swaps": _changes(found) if change else None,
+        "value": value,
     }
-
-
-def _documents(found: Why) -> Table:
-    columns = [
-        Column("document", "Document"),
-        Column("rank", "Rank", ""),
-        Column("score", "Score", ""),
-        Column("label", "Label", "g"),
-        Column("name", "Name"),
-    ]
-    rows = [[letter, one.rank, one.score, one.label, one.name] for letter, one in (("A", found.a), ("B", found.b))]
-    return Table("documents", columns, rows, caption="The two documents")
 
 
 def _chart(found: Why) -> Chart:
@@ -342,46 +332,5 @@ def _chart(found: Why) -> Chart:
         y=alt.Y("feature:N", sort=None, title=None),
         color=alt.Color("speaks_for:N", title="speaks for", scale=scale),
         tooltip=tooltips("feature:N", "part:Q +.4g"),
-    ).properties(height=_BAR_HEIGHT * len(names))
-    about = "What each feature adds to A's score beyond B's (TreeSHAP); the bars add up to the difference."
-    return Chart("contributions", "From B's score to A's", about, frame, figure)
-
-
-def _features(found: Why) -> Table:
-    columns = [
-        Column("feature", "Feature"),
-        Column("a", "Value in A", ""),
-        Column("b", "Value in B", ""),
-        Column("a_part", "Part of A", "+.4f", "What it adds to A's score, by TreeSHAP."),
-        Column("b_part", "Part of B", "+.4f", "What it adds to B's score, by TreeSHAP."),
-        Column("part", "A - B", "+.4f", "The parts of all features add up to the difference of the scores."),
-    ]
-    rows = []
-    for row in found.rows():
-        name = row["feature"]
-        values = (_value(found, name, row[side]) for side in "ab")
-        rows.append([name, *values, row["a_part"], row["b_part"], row["part"]])
-    return Table("parts", columns, rows, search=True, caption="Features by the size of their part")
-
-
-def _changes(found: Why) -> Table:
-    columns = [
-        Column("feature", "Feature"),
-        Column("document", "Of"),
-        Column("now", "Now", ""),
-        Column("value", "Then", "", "The nearest value that occurs in the data, where there is one."),
-        Column("nearest", "From", "", "The nearest number of all that swaps them."),
-        Column("step", "Size", ".1%", "Share of documents in between; 100% to and from a missing value."),
-        Column("score", "Score then", ""),
-    ]
-    rows = []
-    for c in found.changes:
-        unseen = "" if c.seen else " (no document has it)"
-        values = [_value(found, c.feature, c.now), _value(found, c.feature, c.value, unseen)]
-        rows.append([c.feature, c.document.upper(), *values, _value(found, c.feature, c.nearest), c.step, c.score])
-    return Table("changes-table", columns, rows, search=True, order="step", caption="Changes that swap them")
-
-
-def _value(found: Why, feature: str, value: float, more: str = "") -> Cell:
-    missing = math.isnan(value)
-    return Cell(None if missing else value, found.shown(feature, value, shown_value) + more, "faint" if missing else "")
+    )
+    return Chart("contributions", frame, figure.properties(height=_BAR_HEIGHT * len(names)))

@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from os import PathLike
@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from markupsafe import Markup
 
+from boostrank.core.text import count_of
 from boostrank.report.vega import theme, vega_script
 
 _GENERATOR, _HEAD = "boostrank", 2000
@@ -24,8 +25,30 @@ _EARLY = 'document.documentElement.classList.add("js");'
 
 @cache
 def _environment() -> Any:
-    """Return Jinja with our filters and functions."""
+    """Return Jinja with our filters and functions; `table`, `draw` and `side_by_side` note what is on the page."""
     import jinja2
+
+    @jinja2.pass_context
+    def table(context: Any, name: str, rows: Iterable[Any], columns: Sequence[Any], **options: Any) -> Table:
+        flat = [one for given in columns for one in ([given] if isinstance(given[0], str) else given)]
+        made = Table.of(name, rows, [Column(*one) for one in flat], **options)
+        context["drawn"].append(made)
+        return made
+
+    @jinja2.pass_context
+    def draw(context: Any, part: Any, title: str = "", about: str = "") -> Any:
+        if title:
+            words = " ".join(Markup(about).unescape().split()) if isinstance(about, Markup) else about
+            part = replace(part, title=str(title), about=words)
+        context["drawn"].append(part)
+        return part
+
+    @jinja2.pass_context
+    def side_by_side(context: Any, parts: Sequence[Any]) -> Markup:
+        """Draw parts beside each other where there is room, below each other elsewhere."""
+        known = list(map(id, context["drawn"]))
+        context["drawn"].extend(part for part in parts if id(part) not in known)
+        return Markup('<div class="beside">{}</div>').format(Markup("").join(parts))
 
     made = jinja2.Environment(
         loader=jinja2.PackageLoader("boostrank.report"),
@@ -33,19 +56,31 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
+        extensions=["jinja2.ext.do"],
         undefined=jinja2.StrictUndefined,
     )
-    made.filters |= {"f": format, "data": data_text, "names": names, "range": interval}
+    made.filters |= {"f": format, "data": data_text, "names": names, "range": interval, "count": count_of}
     made.tests["nan"] = math.isnan
-    made.globals |= {"key": key_number, "side_by_side": side_by_side}
+    made.globals |= {
+        "key": key_number,
+        "cell": Cell,
+        "table": table,
+        "draw": draw,
+        "side_by_side": side_by_side,
+        "ends": end_columns,
+    }
     return made
 
 
 def block(template: str, name: str, **values: Any) -> Markup:
-    """Return one block of a template; "" if the template has no block of this name."""
+    """Return one block of a template; "" if the template has no block of this name.
+
+    Charts and tables in it are appended to the list `drawn` among the values, if there is one.
+    """
     one = _environment().select_template([template, "section.html"])
     drawn = one.blocks.get(name)
-    return Markup("" if drawn is None else "".join(drawn(one.new_context(values))).strip())
+    context = one.new_context({"drawn": []} | values)
+    return Markup("" if drawn is None else "".join(drawn(context)).strip())
 
 
 def data_text(value: Any) -> Markup:
@@ -69,11 +104,6 @@ def key_number(label: str, value: Any, note: str = "") -> Markup:
     return Markup("<div><dt>{}</dt><dd><b>{}</b>{}</dd></div>").format(label, value, small)
 
 
-def side_by_side(parts: Iterable[Any]) -> Markup:
-    """Return parts side by side where there is room, below each other elsewhere."""
-    return Markup('<div class="beside">{}</div>').format(Markup("").join(parts))
-
-
 def interval(low: float, high: float, spec: str = ".4f") -> str:
     """Return ` [low, high]`; "" without an interval."""
     return "" if math.isnan(low) else f" [{low:{spec}}, {high:{spec}}]"
@@ -89,12 +119,14 @@ class Column:
         format: None for text. A format spec such as "+.4f" for numbers; "" groups the digits of whole numbers and
             rounds others to four digits. Numbers are right-aligned and sort by size.
         help: one sentence, shown when the pointer rests on the heading.
+        look: of its cells: "faint", or "sign" for the colour of the sign.
     """
 
     name: str
     label: str
     format: str | None = None
     help: str = ""
+    look: str = ""
 
 
 @dataclass(frozen=True)
@@ -147,6 +179,14 @@ class Table:
     caption: str = ""
     marked: frozenset[int] = frozenset()
 
+    @classmethod
+    def of(cls, name: str, rows: Iterable[Any], columns: Sequence[Column], **options: Any) -> Table:
+        """Return a table of sequences, or of objects whose attributes are the columns."""
+        listed = [
+            row if isinstance(row, list | tuple) else [getattr(row, column.name) for column in columns] for row in rows
+        ]
+        return cls(name, columns, listed, **options)
+
     def __html__(self) -> str:
         rows = [[_cell(column, value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
         return block("parts.html", "table", table=self, rows=rows)
@@ -156,7 +196,10 @@ def _cell(column: Column, given: Any) -> tuple[Any, str | None, str]:
     """Return what a cell shows, what it is sorted by (None: by its text), and its classes."""
     cell = given if isinstance(given, Cell) else Cell(given)
     value = cell.value.item() if hasattr(cell.value, "item") else cell.value
-    look = f"{'' if column.format is None else 'number'} {cell.look}".strip()
+    look = cell.look or column.look
+    if look == "sign":
+        look = "" if value is None else look_of(value, value)
+    look = f"{'' if column.format is None else 'number'} {look}".strip()
     shown, by = cell.shown, str(value)
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–" if shown is None else shown, "", look  # noqa: RUF001  a dash
@@ -167,31 +210,15 @@ def _cell(column: Column, given: Any) -> tuple[Any, str | None, str]:
     return value if shown is None else shown, None if shown is None else by, look
 
 
-def interval_columns(
-    name: str, label: str, format: str, help: str = "", ends: Sequence[str] = ("low", "high")
-) -> list[Column]:
-    """Return columns of a number and of the ends of its 95% interval, which are named `ends`."""
-    low, high = (f"{which} end of the 95% interval" for which in ("lower", "upper"))
-    return [
-        Column(name, label, format, help),
-        Column(ends[0], "from", format, low),
-        Column(ends[1], "to", format, high),
-    ]
-
-
-def interval_cells(value: float | None, low: float | None, high: float | None, look: str = "") -> list[Cell]:
-    """Return the cells of `interval_columns`; `look` is that of the value."""
-    return [Cell(value, look=look), Cell(low, look="faint"), Cell(high, look="faint")]
+def end_columns(format: str, low: str = "low", high: str = "high", look: str = "faint") -> list[tuple[str, ...]]:
+    """Return columns of the ends of a 95% interval."""
+    about = "{} end of the 95% interval"
+    return [(low, "from", format, about.format("lower"), look), (high, "to", format, about.format("upper"), look)]
 
 
 def look_of(low: float, high: float) -> str:
     """Return the look of a number by its interval: coloured only if the interval leaves 0 out."""
     return "better" if low > 0.0 else "worse" if high < 0.0 else ""
-
-
-def signed_cell(value: float) -> Cell:
-    """Return a cell in the colour of its sign."""
-    return Cell(value, look=look_of(value, value))
 
 
 def fixed(values: Iterable[float], *, sign: bool = False) -> str:
@@ -252,12 +279,6 @@ class PageSection:
     drawn: Sequence[Drawn] = ()
 
 
-def drawn_in(values: Iterable[Any]) -> list[Any]:
-    """Return the charts and tables among values, and in lists among them."""
-    flat = [part for value in values for part in (value if isinstance(value, list | tuple) else [value])]
-    return [part for part in flat if hasattr(part, "__html__") and not isinstance(part, str)]
-
-
 def page(title: str, sections: Sequence[PageSection], *, short_print: bool = False, **more: Any) -> str:
     """Return a whole document: it loads nothing, and its policy forbids it to.
 
@@ -302,13 +323,13 @@ def page_of(template: str, title: str, sections: Mapping[str, tuple[str, str]], 
         template: file in `templates/`.
         title: text.
         sections: name -> its title, and its short name in the navigation ("": the title).
-        values: known to the template; charts and tables among them are on the page.
+        values: known to the template.
     """
-    made = [
-        PageSection(name, title, block(template, name, **values), short) for name, (title, short) in sections.items()
-    ]
-    heading, summary = (block(template, name, **values) for name in ("heading", "summary"))
-    return page(title, made, heading=heading, summary=summary, drawn=drawn_in(values.values()))
+    drawn: list[Drawn] = []
+    blocks = {name: block(template, name, drawn=drawn, **values) for name in ("heading", "summary", *sections)}
+    heading, summary = blocks.pop("heading"), blocks.pop("summary")
+    made = [PageSection(name, title, blocks[name], short) for name, (title, short) in sections.items()]
+    return page(title, made, heading=heading, summary=summary, drawn=drawn)
 
 
 def is_page(path: str | PathLike[str]) -> bool:

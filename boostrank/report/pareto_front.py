@@ -18,7 +18,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from markupsafe import Markup
 
 from boostrank.core.arguments import takes
 from boostrank.core.errors import DataError, ParameterError
@@ -34,7 +33,7 @@ from boostrank.fit.train import resolve
 from boostrank.metric import BoundMetrics, Conventions, MetricResult
 from boostrank.options import TrainOptions
 from boostrank.report.charts import Chart, tooltips
-from boostrank.report.html import Cell, Column, Table, fixed, interval_cells, interval_columns, look_of, page_of
+from boostrank.report.html import Cell, fixed, look_of, page_of
 from boostrank.report.result import Columns, Result, pandas, plain
 from boostrank.report.vega import COLOURS, alt, need_report_extra
 
@@ -167,7 +166,8 @@ class ParetoFront(Result):
             "mixes": ("The mixes", "Mixes"),
             "method": ("How this was computed", "Method"),
         }
-        parts = {"chart": _chart(self), "table": _table(self), "gains": _gains(self)}
+        digits = fixed(mix.differences[self.names[2]].mean for mix in self.mixes)
+        parts = {"chart": _chart(self), "rows": [_row(mix, self.names) for mix in self.mixes], "digits": digits}
         return page_of("pareto.html", f"The label and {self.goal}", sections, found=self, data=data, **parts)
 
     def _repr_html_(self) -> str:
@@ -373,12 +373,7 @@ def _chart(found: ParetoFront) -> Chart:
         base.mark_point(size=60).encode(x=x, y=y, color=colour, tooltip=tips),
         base.mark_text(align="left", dx=8, dy=-9).encode(x=x, y=y, text="name:N"),
     ).properties(height=380)
-    about = (
-        "Each point is a training, labelled by its share of the goal: further right ranks better by the label, higher "
-        "better by the goal. Bars are the 95% intervals of the difference to mix 0, query by query; mix 0 has none. "
-        "Differences between neighbouring mixes are not tested: which mix dominates another is said of the means."
-    )
-    return Chart("pareto", f"{label} against {goal}", about, frame, drawn)
+    return Chart("pareto", frame, drawn)
 
 
 def _named(rows: list[dict[str, Any]]) -> list[str]:
@@ -396,31 +391,10 @@ def _named(rows: list[dict[str, Any]]) -> list[str]:
     return [out[i] for i in range(len(rows))]
 
 
-def _table(found: ParetoFront) -> Table:
-    *both, dcg = found.names
-    columns = [Column("mix", "mix", "g", "share of the goal")]
-    for key, name in zip(("label", "goal"), both, strict=True):
-        ends, about = (f"{key}_low", f"{key}_high"), f"{name} less that of mix 0"
-        difference = interval_columns(f"{key}_difference", "to mix 0", "+.4f", about, ends)
-        columns += [Column(key, name, ".4f"), *difference]
-    digits = fixed(mix.differences[dcg].mean for mix in found.mixes)
-    columns += [Column("dcg", dcg, digits), Column("dcg_difference", "to mix 0", f"+{digits}")]
-    rows = []
-    for mix in found.mixes:
-        row: list[Any] = [mix.share]
-        for name in both:
-            d = mix.differences[name]
-            row += [mix.metrics[name].mean, *interval_cells(d.mean, d.low, d.high, look_of(d.low, d.high))]
-        d = mix.differences[dcg]
-        rows.append([*row, mix.metrics[dcg].mean, Cell(d.mean, look=look_of(d.low, d.high))])
-    free = found.free
-    marked = frozenset() if free is None else frozenset([found.mixes.index(free)])
-    note = "" if free is None else f"Marked: mix {free.share:g}, most of the goal without a sure loss by the label."
-    return Table("mixes-table", columns, rows, marked=marked, note=note, caption="Both goals, mix by mix")
-
-
-def _gains(found: ParetoFront) -> Table:
-    columns = [Column("mix", "mix", "g"), Column("gain", "gain")]
-    code = Markup("<code><bdi>{}</bdi></code>")
-    rows = [[mix.share, Cell(mix.gain, code.format(mix.gain))] for mix in found.mixes]
-    return Table("gains", columns, rows, caption="The gain of each mix")
+def _row(mix: Mix, names: Sequence[str]) -> list[Any]:
+    """Return a row of the table of mixes: each metric and its difference, with an interval but for the last."""
+    row: list[Any] = [mix.share]
+    for name in names:
+        d = mix.differences[name]
+        row += [mix.metrics[name].mean, Cell(d.mean, look=look_of(d.low, d.high)), d.low, d.high]
+    return row[:-2]

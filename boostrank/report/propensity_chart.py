@@ -95,7 +95,7 @@ def curve_chart(curves: Mapping[str, Propensities], rates: Float64Array | None =
     if deepest <= _MOST_POINTS:
         layers.append(base.mark_point(size=50).encode(y=y))
     title, words = "How likely each position is looked at", about(curves, rates is not None)
-    return Chart("clicks-propensities", title, words, frame, alt.layer(*layers).properties(height=_HEIGHT))
+    return Chart("clicks-propensities", frame, alt.layer(*layers).properties(height=_HEIGHT), title, words)
 
 
 def about(curves: Mapping[str, Propensities], rates: bool) -> str:

@@ -20,7 +20,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.fit.params import headline
 from boostrank.metric import Metric
 from boostrank.model.ranking_model import RankingModel
-from boostrank.report.html import PageSection, block, drawn_in
+from boostrank.report.html import PageSection, block
 from boostrank.report.means import NEGLIGIBLE
 from boostrank.report.scoring import Progress, silent, start_scores
 from boostrank.report.sections import METRICS
@@ -121,14 +121,15 @@ class Section:
     """A section of the report: the `SPEC` of a module in `boostrank.report.sections`.
 
     Its template is `templates/NAME.html`, with the blocks `body` and, optionally, `brief`: one or two sentences for the
-    top of the page. It knows the result as `found`, and the values of `parts`. Without a template the charts and tables
-    among these stand one below the other.
+    top of the page. It knows the result as `found`, and the values of `parts`. `draw(chart, title, about)` and
+    `table(name, rows, columns)` put charts and tables on the page. Without a template the values of `parts`, charts and
+    tables, stand one below the other.
 
     Args:
         name: of the module, of the result in `Report` and its `to_dict`, and on the command line.
         title: heading on the page.
         run: analysis; its result has `to_dict()`. A BoostrankError leaves the section out and is shown in its place.
-        parts: values for the template; charts and tables among them, or in lists, can be saved from the report.
+        parts: values for the template.
         frames: pandas data frames of the result, by name.
         place: on the page, ascending.
         after: sections that run before it, if at all; their results are in the context.
@@ -151,9 +152,9 @@ class Section:
 
     def on_page(self, found: Any) -> PageSection:
         """Return the section of a page that shows a result."""
-        values = self.parts(found)
-        drawn = drawn_in(values.values())
+        drawn: list[Any] = []
+        values = {"found": found, **self.parts(found)}
         body, brief = (
-            block(f"{self.name}.html", name, found=found, drawn=drawn, **values) for name in ("body", "brief")
+            block(f"{self.name}.html", name, drawn=drawn, parts=values, **values) for name in ("body", "brief")
         )
         return PageSection(self.name, self.title, body, self.short, brief, drawn)

@@ -19,13 +19,11 @@ from boostrank.clicks.propensities import AnyPropensities, SegmentPropensities, 
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import BoostrankError, DataError, DataWarning, ParameterError
 from boostrank.core.queries import QueryIndex
-from boostrank.core.text import count_of
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.metric import Metric
 from boostrank.model.ranking_model import RankingModel
 from boostrank.report.charts import Chart, tooltips
 from boostrank.report.documents import shown_name
-from boostrank.report.html import Column, Table, interval_cells, interval_columns, signed_cell
 from boostrank.report.propensity_chart import curve_chart, curves_of
 from boostrank.report.result import Columns, Result, columns_of, plain
 from boostrank.report.scoring import START
@@ -130,6 +128,11 @@ class Disagreement:
     old: float
     new: float
     known: float
+
+    @property
+    def change(self) -> float:
+        """New minus old."""
+        return self.new - self.old
 
 
 @dataclass(frozen=True)
@@ -469,22 +472,17 @@ def _against(c: Context, log: ClickLog, curve: AnyPropensities, previous: tuple[
 
 def _parts(found: ClickData) -> dict[str, Any]:
     most, least = (f(found.by_position, key=lambda one: one.change) for f in (max, min))
-    compared = found.against and found.against.queries
     return {
         "top": TOP,
-        "count_of": count_of,
         "depths": len({one.position for one in found.positions}),
-        "top_known": min(TOP, found.known.size),
         "by_segment": isinstance(found.propensities, SegmentPropensities),
         "drawn_segments": _SEGMENTS,
         "most": most,
         "least": least,
         "curve": _curve_chart(found),
-        "positions": _position_table(found),
-        "exposure": [_exposure(found), *([_known_chart(found)] if found.known.size > 1 else [])],
+        "exposure": _exposure(found),
+        "known": _known_chart(found) if found.known.size > 1 else None,
         "changes": _by_position(found) if len(found.by_position) > 1 else None,
-        "moves": _moves(found) if found.moves else None,
-        "queries": _queries(found.against) if found.against and compared else None,
     }
 
 
@@ -502,25 +500,6 @@ def _curve_chart(found: ClickData) -> Chart:
     return curve_chart(curves, rates if np.isfinite(rates).any() else None)
 
 
-def _position_table(found: ClickData) -> Table:
-    by_segment = isinstance(found.propensities, SegmentPropensities)
-    columns = [
-        *([Column("segment", "segment")] if by_segment else []),
-        Column("position", "position", ""),
-        Column("impressions", "impressions", ""),
-        Column("clicks", "clicks", ""),
-        Column("rate", "clicks an impression", ".3f"),
-        *interval_columns("propensity", "propensity", ".3f", "how likely it is looked at, relative to position 1"),
-    ]
-    rows = []
-    for one in found.positions:
-        ends = (math.nan, math.nan) if one.position == 1 else (one.low, one.high)
-        counts = [one.position, one.impressions, one.clicks, one.rate]
-        rows.append([*([one.segment] if by_segment else []), *counts, *interval_cells(one.propensity, *ends)])
-    caption = "Positions, what was seen and clicked there"
-    return Table("click-positions", columns, rows, order="position", caption=caption)
-
-
 def _exposure(found: ClickData) -> Chart:
     frame = found.to_frame("exposure")
     scale = alt.Scale(type="log", base=2, nice=False)
@@ -534,8 +513,7 @@ def _exposure(found: ClickData) -> Chart:
             tooltip=tooltips("begin:Q .3~g from", "end:Q .3~g to", "documents:Q ,d"),
         )
     )
-    about = f"How many of the {found.shown:,} documents that were shown have how much exposure; bins are powers of 2."
-    return Chart("clicks-exposure", "Exposure of documents", about, frame, bars.properties(height=_HEIGHT))
+    return Chart("clicks-exposure", frame, bars.properties(height=_HEIGHT))
 
 
 def _known_chart(found: ClickData) -> Chart:
@@ -547,11 +525,7 @@ def _known_chart(found: ClickData) -> Chart:
         y=alt.Y("shown:Q", title="ever shown", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1])),
         tooltip=tooltips("rank:Q d", "shown:Q .1% ever shown"),
     ).properties(height=_HEIGHT)
-    about = (
-        f"The share of the documents at each rank by the model that this log ever showed: {found.known[0]:.0%} at rank "
-        f"1, {found.known[-1]:.0%} at rank {found.known.size}. Of the rest clicks say nothing."
-    )
-    return Chart("clicks-known", "What the model ranks, and was ever shown", about, frame, drawn)
+    return Chart("clicks-known", frame, drawn)
 
 
 def _by_position(found: ClickData) -> Chart:
@@ -568,46 +542,7 @@ def _by_position(found: ClickData) -> Chart:
             tooltip=tooltips("position:Q d", "change:Q +.2f ranks", "documents:Q ,d"),
         )
     )
-    about = (
-        "By how many ranks of its query a document rises when clicks are divided by exposure, as a mean over the "
-        "documents that stood at each position."
-    )
-    title = "Ranks that clicks over exposure change, by where documents stood"
-    return Chart("clicks-changes", title, about, frame, bars.properties(height=_HEIGHT))
-
-
-def _moves(found: ClickData) -> Table:
-    columns = [
-        Column("document", "document"),
-        Column("qid", "query"),
-        Column("position", "position", ".1f", "mean of its impressions"),
-        Column("impressions", "impressions", ""),
-        Column("clicks", "clicks", ""),
-        Column("exposure", "exposure", ".1f", "impressions that were looked at, by expectation"),
-        Column("gain", "gain", ".3f", "clicks over exposure, with the prior"),
-        Column("by_clicks", "rank by clicks", "g", "among the shown documents of its query"),
-        Column("by_gain", "by gain", "g", "rank by clicks over exposure"),
-        Column("change", "risen by", "+g"),
-    ]
-    names = [column.name for column in columns[:-1]]
-    rows = [[*(getattr(one, name) for name in names), signed_cell(one.change)] for one in found.moves]
-    caption = "Documents whose rank changes most by clicks over exposure"
-    return Table("click-moves", columns, rows, caption=caption, search=True)
-
-
-def _queries(against: Against) -> Table:
-    columns = [
-        Column("qid", "query"),
-        Column("documents", "documents", ""),
-        Column("differs", "differs", ".0%", f"share of the top {TOP}, by discounts"),
-        Column("old", "the other", ".3f", f"exposure-DCG@{TOP}; a dash where nothing was clicked"),
-        Column("new", "the model", ".3f", f"exposure-DCG@{TOP}"),
-        Column("change", "difference", "+.3f"),
-        Column("known", "ever shown", ".0%", f"of the top {TOP} by the model"),
-    ]
-    rows = [[q.qid, q.documents, q.differs, q.old, q.new, signed_cell(q.new - q.old), q.known] for q in against.queries]
-    caption = "Queries in which the two rankers differ most"
-    return Table("click-queries", columns, rows, order="-differs", search=True, caption=caption)
+    return Chart("clicks-changes", frame, bars.properties(height=_HEIGHT))
 
 
 def _frames(found: ClickData) -> dict[str, Any]:

@@ -27,7 +27,6 @@ from boostrank.core.conventions import Conventions
 from boostrank.core.errors import ModelError, ParameterError, did_you_mean
 from boostrank.core.machine import resolve_threads
 from boostrank.core.resampling import PAIRED_RESAMPLES, bootstrap_intervals
-from boostrank.core.text import count_of
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows
@@ -35,18 +34,7 @@ from boostrank.engines.trees import Trees
 from boostrank.metric import BoundMetrics, Metric
 from boostrank.model.ranking_model import RankingModel
 from boostrank.report.charts import Chart, middle_cut, stretched, tooltips
-from boostrank.report.html import (
-    Cell,
-    Column,
-    Table,
-    block,
-    chip,
-    interval_cells,
-    interval_columns,
-    look_of,
-    names,
-    whisker,
-)
+from boostrank.report.html import Cell, block, chip, look_of, names, whisker
 from boostrank.report.means import means_over_queries
 from boostrank.report.permutation import (
     Losses,
@@ -554,94 +542,77 @@ class Worth:
 
 def _parts(found: Importance) -> dict[str, Any]:
     worth = found.worth
-    where = {name: i for i, name in enumerate(found.correlated)}
     clustered = sum(len(cluster.features) for cluster in found.clusters)
-    any_used = worth.used.size > 0
+    used = worth.used.size > 0
+    where = {name: i for i, name in enumerate(found.correlated)}
     return {
         "worth": worth,
-        "count_of": count_of,
         "counts": {verdict: len(found.named(verdict)) for verdict in VERDICTS},
         "meanings": VERDICTS,
+        "linear": START,
         "clustered": clustered,
         "beside": clustered <= _FEW,
-        "first": int(worth.used[0]) if any_used else None,
-        "top": [_top_losses(worth), _top_gains(worth)] if any_used else [],
-        "gain_loss": _gain_against_loss(worth) if any_used else None,
-        "table": _table(worth),
-        "alike": [_alike(found, where), _heat_map(found, where)] if found.clusters else [],
-        "groups": _groups(found) if found.groups else None,
+        "not_drawn": max(0, clustered - _MOST_DRAWN),
+        "first": int(worth.used[0]) if used else None,
+        "shown": min(_TOP, worth.used.size),
+        "losses": _top_losses(worth) if used else None,
+        "gains": _top_gains(worth) if used else None,
+        "gain_loss": _gain_against_loss(worth) if used else None,
+        "features": _rows(worth),
+        "details": _details(worth),
+        "effect": _effect,
+        "clusters": [_cluster(found, cluster, where) for cluster in found.clusters],
+        "heat_map": _heat_map(found, where) if found.clusters else None,
     }
 
 
-def _table(worth: Worth) -> Table:
+def _rows(worth: Worth) -> list[list[Any]]:
+    """Return the rows of the table of features; the start first."""
     found = worth.found
     left, right = min(0.0, float(worth.low.min(initial=0.0))), float(worth.high.max(initial=0.0)) or 1.0
     if found.start:
         left, right = min(left, found.start.low), max(right, found.start.high)
-    alike = {name: [f for f in c.features if f != name] for c in found.clusters for name in c.features}
+
+    def cells(interval: tuple[float, float, float], look: str) -> list[Any]:
+        loss, *end = interval
+        return [Cell(loss, look=look), *end, Cell(loss, whisker(*interval, (left, right), look))]
+
     rows: list[list[Any]] = []
-    details = []
-
-    def cells(interval: tuple[float, float, float], look: str) -> list[Cell]:
-        return [*interval_cells(*interval, look), Cell(interval[0], whisker(*interval, (left, right), look))]
-
     if start := found.start:
-        look = look_of(start.low, start.high)
-        interval = (start.loss, start.low, start.high)
-        rows.append([START, Cell("start", chip("start")), *cells(interval, look), None, None, start.shap])
-        details.append(block("importance.html", "start"))
+        numbers = cells((start.loss, start.low, start.high), look_of(start.low, start.high))
+        rows.append([START, Cell("start", chip("start")), *numbers, None, None, start.shap])
     for i in worth.order.tolist():
-        name, verdict = found.feature_names[i], found.verdicts[i]
+        verdict = found.verdicts[i]
         used = verdict != "unused"
         # Significance decides on the colour: Holm's, of what is shuffled within queries.
         sure = verdict in ("useful", "harmful", "query-level")
         look = look_of(worth.low[i], worth.high[i]) if sure else ""
         numbers = cells((worth.loss[i], worth.low[i], worth.high[i]), look) if used else [None] * 4
+        word = Cell(verdict, chip(verdict, _LOOKS.get(verdict, "")))
         gain = Cell(worth.gain[i] * 100.0, f"{worth.gain[i]:.1%}")
         shap = found.shap[i] if used else None
-        rows.append(
-            [name, Cell(verdict, chip(verdict, _LOOKS.get(verdict, ""))), *numbers, gain, found.splits[i], shap]
-        )
-        values = {"found": found, "worth": worth, "i": i, "verdict": verdict, "meaning": VERDICTS[verdict]}
-        details.append(
-            block("importance.html", "detail", **values, alike=alike.get(name, ()), splits=int(found.splits[i]))
-        )
-    columns = [
-        Column("feature", "feature"),
-        Column("verdict", "verdict", help="See below the table what each verdict means."),
-        *interval_columns("loss", "loss", "+.4f", f"of {found.metric}, when the feature is shuffled"),
-        Column("", "95% interval", ""),
-        Column("gain", "gain", ".1f", "share of the gain of all splits, in percent"),
-        Column("splits", "splits", "", "how often the trees split by it"),
-        Column("shap", "SHAP", ".3f", "mean absolute contribution to the score, centred within the query"),
-    ]
-    caption = "All features, most worth first"
-    return Table("features", columns, rows, search=True, details=details, order="-loss", caption=caption)
+        rows.append([found.feature_names[i], word, *numbers, gain, found.splits[i], shap])
+    return rows
 
 
-def _alike(found: Importance, where: Mapping[str, int]) -> Table:
-    rows = []
-    for cluster in found.clusters:
-        members = [where[name] for name in cluster.features]
-        least = np.abs(found.correlation[np.ix_(members, members)]).min()
-        rows.append([Cell(", ".join(cluster.features), names(cluster.features)), least, *_numbers(cluster)])
-    about = "least rank correlation of two of them, either sign"
-    columns = [Column("features", "features"), Column("correlation", "correlation", ".2f", about), *_EFFECT]
-    return Table("alike", columns, rows, caption="Clusters of redundant features")
+def _details(worth: Worth) -> list[Markup]:
+    found = worth.found
+    alike = {name: [f for f in c.features if f != name] for c in found.clusters for name in c.features}
+    details = [] if found.start is None else [block("importance.html", "start")]
+    for i in worth.order.tolist():
+        values = {"verdict": found.verdicts[i], "alike": alike.get(found.feature_names[i])}
+        details.append(block("importance.html", "detail", found=found, worth=worth, meanings=VERDICTS, i=i, **values))
+    return details
 
 
-def _groups(found: Importance) -> Table:
-    columns = [Column("group", "group"), Column("size", "features", ""), *_EFFECT]
-    rows = [[effect.name, len(effect.features), *_numbers(effect)] for effect in found.groups]
-    members = [Markup("<p>{}</p>").format(names(effect.features)) for effect in found.groups]
-    return Table("groups", columns, rows, details=members, caption="What groups of features are worth")
+def _cluster(found: Importance, cluster: Effect, where: Mapping[str, int]) -> list[Any]:
+    members = [where[name] for name in cluster.features]
+    least = np.abs(found.correlation[np.ix_(members, members)]).min()
+    return [Cell(", ".join(cluster.features), names(cluster.features)), least, *_effect(cluster)]
 
 
-_EFFECT = interval_columns("loss", "loss", "+.4f", "when they are shuffled together")
-
-
-def _numbers(effect: Effect) -> list[Cell]:
-    return interval_cells(effect.loss, effect.low, effect.high, look_of(effect.low, effect.high))
+def _effect(one: Effect) -> list[Any]:
+    return [Cell(one.loss, look=look_of(one.low, one.high)), one.low, one.high]
 
 
 def _chart(frame: pd.DataFrame, **encoding: Any) -> Any:
@@ -661,12 +632,7 @@ def _top_losses(worth: Worth) -> Chart:
         base.mark_rule(strokeWidth=3, opacity=0.55).encode(x=x, x2="high:Q"),
         base.mark_point(size=50).encode(x="loss:Q"),
     ).properties(height=_LINE * len(frame) + 10)
-    about = (
-        f"Loss of {metric} when the feature is shuffled, with its 95% interval, for the {min(_TOP, worth.used.size)} "
-        "features that are worth most."
-    )
-    more = f" Of {START}, when it is left out." if worth.found.start is not None else ""
-    return Chart("importance-loss", "What the ranking loses without each feature", about + more, frame, drawn)
+    return Chart("importance-loss", frame, drawn)
 
 
 def _top_gains(worth: Worth) -> Chart:
@@ -674,9 +640,7 @@ def _top_gains(worth: Worth) -> Chart:
     x = alt.X("gain:Q", title="share of gain", axis=alt.Axis(format="%"))
     bars = _chart(frame, x=x, y=alt.Y("feature:N", sort=None, title=None)).mark_bar(height=11, opacity=0.75)
     drawn = bars.properties(height=_LINE * len(frame) + 10)
-    about = "Share of the gain of all splits, for the same features in the same order."
-    more = f" {START.capitalize()} has none: it was fitted before the first split." if worth.found.start else ""
-    return Chart("importance-gain", "What the trees gained by them", about + more, frame, drawn)
+    return Chart("importance-gain", frame, drawn)
 
 
 def _gain_against_loss(worth: Worth) -> Chart:
@@ -700,11 +664,7 @@ def _gain_against_loss(worth: Worth) -> Chart:
         base.mark_point(size=50).encode(y=y),
         alt.Chart(frame).mark_text(align="left", dx=7, dy=-6, fontSize=11, text=label).encode(x=x, y=y),
     )
-    about = (
-        "Each point is a feature: the further left, the more the trees gained by it; the higher, the more the ranking "
-        "loses without it. On the left and near 0 are features that training used and ranking does not need."
-    )
-    return Chart("importance-gain-loss", "Gain against loss", about, frame, drawn.properties(height=340))
+    return Chart("importance-gain-loss", frame, drawn.properties(height=340))
 
 
 def _labels(frame: pd.DataFrame, ends: tuple[float, float], small: float, pixels: int) -> list[str]:
@@ -757,12 +717,8 @@ def _heat_map(found: Importance, where: Mapping[str, int]) -> Chart:
     if side >= 24:
         strong = alt.ExprRef("abs(datum.correlation) > 0.5 ? format(datum.correlation, '.2f') : ''")
         drawn += base.mark_text(fontSize=10, color="white", text=strong)
-    more = sum(len(c.features) for c in found.clusters) - len(some)
-    end = f". The {more} features of the smallest ones are not drawn." if more else "."
-    about = f"Rank correlation within queries; squares along the diagonal are clusters{end}"
     size = side * len(some)
-    figure = drawn.properties(width=size, height=size)
-    return Chart("alike-map", "Correlation of redundant features", about, frame, figure)
+    return Chart("alike-map", frame, drawn.properties(width=size, height=size))
 
 
 SPEC = Section(

@@ -15,7 +15,6 @@ from boostrank.engines import format_of
 from boostrank.engines.trees import Trees
 from boostrank.model.ranking_model import RankingModel
 from boostrank.report.charts import Chart, stretched, tooltips
-from boostrank.report.html import Column, Table, interval_columns
 from boostrank.report.means import amount_with_interval
 from boostrank.report.objective_trace import (
     GradientShares,
@@ -226,15 +225,15 @@ def _change(curve: StagedMetric, at: int) -> str:
 
 def _parts(found: Learning) -> dict[str, Any]:
     several = found.curve.rounds.size > 1
-    against_size = [] if found.leaves is None or not several else [_against_size(found, found.leaves)]
     trace = found.objective_trace
     return {
-        "curves": [_prefixes(found), _lost(found)] if several else [],
-        "further": ([_history(found)] if found.history else []) + against_size,
+        "prefixes": _prefixes(found) if several else None,
+        "lost": _lost(found) if several else None,
+        "history": _history(found) if found.history else None,
+        "size": _against_size(found, found.leaves) if several and found.leaves is not None else None,
         "trace": trace,
         **({"losses": [], "dead": None, "shares": []} if trace is None else _trace_parts(trace)),
         "schedules": [_schedule(i, *one) for i, one in enumerate(found.schedules.items(), 1)],
-        "points": _points(found) if several else None,
     }
 
 
@@ -245,30 +244,15 @@ def _trace_parts(trace: ObjectiveTrace) -> dict[str, Any]:
     return {
         "losses": _losses(trace) if several else [],
         "dead": _dead(trace) if several and np.ptp(trace.dead[1:]) else None,
-        "shares": [_share(trace.rounds, s) for s in known],
+        "shares": [(s, _share(trace.rounds, s)) for s in known],
         "share_error": max(errors, default=0.0),
     }
 
 
-def _points(found: Learning) -> Table:
-    columns = [
-        Column("rounds", "rounds", ""),
-        *interval_columns("value", found.curve.metric, ".4f"),
-        *interval_columns("lost", "lost", "+.4f", "by leaving the later rounds out", ("lost_low", "lost_high")),
-    ]
-    rows = [list(row.values()) for row in found.curve.rows()]
-    return Table("prefixes", columns, rows, caption="The first rounds of the model", order="rounds")
-
-
 def _prefixes(found: Learning) -> Chart:
-    curve = found.curve
-    frame = curve.to_frame()
-    about = (
-        f"The model cut off after so many rounds, on these data, with 95% intervals; 0 rounds: {found.begins}. All "
-        f"{curve.total:,} rounds have {curve.value[-1]:.4f}."
-    )
-    figure = _band(frame, ("low", "value", "high"), ".4f", title=curve.metric, scale=alt.Scale(zero=False))
-    return Chart("learning-prefixes", f"{curve.metric} of the first rounds", about, frame, figure)
+    frame = found.curve.to_frame()
+    figure = _band(frame, ("low", "value", "high"), ".4f", title=found.curve.metric, scale=alt.Scale(zero=False))
+    return Chart("learning-prefixes", frame, figure)
 
 
 def _rounds(title: str = "rounds") -> Any:
@@ -295,11 +279,7 @@ def _lost(found: Learning) -> Chart:
     scale, ticks = stretched(small, (lowest, highest))
     axis = alt.Axis(values=ticks, format="~g")
     drawn = _band(frame, names, "+.4f", title="loss, stretched near 0", scale=scale, axis=axis)
-    about = (
-        f"{curve.metric} of the whole model minus that of its first rounds, query by query, with 95% intervals of each "
-        "point by itself."
-    )
-    return Chart("learning-lost", "What fewer rounds lose", about, frame, drawn)
+    return Chart("learning-lost", frame, drawn)
 
 
 def _against_size(found: Learning, leaves: Int64Array) -> Chart:
@@ -311,9 +291,7 @@ def _against_size(found: Learning, leaves: Int64Array) -> Chart:
         y=alt.Y("value:Q", title=curve.metric, scale=alt.Scale(zero=False)),
         tooltip=tooltips("leaves:Q ,d", "rounds:Q ,d", "value:Q .4f"),
     ).properties(height=_HEIGHT)
-    start = f", {leaves[0]:,} of them the start's" if leaves[0] else ""
-    about = f"The model cut off after so many leaves of its file{start}; all are {leaves[-1]:,}."
-    return Chart("learning-size", f"{curve.metric} against the size of the model", about, frame, drawn)
+    return Chart("learning-size", frame, drawn)
 
 
 def _history(found: Learning) -> Chart:
@@ -334,9 +312,9 @@ def _history(found: Learning) -> Chart:
         ),
         best.mark_rule(strokeDash=[4, 4]).encode(x=_rounds("round")),
     ).properties(height=_HEIGHT)
-    about = f"Round by round on the data sets that it watched; prediction uses {found.best_rounds:,} rounds (dashed)."
     others = f" The numbers also have {', '.join(m for m in metrics if m != shown)}." if len(metrics) > 1 else ""
-    return Chart("learning-history", f"{shown} as the training recorded it", about + others, frame, drawn)
+    about = f"Round by round on the data sets that it watched; prediction uses {found.best_rounds:,} rounds (dashed)."
+    return Chart("learning-history", frame, drawn, f"{shown} as the training recorded it", about + others)
 
 
 def _losses(found: ObjectiveTrace) -> list[Chart]:
@@ -361,7 +339,7 @@ def _losses(found: ObjectiveTrace) -> list[Chart]:
             sure = f", whose standard error is {error[last]:.2g}" if np.isfinite(error[last]) else ""
             about += f" From {loss[first]:.4g} to {loss[last]:.4g}{sure}."
         slug = "learning-loss" + f"-{number}" * (number > 1)
-        charts.append(Chart(slug, f"The objective's loss: {name}", about, frame, drawn))
+        charts.append(Chart(slug, frame, drawn, f"The objective's loss: {name}", about))
     return charts
 
 
@@ -370,15 +348,13 @@ def _dead(found: ObjectiveTrace) -> Chart:
     y = alt.Y("dead:Q", title="share of queries", scale=alt.Scale(domainMin=0), axis=alt.Axis(format="%"))
     area = alt.Chart(frame).mark_area(opacity=0.5, line=True, color=COLOURS["faint"])
     drawn = area.encode(x=_rounds(), y=y, tooltip=tooltips("rounds:Q", "dead:Q .2%")).properties(height=_HEIGHT - 60)
-    about = "Queries without any gradient: training learns nothing from them."
-    return Chart("learning-dead", "Dead queries", about, frame, drawn)
+    return Chart("learning-dead", frame, drawn)
 
 
 def _share(rounds: Int64Array, found: GradientShares) -> Chart:
     several, count = rounds.size, len(found.names)
     columns = {"rounds": np.repeat(rounds, count), "part": found.names * several, "share": found.share.ravel()}
     frame = pandas().DataFrame(columns | {"error": found.error.ravel(), "place": [*range(count)] * several})
-    held = ", ".join(f"{n}: {d:.0%}" for n, d in zip(found.names, found.documents, strict=True))
     area = alt.Chart(frame).mark_area()
     drawn = area.encode(
         x=_rounds(),
@@ -387,9 +363,7 @@ def _share(rounds: Int64Array, found: GradientShares) -> Chart:
         order=alt.Order("place:Q"),
         tooltip=tooltips("part:N", "rounds:Q", "share:Q .1%", "error:Q .1% standard error"),
     ).properties(height=_HEIGHT - 40)
-    name = f"learning-gradient-by-{found.kind.replace(' ', '-')}"
-    about = f"Share of the sum of |gradient|. Of the documents themselves: {held}."
-    return Chart(name, f"Gradient magnitude by {found.kind}", about, frame, drawn)
+    return Chart(f"learning-gradient-by-{found.kind.replace(' ', '-')}", frame, drawn)
 
 
 def _schedule(number: int, name: str, values: Float64Array) -> Chart:
@@ -400,7 +374,7 @@ def _schedule(number: int, name: str, values: Float64Array) -> Chart:
     y = alt.Y("value:Q", title=name, scale=alt.Scale(type="log" if log else "linear", zero=False))
     drawn = alt.Chart(thin).mark_line().encode(x=_rounds("round"), y=y, tooltip=tooltips("rounds:Q", "value:Q .4g"))
     about = f"From {values[0]:.4g} in the first round to {values[-1]:.4g} in round {values.size:,}."
-    return Chart(f"learning-schedule-{number}", name, about, frame, drawn.properties(height=_HEIGHT - 80))
+    return Chart(f"learning-schedule-{number}", frame, drawn.properties(height=_HEIGHT - 80), name, about)
 
 
 def _frames(found: Learning) -> dict[str, Any]:

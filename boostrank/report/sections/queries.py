@@ -16,7 +16,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics, Metric
 from boostrank.report.charts import Chart, tooltips
 from boostrank.report.documents import shown_name
-from boostrank.report.html import Cell, Column, Table, block, fixed, interval_columns, signed_cell
+from boostrank.report.html import Cell, block, fixed
 from boostrank.report.means import FEWEST_FOR_INTERVAL, QUANTILES, means_over_queries, named_quantiles
 from boostrank.report.result import Result, columns_of, pandas, plain
 from boostrank.report.section import Context, Section
@@ -242,16 +242,6 @@ def _lists(
 def _parts(found: QueryValues) -> dict[str, Any]:
     kinds = dict.fromkeys(part.kind for part in found.parts)
     named = [[part for part in found.parts if part.kind == kind] for kind in kinds]
-    columns = [
-        Column("part", "part"),
-        Column("kind", "by"),
-        Column("queries", "queries", ""),
-        *interval_columns("mean", found.metric, ".4f", "its mean; there is no interval below 20 queries"),
-        Column("q05", "5%", ".3f"),
-        Column("q50", "median", ".3f"),
-        Column("q95", "95%", ".3f"),
-    ]
-    rows = [[p.name, p.kind, p.queries, p.mean, p.low, p.high, *p.quantiles[::2]] for p in found.parts]
     values = found.values[~np.isnan(found.values)]
     certain = [part for part in found.parts if not math.isnan(part.low)]
     return {
@@ -259,9 +249,10 @@ def _parts(found: QueryValues) -> dict[str, Any]:
         "quartiles": np.quantile(values, [0.25, 0.5, 0.75]),
         "lowest": min(certain, key=lambda part: part.mean) if len(certain) > 1 else None,
         "perfect": Metric.parse(found.metric).spec.upper == 1.0,
-        "charts": [_histogram(found), *(_by_part(found.metric, n, i) for i, n in enumerate(named, 1) if len(n) > 1)],
-        "by_part": Table("parts", columns, rows, search=len(rows) > 15, caption="Parts of the data"),
-        "worst": _worst(found) if found.worst else None,
+        "histogram": _histogram(found),
+        "kinds": [(n, _by_part(found.metric, n, i)) for i, n in enumerate(named, 1) if len(n) > 1],
+        "most": _MOST_DRAWN,
+        "lists": [block("queries.html", "list", **_list(w, i)) for i, w in enumerate(found.worst, 1)],
     }
 
 
@@ -277,8 +268,7 @@ def _histogram(found: QueryValues) -> Chart:
             tooltip=tooltips("begin:Q .2f from", "end:Q .2f to", "queries:Q ,d"),
         )
     )
-    about = f"How many of the {found.counts.sum():,} queries that count have which {found.metric}."
-    return Chart("queries-values", f"{found.metric} of each query", about, frame, bars.properties(height=220))
+    return Chart("queries-values", frame, bars.properties(height=220))
 
 
 def _by_part(metric: str, named: Sequence[SegmentMetric], number: int) -> Chart:
@@ -290,42 +280,24 @@ def _by_part(metric: str, named: Sequence[SegmentMetric], number: int) -> Chart:
     tips = tooltips("part:N", "mean:Q .4f", "low:Q .4f from", "high:Q .4f to", "q50:Q .4f median")
     base = alt.Chart(frame).encode(y=alt.Y("part:N", sort=None, title=None), tooltip=tips)
     figure = quantile_marks(base, metric, 10, 12).properties(height=26 * len(shown) + 10)
-    about = "The middle half of the queries (bar), the middle 90% (line), median (tick) and mean (diamond)."
-    left = f" The {len(shown)} with most queries." if len(shown) < len(named) else ""
-    return Chart(f"queries-by-{number}", f"By {named[0].kind}", about + left, frame, figure)
+    return Chart(f"queries-by-{number}", frame, figure)
 
 
-def _worst(found: QueryValues) -> Table:
-    kinds = list(found.worst[0].parts)
-    columns = [Column("qid", "query"), Column("value", found.metric, ".4f"), Column("documents", "documents", "")]
-    columns += [Column(f"part_{i}", kind) for i, kind in enumerate(kinds, 1)]
-    rows = [[w.qid, w.value, w.size, *(w.parts[kind] for kind in kinds)] for w in found.worst]
-    details = [block("queries.html", "list", query=w, table=_list(w, i)) for i, w in enumerate(found.worst, 1)]
-    caption = f"The {len(rows):,} worst queries"
-    return Table("worst", columns, rows, details=details, order="value", search=True, caption=caption)
-
-
-def _list(query: WorstQuery, number: int) -> Table:
+def _list(query: WorstQuery, number: int) -> dict[str, Any]:
+    """Return what the list of a query is drawn from."""
     part = fixed((value for d in query.documents for value in d.contributions), sign=True)
-    columns = [
-        Column("document", "document"),
-        Column("rank", "rank", ""),
-        Column("label", "label", "g"),
-        Column("score", "score", fixed(d.score for d in query.documents)),
-        *(Column(f"feature_{i}", name, part) for i, name in enumerate(query.features, 1)),
-    ]
     best = max((d.label for d in query.documents), default=0.0)
-    rows = [
-        [
-            d.document,
-            d.rank,
-            Cell(d.label, look="strong" if d.label == best and best > 0 else ""),
-            d.score,
-            *map(signed_cell, d.contributions),
-        ]
-        for d in query.documents
-    ]
-    return Table(f"worst-list-{number}", columns, rows, caption=f"The list of query {query.qid}")
+    rows = []
+    for d in query.documents:
+        look = "strong" if d.label == best and best > 0 else ""
+        rows.append([d.document, d.rank, Cell(d.label, look=look), d.score, *d.contributions])
+    return {
+        "query": query,
+        "number": number,
+        "rows": rows,
+        "score": fixed(d.score for d in query.documents),
+        "features": [(f"feature_{i}", name, part, "", "sign") for i, name in enumerate(query.features, 1)],
+    }
 
 
 SPEC = Section(

@@ -203,9 +203,11 @@ def _pairs_in_order(data: RankingDataset, scores: Float64Array) -> Float64Array:
 
 
 def _parts(found: Ranking) -> dict[str, Any]:
-    over_k = [_over_k(found)] if found.depth and found.depth[0].k.size > 1 else []
-    charts = over_k + ([_by_grade_chart(found)] if found.grades else [])
-    return {"charts": charts, "old_and_new": found.against and _old_and_new(found.against, found.metric)}
+    return {
+        "over_k": _over_k(found) if found.depth and found.depth[0].k.size > 1 else None,
+        "by_grade": _by_grade_chart(found) if found.grades else None,
+        "old_and_new": found.against and _old_and_new(found.against, found.metric),
+    }
 
 
 def _over_k(found: Ranking) -> Chart:
@@ -220,11 +222,7 @@ def _over_k(found: Ranking) -> Chart:
         base.mark_area(opacity=0.15).encode(y=low, y2="high:Q"),
         base.mark_line(point=alt.OverlayMarkDef(size=22)).encode(y=value),
     )
-    about = (
-        f"Mean over queries of {found.family} cut off after k documents, with 95% intervals. All rankings are measured "
-        "on the same queries: which is ahead is for the paired leads of the verdict, not for whether these overlap."
-    )
-    return Chart("ranking-depth", f"{found.family}@k over k", about, frame, drawn.properties(height=_HEIGHT))
+    return Chart("ranking-depth", frame, drawn.properties(height=_HEIGHT))
 
 
 def _by_grade_chart(found: Ranking) -> Chart:
@@ -233,11 +231,7 @@ def _by_grade_chart(found: Ranking) -> Chart:
     tips = tooltips("label:N", "mean:Q +.4f", "q05:Q +.4f 5%", "q50:Q +.4f median", "q95:Q +.4f 95%")
     base = alt.Chart(frame).encode(y=alt.Y("label:N", sort=None, title="grade (documents)"), tooltip=tips)
     figure = quantile_marks(base, "score, less its query's mean", 11, 14)
-    about = (
-        "The middle half of the documents of each grade (bar), the middle 90% (line), median (tick) and mean (diamond)."
-    )
-    height = max(_HEIGHT // 2, _LINE * len(frame) + 10)
-    return Chart("ranking-grades", "Scores by grade", about, frame, figure.properties(height=height))
+    return Chart("ranking-grades", frame, figure.properties(height=max(_HEIGHT // 2, _LINE * len(frame) + 10)))
 
 
 def quantile_marks(base: Any, title: str, bar: int, tick: int) -> Any:
@@ -269,8 +263,7 @@ def _old_and_new(one: OldAndNew, metric: str) -> Chart:
             tooltip=tooltips("qid:N", "old:Q .4f", "new:Q .4f", "change:Q +.4f"),
         ),
     )
-    about = "A point is a query: above the dashed line this model ranks it better, below it worse."
-    return Chart("ranking-old-and-new", "Old against new, query by query", about, frame, drawn.properties(height=320))
+    return Chart("ranking-old-and-new", frame, drawn.properties(height=320))
 
 
 def _frames(found: Ranking) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from boostrank.engines.trees import Trees
 from boostrank.model.ranking_model import RankingModel
 from boostrank.report.charts import Chart, middle_cut, tooltips
 from boostrank.report.effects import AleCurve, Interaction, accumulated_local_effects, interactions
-from boostrank.report.html import Cell, Column, Table, block
+from boostrank.report.html import Cell, block
 from boostrank.report.result import Columns, Result, columns_of, pandas, plain
 from boostrank.report.scoring import contributions_by_query, scorer_of
 from boostrank.report.section import Context, Section
@@ -288,23 +288,18 @@ def _dependence(
 
 
 def _parts(found: Shapes) -> dict[str, Any]:
-    if not found.curves:
-        return {"largest": None, "pair": None, "charts": [], "pairs": [], "table": None}
     strongest = [one for one in found.interactions if one.share > ROUNDING][:_PAIRS]
-    pair = max(found.interactions, key=lambda one: one.share, default=None)
-    limits = _limits(found)
     return {
-        "largest": max(found.curves, key=lambda curve: curve.swing),
-        "pair": pair if pair is not None and pair.share > ROUNDING else None,
+        "largest": max(found.curves, key=lambda curve: curve.swing, default=None),
         "swing": _swing,
-        "charts": [_chart(found, number, name, limits) for number, name in enumerate(found.top, 1)],
+        "charts": [_chart(found, number, name) for number, name in enumerate(found.top, 1)] if found.curves else [],
+        "strongest": strongest,
         "pair_chart": _pair_chart(strongest) if strongest else None,
-        "pairs": [_pair_table(found)] if found.interactions else [],
-        "table": _table(found),
+        **_table(found),
     }
 
 
-def _chart(found: Shapes, number: int, feature: str, limits: tuple[float, float]) -> Chart:
+def _chart(found: Shapes, number: int, feature: str) -> Chart:
     curve = found.curve(feature)
     points = next((one for one in found.dependence if one.feature == feature), None)
     partner = found.partner(feature)
@@ -313,7 +308,7 @@ def _chart(found: Shapes, number: int, feature: str, limits: tuple[float, float]
         other = partner.second if partner.first == feature else partner.first
     frame = _frame(found, curve, points, other)
     x, specials = _across(found, curve)
-    scale = alt.Scale(domain=list(limits), nice=True)
+    scale = alt.Scale(domain=list(_limits(found)), nice=True)
     y, low = (alt.Y(f"{name}:Q", title="score", scale=scale) for name in ("effect", "low"))
     of_level = tooltips("effect:Q +.4f score", "low:Q +.4f from", "high:Q +.4f to", "documents:Q ,d")
     shown = alt.Tooltip("value:Q", format=".5~g", title=feature)
@@ -346,7 +341,7 @@ def _chart(found: Shapes, number: int, feature: str, limits: tuple[float, float]
         layers.append(edge.encode(x=alt.value(max(specials.values()) + 18)))
     figure = alt.layer(*layers).properties(height=_HEIGHT)
     slug = re.sub(r"[^a-z0-9]+", "-", feature.lower()).strip("-")[:40] or "feature"
-    return Chart(f"shape-{number}-{slug}", feature, _about(found, curve, other), frame, figure)
+    return Chart(f"shape-{number}-{slug}", frame, figure, feature, _about(found, curve, other))
 
 
 def _across(found: Shapes, curve: AleCurve) -> tuple[Any, dict[str, int]]:
@@ -370,18 +365,16 @@ def _across(found: Shapes, curve: AleCurve) -> tuple[Any, dict[str, int]]:
 
 
 def _special(base: Any, name: str, place: int, y: Any, low: Any, colour: Any, tooltip: Any) -> list[Any]:
-    """Documents with a value that stands apart, their level with its interval, and its label below."""
-    x = alt.value(place)
+    """Return marks of documents whose value stands apart: their level with its interval, and its label below."""
+    x, bad = alt.value(place), COLOURS["bad"]
     level = base.transform_filter(f"datum.kind == '{name}'").encode(x=x, tooltip=tooltip)
     text = alt.value("0" if name == "zero" else "missing")
     label = level.mark_text(fontSize=12, color=COLOURS["faint"], baseline="top")
-    return [
-        base.transform_filter(f"datum.kind == 'document' && datum.place == '{name}'")
-        .mark_tick(orient="horizontal", size=16, opacity=0.35).encode(x=x, y=y, color=colour),
-        level.mark_rule(strokeWidth=2, color=COLOURS["bad"]).encode(y=low, y2="high:Q"),
-        level.mark_point(shape="diamond", size=80, color=COLOURS["bad"]).encode(y=y),
-        label.encode(y=alt.value(_HEIGHT + 7), text=text),
-    ]  # fmt: skip
+    documents = base.transform_filter(f"datum.kind == 'document' && datum.place == '{name}'")
+    ticks = documents.mark_tick(orient="horizontal", size=16, opacity=0.35).encode(x=x, y=y, color=colour)
+    interval = level.mark_rule(strokeWidth=2, color=bad).encode(y=low, y2="high:Q")
+    point = level.mark_point(shape="diamond", size=80, color=bad).encode(y=y)
+    return [ticks, interval, point, label.encode(y=alt.value(_HEIGHT + 7), text=text)]
 
 
 def _zero_apart(curve: AleCurve) -> bool:
@@ -470,69 +463,31 @@ def _pair_chart(strongest: Sequence[Interaction]) -> Chart:
     figure = alt.layer(
         base.mark_bar().encode(x=x, tooltip=tips), base.mark_rule(strokeWidth=2).encode(x="low:Q", x2="high:Q")
     )
-    about = (
-        "How much of the score's variance within queries is due to two features together and to neither alone, with "
-        "95% intervals."
-    )
-    height = _LINE * len(strongest)
-    return Chart("interactions", "What features do together", about, frame, figure.properties(height=height))
+    return Chart("interactions", frame, figure.properties(height=_LINE * len(strongest)))
 
 
-def _pair_table(found: Shapes) -> Table:
-    columns = [
-        Column("first", "feature"),
-        Column("second", "and feature"),
-        Column("share", "share", ".2%", "of the score's variance within queries"),
-        Column("error", "±", ".2%", "standard error of the share"),
-        Column("size", "size", ".4f", "root of that variance, in units of the score"),
-    ]
-    rows = [[one.first, one.second, one.share, one.error, one.size] for one in found.interactions]
-    return Table("pairs", columns, rows, search=True, order="-share", caption="Pairs of features, strongest first")
-
-
-def _table(found: Shapes) -> Table:
-    about = "Rises or falls: nine tenths of all ups and downs, at least; categories have none."
-    columns = [
-        Column("feature", "feature"),
-        Column("", "curve"),
-        Column("direction", "direction", help=about),
-        Column("swing", "swing", ".4f", "from the lowest to the highest point, in units of the score"),
-        Column("lowest", "from", ".5g", help="lowest value"),
-        Column("highest", "to", ".5g", help="highest value"),
-        Column("zeros", "0", ".1%", "share of documents with exactly 0"),
-        Column("missing", "missing", ".1%", "share of documents without a value"),
-        Column("missing_effect", "if missing", "+.4f", "mean change of the score without the value"),
-    ]
+def _table(found: Shapes) -> dict[str, Any]:
+    """Return rows of the table of all features, and what opens below them."""
     rows, details = [], []
     drawable = [curve for curve in found.curves if curve.edges.size > 1]
-    limits = (
-        min((float(curve.low.min()) for curve in drawable), default=0.0),
-        max((float(curve.high.max()) for curve in drawable), default=0.0),
-    )
+    lowest = min((float(curve.low.min()) for curve in drawable), default=0.0)
+    highest = max((float(curve.high.max()) for curve in drawable), default=0.0)
     for curve in found.curves:
         total = int(curve.counts.sum()) + curve.missing
-        drawn = curve.edges.size > 1
         direction = None if curve.feature in found.categories else curve.direction
-        ends: list[Any] = [None, None]
-        if curve.edges.size:
-            ends = [Cell(v, found.category(curve.feature, v)) for v in curve.edges[[0, -1]].tolist()]
-        looks = [
-            Cell(None, _drawing(curve, *_SMALL, limits)) if drawn else None,
-            Cell(direction, look="faint" if curve.query_level else ""),
-        ]
+        ends = [Cell(v, found.category(curve.feature, v)) for v in curve.ends] if curve.edges.size else [None, None]
         missing = [curve.missing / total, curve.missing_effect] if curve.missing else [None, None]
-        rows.append([curve.feature, *looks, curve.swing, *ends, curve.zeros / max(1, total), *missing])
-        details.append(_detail(curve) if drawn else None)
-    note = "The features above, then the others by swing; the curves share one scale."
-    caption = "All features in the trees"
-    return Table("shapes-table", columns, rows, search=True, details=details, note=note, caption=caption)
-
-
-def _detail(curve: AleCurve) -> Markup:
-    middle = curve.edges.size // 2
-    marks = ", ".join(f"{curve.effect[i]:+.4f} at {curve.edges[i]:.5g}" for i in (0, middle, curve.edges.size - 1))
-    drawing = _drawing(curve, *_LARGE, (float(curve.low.min()), float(curve.high.max())))
-    return block("shapes.html", "detail", curve=curve, marks=marks, drawing=drawing)
+        drawing, detail = None, None
+        if curve.edges.size > 1:
+            drawing = Cell(None, _drawing(curve, *_SMALL, (lowest, highest)))
+            large = _drawing(curve, *_LARGE, (float(curve.low.min()), float(curve.high.max())))
+            at = (0, curve.edges.size // 2, curve.edges.size - 1)
+            marks = ", ".join(f"{curve.effect[i]:+.4f} at {curve.edges[i]:.5g}" for i in at)
+            detail = block("shapes.html", "detail", curve=curve, marks=marks, drawing=large)
+        look = Cell(direction, look="faint" if curve.query_level else "")
+        rows.append([curve.feature, drawing, look, curve.swing, *ends, curve.zeros / max(1, total), *missing])
+        details.append(detail)
+    return {"rows": rows, "details": details}
 
 
 def _drawing(curve: AleCurve, width: int, height: int, limits: tuple[float, float]) -> Markup:

@@ -271,7 +271,7 @@ def _parts(found: Verdict) -> dict[str, Any]:
         "few": found.headline.queries < FEWEST_FOR_INTERVAL and FEWEST_FOR_INTERVAL,
         "start": START,
         "chart": _chart(found),
-        "table": _table(found),
+        "metrics": _table(found),
     }
 
 
@@ -290,12 +290,7 @@ def _chart(found: Verdict) -> Chart:
         base.mark_rule(strokeWidth=4, opacity=0.5).encode(x=x, x2="high:Q"),
         base.mark_point(size=80).encode(x="value:Q"),
     )
-    about = (
-        "Means over queries with their 95% intervals. The intervals overlap more than the rankings do, since all are "
-        "measured on the same queries: the leads in the table are of pairs."
-    )
-    title = f"{found.metric} of the model and of what it is measured against"
-    return Chart("verdict-rankings", title, about, frame, drawn.properties(height=30 * len(frame) + 10))
+    return Chart("verdict-rankings", frame, drawn.properties(height=30 * len(frame) + 10))
 
 
 def _table(found: Verdict) -> Table:
