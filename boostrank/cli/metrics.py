@@ -105,7 +105,7 @@ def _print(found: Explanation) -> None:
     from boostrank.report.conventions import STEPS
 
     printed = {r.name: _printed_changes(r, found.value) for r in found.readings if r.value is not None}
-    titles = [step.name for step in STEPS if any(step.name in changes for changes in printed.values())]
+    titles = [step for step in STEPS if any(step in changes for changes in printed.values())]
     rows = [["", found.metric, *titles], [found.base, f"{found.value:.4f}", *("" for _ in titles)]]
     for reading in found.readings:
         if reading.value is not None:

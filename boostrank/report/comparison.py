@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from os import PathLike
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,6 +39,7 @@ from boostrank.report.rank_changes import (
     rank_changes_in,
 )
 from boostrank.report.result import Columns, Result, pandas, plain
+from boostrank.report.section import Context
 from boostrank.report.segments import Segmentation, holm, segmentations
 from boostrank.report.vega import COLOURS, alt, need_report_extra
 
@@ -254,55 +254,50 @@ def compare(
     data: RankingDataset,
     metrics: Metric | str | Iterable[Metric | str] = "ndcg@10",
     *,
-    conventions: Conventions | str = "default",
-    segments: Mapping[Any, Any] | str | PathLike[str] | None = None,
     fail_if: str | Iterable[str | Condition] = (),
     top: int = 10,
     worst: int = 20,
-    matters: Mapping[str, float] | None = None,
-    docnos: Sequence[str] | None = None,
-    threads: int | None = None,
-    seed: int = 0,
+    **options: Any,
 ) -> Comparison:
     """Compare two rankers query by query.
 
     Interval and p-value are those of `boostrank.metric.paired_difference`, so that `boostrank evaluate` gives the same.
 
     Args:
-        old, new: models, boosters of LightGBM or XGBoost, or float[N], one score a document in the order in which the
-            rows were given.
+        old, new: models, boosters of LightGBM or XGBoost, or float[N], one score a document in input order.
         data: documents with labels.
         metrics: one or several; regressions are told by the first.
-        conventions: what the metrics' definitions leave open.
-        segments: query id -> segment, or a file of two columns; beside list length and best label, which are always
-            looked at.
         fail_if: conditions, see `boostrank.report.gate`; their metrics are measured too.
         top: k of the churn, and how far down the lists moves are told.
-        worst: how many regressions to tell.
-        matters: metric -> the difference of two trainings that is more than luck; `report.noise` measures it.
-        docnos: the names of the documents, in the order of the data set's rows.
-        threads: None means every available core.
-        seed: of the resampling.
+        worst: number of regressions to tell.
+        options: fields of `boostrank.report.section.Context`: conventions, segments, matters, docnos, seed, threads.
 
     Raises:
-        ParameterError: an unknown metric or convention, or a condition that does not read.
+        ParameterError: an unknown metric or convention, or a condition that does not parse.
         DataError: scores that do not fit the data, labels the gain cannot take, no query that counts.
     """
+    context = Context(None, data, metrics, **options)
+    seed, threads, docnos = context.seed, context.threads, context.docnos
     listed = [fail_if] if isinstance(fail_if, str) else fail_if
     conditions = [one if isinstance(one, Condition) else Condition.parse(one) for one in listed]
-    asked = Metric.all_of(metrics)
+    asked = context.metrics
     have = {name for metric in asked for name in metric.names}
     extra = dict.fromkeys(c.metric for c in conditions if c.metric not in have)
     if top < 1:
         raise ParameterError(f"top={top}: a rank, 1 or more")
     bound = BoundMetrics(
-        [*asked, *map(Metric.parse, extra)], data.labels, data.queries, conventions, docnos=docnos, threads=threads
+        [*asked, *map(Metric.parse, extra)],
+        data.labels,
+        data.queries,
+        context.conventions,
+        docnos=docnos,
+        threads=threads,
     )
     first, second = _ranker(old, "old", data, threads), _ranker(new, "new", data, threads)
     before, after = bound.per_query(first.scores), bound.per_query(second.scores)
     per_query = {name: np.column_stack([before[name], after[name]]) for name in bound.names}
-    cuts = segmentations(segments, data.labels, data.queries)
-    luck = matters or {}
+    cuts = segmentations(context.segments, data.labels, data.queries)
+    luck = context.matters or {}
     measured, in_segments = {}, []
     for name, values in per_query.items():
         measured[name] = _difference(name, values, data.queries.weights, seed, luck.get(name, 0.0))

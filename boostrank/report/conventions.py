@@ -10,7 +10,7 @@ order of `STEPS`; what each step adds is said, and the steps add up to the whole
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -27,53 +27,53 @@ LIBRARIES = ("lightgbm", "xgboost", "catboost", "sklearn", "trec", "letor")
 """Whose conventions are compared unless others are named."""
 
 
-@dataclass(frozen=True)
-class Step:
-    """One convention, as a step on the way from one set of conventions to another.
+STEPS = {
+    "gain": ("gain",),
+    "discount": ("discount",),
+    "relevance": ("relevant_from",),
+    "divisor": ("ap_divisor",),
+    "grades": ("max_grade",),
+    "short lists": ("short_lists",),
+    "ties": ("ties", "score_type"),
+    "single": ("single",),
+    "empty": ("empty", "empty_of"),
+}
+"""Step -> fields of `Conventions` that change together; first the value of a query, then which queries count."""
 
-    Args:
-        name: for headings.
-        fields: of `Conventions`, which change together.
-        words: (conventions, canonical metric name) -> what they choose, to be read after "is".
-    """
+_WORDS = {
+    "log2(1+r)": "the discount 1/log2(1 + rank)",
+    "log2(r)": "the discount 1/log2(max(2, rank))",
+    "relevant": "division by all relevant",
+    "reachable": "division by at most k relevant",
+    "pad": "lists shorter than the cut-off filled up with irrelevant documents",
+    "clip": "lists shorter than the cut-off cut at their end",
+    "letor": "lists shorter than the cut-off counted as 0",
+    "expected": "the mean over the orders of tied documents",
+    "input": "tied documents in the order of the file",
+    "pessimistic": "tied documents in the worst order",
+    "optimistic": "tied documents in the best order",
+    "docno": "tied documents ordered by name",
+}
 
-    name: str
-    fields: tuple[str, ...]
-    words: Callable[[Conventions, str], str]
 
-
-STEPS = (
-    Step(
-        "gain", ("gain",),
-        lambda c, _: f"{c.gain} gain, {'2^label - 1' if c.gain == 'exponential' else 'the label itself'}"
-        if isinstance(c.gain, str) else "the gain table " + ",".join(f"{g:g}" for g in c.gain),
-    ),
-    Step("discount", ("discount",), lambda c, _: "the discount 1/" + {
-        "log2(1+r)": "log2(1 + rank)", "log2(r)": "log2(max(2, rank))",
-    }[c.discount]),
-    Step("relevance", ("relevant_from",), lambda c, _:
-         "every label above 0 relevant" if c.relevant_from is None else f"relevance from label {c.relevant_from:g} on"),
-    Step("divisor", ("ap_divisor",), lambda c, _: "division by " + {
-        "relevant": "all relevant", "reachable": "at most k relevant",
-    }[c.ap_divisor]),
-    Step("grades", ("max_grade",), lambda c, _:
-         "the data's largest grade as the best" if c.max_grade is None else f"best grade {c.max_grade:g}"),
-    Step("short lists", ("short_lists",), lambda c, _: "lists shorter than the cut-off " + {
-        "pad": "filled up with irrelevant documents", "clip": "cut at their end", "letor": "counted as 0",
-    }[c.short_lists]),
-    Step("ties", ("ties", "score_type"), lambda c, _: {
-        "expected": "the mean over the orders of tied documents", "input": "tied documents in the order of the file",
-        "pessimistic": "tied documents in the worst order", "optimistic": "tied documents in the best order",
-        "docno": "tied documents ordered by name",
-    }[c.ties] + " after the scores are rounded to float32" * (c.score_type == "float32")),
-    Step("single", ("single",), lambda c, _: "queries of one document " + {
-        "count": "counted", "exclude": "left out",
-    }[c.single]),
-    Step("empty", ("empty", "empty_of"), lambda c, metric: "queries without a relevant document " + {
-        "exclude": "left out", "one": "counted as 1", "zero": "counted as 0",
-    }[c.empty_for(metric)]),
-)  # fmt: skip
-"""In this order: first what a query's value is, then which queries there are."""
+def _words(step: str, c: Conventions, metric: str) -> str:
+    """Return the choice of conventions in a step, to be read after "is"; `metric` is a canonical name."""
+    if step == "gain":
+        if not isinstance(c.gain, str):
+            return "the gain table " + ",".join(f"{g:g}" for g in c.gain)
+        return f"{c.gain} gain, {'2^label - 1' if c.gain == 'exponential' else 'the label itself'}"
+    if step == "relevance":
+        least = c.relevant_from
+        return "every label above 0 relevant" if least is None else f"relevance from label {least:g} on"
+    if step == "grades":
+        return "the data's largest grade as the best" if c.max_grade is None else f"best grade {c.max_grade:g}"
+    if step == "single":
+        return "queries of one document " + ("counted" if c.single == "count" else "left out")
+    if step == "empty":
+        counted = {"exclude": "left out", "one": "counted as 1", "zero": "counted as 0"}[c.empty_for(metric)]
+        return f"queries without a relevant document {counted}"
+    rounded = " after the scores are rounded to float32" * (step == "ties" and c.score_type == "float32")
+    return _WORDS[getattr(c, STEPS[step][0])] + rounded
 
 
 @dataclass(frozen=True)
@@ -130,13 +130,10 @@ class TieReport:
     best: float
 
     @classmethod
-    def of(
-        cls, documents: int, tied: int, rules: Conventions, metric: str,
-        values: Callable[[Conventions], Mapping[str, float]],
-    ) -> TieReport:  # fmt: skip
-        """From the values of metrics under conventions."""
+    def of(cls, documents: int, tied: int, rules: Conventions, values: Callable[[Conventions], float]) -> TieReport:
+        """Return the report, from the value of the metric under conventions."""
         orders = ("expected", "input", "pessimistic", "optimistic")
-        return cls(documents, tied, *(values(replace(rules, ties=order))[metric] for order in orders))
+        return cls(documents, tied, *(values(replace(rules, ties=order)) for order in orders))
 
     @property
     def mass(self) -> float:
@@ -211,16 +208,13 @@ def explain_conventions(
         values = _Values(one, scores, queries, docnos, bound)
         begin = values.computable(start)
         at_start, where_relevant = values.of(begin), values.where_relevant(begin)
-        out += [
-            Explanation(
-                metric, base, at_start[metric],
-                tuple(_reading(name, metric, begin, end, values) for name, end in rules.items()),
-                TieReport.of(queries.n_documents, tied, begin, metric, values.of), queries=len(queries),
-                empty=int(np.isnan(where_relevant[metric]).sum()), single=int((queries.sizes == 1).sum()),
-                short=int((queries.sizes < int(metric.partition("@")[2] or 0)).sum()),
-            )
-            for metric in values.metric.names
-        ]  # fmt: skip
+        for name in values.metric.names:
+            readings = tuple(_reading(library, name, begin, end, values) for library, end in rules.items())
+            ties = TieReport.of(queries.n_documents, tied, begin, partial(values.one, name))
+            cut = int(name.partition("@")[2] or 0)
+            counts = len(queries), int(np.isnan(where_relevant[name]).sum())
+            lengths = int((queries.sizes == 1).sum()), int((queries.sizes < cut).sum())
+            out.append(Explanation(name, base, at_start[name], readings, ties, *counts, *lengths))
     return out
 
 
@@ -228,13 +222,13 @@ def _reading(name: str, metric: str, start: Conventions, end: Conventions, value
     goal = values.computable(end)
     try:
         changes, here, value = [], start, values.of(start)[metric]
-        for step in STEPS:
+        for step, fields in STEPS.items():
             before = here
-            here = replace(here, **{field: getattr(goal, field) for field in step.fields})
+            here = replace(here, **{field: getattr(goal, field) for field in fields})
             if here == before:
                 continue
             after = values.of(here)[metric]
-            changes.append(ConventionEffect(step.name, step.words(goal, metric.split("@")[0]), after, after - value))
+            changes.append(ConventionEffect(step, _words(step, goal, metric.split("@")[0]), after, after - value))
             value = after
         notes = (values.note_on_names(end, metric), values.note_on_weights(metric) if name == "lightgbm" else "")
         return Reading(name, end, value, tuple(changes), "; ".join(filter(None, notes)))
@@ -258,6 +252,10 @@ class _Values:
         if rules not in self.known:
             self.known[rules] = self.bound(rules).values(self.scores)
         return self.known[rules]
+
+    def one(self, metric: str, rules: Conventions) -> float:
+        """Return its mean at one cut-off."""
+        return self.of(rules)[metric]
 
     def where_relevant(self, rules: Conventions) -> dict[str, Float64Array]:
         """Values of the queries at each cut-off, NaN where there is no relevant document."""

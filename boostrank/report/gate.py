@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import ge, gt, le, lt
+from typing import Any
 
 from boostrank.core.errors import ParameterError
 from boostrank.metric import Metric
@@ -37,37 +38,50 @@ class Condition:
 
     @classmethod
     def parse(cls, text: str) -> Condition:
-        """From METRIC OP NUMBER [at p<ALPHA] [in any].
+        """Parse METRIC OP NUMBER [at p<ALPHA] [in any].
 
         Raises:
-            ParameterError: it does not read like that; the message names the column.
+            ParameterError: the text is no condition; the message names the column.
         """
-        words = _Words(text)
-        if words.next in ("", *_OPERATORS):
-            raise words.expected("a metric such as ndcg@10")
+        words = [(match.group(), match.start() + 1) for match in _TOKEN.finditer(text)]
+        words.append(("", len(text.rstrip()) + 1))
+
+        def error(what: str, column: int) -> ParameterError:
+            return ParameterError(f"condition {text!r}, column {column}: {what} ({GRAMMAR})")
+
+        def take(what: str, fits: Callable[[str], Any]) -> str:
+            word, column = words[0]
+            if not fits(word):
+                raise error(f"{what} expected, not {repr(word) if word else 'the end'}", column)
+            return words.pop(0)[0]
+
+        def one_of(*known: str) -> str:
+            return take(" or ".join(known), lambda word: word.lower() in known)
+
+        column = words[0][1]
+        name = take("a metric such as ndcg@10", lambda word: word and word not in _OPERATORS)
         try:
-            metric = Metric.parse(words.next)
-        except ParameterError as error:
-            raise words.error(str(error), words.column) from None
+            metric = Metric.parse(name)
+        except ParameterError as wrong:
+            raise error(str(wrong), column) from None
         if len(metric.names) > 1:
-            raise words.error("one cut-off at a time", words.column)
-        words.take()
-        sign = words.one_of(*_OPERATORS)
-        bound = words.number("a number such as -0.002")
-        alpha = None
-        if words.next_is("at"):
-            words.one_of("p")
-            words.one_of("<")
-            at = words.column
-            alpha = words.number("a number such as 0.05")
+            raise error("one cut-off at a time", column)
+        sign, alpha = one_of(*_OPERATORS), None
+        bound = float(take("a number such as -0.002", _NUMBER.fullmatch))
+        if words[0][0].lower() == "at":
+            words.pop(0)
+            one_of("p")
+            one_of("<")
+            column = words[0][1]
+            alpha = float(take("a number such as 0.05", _NUMBER.fullmatch))
             if not 0.0 < alpha < 1.0:
-                raise words.error(f"a p-value lies between 0 and 1, {alpha:g} does not", at)
-        anywhere = words.next_is("in")
+                raise error(f"a p-value lies between 0 and 1, {alpha:g} does not", column)
+        anywhere = words[0][0].lower() == "in"
         if anywhere:
-            words.one_of("any")
-        if words.next:
-            possible = "" if anywhere else "'at p<0.05' or " if alpha is None else "'in any' or "
-            raise words.expected(f"{possible}the end")
+            words.pop(0)
+            one_of("any")
+        possible = "" if anywhere else "'at p<0.05' or " if alpha is None else "'in any' or "
+        take(f"{possible}the end", lambda word: not word)
         return cls(metric.names[0], sign, bound, alpha, anywhere)
 
     def __str__(self) -> str:
@@ -77,46 +91,3 @@ class Condition:
     def holds(self, difference: float, p: float) -> bool:
         """Whether it is so, of a mean difference and its p-value."""
         return _OPERATORS[self.operator](difference, self.bound) and (self.alpha is None or p < self.alpha)
-
-
-class _Words:
-    """The words of a condition one after the other, and where they stand."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._found = list(_TOKEN.finditer(text))
-        self._at = 0
-
-    @property
-    def column(self) -> int:
-        """Of the next word, counted from 1; past the end where there is none."""
-        return self._found[self._at].start() + 1 if self._at < len(self._found) else len(self._text.rstrip()) + 1
-
-    def error(self, what: str, column: int) -> ParameterError:
-        return ParameterError(f"condition {self._text!r}, column {column}: {what} ({GRAMMAR})")
-
-    @property
-    def next(self) -> str:
-        """The next word; "" past the end."""
-        return self._found[self._at].group() if self._at < len(self._found) else ""
-
-    def take(self) -> str:
-        self._at += 1
-        return self._found[self._at - 1].group()
-
-    def expected(self, what: str) -> ParameterError:
-        return self.error(f"{what} expected, not {repr(self.next) if self.next else 'the end'}", self.column)
-
-    def next_is(self, word: str) -> bool:
-        return self.next.lower() == word and bool(self.take())
-
-    def one_of(self, *words: str) -> str:
-        for word in words:
-            if self.next_is(word):
-                return word
-        raise self.expected(" or ".join(words))
-
-    def number(self, what: str) -> float:
-        if not _NUMBER.fullmatch(self.next):
-            raise self.expected(what)
-        return float(self.take())

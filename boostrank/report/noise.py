@@ -145,7 +145,7 @@ def measure_noise(
     started = time.perf_counter()
     if runs < FEWEST_RUNS:
         raise ParameterError(f"runs={runs}: a standard deviation needs at least {FEWEST_RUNS}")
-    trainer = _Trainer(_plan(params, train_set, valid_set, num_boost_round, backend, conventions))
+    trainer = _Trainer(_plan(params, train_set, valid_set, num_boost_round, backend=backend, conventions=conventions))
     train_set = trainer.plan.train_set
     values: dict[str, dict[str, Float64Array]] = {}
     first: dict[str, MetricResult] = {}
@@ -168,14 +168,19 @@ def measure_noise(
 
 
 def expected_seconds(
-    params: Mapping[str, Any] | None, train_set: RankingDataset, valid_set: RankingDataset, num_boost_round: int = 100,
-    *, runs: int = 10, backend: str = "lightgbm", conventions: Conventions | str | None = None,
-) -> float:  # fmt: skip
+    params: Mapping[str, Any] | None,
+    train_set: RankingDataset,
+    valid_set: RankingDataset,
+    num_boost_round: int = 100,
+    *,
+    runs: int = 10,
+    **how: Any,
+) -> float:
     """How long `measure_noise` will take at most, by a trial of a few rounds; with early stopping it may take less."""
     rounds = min(_TRIAL_ROUNDS, num_boost_round)
     seconds = []
     for length in (1, 1, rounds):
-        trainer = _Trainer(_plan(params, train_set, valid_set, length, backend, conventions))
+        trainer = _Trainer(_plan(params, train_set, valid_set, length, **how))
         started = time.perf_counter()
         trainer.metrics.values(trainer.scores(trainer.plan.train_set, 0))
         seconds.append(time.perf_counter() - started)
@@ -185,13 +190,12 @@ def expected_seconds(
 
 
 def _plan(
-    params: Mapping[str, Any] | None, train_set: RankingDataset, valid_set: RankingDataset, rounds: int, backend: str,
-    conventions: Conventions | str | None,
-) -> Plan:  # fmt: skip
+    params: Mapping[str, Any] | None, train_set: RankingDataset, valid_set: RankingDataset, rounds: int, **how: Any
+) -> Plan:
     """The training that is repeated."""
     if train_set.on_disk:
         raise DataError("rows that lie on disk cannot be put into another order: read them to memory")
-    options = TrainOptions(params=dict(params or {}), rounds=rounds, backend=backend, conventions=conventions)
+    options = TrainOptions(params=dict(params or {}), rounds=rounds, **how)
     plan = resolve(options, train_set, [("valid_0", valid_set.like(train_set))])
     if not plan.settings.metrics:
         raise ParameterError("without a metric there is no noise to measure: metric='ndcg'")

@@ -176,9 +176,16 @@ class ParetoFront(Result):
 
 
 @takes(
-    params=Mapping | None, train_set=RankingDataset, num_boost_round=int, valid_set=RankingDataset | None,
-    name=str | None, k=int, folds=int, backend=str, progress=Callable | None,
-)  # fmt: skip
+    params=Mapping | None,
+    train_set=RankingDataset,
+    num_boost_round=int,
+    valid_set=RankingDataset | None,
+    name=str | None,
+    k=int,
+    folds=int,
+    backend=str,
+    progress=Callable | None,
+)
 def pareto(
     params: Mapping[str, Any] | None,
     train_set: RankingDataset,
@@ -260,15 +267,22 @@ def pareto(
         results = dict(zip(names, (*by_label.results(scores).values(), *by_goal.results(scores).values()), strict=True))
         first = first or results
         weights = measured.queries.weights
-        found.append(Mix(share, gain, results, {
+        differences = {
             name: paired_difference(results[name].per_query, first[name].per_query, weights=weights) for name in names
-        }))  # fmt: skip
+        }
+        found.append(Mix(share, gain, results, differences))
         if progress is not None:
             progress(len(found), len(shares), found[-1])
     return ParetoFront(
-        called, names, tuple(replace(mix, on_front=not _dominated(mix, found, names)) for mix in found), scale,
-        folds if valid_set is None else 0, checked.rounds, rules, time.perf_counter() - started,
-    )  # fmt: skip
+        called,
+        names,
+        tuple(replace(mix, on_front=not _dominated(mix, found, names)) for mix in found),
+        scale,
+        folds if valid_set is None else 0,
+        checked.rounds,
+        rules,
+        time.perf_counter() - started,
+    )
 
 
 def gain_text(rule: Gain, expression: str | None) -> str:

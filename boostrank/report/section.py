@@ -23,7 +23,6 @@ from boostrank.model.ranking_model import RankingModel
 from boostrank.report.html import PageSection, block
 from boostrank.report.means import NEGLIGIBLE
 from boostrank.report.scoring import Progress, silent, start_scores
-from boostrank.report.sections import METRICS
 
 
 @dataclass(eq=False)
@@ -31,7 +30,7 @@ class Context:
     """Input of the analyses of a report.
 
     Args:
-        model: ranker, ours or one that LightGBM or XGBoost trained.
+        model: a `RankingModel`; None where only scores are compared.
         data: labelled queries that the model was not trained on, with its features.
         metrics: one or several, for the verdict. All other sections use one of them, `metric`: of the first, the
             largest cut-off.
@@ -55,9 +54,9 @@ class Context:
         ParameterError: an unknown metric or convention, or no metric.
     """
 
-    model: RankingModel
+    model: Any
     data: RankingDataset
-    metrics: Any = METRICS
+    metrics: Any
     previous: tuple[str, npt.ArrayLike] | None = None
     conventions: Conventions | str = "default"
     segments: Mapping[Any, Any] | str | PathLike[str] | None = None

@@ -14,7 +14,7 @@ from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows, dense_rows
 from boostrank.metric import BoundMetrics
-from boostrank.report.scoring import Progress
+from boostrank.report.section import Context
 
 # Numbers that one half of the queries may look at to choose a feature: 50 MB in float32, some seconds.
 _VALUES_TO_CHOOSE_BY = 12_500_000
@@ -54,35 +54,20 @@ class SingleFeature:
         return first if first == second else f"{first}, or {second}: the two halves choose different features"
 
 
-def single_feature(
-    data: RankingDataset,
-    metric: str,
-    conventions: Conventions,
-    *,
-    seed: int = 0,
-    threads: int | None = None,
-    progress: Progress | None = None,
-) -> SingleFeature | None:
+def single_feature(c: Context) -> SingleFeature | None:
     """Rank each half of the queries by the feature and direction that are best on the other half.
 
-    What is missing comes last in either direction. Where there is a lot of data, whole queries of each half are
-    sampled to choose by; every query is ranked.
-
-    Args:
-        data: labelled queries.
-        metric: its name, with one cut-off.
-        conventions: of the metric.
-        seed: of the halves.
-        threads: None means every available core.
-        progress: called as the work goes on.
+    Missing values come last in either direction. Large data are sampled by whole queries to choose; every query is
+    ranked.
 
     Returns:
-        None where a half has no query that counts, or there is no feature.
+        None if a half has no query that counts, or if there is no feature.
     """
+    data = c.data
     count = len(data.queries)
     if count < 2 or not data.n_features:
         return None
-    order = np.random.default_rng(seed).permutation(count)
+    order = np.random.default_rng(c.seed).permutation(count)
     halves = order[: count // 2], order[count // 2 :]
     most = max(1, _VALUES_TO_CHOOSE_BY // data.n_features)
     choices: list[tuple[int, float]] = []
@@ -90,13 +75,12 @@ def single_feature(
     for i, half in enumerate(halves):
 
         def seen(column: int, before: int = i * d) -> None:
-            if progress is not None:
-                progress("single features", data.n_documents * (before + column) // (2 * d), data.n_documents)
+            c.say("single features", data.n_documents * (before + column) // (2 * d), data.n_documents)
 
         # A fixed number of queries: to stop at so many documents would favour short lists.
         held = int(data.queries.sizes[half].sum())
         some = np.sort(half[: max(1, half.size * most // held)] if held > most else half)
-        chosen = _choose(data.take(some), metric, conventions, threads, seen)
+        chosen = _choose(data.take(some), c.metric, c.rules, c.threads, seen)
         if chosen is None:
             return None
         choices.append(chosen)

@@ -13,7 +13,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from boostrank.core.conventions import Conventions
 from boostrank.core.resampling import PAIRED_RESAMPLES
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
@@ -24,7 +23,8 @@ from boostrank.metric import BoundMetrics
 from boostrank.model.ranking_model import RankingModel
 from boostrank.report.means import means_over_queries
 from boostrank.report.result import Result
-from boostrank.report.scoring import Progress, metrics_of_block, over_blocks, silent, start_alone
+from boostrank.report.scoring import metrics_of_block, over_blocks, start_alone
+from boostrank.report.section import Context
 
 POINTS = 40
 """Numbers of trees that are looked at, beside none."""
@@ -120,38 +120,23 @@ def affordable(model: RankingModel, trees: Trees, walked: bool) -> int:
     return max(1, int(_PREDICTIONS / max(1.0, share * float(several.sum()))))
 
 
-def staged_scores(
-    model: RankingModel,
-    trees: Trees,
-    data: RankingDataset,
-    metric: str,
-    conventions: Conventions,
-    *,
-    by: str,
-    keep: Int64Array | None = None,
-    threads: int = 1,
-    progress: Progress | None = None,
-) -> StagedScores:
-    """Measure the first rounds of a model, many numbers of them in one go.
+def staged_scores(c: Context, trees: Trees, data: RankingDataset, by: str, keep: Int64Array) -> StagedScores:
+    """Measure the first rounds of a model, many numbers of them in one pass.
 
     Args:
-        model: with `trees`, its own.
-        data: in the model's order of features.
-        metric: with one cut-off.
-        conventions: of the metric.
+        c: model and metric. Ordering ties by name at every point is too slow: their orders are averaged.
+        trees: of the model.
+        data: documents, in the model's order of features.
         by: "walk", or why these trees are not walked here.
         keep: queries whose scores are kept, ascending.
-        threads: at least 1.
-        progress: called as the work goes on.
 
     Raises:
-        DataError: as `BoundMetrics`, when no query counts.
+        DataError: no query counts.
     """
+    model, metric, conventions, threads = c.model, c.metric, c.rules.without_names, c.workers
     BoundMetrics([metric], data.labels, data.queries, conventions, threads)  # refuses what cannot be measured
-    keep = np.zeros(0, np.int64) if keep is None else keep
-    say = progress or silent
     if by != "walk":
-        return _predicted(model, data, metric, conventions, by, keep, threads, say)
+        return _predicted(c, data, by, keep)
     assert trees.forest is not None
     rounds = points(model.best_iteration)
     # Several trees a round (XGBoost's num_parallel_tree) belong together.
@@ -178,32 +163,23 @@ def staged_scores(
             kept[i, place] = scores[chosen]
         whole[documents] = scores
 
-    over_blocks(block, rows, threads, partial(say, "first trees"))
+    over_blocks(block, rows, threads, partial(c.say, "first trees"))
     return StagedScores(rounds, per_query, kept, whole, by)
 
 
-def _predicted(
-    model: RankingModel,
-    data: RankingDataset,
-    metric: str,
-    conventions: Conventions,
-    by: str,
-    keep: Int64Array,
-    threads: int,
-    say: Progress,
-) -> StagedScores:
-    rounds = points(model.best_iteration, _PREDICTED_POINTS)
-    bound = BoundMetrics([metric], data.labels, data.queries, conventions, threads)
+def _predicted(c: Context, data: RankingDataset, by: str, keep: Int64Array) -> StagedScores:
+    rounds = points(c.model.best_iteration, _PREDICTED_POINTS)
+    bound = BoundMetrics([c.metric], data.labels, data.queries, c.rules.without_names, c.workers)
     _, chosen = data.queries.take(keep)
     per_query, kept = np.empty((len(data.queries), rounds.size)), np.zeros((rounds.size, chosen.size))
     scores = np.zeros(data.n_documents)
     done, total = 0, int(rounds.sum())
     for i, r in enumerate(rounds.tolist()):
         if r:
-            scores = data.in_row_order(model.predict(data, num_iteration=r, threads=threads))
-        per_query[:, i], kept[i] = bound.per_query(scores)[metric], scores[chosen]
+            scores = data.in_row_order(c.model.predict(data, num_iteration=r, threads=c.workers))
+        per_query[:, i], kept[i] = bound.per_query(scores)[c.metric], scores[chosen]
         done += r
-        say("first trees", data.n_documents * done // max(1, total), data.n_documents)
+        c.say("first trees", data.n_documents * done // max(1, total), data.n_documents)
     return StagedScores(rounds, per_query, kept, scores, by)
 
 

@@ -135,7 +135,7 @@ def test_noise_as_json_and_by_a_config_file(data: Path, tmp_path: Path) -> None:
 
 def test_the_list_of_libraries_is_that_of_the_report() -> None:
     from boostrank.cli.metrics import LIBRARIES
-    from boostrank.report.conventions import analysis as metrics
+    from boostrank.report import conventions as metrics
 
     assert LIBRARIES.split(",") == list(metrics.LIBRARIES)
     assert set(metrics.LIBRARIES) < set(PRESETS)

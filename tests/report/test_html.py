@@ -32,7 +32,7 @@ EVIL = "</script><img src=x onerror=alert(1)>"
 def chart(name: str = "lines", values: Any = (1.0, 1 / 3, np.nan)) -> Chart:
     frame = pd.DataFrame({"series": [EVIL] * len(values), "x": range(len(values)), "y": values})
     figure = alt.Chart(frame).mark_line().encode(x="x:Q", y="y:Q", color="series:N").properties(height=100)
-    return Chart(name, "Lines", "They go up.", frame, figure)
+    return Chart(name, frame, figure, "Lines", "They go up.")
 
 
 def block(of: Chart) -> Any:

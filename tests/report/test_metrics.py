@@ -28,7 +28,7 @@ def explain(metric: str, base: str = "default", names: tuple[str, ...] = NAMES) 
 
 
 def test_every_convention_is_a_step() -> None:
-    steps = [field for step in STEPS for field in step.fields]
+    steps = [field for fields in STEPS.values() for field in fields]
     assert sorted(steps) == sorted(field.name for field in fields(Conventions))
 
 
@@ -42,7 +42,7 @@ def test_the_steps_add_up_to_the_value_under_the_librarys_own_conventions(metric
         assert reading.value == alone.mean
         assert told.value + sum(c.change for c in reading.changes) == pytest.approx(reading.value, abs=1e-14)
         assert [c.value for c in reading.changes][-1:] in ([reading.value], [])
-        order = [step.name for step in STEPS]
+        order = [*STEPS]
         at = [order.index(change.convention) for change in reading.changes]
         assert at == sorted(set(at))
 

@@ -123,7 +123,7 @@ def test_ties_and_the_order_of_the_file_are_those_of_metrics(
 
 def test_a_single_feature_is_chosen_by_the_other_half(data: RankingDataset) -> None:
     """Against a loop over features, halves and directions, on data with missing values."""
-    chosen = single_feature(data, "ndcg@10", Conventions(), seed=5)
+    chosen = single_feature(study(data, "ndcg@10", seed=5))
     assert chosen is not None
     order = np.random.default_rng(5).permutation(len(data.queries))
     halves = np.split(order, [len(order) // 2])
@@ -151,7 +151,7 @@ def test_the_best_single_feature_of_noise_is_no_better_than_random() -> None:
         def value(scores: np.ndarray, bound: BoundMetrics = bound) -> float:
             return bound.values(scores)["ndcg@5"]
 
-        chosen = single_feature(noise, "ndcg@5", Conventions(), seed=seed, threads=1)
+        chosen = single_feature(study(noise, "ndcg@5", seed=seed, threads=1))
         assert chosen is not None
         chance = value(np.zeros(noise.n_documents))
         leads.append(value(chosen.scores) - chance)
@@ -163,7 +163,7 @@ def test_the_best_single_feature_of_noise_is_no_better_than_random() -> None:
 def test_a_feature_that_says_it_all_is_found_whatever_its_direction() -> None:
     data = drawn(60, 5, 1, useful=1)
     turned = RankingDataset(-data.features, data.labels, data.queries, ("a", "b", "c", "d", "e"))
-    chosen = single_feature(turned, "ndcg@5", Conventions())
+    chosen = single_feature(study(turned, "ndcg@5"))
     assert chosen is not None
     assert chosen.names == ("a", "a")
     assert chosen.about.startswith("a, lower is better;")
@@ -175,7 +175,7 @@ def test_what_is_missing_comes_last_and_infinity_first_in_either_direction(sign:
     X = sign * data.features
     X[::7] = np.nan
     X[1::7] = sign * np.inf
-    chosen = single_feature(RankingDataset(X, data.labels, data.queries), "ndcg@5", Conventions())
+    chosen = single_feature(study(RankingDataset(X, data.labels, data.queries), "ndcg@5"))
     assert chosen is not None
     assert chosen.signs == (sign, sign)
     assert np.isfinite(chosen.scores).all()
@@ -186,7 +186,7 @@ def test_what_is_missing_comes_last_and_infinity_first_in_either_direction(sign:
 def test_many_values_are_sampled_to_choose_by_but_every_query_is_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
     data = drawn(300, 4, 2, useful=1)
     monkeypatch.setattr("boostrank.report.single_feature._VALUES_TO_CHOOSE_BY", 4 * 100)
-    chosen = single_feature(data, "ndcg@5", Conventions())
+    chosen = single_feature(study(data, "ndcg@5"))
     assert chosen is not None
     assert 50 <= chosen.documents <= 150
     np.testing.assert_array_equal(chosen.scores, data.features[:, 0].astype(float))

@@ -146,8 +146,6 @@ def learning(c: Context) -> Learning:
         )
     if c.documents is not None and c.documents < 0:
         raise ParameterError("documents must be 0 or more")
-    # Ordering ties by name at every point is too slow.
-    rules = Conventions.of(c.conventions).without_names.over(data.labels)
     trees = model.trees()
     _, by = scorer_of(model, trees, data, c.workers)
     wanted = affordable(model, trees, by == "walk") if c.documents is None else c.documents or data.n_documents
@@ -160,7 +158,7 @@ def learning(c: Context) -> Learning:
             a_document = float(np.square(part.queries.sizes.astype(np.float64)).sum()) / part.n_documents
             most = min(most, int(_ASKED_PAIRS / POINTS / max(1.0, a_document)))
         asked = part.queries.sample(max(1, most), c.seed + 1)
-    walk = staged_scores(model, trees, part, name, rules, by=by, keep=asked, threads=c.workers, progress=c.progress)
+    walk = staged_scores(c, trees, part, by, asked)
     notes = [why_not] if why_not else []
     objective_trace, schedules = None, {}
     trained = model.info.trained_rounds
@@ -191,7 +189,7 @@ def learning(c: Context) -> Learning:
         negligible=c.negligible,
         notes=tuple(notes),
         scores=walk.scores if part is data and trees.double else None,
-        begins=_beginning(trees, by, rules),
+        begins=_beginning(trees, by, c.rules.without_names),
         leaves=_leaves(model, trees, walk.rounds),
     )
 

@@ -203,7 +203,7 @@ def verdict(c: Context) -> Verdict:
         rankings.append((c.previous[0], "a model from before", bound.per_query(c.previous[1])))
     if c.start is not None:
         rankings.append((START, "the model without its trees: what these begin with", bound.per_query(c.start)))
-    chosen = single_feature(data, first, rules, seed=c.seed, threads=c.threads, progress=c.progress)
+    chosen = single_feature(c)
     if chosen is None:
         notes.append("No feature could be chosen on one half of the queries for the other: too few queries count.")
     else:
@@ -227,7 +227,7 @@ def verdict(c: Context) -> Verdict:
     where_relevant = replace(rules, ties="expected", empty="exclude", empty_of=(), single="count")
     empty = measured(where_relevant, partial=True).per_query(c.scores)[first]
     tied = tied_documents(data.labels, c.scores, data.queries, score_type=rules.score_type)
-    ties = TieReport.of(data.n_documents, tied, rules, first, lambda of: measured(of).values(c.scores))
+    ties = TieReport.of(data.n_documents, tied, rules, lambda of: measured(of).values(c.scores)[first])
     baselines = tuple(
         Ranking(name, about, standing, chosen.short if chosen is not None and name == SINGLE else "")
         for (name, about, _), standing in zip(rankings, standings[1:], strict=True)
