@@ -194,7 +194,8 @@ class ModelInfo(
     @property
     def gain(self) -> str | None:
         """Expression that the labels were computed by; None for plain labels."""
-        return ((self.data or {}).get("reader") or {}).get("gain")
+        reader = (self.data or {}).get("reader")
+        return reader.get("gain") if isinstance(reader, dict) else None
 
     @property
     def absent(self) -> str | None:

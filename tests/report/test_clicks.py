@@ -260,7 +260,7 @@ def test_the_record_of_a_stranger_is_not_taken_for_granted(model: RankingModel) 
     known, prior = learnt_from(model)
     assert known is not None
     assert prior == 0.5
-    for junk in (None, 3, [], {"reader": 4}, {"reader": {"clicks": []}}, {"reader": {"clicks": {"propensities": {}}}},
+    for junk in (None, [], {"reader": 4}, {"reader": {"clicks": []}}, {"reader": {"clicks": {"propensities": {}}}},
                  {"reader": {"clicks": {"propensities": {"version": 1, "examination": [1, 10**400]}}}},
                  {"reader": {"clicks": {"propensities": {"version": 1, "examination": [0.5]}}}}):  # fmt: skip
         other = copy.copy(model)
