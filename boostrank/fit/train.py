@@ -96,7 +96,7 @@ def train(
 
     Returns:
         The model; `.booster` is the engine's own. Its leaves are rounded, once, to what every program adds up alike
-        (`boostrank.engines.leaves`): metrics of the training are of the leaves before.
+        (`boostrank.engines.trees`): metrics of the training are of the leaves before.
 
     Raises:
         InputError: parameters or data that cannot be used; nothing was trained.

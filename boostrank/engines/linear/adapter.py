@@ -1,6 +1,6 @@
 """Linear rankers, the papers' own model class, behind the backend contract: scores X w, SciPy's optimisers.
 
-A round is one step of the optimiser. See `risk` for what is minimised, `solvers` for how.
+A round is one step of an optimiser in `solvers`.
 """
 
 from __future__ import annotations

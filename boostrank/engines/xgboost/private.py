@@ -1,8 +1,8 @@
 """Private parts of XGBoost, what it does and does not document, and the words of its errors: all that this package
 uses, but for the stack of `xgb.train`, which `objective.caller` reads. Tried with XGBoost 3.1 to 3.4.
 
-`tests/engines/test_private.py` holds each of them, and says what a version that lacks one breaks. What its model files
-are is in `formats.xgboost`.
+`tests/engines/test_private.py` holds each of them, and says what a version that lacks one breaks. Its model files are
+described in `engines.xgboost.format`.
 """
 
 from __future__ import annotations
