@@ -55,7 +55,7 @@ def train(
         callbacks: called here after each round with a `CallbackEnv` that has no model; one that raises `StopTraining`
             ends the training some rounds later.
         conventions: as for `boostrank.train`.
-        reading: options of `read_libsvm`.
+        reading: options of `read_files`.
         checkpoint: where the model so far is written, atomically; `init_model` goes on from it, on any number of
             workers.
         checkpoint_every: rounds between two of them; 0 for none.

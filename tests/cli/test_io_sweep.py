@@ -16,9 +16,7 @@ from tests.cli.io_sweep import CASES, Sweep, contents
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="paths of descriptors are read from /proc")
 
 
-@pytest.mark.parametrize(
-    ("name", "every"), [("data", "split", 4), ("data", "shard", 7), ("data", "merge", 3), ("data", "sample", 5)]
-)
+@pytest.mark.parametrize(("name", "every"), [("split", 4), ("shard", 7), ("merge", 3), ("sample", 5)])
 def test_fault_077_a_failure_of_any_call_of_a_command_loses_nothing(
     name: str, every: int, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
