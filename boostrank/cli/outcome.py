@@ -1,4 +1,4 @@
-"""What `boostrank train` prints of a training: choices, a row for each fold, and what came out."""
+"""Output of `boostrank train`: choices, a row for each fold, and the result."""
 
 from __future__ import annotations
 

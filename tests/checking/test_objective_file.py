@@ -270,7 +270,7 @@ def test_a_missing_file_and_an_unknown_name_are_usage_errors(tmp_path: Path) -> 
     for argument, message in (
         (tmp_path / "no.py", "No such file"),
         ("nosuch", "unknown objective"),
-        (None, "name a file"),
+        (None, "--check"),
     ):
         result = invoke("objectives", "--check", *([] if argument is None else [argument]))
         assert result.exit_code == 2

@@ -95,7 +95,7 @@ def test_training_learns_clicks_over_exposure_of_what_was_shown(folder: Path) ->
     curve = estimate_propensities(log, data.queries)
     how = sidecar(folder / "m.txt")["data"]["reader"]["clicks"]  # type: ignore[index]
     assert how["prior"] == 1.0
-    np.testing.assert_allclose(how["data", "propensities"]["examination"], curve.examination)
+    np.testing.assert_allclose(how["propensities"]["examination"], curve.examination)
     said = (folder / "train.log").read_text()
     assert f"{log.shown.sum():,} rows, " in said
     assert "propensities by" in said
@@ -522,7 +522,7 @@ def test_a_report_on_clicks_in_columns_is_that_on_the_log(folder: Path, tmp_path
     told = json.loads(found.stdout)["clicks"]
     assert (told["documents"], told["impressions"]) == (data.n_documents, log.impressions.sum())
     expected = estimate_propensities(log, data.queries)
-    np.testing.assert_allclose(told["data", "propensities"]["examination"], expected.examination)
+    np.testing.assert_allclose(told["propensities"]["examination"], expected.examination)
     gains = np.nan_to_num(log.gains(expected, 0.0))
     assert told["against"]["gate"]["old"] == pytest.approx(dcg(gains, data.queries, X[:, 7]))
     refused = invoke("report", tmp_path / "m.txt", tmp_path / "t.csv", *common[:-1], *words)

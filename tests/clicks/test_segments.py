@@ -204,7 +204,7 @@ def test_the_commands_go_by_each_segments_curve(folder: Path, tmp_path: Path) ->
     assert trained.exit_code == 0, trained.stderr
     assert "by propensities of their own: exposure-DCG@10" in trained.stderr
     how = sidecar(tmp_path / "m.txt")["data"]["reader"]["clicks"]  # type: ignore[index]
-    assert how["data", "propensities"]["segments"].keys() == {"phone", "desktop"}
+    assert how["propensities"]["segments"].keys() == {"phone", "desktop"}
     estimated = invoke("train", folder / "data.txt", "--clicks", "-m", tmp_path / "e.txt", *FEW)
     assert "desktop: Propensities(1, " in estimated.stderr
     count = {name: one["moved"] for name, one in found.items()}

@@ -185,7 +185,7 @@ def test_the_command_writes_the_log(frame: pd.DataFrame, tmp_path: Path) -> None
     assert result.exit_code == 0, result.stderr
     assert entries(read_clicks(tmp_path / "out.clicks")) == twin(frame[frame["device"] == "desktop"])
     for words, reason in (
-        (("--key", "qid,doc"), "--key needs --documents"), (("--documents", path), "--documents is for --key"),
+        (("--key", "qid,doc"), "--key is for --documents"), (("--documents", path), "--documents is for --key"),
         (("--where", "device=mobile", "--where", "device=desktop"), "--where has device twice"),
     ):  # fmt: skip
         refused = invoke("data", "count-clicks", path, "-o", tmp_path / "no.clicks", *words)
