@@ -252,10 +252,10 @@ def parse_parts(text: str) -> dict[str, float]:
     return dict(pairs)
 
 
-def parse_scheduler(text: str) -> str:
-    """An address or a file; a blank text, of a variable that is not set, would train on this machine."""
+def parse_workers(text: str) -> str:
+    """Who starts workers; a blank text, of a variable that is not set, would train on this machine."""
     if not text.strip():
-        raise ValueError("it is blank: give a scheduler, or leave --dask out")
+        raise ValueError("it is blank: say who starts the workers, or leave --cluster out")
     return text
 
 
@@ -675,12 +675,12 @@ class TrainCommand(PropensityOptions, MemoryOptions, ConfigOptions, JsonOptions,
         shown=".boostrank-cache beside the data",
         group=MemoryOptions.GROUP,
     )
-    dask: str | None = option(
+    cluster: str | None = option(
         None,
-        "Train on the workers of a Dask cluster: tcp://HOST:PORT, a scheduler's file, or local:2 for two workers here. "
-        "Each worker reads some of the files; the engine is XGBoost.",
-        metavar="SCHEDULER",
-        parse=parse_scheduler,
+        "Train on several workers, each of which reads some of the files: local:2, processes here; env, ranks that "
+        "torchrun, MPI, Slurm or Kubernetes have started; dask:tcp://HOST:PORT or dask:FILE; ray:2.",
+        metavar="WORKERS",
+        parse=parse_workers,
         group=MemoryOptions.GROUP,
         conflicts="route cache memory_limit log folds checkpoint resume within_query clicks feature_names max_trees "
         "max_microseconds",
@@ -692,7 +692,7 @@ class TrainCommand(PropensityOptions, MemoryOptions, ConfigOptions, JsonOptions,
         parse=parse_seconds,
         shown="60s",
         group=MemoryOptions.GROUP,
-        needs="dask",
+        needs="cluster",
     )
 
     @property

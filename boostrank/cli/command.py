@@ -78,7 +78,7 @@ class DataFile(InputFile):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         path = str(value)
         # Workers of a cluster check their files themselves. (click has a sentinel for an option that is not given.)
-        if path == "-" or (ctx is not None and isinstance(ctx.params.get("dask"), str)):
+        if path == "-" or (ctx is not None and isinstance(ctx.params.get("cluster"), str)):
             return path
         if glob.has_magic(path) and not os.path.exists(path):
             if not glob.glob(path, recursive=True):
@@ -183,7 +183,7 @@ class Flag(click.Option):
             multiple=one.several,
             required=one.required,
             metavar=one.metavar or ("FILE" if one.file else {"int": "N", "float": "X"}.get(one.kind)),
-            is_eager=one.name in ("config", "dask"),
+            is_eager=one.name in ("config", "cluster"),
             callback=read_config if one.name == "config" else None,
             shell_complete=complete,
         )

@@ -55,15 +55,10 @@ def train(own: TrainCommand, options: TrainOptions, reading: FileOptions) -> int
             raise InputError("--clicks counts the rows of one file: give one TRAIN")
         columns, reading = prepare(own.click_columns, (*own.train, *own.valid), reading)
         options = replace(options, gain="linear", metrics=options.metrics or ("dcg",))
-    if own.dask and options.backend == "lightgbm":
+    if own.cluster and options.backend == "lightgbm":
         given = click.get_current_context().get_parameter_source("backend") is not click.core.ParameterSource.DEFAULT
-        if given:
-            raise InputError(
-                "--dask trains with XGBoost: LightGBM gives nobody a sum over its workers, so neither the metric nor "
-                "the moment to stop would be the same on all of them. Leave --backend out"
-            )
-        options = replace(options, backend="xgboost")
-    options = settled_quality(options, own.dask is not None, say)
+        options = options if given else replace(options, backend="xgboost")
+    options = settled_quality(options, own.cluster is not None, say)
     if options.folds and (own.cache not in (None, NO_CACHE) or own.route not in ("auto", "memory")):
         raise ParameterError("--folds takes rows from memory: leave out --route and --cache")
     if options.within_query:
@@ -107,7 +102,7 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
     on_folds = bool(options.folds) or options.quality == GOOD
     if checked.stopping_rounds and not names and not on_folds:
         raise click.UsageError("early stopping needs --valid, or --folds")
-    if own.dask:
+    if own.cluster:
         if expression_of(gain) is not None:
             raise InputError("--gain of columns is for one machine: write such gains as labels, and --gain linear")
         return _on_cluster(own, options, checked.rounds, reading, names, metric)
@@ -206,7 +201,7 @@ def _on_cluster(
     own: TrainCommand, options: TrainOptions, rounds: int, reading: FileOptions, names: list[str], metric: str | None
 ) -> int:
     """Train on the workers of a cluster, and save the model."""
-    from boostrank.cluster import connected, train
+    from boostrank.cluster import launcher_of, train
     from boostrank.core.errors import InputError
     from boostrank.fit.callbacks import StopWhenAsked
     from boostrank.fit.saving import save_or_rescue
@@ -216,15 +211,16 @@ def _on_cluster(
     if reading.data_format not in ("auto", "libsvm"):
         raise InputError(f"--format {reading.data_format} is for one machine: workers read libsvm text")
     so_far = f"{own.model}.so-far"
-    with connected(own.dask or "") as client, graceful_stop() as stop:
+    with launcher_of(own.cluster) as launcher, graceful_stop() as stop:
         with RoundProgress(metric) as progress, contextlib.redirect_stdout(sys.stderr):
             trained = train(
-                client,
+                launcher,
                 options.flat(),
                 own.train,
                 rounds,
                 [[path] for path in own.valid],
                 names,
+                backend=options.backend,
                 init_model=options.init_model,
                 start=options.start,
                 callbacks=[progress, StopWhenAsked(stop)],
@@ -235,6 +231,8 @@ def _on_cluster(
                 tell=say,
                 worker_timeout=own.worker_timeout,
             )
+        if getattr(launcher, "rank", 0):
+            return DONE  # the first rank saves it
         stop.saving = True
         save_or_rescue(trained, own.model)
         if own.checkpoint_every:
@@ -247,7 +245,7 @@ def _on_cluster(
 
 
 def _checkpoint(own: TrainCommand, options: TrainOptions) -> Checkpoint | None:
-    if own.dask or not (own.checkpoint_every or options.checkpoint or own.resume):
+    if own.cluster or not (own.checkpoint_every or options.checkpoint or own.resume):
         return None
     from boostrank.core.errors import InputError
     from boostrank.core.files import check_not_read

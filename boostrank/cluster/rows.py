@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,15 +30,19 @@ class Stacked(Rows):
 
     def __init__(self, parts: Sequence[Features], columns: int) -> None:
         super().__init__()
-        self._parts = list(parts)
+        self.parts = list(parts)
         self.is_sparse = any(is_sparse(part) for part in parts)
         self._ends = np.cumsum([0, *(part.shape[0] for part in parts)])
         self.shape = int(self._ends[-1]), columns
 
     def __getitem__(self, rows: slice) -> Features:
         """float32[n, d], dense or CSR."""
-        found = [self._parts[i][a:b] for i, a, b in spans(self._ends, rows)]
+        found = [self.parts[i][a:b] for i, a, b in spans(self._ends, rows)]
         return _joined(found) if found else np.zeros((0, self.shape[1]), np.float32)
+
+    def pieces(self) -> Iterator[tuple[int, Features]]:
+        """(first row, rows) of all of them; at least one piece."""
+        yield from super().pieces() if len(self) else [(0, self[0:0])]
 
 
 def spans(ends: Int64Array, rows: slice) -> list[Span]:

@@ -15,49 +15,32 @@ from boostrank.core.types import Float64Array, Int64Array
 
 
 @dataclass(frozen=True)
-class WorkerInfo:
-    """A worker's description of itself.
-
-    Args:
-        host: name of its machine.
-        threads: that it may use.
-        versions: package -> version.
-        busy: what it is doing for another training; empty if nothing.
-        sizes: bytes of each shard that it can read.
-    """
-
-    host: str
-    threads: int
-    versions: Mapping[str, str]
-    busy: str
-    sizes: Mapping[str, int]
-
-
-@dataclass(frozen=True)
 class Shard:
     """A shard as a worker has read it.
 
     Args:
         path: of the file.
-        index_base: number of its first feature.
-        features: columns.
+        index_base: number of its first feature; None where features have names.
+        names: of the features.
         rows: documents.
         qids: names of its queries.
         fingerprint: of its numbers.
         sizes: int64[q], documents in each query.
         weights: float64[q], of its queries, or None.
         weighs_documents: whether each of its documents has a weight.
+        categories: names of the features that hold codes of categories.
     """
 
     path: str
     index_base: int | None
-    features: int
+    names: tuple[str, ...]
     rows: int
     qids: npt.NDArray[Any]
     fingerprint: str
     sizes: Int64Array
     weights: Float64Array | None
     weighs_documents: bool = False
+    categories: tuple[str, ...] = ()
 
 
 def refuse_differences(properties: Mapping[str, Mapping[str, str]]) -> None:
@@ -83,7 +66,7 @@ def refuse_unreachable(hosts: Mapping[str, str]) -> None:
     """Refuse a loopback address where there are several machines.
 
     Args:
-        hosts: worker's address (tcp://10.0.0.7:4711) -> name of its machine.
+        hosts: worker's address (10.0.0.7:4711) -> name of its machine.
 
     Raises:
         InputError: there is such an address.
@@ -94,13 +77,13 @@ def refuse_unreachable(hosts: Mapping[str, str]) -> None:
         if is_loopback(host_of(address)):
             raise InputError(
                 f"worker {address} on {host} gives an address that other machines cannot reach (its host name leads to "
-                "itself, often by a line 127.0.1.1 in /etc/hosts): start it with `dask worker --host ADDRESS` or "
-                "`--interface NAME`"
+                "itself, often by a line 127.0.1.1 in /etc/hosts): have the client listen on an address that all "
+                "machines reach (listen=)"
             )
 
 
 def host_of(address: str) -> str:
-    """`tcp://10.0.0.7:4711` -> `10.0.0.7`; `tcp://[::1]:4711` -> `::1`."""
+    """`10.0.0.7:4711` -> `10.0.0.7`; `tcp://[::1]:4711` -> `::1`."""
     return address.rpartition("://")[2].rpartition(":")[0].strip("[]")
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.cluster import worker
 from boostrank.cluster.rows import Fetched, ShardRows, Span, joined, queries_of, spans
 from boostrank.cluster.shards import Shard
 from boostrank.cluster.workers import Workers
@@ -79,25 +78,25 @@ class StartMaker:
         features, gains = self._fetched(workers, gain)
         learnt = cross_fit.learnt(ShardRows(self.queries, self.names, features), gains, threads, limits)
         fold, ptr = start_rows.folds(len(self.queries)), np.cumsum([0, *(len(one.shard.qids) for one in self.shards)])
-        folds: dict[str, list[Any]] = {address: [np.zeros(0, np.int64)] for address in workers.addresses}
+        folds: dict[str, list[Any]] = {address: [np.zeros(0, np.int64)] for address in workers.names}
         for i, one in enumerate(self.shards):  # a worker has its shards in the order in which they were given
             folds[one.worker].append(fold[ptr[i] : ptr[i + 1]])
-        work = [(learnt, np.concatenate(folds[address]), len(self.names)) for address in workers.addresses]
-        counts = np.sum(workers.work(worker.begin_training_rows, work), axis=0)
+        work = [(learnt, np.concatenate(folds[address]), len(self.names)) for address in workers.names]
+        counts = np.sum(workers.work("begin_training_rows", work), axis=0)
         return learnt.start(self.names, counts), learnt.description
 
     def _fetched(self, workers: Workers, gain: Gain) -> tuple[Fetched, Fetched]:
         """Features and gains of the rows that it is learnt from."""
         ends = np.cumsum([0, *(one.shard.rows for one in self.shards)])
-        wanted: dict[str, list[Span]] = {address: [] for address in workers.addresses}
+        wanted: dict[str, list[Span]] = {address: [] for address in workers.names}
         places: dict[int, list[tuple[str, int]]] = {part.at.start: [] for part in self.parts}
         for part in self.parts:
             for i, first, last in spans(ends, part.at):
                 one = self.shards[i]
                 places[part.at.start].append((one.worker, len(wanted[one.worker])))
                 wanted[one.worker].append((one.number, first, last))
-        answers = workers.work(worker.send_rows, [(wanted[address], gain) for address in workers.addresses])
-        sent = dict(zip(workers.addresses, answers, strict=True))
+        answers = workers.work("send_rows", [(wanted[address], gain) for address in workers.names])
+        sent = dict(zip(workers.names, answers, strict=True))
         found = {at: joined([sent[address][i] for address, i in pieces]) for at, pieces in places.items()}
         rows, columns = int(ends[-1]), len(self.names)
         return (

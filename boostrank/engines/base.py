@@ -33,6 +33,10 @@ SCORES, LEAVES, CONTRIBUTIONS = "scores", "leaves", "contributions"
 """What `Booster.predict` computes."""
 
 
+class LostContact(Exception):
+    """Another worker of the same training does not answer."""
+
+
 @dataclass(frozen=True)
 class Wanted:
     """What to predict, and how.

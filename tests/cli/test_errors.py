@@ -47,17 +47,17 @@ from tests.cli.conftest import FEW, invoke
         (["--eval-at", "1,a"], "'1,a' is not a list of ranks"),
         (["--quality", "plain", "--route", "external"], "--route external is XGBoost's: --backend xgboost"),
         (["--quality", "plain", "--cache", "there", "--route", "memory"], "--route memory uses no cache"),
-        (["--worker-timeout", "5"], "--worker-timeout is for --dask"),
-        (["--quality", "plain", "--dask", "local:1", "--log", "rounds.jsonl"], "--dask and --log do not go together"),
+        (["--worker-timeout", "5"], "--worker-timeout is for --cluster"),
+        (["--quality", "plain", "--cluster", "local:1", "--log", "rounds.jsonl"], "--cluster and --log do not go"),
         (
-            ["--quality", "plain", "--dask", "local:1", "--backend", "xgboost", "--format", "csv"],
+            ["--quality", "plain", "--cluster", "local:1", "--backend", "xgboost", "--format", "csv"],
             "workers read libsvm text",
         ),
         (
-            ["--quality", "plain", "--dask", "local:1", "--backend", "xgboost", "--feature-names", __file__],
-            "--dask and --feature-names do not go together",
+            ["--quality", "plain", "--cluster", "local:1", "--backend", "xgboost", "--feature-names", __file__],
+            "--cluster and --feature-names do not go together",
         ),
-        (["--quality", "plain", "--dask", "local:0", "--backend", "xgboost"], "--dask local:0: there must be a worker"),
+        (["--quality", "plain", "--cluster", "local:0", "--backend", "xgboost"], "local:0"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )

@@ -64,7 +64,7 @@ def test_what_cannot_be_is_refused_with_words(linear: Path, data: Path, tmp_path
     assert "no parameter 'num_leaves'" in refused("--backend", "linear", "--num-leaves", 7)
     assert "a model of booster=dart" in refused("--start", linear, "--backend", "xgboost", "--param", "booster=dart",
                                                   "--quality", "quick")  # fmt: skip
-    assert "--start" in refused("--start", linear, "--dask", "local:1")
+    assert "--start" in refused("--start", linear, "--cluster", "local:1")
     assert "no such file" in refused("--start", tmp_path / "none")
 
 

@@ -122,6 +122,6 @@ def test_fault_105_weights_that_cannot_be_read_are_not_taken_for_none(kind: str,
 
 def test_fault_106_a_blank_scheduler_is_no_training_on_one_machine(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_bytes(ROWS)
-    result = invoke("train", tmp_path / "t.txt", "-m", tmp_path / "m", "--dask", "")
+    result = invoke("train", tmp_path / "t.txt", "-m", tmp_path / "m", "--cluster", "")
     assert result.exit_code == 2
     assert "it is blank" in result.stderr

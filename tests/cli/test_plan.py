@@ -206,5 +206,5 @@ def test_a_limit_goes_with_a_named_route_and_not_with_a_cluster(data: Path, tmp_
     assert "asked for; it fits in the limit of 1.00 GB" in result.stderr
     refused = invoke(*train, "--memory-limit", "1 parsec")
     assert (refused.exit_code, "is not a size" in refused.stderr) == (2, True)
-    clustered = invoke(*train, "--dask", "local:1", "--memory-limit", "1GB")
-    assert (clustered.exit_code, "--dask and --memory-limit do not go together" in clustered.stderr) == (2, True)
+    clustered = invoke(*train, "--cluster", "local:1", "--memory-limit", "1GB")
+    assert (clustered.exit_code, "--cluster and --memory-limit do not go together" in clustered.stderr) == (2, True)

@@ -89,7 +89,7 @@ def test_what_cannot_be_is_refused_by_name(data: Path, model: Path, tmp_path: Pa
         (*train, "--of", "f2"): "--of names features for --within-query",
         (*train, "--within-query", "ranks"): "within_query knows no 'ranks'",
         (*train, "--within-query", "rank", "--of", "f2000"): "no feature 'f2000'",
-        (*train, "--within-query", "rank", "--dask", "local:2"): "--within-query is for one machine",
+        (*train, "--within-query", "rank", "--cluster", "local:2"): "--within-query is for one machine",
         (
             *train,
             "--within-query",

@@ -15,12 +15,15 @@ from boostrank.data.text.writer import write_libsvm
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Any]:
-    """A client of two worker processes on this machine, which all tests share."""
-    pytest.importorskip("distributed", reason="Dask is not installed: pip install 'boostrank[dask]'")
+    """A client of two worker processes of Dask on this machine, which all tests share."""
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'boostrank[dask]'")
     pytest.importorskip("xgboost", reason="XGBoost is not installed")
-    from boostrank.cluster import connected
-
-    with connected("local:2") as client:
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0, silence_logs=50
+        ) as processes,
+        distributed.Client(processes) as client,
+    ):
         yield client
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boostrank.cluster.collective import Collective, WorkerFailed
+from boostrank.cluster.worker import Collective, WorkerFailed
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 from boostrank.data.synthetic import make_ranking_data
@@ -21,9 +21,6 @@ from boostrank.objective.description import Objective, TrainingObjective
 from boostrank.objective.mixture import Mixture
 
 PATIENCE = 60
-
-
-class Lost(Exception): ...
 
 
 class Room:
@@ -49,7 +46,7 @@ def run(*works: Callable[[Collective], Any]) -> list[Any]:
 
     def one(work: Callable[[Collective], Any]) -> Any:
         try:
-            return work(Collective(room.all_reduce, Lost))
+            return work(Collective(room.all_reduce))
         except Exception as error:
             return error
 

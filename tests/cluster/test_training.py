@@ -34,8 +34,10 @@ from tests.cli.conftest import invoke
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'boostrank[dask]'")
 pytest.importorskip("xgboost", reason="XGBoost is not installed")
 
-from boostrank.cluster import client as client_module  # noqa: E402
 from boostrank.cluster import train  # noqa: E402
+from boostrank.cluster import worker as worker_module  # noqa: E402
+from boostrank.cluster.dask import DaskWorkers  # noqa: E402
+from boostrank.cluster.train import ClusterTraining  # noqa: E402
 
 PARAMS = {"objective": "shf-sdcg", "sigma": "linear(2, 1)", "num_leaves": 7, "eval_at": [1, 10], "num_threads": 1}
 ROUNDS = 12
@@ -45,13 +47,13 @@ ROUNDS = 12
 def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What each worker came to, worker by worker."""
     seen: list[Any] = []
-    make = client_module.ClusterTraining._model
+    make = ClusterTraining._model
 
     def model(self: Any, found: Any) -> Any:
         seen.extend(found)
         return make(self, found)
 
-    monkeypatch.setattr(client_module.ClusterTraining, "_model", model)
+    monkeypatch.setattr(ClusterTraining, "_model", model)
     return seen
 
 
@@ -229,7 +231,7 @@ def test_fault_91_a_query_in_two_shards_is_refused_with_both_files(cluster: Any,
     given: Mapping[str, Any] = (
         {"shards": two} if case == "training" else {"shards": data / "s0.txt", "valid_shards": two}
     )
-    with pytest.raises(DataError, match=r"query 14\d is in .*v0.txt \(on tcp.* and in .*copy.txt \(on tcp"):
+    with pytest.raises(DataError, match=r"query 14\d is in .*v0.txt \(on 127.* and in .*copy.txt \(on 127"):
         train(cluster, PARAMS, num_boost_round=2, **given)
 
 
@@ -244,7 +246,7 @@ def test_a_bad_line_is_told_with_file_and_line(cluster: Any, data: Path) -> None
 def test_what_goes_wrong_on_one_worker_is_told_with_its_shards(cluster: Any, data: Path) -> None:
     huge = data / "huge.txt"
     huge.write_text("5000 qid:900 1:0.5\n0 qid:900 1:1\n")
-    with pytest.raises(DataError, match=r"^worker tcp://\S+ \(\S+huge.txt\): .*5000"):
+    with pytest.raises(DataError, match=r"^worker 127\S+ \(\S+huge.txt\): .*5000"):
         train(cluster, PARAMS, [data / "s0.txt", huge], 2)
 
 
@@ -281,9 +283,9 @@ def test_callables_and_other_engines_models_are_refused(cluster: Any, data: Path
 def test_fault_94_workers_with_another_version_than_the_client_are_refused(
     cluster: Any, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = client_module.worker.versions()
-    monkeypatch.setattr(client_module.worker, "versions", lambda: here | {"xgboost": "1.0"})
-    with pytest.raises(InputError, match=r"xgboost is 1.0 on the client and \S+ on tcp://.*same installation"):
+    here = worker_module.versions()
+    monkeypatch.setattr(worker_module, "versions", lambda: here | {"xgboost": "1.0"})
+    with pytest.raises(InputError, match=r"xgboost is 1.0 on the client and \S+ on 127.*same installation"):
         train(cluster, PARAMS, [data / "s0.txt"], 2)
 
 
@@ -294,10 +296,11 @@ def test_fault_94_a_model_with_other_features_is_not_continued(cluster: Any, dat
         train(cluster, PARAMS, [data / "s0.txt"], 1, init_model=before)
 
 
-def test_fault_96_a_port_that_is_taken_is_passed_over(cluster: Any, data: Path) -> None:
+def test_fault_96_a_port_that_is_taken_is_told(cluster: Any, data: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        model = train(cluster, PARAMS, [data / "s0.txt"], 2, port=taken.getsockname()[1])
-    assert model.best_iteration == 2
+        port = taken.getsockname()[1]
+        with pytest.raises(InputError, match=rf"cannot listen on 127\.0\.0\.1:{port}"):
+            train(DaskWorkers(cluster, ("127.0.0.1", port)), PARAMS, [data / "s0.txt"], 2)
 
 
 def test_fault_96_an_address_of_another_machine_is_told() -> None:
@@ -308,10 +311,10 @@ def test_fault_96_an_address_of_another_machine_is_told() -> None:
 
 
 def test_the_command_line_trains_on_a_cluster(cluster: Any, data: Path, tmp_path: Path) -> None:
-    scheduler = cluster.scheduler.address
+    scheduler = f"dask:{cluster.scheduler.address}"
     model = tmp_path / "m.json"
     result = invoke(
-        "train", data / "s*.txt", "--dask", scheduler, "--valid", data / "v?.txt", "-m", model, "--rounds", 4,
+        "train", data / "s*.txt", "--cluster", scheduler, "--valid", data / "v?.txt", "-m", model, "--rounds", 4,
         "--num-leaves", 7, "--objective", "shf-sdcg", "--early-stopping", 2, "--checkpoint-every", 1,
     )  # fmt: skip
     assert result.exit_code == 0, result.stderr
@@ -325,11 +328,13 @@ def test_the_command_line_trains_on_a_cluster(cluster: Any, data: Path, tmp_path
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--dask", "local:2", "--backend", "lightgbm"], "--dask trains with XGBoost: LightGBM"),
-        (["--dask", "nowhere"], "neither an address .* nor a scheduler's file nor local"),
-        (["--dask", "local:2", "--resume"], "there is --checkpoint-every alone"),
-        (["--dask", "local:2", "--route", "bins"], "--route is for one machine"),
-        (["--dask", "local:2", "--start", __file__], "--start FILE is for one machine"),
+        (["--cluster", "local:2", "--backend", "linear"], "backend='linear'"),
+        (["--cluster", "nowhere"], "begins with none of local, env, dask"),
+        (["--cluster", "dask:nowhere"], "neither an address .* nor a scheduler's file"),
+        (["--cluster", "local:0"], "local:0: give the number of workers"),
+        (["--cluster", "local:2", "--resume"], "--cluster and --resume"),
+        (["--cluster", "local:2", "--route", "bins"], "--cluster and --route"),
+        (["--cluster", "local:2", "--start", __file__], "--start FILE is for one machine"),
     ],
 )
 def test_what_the_command_line_refuses(options: list[str], words: str, data: Path, tmp_path: Path) -> None:

@@ -34,9 +34,7 @@ _OF_MODELS = (
 )
 _OF_PREDICTIONS = f"it is of predictions and not of a training: {_COMMAND_LINE}"
 _OF_METRICS = "metrics are boostrank's own: name them by metric= and eval_at=, functions of yours by feval="
-_OF_MACHINES = (
-    "each of LightGBM's machines would see its own queries alone: boostrank trains XGBoost on clusters (--dask)"
-)
+_OF_MACHINES = "workers are started by boostrank: --cluster, boostrank.cluster.train"
 _OF_LABELS = "LightGBM counts positive labels for its binary objective alone: use bagging_fraction"
 
 REFUSED: dict[str, str] = {

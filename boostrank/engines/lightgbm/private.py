@@ -117,9 +117,21 @@ class HandleDataset(lightgbm.Dataset):  # type: ignore[misc]
         return chosen[: taken.value]
 
     def create_from_sample(
-        self, values: Sequence[Float64Array], places: Sequence[npt.NDArray[np.int32]], sampled: int, rows: int
+        self,
+        values: Sequence[Float64Array],
+        places: Sequence[npt.NDArray[np.int32]],
+        sampled: int,
+        rows: int,
+        all_rows: int | None = None,
     ) -> None:
-        """Empty bins from the values of each column in a sample, without zeros, and their places in it."""
+        """Empty bins from the values of each column in a sample, without zeros, and their places in it.
+
+        Args:
+            values, places: of each column.
+            sampled: rows of the sample.
+            rows: of this data set.
+            all_rows: of all workers, where the sample is of those.
+        """
         columns = len(values)
         lengths = np.array([v.size for v in values], dtype=np.int32)
         self._create(
@@ -130,7 +142,7 @@ class HandleDataset(lightgbm.Dataset):  # type: ignore[misc]
             _pointer(lengths),
             ctypes.c_int32(sampled),
             ctypes.c_int32(rows),
-            ctypes.c_int64(rows),
+            ctypes.c_int64(all_rows or rows),
             self._c_params(),
         )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ from xgboost.tracker import RabitTracker
 from boostrank.core.errors import TrainingError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
-from boostrank.data.arrays import Features
+from boostrank.engines.base import LostContact
+from boostrank.engines.xgboost.booster import XGBoostBooster, apart, together
 from boostrank.engines.xgboost.private import is_of_connection, last_line
 from boostrank.engines.xgboost.stream import DenseBatches, matrix_info, matrix_options
 
@@ -30,8 +31,31 @@ _GATHERING_SECONDS = 120
 _PORTS_TRIED = 10
 
 
-class LostContact(Exception):
-    """Another worker does not answer."""
+NEEDS_MESH = NEEDS_ROWS = False
+
+
+@dataclass(frozen=True)
+class Member:
+    """What a worker does together with the others: sums, bins; see the functions of this module."""
+
+    all_reduce: Any
+    bins_of: Any
+    contact: Any
+    params: Mapping[str, Any]
+
+
+def check_params(params: Mapping[str, Any]) -> None:
+    """Refuse what several workers cannot do: nothing."""
+
+
+def start_of(booster: Any) -> Any:
+    """The linear start of a booster, which workers keep apart from its trees; None if there is none."""
+    return apart(XGBoostBooster(booster))[1]
+
+
+def with_start(start: Any, booster: Any) -> Any:
+    """A booster that was trained apart from its linear start, with it."""
+    return together(start, booster)
 
 
 class Tracker:
@@ -74,23 +98,24 @@ class Tracker:
 
 
 @contextlib.contextmanager
-def member(arguments: Mapping[str, Any], rank: int) -> Iterator[None]:
+def member(meeting: Sequence[Any], rank: int, mesh: Any = None) -> Iterator[Member]:
     """Inside, this thread is one of the workers.
 
     Args:
-        arguments: of the `Tracker`.
+        meeting: of each worker; that of the first is the arguments of the `Tracker`.
         rank: 0, 1, ...: distinct.
+        mesh: not needed.
 
     Raises:
         LostContact: the others could not be found, or not be taken leave of.
     """
     # Whoever has lost another asks the tracker, which may be gone too, and those that wait for him wait for that: once.
     names = {"dmlc_task_id": f"{rank:06d}", "dmlc_timeout": _PATIENCE_SECONDS, "dmlc_retry": 1}
-    context = collective.CommunicatorContext(**arguments, **names)
+    context = collective.CommunicatorContext(**meeting[0], **names)
     with contact(every=True):
         context.__enter__()
     try:
-        yield
+        yield Member(all_reduce, bins_of, contact, {})
     except BaseException:
         with contextlib.suppress(xgboost.core.XGBoostError):  # the others may be gone: what went wrong here says more
             context.__exit__()
@@ -122,7 +147,7 @@ def contact(*, every: bool = False) -> Iterator[None]:
 
 
 def bins_of(
-    parts: Sequence[Features],
+    rows: Any,
     labels: Float64Array,
     queries: QueryIndex,
     names: Sequence[str],
@@ -134,7 +159,7 @@ def bins_of(
     """This worker's rows in bins that are the same on all workers. All of them must call it.
 
     Args:
-        parts: the shards of this worker, possibly none; each has all features.
+        rows: features of the shards of this worker, possibly none, as its `parts`; each has all features.
         labels, queries: of all of them.
         names: of the features.
         params: engine parameters.
@@ -142,6 +167,6 @@ def bins_of(
         weights: whether the engine shall know the query weights, as in `Backend.dataset`; 1 where none is given.
     """
     with contact():
-        matrix = xgboost.QuantileDMatrix(DenseBatches(parts, len(names)), **matrix_options(params, reference))
+        matrix = xgboost.QuantileDMatrix(DenseBatches(rows.parts, len(names)), **matrix_options(params, reference))
     matrix.set_info(**matrix_info(labels, replace(queries, weights=queries.each_weight), names, weights=weights))
     return matrix

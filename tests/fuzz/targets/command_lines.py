@@ -39,7 +39,7 @@ BASES = {
     "completion": ["bash"],
     "verify": ["model.txt", "train.txt", "--logged", "scores.txt"],
 }
-_LONG = {"--dask", "--quality", "--candidates", "--time", "--template", "--max-microseconds"}
+_LONG = {"--cluster", "--quality", "--candidates", "--time", "--template", "--max-microseconds"}
 _WORK = (
     "rounds",
     "queries",

@@ -1,0 +1,284 @@
+"""LightGBM on several workers: its network is an exchange of ours, and its bins come from one sample of all rows.
+
+LightGBM's own network (`machines`) takes whoever calls its port, without a key, and may notice a dead worker only after
+its time-out; `LGBM_NetworkInitWithFunctions` sends the same bytes over protected links. Both give the same trees.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import lightgbm
+import numpy as np
+import numpy.typing as npt
+from lightgbm.basic import _LIB, _safe_call
+from scipy import sparse
+
+from boostrank.core.errors import ParameterError
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float64Array
+from boostrank.data.arrays import Features
+from boostrank.data.rows import dense_batches, dense_rows
+from boostrank.engines.base import LostContact
+from boostrank.engines.lightgbm.adapter import _with_defaults
+from boostrank.engines.lightgbm.private import ZERO, HandleDataset, main_names
+from boostrank.engines.model_format import engine_names
+
+NEEDS_MESH = NEEDS_ROWS = True
+_SERIAL = {
+    "linear_tree": "LightGBM grows linear trees on one machine alone",
+    "forcedsplits_filename": "LightGBM forces splits on one machine alone",
+    "cegb_tradeoff": "LightGBM does not add up what a feature costs over its workers",
+    "cegb_penalty_split": "LightGBM does not add up what a feature costs over its workers",
+    "cegb_penalty_feature_lazy": "LightGBM does not add up what a feature costs over its workers",
+    "cegb_penalty_feature_coupled": "LightGBM does not add up what a feature costs over its workers",
+}
+_REDUCE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int)
+_INTS = ctypes.POINTER(ctypes.c_int)
+_SCATTER = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_int, ctypes.c_int, _INTS, _INTS, ctypes.c_int, ctypes.c_void_p, ctypes.c_int,
+    ctypes.POINTER(_REDUCE),
+)  # fmt: skip
+_GATHER = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_int, _INTS, _INTS, ctypes.c_int, ctypes.c_void_p, ctypes.c_int
+)
+
+
+class Exchange(Protocol):
+    """What workers give each other."""
+
+    rank: int
+    size: int
+
+    def join(self, rank: int, addresses: Sequence[Any]) -> None:
+        """Find the others."""
+
+    def all_to_all(self, pieces: Sequence[bytes]) -> list[Any]:
+        """Give every worker its piece; what each of them has given this one, by rank."""
+
+    def all_reduce(self, sums: Float64Array) -> Float64Array:
+        """Sums over all workers."""
+
+    def close(self) -> None:
+        """Leave the others."""
+
+
+def check_params(params: Mapping[str, Any]) -> None:
+    """Refuse what several workers cannot do.
+
+    Raises:
+        ParameterError: a parameter that LightGBM heeds on one machine alone.
+    """
+    for name, value in main_names(params).items():
+        if name in _SERIAL and value not in (False, "false", 0, "", None):
+            raise ParameterError(f"{name} on several workers: {_SERIAL[name]}")
+
+
+def start_of(booster: Any) -> Any:
+    """None: a linear start is among the first trees of a booster, and is continued with them."""
+    return None
+
+
+def with_start(start: Any, booster: Any) -> Any:
+    """The booster, which has its linear start."""
+    return booster
+
+
+@contextlib.contextmanager
+def member(meeting: Sequence[Any], rank: int, mesh: Exchange) -> Iterator[Member]:
+    """Inside, this thread's LightGBM is one of the workers.
+
+    Args:
+        meeting: address of each worker's exchange, by rank.
+        rank: of this worker.
+        mesh: its exchange.
+
+    Raises:
+        LostContact: another worker does not come, or is gone.
+    """
+    mesh.join(rank, meeting)
+    try:
+        yield Member(mesh)
+    finally:
+        mesh.close()
+
+
+class Member:
+    """What a worker does together with the others.
+
+    Args:
+        mesh: its exchange.
+
+    Attributes:
+        params: that the training takes beside the user's.
+    """
+
+    def __init__(self, mesh: Exchange) -> None:
+        self._mesh = mesh
+        # Filtering drops features by this worker's own rows: histograms would not have the same length.
+        self.params: dict[str, Any] = {"feature_pre_filter": False}
+        if mesh.size > 1:
+            self.params |= {"tree_learner": "data", "num_machines": mesh.size, "pre_partition": True}
+        self._error: Exception | None = None
+        self._functions = _SCATTER(self._kept(self._scatter)), _GATHER(self._kept(self._gather))
+
+    def all_reduce(self, sums: Float64Array) -> Float64Array:
+        """Sums over all workers.
+
+        Raises:
+            LostContact: one of them is gone.
+        """
+        self._raise_kept()
+        return self._mesh.all_reduce(sums)
+
+    @contextlib.contextmanager
+    def contact(self) -> Iterator[None]:
+        """Inside, LightGBM adds up its histograms over all workers.
+
+        Raises:
+            LostContact: one of them is gone.
+        """
+        if self._mesh.size == 1:
+            yield
+            return
+        scatter, gather = (ctypes.cast(one, ctypes.c_void_p) for one in self._functions)
+        _safe_call(_LIB.LGBM_NetworkInitWithFunctions(self._mesh.size, self._mesh.rank, scatter, gather))
+        try:
+            yield
+        except lightgbm.basic.LightGBMError:
+            self._raise_kept()
+            raise
+        finally:
+            _safe_call(_LIB.LGBM_NetworkFree())
+        self._raise_kept()
+
+    def bins_of(
+        self, rows: Any, labels: Float64Array, queries: QueryIndex, names: Sequence[str], params: dict[str, Any], *,
+        reference: Any, weights: bool,
+    ) -> Any:  # fmt: skip
+        """This worker's rows in bins that are the same on all workers. All of them must call it.
+
+        Args:
+            rows: features of the shards of this worker, one behind the other.
+            labels, queries: of all of them.
+            names: of the features.
+            params: engine parameters.
+            reference: the training set's bins, for a validation set.
+            weights: whether the engine shall know the query weights.
+        """
+        sizes = queries.sizes
+        heavy = np.repeat(queries.each_weight, sizes) if weights and labels.size else None
+        if not labels.size:  # LightGBM takes no empty set
+            rows, labels, sizes = np.zeros((1, len(names)), np.float32), np.zeros(1), np.ones(1, np.int64)
+        data = _SharedBins(
+            rows,
+            label=labels,
+            group=sizes,
+            weight=heavy,
+            feature_name=list(engine_names(names)),
+            reference=reference,
+            params=_with_defaults(params) | self.params,
+        )
+        data.mesh = self._mesh
+        return data.construct()
+
+    def _kept(self, function: Callable[..., None]) -> Callable[..., None]:
+        """A function whose error is kept: what is raised in a callback of ctypes is lost."""
+
+        def called(*arguments: Any) -> None:
+            if self._error is None:
+                try:
+                    function(*arguments)
+                except Exception as error:
+                    self._error = error
+
+        return called
+
+    def _raise_kept(self) -> None:
+        if self._error is not None:
+            raise LostContact(str(self._error)) from self._error
+
+    def _scatter(
+        self, given: int, size: int, width: int, start: Any, length: Any, n: int, found: int, found_size: int,
+        reducer: Any,
+    ) -> None:  # fmt: skip
+        """Each worker gets the sum of one block."""
+        pieces = [ctypes.string_at(given + start[i], length[i]) for i in range(n)]
+        received = self._mesh.all_to_all(pieces)
+        ctypes.memmove(found, bytes(received[0]), len(received[0]))
+        for piece in received[1:]:  # in the order of the ranks: the same bytes wherever a block is added up
+            body = ctypes.create_string_buffer(bytes(piece), len(piece))
+            reducer[0](ctypes.cast(body, ctypes.c_void_p), found, width, len(piece))
+
+    def _gather(
+        self, given: int, size: int, start: Any, length: Any, n: int, found: int, found_size: int
+    ) -> None:  # fmt: skip
+        """Each worker gets the blocks of all."""
+        for i, piece in enumerate(self._mesh.all_to_all([ctypes.string_at(given, size)] * n)):
+            ctypes.memmove(found + start[i], bytes(piece), len(piece))
+
+
+def _some(features: Features, chosen: npt.NDArray[np.int64]) -> sparse.csr_matrix:
+    """Some rows, ascending."""
+    found = [sparse.csr_matrix((0, features.shape[1]), dtype=np.float32)]
+    for start, stop in dense_batches(features):
+        here = chosen[np.searchsorted(chosen, start) : np.searchsorted(chosen, stop)]
+        if here.size:
+            found.append(sparse.csr_matrix(dense_rows(features, start, stop)[here - start]))
+    return sparse.vstack(found, format="csr")
+
+
+class _SharedBins(HandleDataset):
+    """A data set of a worker's shards whose bins come from a sample of the rows of all workers.
+
+    It is the sample that LightGBM would take of all rows on one machine, worker by worker.
+    """
+
+    mesh: Exchange
+
+    def fill(self, data: Features, reference: Any) -> None:
+        """Make the bins of this worker's rows."""
+        rows = data.shape[0]
+        if reference is None:
+            counts = np.zeros(self.mesh.size)
+            counts[self.mesh.rank] = rows
+            ends = np.cumsum(self.mesh.all_reduce(counts)).astype(np.int64)
+            first = int(ends[self.mesh.rank]) - rows
+            chosen = self.sampled_rows(int(ends[-1])).astype(np.int64)
+            own = _some(data, chosen[(chosen >= first) & (chosen < first + rows)] - first)
+            sample = _gathered(self.mesh, own)
+            values = [
+                sample.data[a:b].astype(np.float64) for a, b in zip(sample.indptr, sample.indptr[1:], strict=False)
+            ]
+            places = [
+                sample.indices[a:b].astype(np.int32) for a, b in zip(sample.indptr, sample.indptr[1:], strict=False)
+            ]
+            self.create_from_sample(values, places, sample.shape[0], rows, int(ends[-1]))
+        else:
+            self.create_like(reference, rows)
+        for start, stop in dense_batches(data):
+            self.push(dense_rows(data, start, stop), start)
+
+    def start_scores(self, predictor: Any, data: Features) -> npt.NDArray[Any]:
+        """What a model to be continued says of the rows, piece by piece."""
+        pieces = (dense_rows(data, start, stop) for start, stop in dense_batches(data))
+        return np.concatenate([predictor.predict(data=piece, raw_score=True).ravel() for piece in pieces])
+
+
+def _gathered(mesh: Exchange, own: sparse.csr_matrix) -> sparse.csc_matrix:
+    """The sampled rows of all workers, by column, without zeros."""
+    arrays = (own.indptr.astype(np.int64), own.indices.astype(np.int32), own.data.astype(np.float32))
+    found = zip(*(mesh.all_to_all([array.tobytes()] * mesh.size) for array in arrays), strict=True)
+    parts = []
+    for indptr, indices, data in found:
+        ptr = np.frombuffer(indptr, np.int64)
+        cells = np.frombuffer(data, np.float32), np.frombuffer(indices, np.int32), ptr
+        parts.append(sparse.csr_matrix(cells, shape=(ptr.size - 1, own.shape[1])))
+    sample = sparse.vstack(parts, format="csc")
+    sample.data[np.abs(sample.data) <= ZERO] = 0.0  # NaN stays
+    sample.eliminate_zeros()
+    sample.sort_indices()
+    return sample

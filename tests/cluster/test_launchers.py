@@ -1,0 +1,156 @@
+"""Launchers and engines: the same shards give the same model wherever the workers run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import boostrank
+from boostrank.cluster import train
+from boostrank.cluster.channel import Call
+from boostrank.cluster.env import EnvWorkers
+from boostrank.cluster.local import LocalWorkers
+from boostrank.core.errors import ParameterError, TrainingError, WorkerLost
+from boostrank.data.assemble import read_files as read_libsvm
+from boostrank.data.dataset import RankingDataset
+
+PARAMS = {"num_leaves": 7, "eval_at": [10], "num_threads": 1, "early_stopping_round": 4}
+ENGINES = ["xgboost", "lightgbm"]
+_JOB = """
+import sys, boostrank
+shards, valid, out, engine = sys.argv[1:]
+params = {"num_leaves": 7, "eval_at": [10], "num_threads": 1, "early_stopping_round": 4}
+model = boostrank.cluster.train("env", params, shards, 8, [valid], backend=engine)
+model.save(out)
+"""
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def trained(request: pytest.FixtureRequest, data: Path) -> tuple[str, boostrank.RankingModel]:
+    """Two local processes."""
+    pytest.importorskip(request.param)
+    return request.param, train("local:2", PARAMS, [data / "s*.txt"], 8, [data / "v?.txt"], backend=request.param)
+
+
+def test_dask_gives_the_same_bytes(cluster: Any, trained: Any, data: Path) -> None:
+    engine, expected = trained
+    found = train(cluster, PARAMS, [data / "s*.txt"], 8, [data / "v?.txt"], backend=engine)
+    assert found.to_bytes() == expected.to_bytes()
+
+
+def test_ranks_of_the_environment_give_the_same_bytes_on_every_rank(trained: Any, data: Path, tmp_path: Path) -> None:
+    engine, expected = trained
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", _JOB, data / "s*.txt", data / "v?.txt", tmp_path / str(rank), engine],
+            env=os.environ
+            | {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+            | {"BOOSTRANK_KEY": "0123456789abcdef", "LOCAL_WORLD_SIZE": "2"},
+        )
+        for rank in range(2)
+    ]
+    assert [rank.wait(timeout=180) for rank in ranks] == [0, 0]
+    expected.save(tmp_path / "expected")
+    for rank in range(2):
+        assert (tmp_path / str(rank)).read_bytes() == (tmp_path / "expected").read_bytes()
+
+
+def test_the_metric_is_that_of_one_process_scoring_everything(trained: Any, data: Path) -> None:
+    _, model = trained
+    train_set = read_libsvm(data / "train.txt")
+    valid = read_libsvm(data / "valid.txt", like=train_set)
+    scores = model.predict(valid)
+    found = boostrank.Metric.parse("ndcg@10").evaluate(valid.labels, scores, valid.queries).mean
+    history = model.evals_result["valid_0"]["ndcg@10"]
+    assert found == pytest.approx(history[model.best_iteration - 1], abs=1e-9)
+
+
+def test_lightgbm_on_workers_grows_the_trees_of_one_machine(data: Path) -> None:
+    """The bins are those of all rows, so the first splits are the same ones."""
+    lightgbm = pytest.importorskip("lightgbm")
+    assert lightgbm
+    params = {"objective": "approx-ndcg", "num_leaves": 7, "num_threads": 1, "metric": "none", "min_data_in_leaf": 5}
+    whole = RankingDataset.read([data / f"s{i}.txt" for i in range(3)])
+    alone = boostrank.train(params, whole, 4, backend="lightgbm")
+    several = train("local:2", params, [data / "s*.txt"], 4, backend="lightgbm")
+    assert splits(several)[:2] == splits(alone)[:2]
+    assert np.corrcoef(several.predict(whole), alone.predict(whole))[0, 1] > 0.99
+
+
+def splits(model: boostrank.RankingModel) -> list[list[Any]]:
+    trees = model.booster.dump_model()["tree_info"]
+    return [_splits(tree["tree_structure"]) for tree in trees]
+
+
+def _splits(node: Any) -> list[Any]:
+    if "split_feature" not in node:
+        return []
+    return [node["split_feature"], node["threshold"], *_splits(node["left_child"]), *_splits(node["right_child"])]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_worker_that_is_killed_or_stopped_ends_the_training(
+    engine: str, how: signal.Signals, data: Path, tmp_path: Path
+) -> None:
+    launcher, path = LocalWorkers(2), tmp_path / "so-far"
+    hit: list[float] = []
+
+    def strike(env: Any) -> None:
+        if path.exists() and not hit:
+            os.kill(launcher.pids[1], how)
+            hit.append(time.monotonic())
+
+    with pytest.raises(WorkerLost, match="so-far holds the first"):
+        train(
+            launcher, PARAMS | {"early_stopping_round": 0}, [data / "s*.txt"], 100_000, backend=engine,
+            callbacks=[strike], checkpoint=path, checkpoint_every=1, worker_timeout=3, start="none",
+        )  # fmt: skip
+    assert time.monotonic() - hit[0] < 30
+    assert boostrank.RankingModel.load(path).best_iteration > 0
+    assert launcher.pids == []
+
+
+def test_a_launcher_that_fails_ends_the_wait(data: Path) -> None:
+    class Toy(LocalWorkers):
+        """A sixth launcher is one class."""
+
+        def run(self, call: Call) -> None:
+            raise OSError("no such queue")
+
+    started = time.monotonic()
+    with pytest.raises(TrainingError, match="no such queue"):
+        train(Toy(2), PARAMS, [data / "s0.txt"], 1, [data / "v0.txt"])
+    assert time.monotonic() - started < 30
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "none of RANK"),
+        ({"RANK": "2", "WORLD_SIZE": "2"}, "RANK=2 is not below WORLD_SIZE=2"),
+        ({"RANK": "x", "WORLD_SIZE": "2"}, "RANK='x'"),
+        ({"RANK": "0", "WORLD_SIZE": "2", "BOOSTRANK_KEY": "short"}, "BOOSTRANK_KEY"),
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "BOOSTRANK_KEY": "k" * 16}, "MASTER_ADDR"),
+    ],
+)
+def test_what_the_environment_lacks_is_told(given: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    names: Sequence[str] = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "BOOSTRANK_KEY", "SLURM_PROCID", "SLURM_NTASKS")
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ParameterError, match=words):
+        EnvWorkers()
