@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # XGBoost's Linux wheel carries GPU libraries of hundreds of megabytes; on macOS there are none, and no CPU edition.
 XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 
-.PHONY: help size demo test matrix short versions golden api check docs wheel-test experiments ohsumed parity discount large start serving curvature selection peers defaults catboost bench faults kill-sweep io-sweep net fuzz mutation coverage bench-scale clean within-query clicks
+.PHONY: help size demo test matrix short versions golden api check docs wheel-test experiments ohsumed parity discount large start serving curvature selection peers defaults catboost bench faults kill-sweep io-sweep net fuzz mutation coverage bench-scale clean within-query clicks test-clusters
 
 help:
 	@echo "make demo      generate data, train, and compare with LightGBM and XGBoost, all with no options"
@@ -95,6 +95,12 @@ test-oldest: export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)-oldest/cache
 .PRECIOUS: $(VENV)-%/.installed-test
 test-%: $(VENV)-%/.installed-test
 	$(VENV)-$*/bin/python -m pytest $(TESTS)
+
+# Spark and Ray are large: an environment of their own. Spark needs Java (openjdk-17-jre-headless).
+test-clusters: $(VENV)/.installed-test
+	$(BIN)/python -m venv $(VENV)-clusters
+	$(VENV)-clusters/bin/pip install -q -e '.[clusters,xgboost-cpu,test-oldest]'
+	$(VENV)-clusters/bin/python -m pytest tests/cluster
 
 VERSIONS = $(BIN)/python -m tests.versions --uv $(BIN)/uv --folder $(VENV)-versions
 versions: $(VENV)/.uv
