@@ -9,40 +9,7 @@ A launcher, one file an engine of clusters, starts `worker.serve` on each of the
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-from importlib import import_module
-from typing import Any
-
-from boostrank.cluster.train import Options, train
+from boostrank.cluster.train import Options, launcher_of, train
 from boostrank.cluster.workers import Launcher
-from boostrank.core.errors import ParameterError
 
 __all__ = ["Launcher", "Options", "launcher_of", "train"]
-
-_LAUNCHERS = ("local", "env", "dask", "ray")
-
-
-@contextlib.contextmanager
-def launcher_of(workers: Any) -> Iterator[Launcher]:
-    """The launcher that a text names.
-
-    Args:
-        workers: `local`, `local:2`, `env`, `dask:tcp://HOST:PORT`, `dask:FILE`, `ray:2`; a `distributed.Client`; or a
-            launcher.
-
-    Raises:
-        ParameterError: it names none.
-        MissingDependency: what it needs is not installed.
-        InputError: no cluster answers.
-    """
-    if not isinstance(workers, str):
-        if type(workers).__module__.startswith("distributed."):
-            workers = import_module("boostrank.cluster.dask").DaskWorkers(workers)
-        yield workers
-        return
-    kind, _, where = workers.partition(":")
-    if kind not in _LAUNCHERS:
-        raise ParameterError(f"cluster {workers!r}: it begins with none of {', '.join(_LAUNCHERS)}")
-    with import_module(f"boostrank.cluster.{kind}").opened(where) as launcher:
-        yield launcher

@@ -72,14 +72,14 @@ class Link:
         self._sent = self._received = 0
         until = time.monotonic() + _HANDSHAKE_SECONDS
         try:
-            mine = secrets.token_bytes(_NONCE)
+            own = secrets.token_bytes(_NONCE)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.settimeout(_HANDSHAKE_SECONDS)
-            connection.sendall(_GREETING + mine)
+            connection.sendall(_GREETING + own)
             greeting, other = self._exactly(len(_GREETING), until), self._exactly(_NONCE, until)
             if greeting != _GREETING:
                 raise WrongKey("the other end speaks something else")
-            nonces = other + mine if called else mine + other
+            nonces = other + own if called else own + other
             here, there = (b"called", b"caller") if called else (b"caller", b"called")
             # The caller shows the key first: whoever listens tells a stranger nothing.
             if not called:
@@ -265,10 +265,10 @@ class Mesh:
         """
         self.rank, self.size = rank, len(addresses)
         try:
-            for peer in range(rank):
-                link = connect(Call(addresses[peer], self._key))
+            for worker in range(rank):
+                link = connect(Call(addresses[worker], self._key))
                 link.send(rank)
-                self._links[peer] = link
+                self._links[worker] = link
         except OSError as error:
             raise LostContact(str(error)) from error
         with self._changed:
@@ -284,25 +284,25 @@ class Mesh:
         """
         found: list[Any] = list(pieces)
         try:
-            for peer in range(self.size):
-                if self.rank < peer:
-                    self._links[peer].send_bytes(pieces[peer])
-                    found[peer] = self._links[peer].receive_bytes()
-                elif self.rank > peer:
-                    found[peer] = self._links[peer].receive_bytes()
-                    self._links[peer].send_bytes(pieces[peer])
+            for worker in range(self.size):
+                if self.rank < worker:
+                    self._links[worker].send_bytes(pieces[worker])
+                    found[worker] = self._links[worker].receive_bytes()
+                elif self.rank > worker:
+                    found[worker] = self._links[worker].receive_bytes()
+                    self._links[worker].send_bytes(pieces[worker])
         except (OSError, EOFError, KeyError) as error:
             self.close()  # so that the others need not wait for this one
-            raise LostContact(f"worker {peer} does not answer: {error}") from error
+            raise LostContact(f"worker {worker} does not answer: {error}") from error
         self.sent += sum(map(len, pieces)) - len(pieces[self.rank])
         return found
 
     def all_reduce(self, sums: Float64Array) -> Float64Array:
         """Sums over all workers; the same bytes on each, as they are added in the order of the ranks."""
-        mine = np.ascontiguousarray(sums, dtype=np.float64)
-        total = np.zeros_like(mine)
-        for piece in self.all_to_all([mine.tobytes()] * self.size):
-            total += np.frombuffer(piece).reshape(mine.shape)
+        own = np.ascontiguousarray(sums, dtype=np.float64)
+        total = np.zeros_like(own)
+        for piece in self.all_to_all([own.tobytes()] * self.size):
+            total += np.frombuffer(piece).reshape(own.shape)
         return total
 
     def close(self) -> None:

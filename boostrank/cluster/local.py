@@ -20,7 +20,7 @@ _WORKER = (
     "serve(Call((host, int(port)), key), int(rank), int(threads))"
 )
 _ROOT = str(Path(__file__).parents[2])
-_SAID = 4000  # bytes of a worker's last words that are read
+_STDERR_TAIL = 4000  # bytes of a worker's last words that are read
 
 
 class LocalWorkers:
@@ -64,12 +64,14 @@ class LocalWorkers:
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.write(f"{call.key.hex()}\n")
                 process.stdin.flush()
-        said = [process.communicate()[1] for process in self._processes]
-        failed = [(one.returncode, text) for one, text in zip(self._processes, said, strict=True) if one.returncode]
+        outputs = [process.communicate()[1] for process in self._processes]
+        failed = [(one.returncode, text) for one, text in zip(self._processes, outputs, strict=True) if one.returncode]
         self._processes = []
         if failed:
             status, text = failed[0]
-            last = next((line for line in reversed(text[-_SAID:].splitlines()) if line.strip()), "it said nothing")
+            last = next(
+                (line for line in reversed(text[-_STDERR_TAIL:].splitlines()) if line.strip()), "it said nothing"
+            )
             raise TrainingError(f"a worker ended with status {status}: {last}")
 
     def stop(self, ranks: Sequence[int]) -> None:

@@ -7,7 +7,7 @@ import hashlib
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
@@ -56,6 +56,7 @@ from boostrank.model.ranking_model import RankingModel, TrainingSummary
 from boostrank.records import ModelInfo
 
 _ENGINES = ("xgboost", "lightgbm")
+_LAUNCHERS = ("local", "env", "dask", "ray")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +90,31 @@ class Options:
     start: str | None = AUTO_START
     tell: Callable[[str], None] | None = None
     worker_timeout: float = WORKER_TIMEOUT
+
+
+@contextlib.contextmanager
+def launcher_of(workers: Any) -> Iterator[Launcher]:
+    """The launcher that a text names.
+
+    Args:
+        workers: `local`, `local:2`, `env`, `dask:tcp://HOST:PORT`, `dask:FILE`, `ray:2`; a `distributed.Client`; or a
+            launcher.
+
+    Raises:
+        ParameterError: it names none.
+        MissingDependency: what it needs is not installed.
+        InputError: no cluster answers.
+    """
+    if not isinstance(workers, str):
+        if type(workers).__module__.startswith("distributed."):
+            workers = import_module("boostrank.cluster.dask").DaskWorkers(workers)
+        yield workers
+        return
+    kind, _, where = workers.partition(":")
+    if kind not in _LAUNCHERS:
+        raise ParameterError(f"cluster {workers!r}: it begins with none of {', '.join(_LAUNCHERS)}")
+    with import_module(f"boostrank.cluster.{kind}").opened(where) as launcher:
+        yield launcher
 
 
 def train(
@@ -127,8 +153,6 @@ def train(
         InputError, TrainingError: as `boostrank.train`, with the shard or the worker; a query in two shards, a shard
             that no worker can read, workers with different installations.
     """
-    from boostrank.cluster import launcher_of
-
     training = ClusterTraining(params, num_boost_round, Options(**options))
     paths = _expanded([shards] if isinstance(shards, str | os.PathLike) else shards)
     valid = () if valid_shards is None else valid_shards

@@ -312,8 +312,8 @@ class Worker:
             return Failed(TrainingError(str(error).partition("\n")[0] or "lost contact"), secondary=True)
         except Exception as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            told = f"{type(error).__name__}{f': {lines[0]}' if lines else ''}"
-            failure = TrainingError(f"{self._where()}{told}")
+            reason = f"{type(error).__name__}{f': {lines[0]}' if lines else ''}"
+            failure = TrainingError(f"{self._where()}{reason}")
             failure.add_note(f"On the worker: {traceback.format_exc()}")
             return Failed(failure)
         finally:

@@ -228,8 +228,8 @@ class Workers:
         error = self._failure
         if isinstance(error, BoostrankError):
             return error
-        said = "they have ended at once" if error is None else f"{type(error).__name__}: {error}"
-        failure = TrainingError(f"the workers could not be started: {said}")
+        reason = "they have ended at once" if error is None else f"{type(error).__name__}: {error}"
+        failure = TrainingError(f"the workers could not be started: {reason}")
         failure.__cause__ = error
         return failure
 
@@ -284,14 +284,14 @@ class Workers:
             silence = now - one.asked
             if one.answer.done() or silence < min(max(_WARNING_SHARE * patience, 2 * one.warned_at), patience):
                 continue
-            told = f"{self.named(rank)} has not answered for {silence:.0f} seconds{when}"
+            message = f"{self.named(rank)} has not answered for {silence:.0f} seconds{when}"
             if silence >= patience:
                 self._launcher.stop([other for other, their in asked.items() if not their.answer.done()])
                 raise WorkerLost(
-                    f"{told}: it is stopped, or its machine is, or cannot be reached. The training is over "
+                    f"{message}: it is stopped, or its machine is, or cannot be reached. The training is over "
                     "(--worker-timeout, worker_timeout=, waits longer)"
                 )
-            warn_user(f"{told}; after {patience:g} the training ends", TrainingWarning)
+            warn_user(f"{message}; after {patience:g} the training ends", TrainingWarning)
             one.warned_at = silence
 
     def _hear(self, listen: Listener | None, when: str) -> None:
@@ -334,10 +334,10 @@ class Workers:
 
     def _lost(self, rank: int, when: str) -> WorkerLost:
         error = self._failure
-        said = "" if error is None else f" ({type(error).__name__}: {str(error).partition(chr(10))[0][:300]})"
+        reason = "" if error is None else f" ({type(error).__name__}: {str(error).partition(chr(10))[0][:300]})"
         return WorkerLost(
             f"{self.named(rank)} is gone{when}: it was killed (out of memory?), or its machine cannot be "
-            f"reached{said}. The training is over on all workers"
+            f"reached{reason}. The training is over on all workers"
         )
 
     def _judged(self, results: Mapping[int, Any], when: str) -> list[Any]:
