@@ -208,8 +208,6 @@ def _on_cluster(
 
     if options.start not in STARTS:
         raise InputError("--start FILE is for one machine: on a cluster a start is auto, linear or none")
-    if reading.data_format not in ("auto", "libsvm"):
-        raise InputError(f"--format {reading.data_format} is for one machine: workers read libsvm text")
     so_far = f"{own.model}.so-far"
     with launcher_of(own.cluster) as launcher, graceful_stop() as stop:
         with RoundProgress(metric) as progress, contextlib.redirect_stdout(sys.stderr):
@@ -225,7 +223,7 @@ def _on_cluster(
                 start=options.start,
                 callbacks=[progress, StopWhenAsked(stop)],
                 conventions=options.conventions,
-                reading=reading.keywords,
+                reading=reading.keywords | {"format": reading.data_format},
                 checkpoint=so_far if own.checkpoint_every else None,
                 checkpoint_every=own.checkpoint_every or 0,
                 tell=say,

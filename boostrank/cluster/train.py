@@ -69,7 +69,7 @@ class Options:
         callbacks: called here after each round with a `CallbackEnv` that has no model; one that raises `StopTraining`
             ends the training some rounds later.
         conventions: as for `boostrank.train`.
-        reading: options of `read_files`.
+        reading: options of `RankingDataset.read`, `format` among them.
         checkpoint: where the model so far is written, atomically; `init_model` goes on from it, on any number of
             workers.
         checkpoint_every: rounds between two of them; 0 for none.
@@ -138,7 +138,8 @@ def train(
             started (every rank makes this call, and gets the model); "dask:tcp://10.0.0.1:8786"; a
             `distributed.Client`; or a `Launcher`.
         params: as for `boostrank.train`, with `early_stopping_round` for early stopping on the first validation set.
-        shards: libsvm files of whole queries, or patterns ("shards/*.libsvm"), by the path that workers know them by.
+        shards: files of whole queries, in a format that `RankingDataset.read` knows, or patterns ("shards/*.txt"), by
+            the path that workers know them by.
         num_boost_round: rounds to train.
         valid_shards: files to evaluate on each round; a list of lists for several sets.
         valid_names: names of the sets; `valid_0`, ... by default.
@@ -541,6 +542,9 @@ def _space_of(shards: Sequence[Shard]) -> FeatureSpace:
             "workers: train on one machine, or give the codes as numbers"
         )
     bases = {shard.index_base for shard in shards if shard.index_base is not None}
+    table = next((shard for shard in shards if shard.index_base is None), None)
+    if bases and table is not None and table.rows and table.names != default_feature_names(len(table.names), 1):
+        raise DataError(f"{table.path} names its features and other shards number them: give all of them one format")
     if not bases and any(shard.names for shard in shards):
         for shard in shards:
             if shard.names != first.names:

@@ -498,8 +498,8 @@ class Worker:
         options = {**options, "like": like, "threads": self.threads}
         try:
             if options.get("regroup"):  # rows on disk cannot be moved
-                return read_files(path, format="libsvm", **options)
-            return stream_files(path, format="libsvm", cache=False, **options)
+                return read_files(path, **options)
+            return stream_files(path, cache=False, **options)
         except BoostrankError:
             raise
         except Exception as error:

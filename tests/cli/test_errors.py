@@ -50,10 +50,6 @@ from tests.cli.conftest import FEW, invoke
         (["--worker-timeout", "5"], "--worker-timeout is for --cluster"),
         (["--quality", "plain", "--cluster", "local:1", "--log", "rounds.jsonl"], "--cluster and --log do not go"),
         (
-            ["--quality", "plain", "--cluster", "local:1", "--backend", "xgboost", "--format", "csv"],
-            "workers read libsvm text",
-        ),
-        (
             ["--quality", "plain", "--cluster", "local:1", "--backend", "xgboost", "--feature-names", __file__],
             "--cluster and --feature-names do not go together",
         ),

@@ -273,6 +273,28 @@ def test_shards_of_different_width_count_features_as_one_file_would(cluster: Any
     assert model.feature_names == ("f0", "f1", "f2", "f3")
 
 
+@pytest.mark.parametrize("engine", ["xgboost", "lightgbm"])
+def test_shards_are_tables_too(cluster: Any, data: Path, tmp_path: Path, engine: str) -> None:
+    pytest.importorskip("pyarrow")
+    import pandas as pd
+
+    names: list[str] = []
+    for name in ("s0", "s1", "v0"):
+        part = read_libsvm(data / f"{name}.txt")
+        names = [f"column {i}" for i in range(part.n_features)]
+        frame = pd.DataFrame(np.asarray(part.features), columns=names)
+        frame.assign(label=part.labels, qid=np.repeat(part.queries.qid, part.queries.sizes)).to_parquet(
+            tmp_path / f"{name}.parquet"
+        )
+    shards, valid = [tmp_path / "s?.parquet"], [tmp_path / "v0.parquet"]
+    model = train(cluster, PARAMS, shards, 3, valid, backend=engine)
+    assert list(model.feature_names) == names
+    of_text = train(cluster, PARAMS, [data / "s0.txt", data / "s1.txt"], 3, [data / "v0.txt"], backend=engine)
+    assert model.evals_result == of_text.evals_result
+    with pytest.raises(DataError, match=r"s2\.txt|s0\.parquet"):
+        train(cluster, PARAMS, [tmp_path / "s0.parquet", data / "s2.txt"], 1, backend=engine)
+
+
 def test_callables_and_other_engines_models_are_refused(cluster: Any, data: Path) -> None:
     with pytest.raises(ParameterError, match="cannot travel"):
         train(cluster, {"objective": lambda scores, data: (scores, scores)}, [data / "s0.txt"], 2)
