@@ -44,6 +44,11 @@ def train(own: TrainCommand, options: TrainOptions, reading: FileOptions) -> int
     from boostrank.model.files import check_ending
     from boostrank.model.within_query import WithinQuery
 
+    if own.cluster == "env":
+        from boostrank.cluster.env import served
+
+        if served():
+            return DONE  # the first rank writes the model
     columns = None
     if own.clicks:
         objective = str(options.objective or "")
@@ -229,8 +234,6 @@ def _on_cluster(
                 tell=say,
                 worker_timeout=own.worker_timeout,
             )
-        if getattr(launcher, "rank", 0):
-            return DONE  # the first rank saves it
         stop.saving = True
         save_or_rescue(trained, own.model)
         if own.checkpoint_every:

@@ -81,6 +81,21 @@ def _number(name: str) -> int:
         raise ParameterError(f"cluster env: {name}={os.environ.get(name, '')!r} is not a number") from None
 
 
+def served() -> bool:
+    """Work until the training is over, on every rank but the first; whether it was one.
+
+    Raises:
+        WorkerLost: the first rank is gone, or has ended the training without a model.
+    """
+    launcher = EnvWorkers()
+    if not launcher.rank:
+        return False
+    last = launcher.serve()
+    if last.error:
+        raise WorkerLost(f"the first rank has ended the training: {last.error}")
+    return True
+
+
 @contextlib.contextmanager
 def opened(where: str) -> Iterator[EnvWorkers]:
     """The launcher of `env`."""

@@ -61,10 +61,19 @@ class SparkWorkers:
 
 
 def train(
-    params: Mapping[str, Any] | None, frame: Any, num_boost_round: int = 100, valid: Any = None, *, label: str,
-    qid: str, workers: int, weight: str | None = None, features: Sequence[str] | None = None,
-    listen: Address | None = None, **options: Any,
-) -> RankingModel:  # fmt: skip
+    params: Mapping[str, Any] | None,
+    frame: Any,
+    num_boost_round: int = 100,
+    valid: Any = None,
+    *,
+    label: str,
+    qid: str,
+    workers: int,
+    weight: str | None = None,
+    features: Sequence[str] | None = None,
+    listen: Address | None = None,
+    **options: Any,
+) -> RankingModel:
     """Train on a Spark DataFrame; its rows are partitioned by query.
 
     Args:

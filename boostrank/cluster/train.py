@@ -341,8 +341,9 @@ class ClusterTraining:
         self._space = _space_of([shard for _, shard in self._shards])
         model, space = self._init_model, self._space
         if model is not None and (model.n_features, model.index_base or space.index_base) != (
-            space.n_features, space.index_base,
-        ):  # fmt: skip
+            space.n_features,
+            space.index_base,
+        ):
             raise DataError(
                 f"the model that is continued has {model.n_features} features numbered from {model.index_base}, the "
                 f"shards {space.n_features} from {space.index_base}"
@@ -497,16 +498,25 @@ class ClusterTraining:
     def _info(self) -> ModelInfo:
         shards = [shard for _, shard in self._shards]
         info = describe_training(
-            self._engine, self._given, self._objective, self._rules, {}, self._before,
+            self._engine,
+            self._given,
+            self._objective,
+            self._rules,
+            {},
+            self._before,
             self._params,
-        )  # fmt: skip
+        )
         digest = hashlib.blake2b("".join(sorted(shard.fingerprint for shard in shards)).encode(), digest_size=16)
         data = {
-            "absent": "zero", "files": [shard.path for shard in sorted(shards, key=lambda shard: shard.path)],
-            "rows": sum(shard.rows for shard in shards), "queries": sum(len(shard.qids) for shard in shards),
-            "index_base": self._space.index_base, "features": self._space.n_features,
-            "feature_names": list(self._space.feature_names), "fingerprint": digest.hexdigest(),
-        }  # fmt: skip
+            "absent": "zero",
+            "files": [shard.path for shard in sorted(shards, key=lambda shard: shard.path)],
+            "rows": sum(shard.rows for shard in shards),
+            "queries": sum(len(shard.qids) for shard in shards),
+            "index_base": self._space.index_base,
+            "features": self._space.n_features,
+            "feature_names": list(self._space.feature_names),
+            "fingerprint": digest.hexdigest(),
+        }
         info = info | {"start": self._description} if self._description else info
         return info | {"data": data, "training": {**info["training"], "workers": len(self._workers.ranks)}}
 
@@ -516,11 +526,15 @@ class ClusterTraining:
         info = self._info()
         rounds, data = booster.rounds, info["data"]
         summary = TrainingSummary(
-            rows=data["rows"], queries=data["queries"], dead_queries=first.dead_queries, rounds=rounds,
-            best_round=first.best_rounds or rounds, seconds=time.perf_counter() - self._started,
+            rows=data["rows"],
+            queries=data["queries"],
+            dead_queries=first.dead_queries,
+            rounds=rounds,
+            best_round=first.best_rounds or rounds,
+            seconds=time.perf_counter() - self._started,
             kernel_seconds=max(result.kernel_seconds for result in results),
             metric_seconds=max(result.metric_seconds for result in results),
-        )  # fmt: skip
+        )
         return RankingModel(
             booster, best_rounds=first.best_rounds, info=info, evals_result=first.history, summary=summary
         )

@@ -183,9 +183,12 @@ class Workers:
         return [one.answer.result() for one in asked.values()]
 
     def work(
-        self, task: str, arguments: Sequence[tuple[Any, ...]], listen: Listener | None = None,
+        self,
+        task: str,
+        arguments: Sequence[tuple[Any, ...]],
+        listen: Listener | None = None,
         when: Callable[[], str] = str,
-    ) -> list[Any]:  # fmt: skip
+    ) -> list[Any]:
         """Have every worker do some work; its results.
 
         Args:

@@ -50,21 +50,35 @@ def test_dask_gives_the_same_bytes(cluster: Any, trained: Any, data: Path) -> No
 
 def test_ranks_of_the_environment_give_the_same_bytes_on_every_rank(trained: Any, data: Path, tmp_path: Path) -> None:
     engine, expected = trained
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", _JOB, data / "s*.txt", data / "v?.txt", tmp_path / str(rank), engine],
-            env=os.environ
-            | {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-            | {"BOOSTRANK_KEY": "0123456789abcdef", "LOCAL_WORLD_SIZE": "2"},
-        )
-        for rank in range(2)
-    ]
-    assert [rank.wait(timeout=180) for rank in ranks] == [0, 0]
+    commands = [["-c", _JOB, data / "s*.txt", data / "v?.txt", tmp_path / str(rank), engine] for rank in range(2)]
+    assert statuses_of_ranks(commands) == [0, 0]
     expected.save(tmp_path / "expected")
     for rank in range(2):
         assert (tmp_path / str(rank)).read_bytes() == (tmp_path / "expected").read_bytes()
+
+
+def test_the_command_line_trains_on_ranks_and_the_first_writes_the_model(data: Path, tmp_path: Path) -> None:
+    pytest.importorskip("xgboost")
+    model = tmp_path / "model.json"
+    command = ["-m", "boostrank", "train", "--cluster", "env", data / "s*.txt", "--rounds", "2", "--model", model]
+    assert statuses_of_ranks([command, command]) == [0, 0]
+    assert boostrank.RankingModel.load(model).best_iteration == 2
+    bad = tmp_path / "bad.txt"
+    bad.write_text("1 qid:900 1:oops\n")
+    assert statuses_of_ranks([[*command, bad], command]) == [2, 4]
+
+
+def statuses_of_ranks(commands: Sequence[Sequence[Any]]) -> list[int]:
+    """Exit statuses of ranks that run these commands of Python."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    job = {"WORLD_SIZE": str(len(commands)), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    job |= {"BOOSTRANK_KEY": "0123456789abcdef", "LOCAL_WORLD_SIZE": "2"}
+    ranks = [
+        subprocess.Popen([sys.executable, *map(str, command)], env=os.environ | job | {"RANK": str(rank)})
+        for rank, command in enumerate(commands)
+    ]
+    return [rank.wait(timeout=180) for rank in ranks]
 
 
 def test_the_metric_is_that_of_one_process_scoring_everything(trained: Any, data: Path) -> None:

@@ -39,9 +39,17 @@ _SERIAL = {
 _REDUCE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int)
 _INTS = ctypes.POINTER(ctypes.c_int)
 _SCATTER = ctypes.CFUNCTYPE(
-    None, ctypes.c_void_p, ctypes.c_int, ctypes.c_int, _INTS, _INTS, ctypes.c_int, ctypes.c_void_p, ctypes.c_int,
+    None,
+    ctypes.c_void_p,
+    ctypes.c_int,
+    ctypes.c_int,
+    _INTS,
+    _INTS,
+    ctypes.c_int,
+    ctypes.c_void_p,
+    ctypes.c_int,
     ctypes.POINTER(_REDUCE),
-)  # fmt: skip
+)
 _GATHER = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_int, _INTS, _INTS, ctypes.c_int, ctypes.c_void_p, ctypes.c_int
 )
@@ -156,9 +164,16 @@ class Member:
         self._raise_kept()
 
     def bins_of(
-        self, rows: Any, labels: Float64Array, queries: QueryIndex, names: Sequence[str], params: dict[str, Any], *,
-        reference: Any, weights: bool,
-    ) -> Any:  # fmt: skip
+        self,
+        rows: Any,
+        labels: Float64Array,
+        queries: QueryIndex,
+        names: Sequence[str],
+        params: dict[str, Any],
+        *,
+        reference: Any,
+        weights: bool,
+    ) -> Any:
         """This worker's rows in bins that are the same on all workers. All of them must call it.
 
         Args:
@@ -202,9 +217,17 @@ class Member:
             raise LostContact(str(self._error)) from self._error
 
     def _scatter(
-        self, given: int, size: int, width: int, start: Any, length: Any, n: int, found: int, found_size: int,
+        self,
+        given: int,
+        size: int,
+        width: int,
+        start: Any,
+        length: Any,
+        n: int,
+        found: int,
+        found_size: int,
         reducer: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Each worker gets the sum of one block."""
         pieces = [ctypes.string_at(given + start[i], length[i]) for i in range(n)]
         received = self._mesh.all_to_all(pieces)
@@ -213,9 +236,7 @@ class Member:
             body = ctypes.create_string_buffer(bytes(piece), len(piece))
             reducer[0](ctypes.cast(body, ctypes.c_void_p), found, width, len(piece))
 
-    def _gather(
-        self, given: int, size: int, start: Any, length: Any, n: int, found: int, found_size: int
-    ) -> None:  # fmt: skip
+    def _gather(self, given: int, size: int, start: Any, length: Any, n: int, found: int, found_size: int) -> None:
         """Each worker gets the blocks of all."""
         for i, piece in enumerate(self._mesh.all_to_all([ctypes.string_at(given, size)] * n)):
             ctypes.memmove(found + start[i], bytes(piece), len(piece))
