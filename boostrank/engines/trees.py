@@ -226,6 +226,25 @@ that know nothing of each other."""
 _BITS = 24  # of a float32 number
 
 
+def of_doubles(threshold: Float64Array) -> Float64Array:
+    """Thresholds, float64[M], that send every float64 to the side of the float32 number that it rounds to.
+
+    Features are float32 here. A threshold between float32 numbers f and g may be a decimal whose float32 is f, and
+    which as float64 lies above it: programs that compare in float64 would send the decimal to the other side. The
+    result lies below the middle of f and g, or on it where the middle rounds to f. Float32 numbers stay where they are.
+
+    Args:
+        threshold: of splits whose values at or below go left.
+    """
+    with np.errstate(over="ignore"):
+        below = threshold.astype(np.float32)
+        below = np.where(below > threshold, np.nextafter(below, np.float32(-np.inf)), below)  # f
+        above = np.nextafter(below, np.float32(np.inf))  # g
+        middle = (below.astype(np.float64) + above) / 2.0
+        found = np.where(middle.astype(np.float32) == below, middle, np.nextafter(middle, -np.inf))
+    return np.where(np.isfinite(below) & np.isfinite(above), found, threshold)
+
+
 @dataclass(frozen=True, eq=False)
 class Leaves:
     """What trees add to scores.

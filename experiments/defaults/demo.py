@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from boostrank.cli.scores import read_scores
+from boostrank.model.score_files import read_scores
 
 import boostrank
 from boostrank.core.errors import DataWarning

@@ -61,7 +61,7 @@ def test_equal_scores_are_proved(to_toy, tmp_path: Path) -> None:
     [
         (Rules(missing=0.0), "missing"),
         (Rules(slack=1e-3), "thresholds"),
-        (Rules(values=np.float32), "thresholds"),  # LightGBM's thresholds, rounded up
+        (Rules(values=np.float16), "thresholds"),
     ],
 )
 def test_other_rules_are_refused_and_nothing_is_written(to_toy, tmp_path: Path, rules: Rules, kind: str) -> None:

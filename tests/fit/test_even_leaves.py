@@ -14,6 +14,7 @@ import xgboost as xgb
 import boostrank
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.engines import get_backend
+from boostrank.engines.lightgbm.model_text import for_doubles
 from boostrank.engines.trees import ROUNDED, Leaves
 from boostrank.model.ranking_model import RankingModel
 
@@ -120,7 +121,7 @@ def grown(params: dict[str, Any], data: Any) -> Any:
 def test_what_is_no_sum_of_leaves_stays_as_it_was_grown(params: dict[str, Any], data: Any) -> None:
     booster = grown(dict(params), data)
     body = booster.to_bytes()
-    assert booster.finished({}).to_bytes() == body
+    assert booster.finished({}).to_bytes() == (for_doubles(body) if body.startswith(b"tree") else body)
     booster = grown({"engine": params["engine"]}, data)
     body = booster.to_bytes()
     assert booster.finished({}).to_bytes() != body

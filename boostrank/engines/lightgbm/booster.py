@@ -16,7 +16,7 @@ from boostrank.data.arrays import Features
 from boostrank.data.categories import Categories
 from boostrank.data.rows import Rows, dense_batches, dense_rows
 from boostrank.engines.base import CONTRIBUTIONS, LEAVES, Booster, Wanted
-from boostrank.engines.lightgbm.model_text import listed_categories, read_leaves, start_trees
+from boostrank.engines.lightgbm.model_text import for_doubles, listed_categories, read_leaves, start_trees
 from boostrank.engines.params import engine_threads
 
 _NUM_THREADS = re.compile(r"\n\[num_threads: \d+\]")
@@ -29,10 +29,12 @@ class LightGBMBooster(Booster):
     Args:
         native: the model.
         known_start: number of trees of its linear start, where it is known.
+        kept: whether it keeps its training data, so that thresholds change in its file alone.
     """
 
     engine = "lightgbm"
     known_start: int | None = None
+    kept: bool = False
 
     @classmethod
     def load(cls, data: bytes) -> LightGBMBooster:
@@ -82,7 +84,8 @@ class LightGBMBooster(Booster):
 
     def to_bytes(self, rounds: int = 0) -> bytes:
         text = str(self.native.model_to_string(num_iteration=self._trees(rounds)))
-        return _NUM_THREADS.sub("\n[num_threads: 0]", text).encode()  # any number of them grows these trees
+        data = _NUM_THREADS.sub("\n[num_threads: 0]", text).encode()  # any number of them grows these trees
+        return for_doubles(data) if self.kept else data
 
     def finished(self, categories: Mapping[int, Categories]) -> LightGBMBooster:
         own = read_leaves(self.native.model_to_string(num_iteration=-1).encode())
@@ -91,6 +94,12 @@ class LightGBMBooster(Booster):
             leaf = np.arange(even.tree.size) - np.searchsorted(even.tree, even.tree)
             for place in zip(even.tree.tolist(), leaf.tolist(), even.value.tolist(), strict=True):
                 self.native.set_leaf_output(*place)
+        self.kept = getattr(self.native, "train_set", None) is not None  # `keep_training_booster`
+        if not self.kept:
+            text = self.native.model_to_string(num_iteration=-1)
+            best = self.native.best_iteration
+            self.native.model_from_string(for_doubles(text.encode()).decode())
+            self.native.best_iteration = best
         known = [list(one.values) for _, one in sorted(categories.items()) if one.values is not None]
         if known:  # what LightGBM alone codes a frame of pandas by
             self.native.pandas_categorical = known

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.engines.model_format import LARGEST_SCORE, refuse
-from boostrank.engines.trees import MAX_DEPTH, Leaves, depths
+from boostrank.engines.trees import MAX_DEPTH, Leaves, depths, of_doubles
 from boostrank.kernels.trees.curves import LOWEST
 from boostrank.records import from_json
 
@@ -33,6 +33,7 @@ _UINT32_MAX = 2**32 - 1
 _CATEGORIES = "pandas_categorical:"
 _END = b"\nend of trees\n"
 
+_THRESHOLDS = re.compile(rb"^threshold=(?P<thresholds>.*)\ndecision_type=(?P<kinds>.*)$", re.MULTILINE)
 _WHOLE = re.compile(r"-?[0-9]{1,10}", re.ASCII)
 _NUMBER = r"[-+]?(?:[0-9.]+(?:[eE][-+]?[0-9]+)?|inf|nan)"
 _FEATURE_INFO = re.compile(rf"none|\[{_NUMBER}:{_NUMBER}\]|-?[0-9]{{1,10}}(?::-?[0-9]{{1,10}})*", re.ASCII)
@@ -168,6 +169,23 @@ def read_leaves(data: bytes) -> Leaves | None:
     counts = [found or [b"1"] * len(words) for words, found in zip(values, counts, strict=True)]
     value, count = (np.array([word for words in of for word in words], np.float64) for of in (values, counts))
     return Leaves(np.repeat(np.arange(len(trees)), [tree.leaves for tree in trees]), value, count)
+
+
+def for_doubles(data: bytes) -> bytes:
+    """A model text of LightGBM's own making with the thresholds of `of_doubles`; those of categories stay."""
+    begin, end = data.find(b"\n\n") + 2, data.find(_END) + 1
+    texts = [_THRESHOLDS.sub(_for_doubles, block) for block in _blocks(data, begin, end)]
+    sizes = b"tree_sizes=" + b" ".join(b"%d" % len(text) for text in texts)
+    head = re.sub(rb"^tree_sizes=.*$", sizes, data[:begin], flags=re.MULTILINE)
+    return head + b"".join(texts) + data[end:]
+
+
+def _for_doubles(lines: re.Match[bytes]) -> bytes:
+    """The lines of a tree's thresholds and kinds of splits."""
+    threshold, kind = (np.array(lines[name].split(), of) for name, of in (("thresholds", np.float64), ("kinds", int)))
+    found = np.where(kind & 1, threshold, of_doubles(threshold))
+    words = (b"%d" % int(one) if kind & 1 else b"%.17g" % one for one, kind in zip(found.tolist(), kind, strict=True))
+    return b"threshold=" + b" ".join(words) + b"\ndecision_type=" + lines["kinds"]
 
 
 def _trees(data: bytes) -> Iterator[Tree]:
