@@ -69,25 +69,24 @@ def _of_backend() -> tuple[list[str], list[str]]:
 def lines() -> Iterator[str]:
     """The numbers."""
     texts = {path: path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")}
-    yield (f"{sum(text.count(chr(10)) for text in texts.values()):,} lines in {len(texts)} files")
-    yield (f"{sum(text.count('fmt: skip') for text in texts.values())} times `fmt: skip`")
-    yield (
-        f"{sum(text.count(GIVEN) for path, text in texts.items() if path.is_relative_to(PACKAGE / 'cli'))} times `{GIVEN}`"
-    )
+    yield f"{sum(text.count(chr(10)) for text in texts.values()):,} lines in {len(texts)} files"
+    yield f"{sum(text.count('fmt: skip') for text in texts.values())} times `fmt: skip`"
+    given = sum(text.count(GIVEN) for path, text in texts.items() if path.is_relative_to(PACKAGE / "cli"))
+    yield f"{given} times `{GIVEN}` in the command line"
     for name in NORMALISERS:
         places = _calls(name)
-        yield (f"{name}: called at {len(places)} places: {', '.join(places)}")
+        yield f"{name}: called at {len(places)} places: {', '.join(places)}"
     methods, flags = _of_backend()
-    yield (f"Backend: {len(methods)} methods, {len(flags)} attributes ({', '.join(flags)})")
+    yield f"Backend: {len(methods)} methods, {len(flags)} attributes ({', '.join(flags)})"
     long = _long_signatures()
-    yield (f"{len(long)} functions with {MANY_PARAMETERS} parameters or more: {'; '.join(long)}")
-    yield ("files that name an option of training:")
+    yield f"{len(long)} functions with {MANY_PARAMETERS} parameters or more: {'; '.join(long)}"
+    yield "files that name an option of training:"
     for field in fields(TrainOptions):
         places = _naming(field.name)
         if field.name in ("max_trees", "max_microseconds", "within_query", "init_model", "quality"):
-            yield (f"  {field.name}: {len(places)}: {', '.join(places)}")
+            yield f"  {field.name}: {len(places)}: {', '.join(places)}"
     public = (ROOT / "tests" / "api" / "public.txt").read_text(encoding="utf-8")
-    yield (f"{public.count(chr(10)):,} lines of tests/api/public.txt")
+    yield f"{public.count(chr(10)):,} lines of tests/api/public.txt"
 
 
 if __name__ == "__main__":
