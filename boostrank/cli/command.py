@@ -173,10 +173,13 @@ class Flag(click.Option):
         self.declared = one
         value = one.default if one.unset is SAME else one.unset
         shown = one.shown or value not in (None, False, ()) or None
+        default: dict[str, Any] = (
+            {} if one.required else {"default": None if one.several else value}
+        )  # click takes None for a value
         super().__init__(
             [*([one.short] if one.short else []), flag, one.name],
             help=one.help + (" May be repeated." if one.several else ""),
-            default=None if one.several else value,
+            **default,
             show_default=False if one.several and not one.shown else shown,
             type=_type_of(one),
             is_flag=one.kind == "bool",

@@ -76,6 +76,7 @@ def tune(own: Tune, options: FitOptions, reading: FileOptions) -> int:
         check_writable(path)
     if os.path.exists(study) and not own.resume:
         raise InputError(f"{study}: a search lies there: --resume goes on with it; or remove the file")
+    from boostrank.fit.folds import choice_words
     from boostrank.model.within_query import WithinQuery
     from boostrank.tuning.search import tune
     from boostrank.tuning.space import parse_dimension
@@ -117,7 +118,9 @@ def tune(own: Tune, options: FitOptions, reading: FileOptions) -> int:
         if not progress.trials:
             return INTERRUPTED
         found, stopped = search(0, None), True
-    write_output(own.output, as_toml(found, replace(typed, gain=None), within).encode())
+    if found.within_query is not None and found.within_query.choice is not None:
+        say(choice_words(found.within_query.choice))
+    write_output(own.output, as_toml(found, replace(typed, gain=None)).encode())
     click.echo(json.dumps(_as_json(found)) if own.as_json else "\n".join(_summary(found, own.output)))
     return INTERRUPTED if stopped else DONE
 

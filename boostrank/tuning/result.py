@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from boostrank.core.resampling import PairedDifference
+from boostrank.model.within_query import WithinQuery
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class TuningResult:
         queries: that were held out in all, and count.
         rounds: at most, of each training.
         patience: of early stopping.
+        within_query: columns within queries of every trial; "auto" is decided.
     """
 
     metric: str
@@ -61,6 +63,7 @@ class TuningResult:
     queries: int
     rounds: int
     patience: int
+    within_query: WithinQuery | None = None
 
     @property
     def params(self) -> dict[str, Any]:

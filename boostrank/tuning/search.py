@@ -97,7 +97,8 @@ def tune(
         conventions: of the metrics.
         study: a file that remembers the trials; where it is there, the search goes on. None: nothing is remembered.
         progress: called after each trial.
-        within_query: as for `boostrank.train`, of every trial; "auto" is asked once, of the parameters as given.
+        within_query: as for `boostrank.train`, of every trial; "auto" is asked once, of the parameters as given, and
+            the result holds what was chosen.
 
     Raises:
         InputError: parameters or data that cannot be used; a study of another search, with what differs.
@@ -348,6 +349,7 @@ class _Search:
             queries=int((~np.isnan(self._start)).sum()),
             rounds=self.plan.rounds,
             patience=self.patience,
+            within_query=self.plan.within,
         )
 
 

@@ -7,21 +7,20 @@ from typing import Any
 
 from boostrank.core.params import find_param
 from boostrank.engines import DEFAULT_BACKEND
-from boostrank.model.within_query import WithinQuery
 from boostrank.objective.mixture import accepted_params
 from boostrank.options import FitOptions
 from boostrank.tuning.result import TuningResult
 from boostrank.tuning.space import TREES
 
 
-def as_toml(found: TuningResult, given: FitOptions, within: WithinQuery | None) -> str:
+def as_toml(found: TuningResult, given: FitOptions) -> str:
     """A file for `--config`: options, then parameters of the objective, then of the engine.
 
     Args:
         found: the result of the search.
         given: options that the search was started with; `objective` as it was typed.
-        within: columns within queries.
     """
+    within = found.within_query
     params = dict(found.params)
     chosen = params.pop("objective")
     objective = given.objective if given.objective and not isinstance(chosen, str) else chosen
@@ -46,7 +45,7 @@ def as_toml(found: TuningResult, given: FitOptions, within: WithinQuery | None) 
     if within is not None and within.kinds:
         options["within-query"] = list(within.kinds)
         if within.of is not None:
-            options["of"] = within.of if within.is_auto else list(within.of)
+            options["of"] = list(within.of)
     if given.seed is not None:
         options["seed"] = given.seed
     lines = [

@@ -87,7 +87,7 @@ def sweep(kills: int, seed: int, folder: Path) -> tuple[int, int]:
     """
     draw = random.Random(seed)
     log = folder / "log"
-    main_in_child(["data", "make", str(folder), "--queries", "60", "--mean-length", "12", "--useless", "0"], log)
+    main_in_child(["data", "make", str(folder), "--queries", "60", "--mean-length", "12"], log)
     load_kernels(folder)
     wanted, lasted = {}, {}
     for backend in SAMPLING:

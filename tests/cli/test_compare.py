@@ -108,7 +108,7 @@ def test_the_page_is_written_whole(data: Path, model: Path, poor: Path, tmp_path
     assert result.exit_code == 0
     text = (tmp_path / "gate.html").read_text()
     assert text.startswith("<!DOCTYPE html>")
-    assert text.endswith("</html>\n")
+    assert text.rstrip().endswith("</html>")
     assert str(poor) in text
 
 

@@ -86,10 +86,10 @@ def test_routes_folds_and_configurations_train_with_the_columns(data: Path, mode
 def test_what_cannot_be_is_refused_by_name(data: Path, model: Path, tmp_path: Path) -> None:
     train = ("train", data / "train.txt", "-m", tmp_path / "m", *FEW)
     for command, words in {
-        (*train, "--of", "f2"): "--of names features for --within-query",
+        (*train, "--of", "f2"): "--of is for --within-query",
         (*train, "--within-query", "ranks"): "within_query knows no 'ranks'",
         (*train, "--within-query", "rank", "--of", "f2000"): "no feature 'f2000'",
-        (*train, "--within-query", "rank", "--cluster", "local:2"): "--within-query is for one machine",
+        (*train, "--within-query", "rank", "--cluster", "local:2"): "--within-query do not go together",
         (
             *train,
             "--within-query",
@@ -113,15 +113,16 @@ def test_a_search_trains_with_the_columns_and_writes_them_down(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("optuna", reason="tuning is an extra")
-    from boostrank.tuning import search as module
+    from boostrank.fit import folds as module
 
     trained = []
 
-    def recorded(*arguments: Any, **options: Any) -> boostrank.RankingModel:
-        trained.append(boostrank.train(*arguments, **options))
+    def recorded(plan: Any) -> boostrank.RankingModel:
+        trained.append(run(plan))
         return trained[-1]
 
-    monkeypatch.setattr(module, "train", recorded)
+    run = module.run
+    monkeypatch.setattr(module, "run", recorded)
     search = (
         "tune", data / "train.txt", "-o", tmp_path / "tuned.toml", *FEW[2:], "--folds", 2, "--trials", 1,
         "--objective", "regression",
