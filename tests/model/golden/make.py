@@ -160,11 +160,11 @@ def command(*words: str) -> str:
 
 def make_records() -> None:
     """What commands write for other commands."""
-    command("tune", *STUDY, "--trials", "2", "--study", "tune.study", "-o", "tune.toml")
-    Path("noise.json").write_text(command("noise", *STUDY, "--runs", "3", "--json"))
+    command("tune", *STUDY, "--trials", "2", "-o", "tune.toml")
+    Path("noise.json").write_text(command("study", "noise", *STUDY, "--runs", "3", "--json"))
     command("predict", "lightgbm.txt", "new.txt", "-o", "scores.txt")
-    command("simulate-clicks", "rows.txt", "--logger", "lightgbm.txt", "-o", "clicks.txt")
-    command("propensities", "clicks.txt", "-o", "propensities.json")
+    command("data", "simulate-clicks", "rows.txt", "--logger", "lightgbm.txt", "-o", "clicks.txt")
+    command("data", "propensities", "clicks.txt", "-o", "propensities.json")
 
 
 def facts_of(model: Any) -> dict[str, Any]:
