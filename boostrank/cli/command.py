@@ -175,6 +175,20 @@ class Flag(click.Option):
         shown = one.shown or value not in (None, False, ()) or None
         # An explicit default of None would count as a value that is given.
         default: dict[str, Any] = {} if one.required else {"default": None if one.several else value}
+        super().__init__(
+            [*([one.short] if one.short else []), flag, one.name],
+            help=one.help + (" May be repeated." if one.several else ""),
+            **default,
+            show_default=False if one.several and not one.shown else shown,
+            type=_type_of(one),
+            is_flag=one.kind == "bool",
+            multiple=one.several,
+            required=one.required,
+            metavar=one.metavar or ("FILE" if one.file else {"int": "N", "float": "X"}.get(one.kind)),
+            is_eager=one.name in ("config", "cluster"),
+            callback=read_config if one.name == "config" else None,
+            shell_complete=complete,
+        )
 
 
 def _type_of(one: Option) -> Any:
