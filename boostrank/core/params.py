@@ -1,4 +1,7 @@
-"""One declaration of a parameter feeds validation, command-line help, documentation and tuning."""
+"""Parameters of objectives: one declaration feeds validation, help, documentation and tuning.
+
+Options of commands and of `boostrank.train` are declared in `boostrank.options`.
+"""
 
 from __future__ import annotations
 

@@ -21,14 +21,13 @@ from boostrank.export import TARGETS
 from boostrank.export.pack import KINDS
 from boostrank.export.proof import MOVED, Proof, prove
 from boostrank.export.target import ExportError, ServedModel, TargetSpec
-from boostrank.model.ranking_model import RankingModel
+from boostrank.model.ranking_model import RankingModel, as_model
 
 # Control characters, ends of lines, and halves of characters.
 _UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 @takes(
-    model=RankingModel,
     path=str | os.PathLike,
     to=str,
     name=str | None,
@@ -36,7 +35,7 @@ _UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
     allow=Sequence | Set,
 )
 def export_model(
-    model: RankingModel,
+    model: Any,
     path: str | os.PathLike[str],
     to: str,
     *,
@@ -51,7 +50,7 @@ def export_model(
     The program itself scores them where it can run here; otherwise the file is read back and scored by its rules.
 
     Args:
-        model: a ranker of LightGBM or XGBoost.
+        model: a ranker of LightGBM or XGBoost: a `RankingModel`, its path, or a booster or ranker of theirs.
         path: where to.
         to: a name of `boostrank.export.TARGETS`: "solr", "onnx", "c" ...
         feature_names: d names, as the program knows the features; None: the model's own.
@@ -69,7 +68,7 @@ def export_model(
         ModelError: its scores are no sum of trees with constant leaves.
         TrainingError: the file cannot be written.
     """
-    target = TARGETS.get(to)
+    model, target = as_model(model), TARGETS.get(to)
     unknown = sorted(set(allow) - {*KINDS, MOVED})
     if unknown:
         raise ParameterError(f"allow knows {', '.join((*KINDS, MOVED))}, not {unknown[0]!r}")

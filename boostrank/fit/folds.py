@@ -1,4 +1,6 @@
-"""Folds of whole queries: the one loop that trains without each of them, and what is made of such models.
+"""Folds of whole queries: `each`, the one loop that trains without each of them, and what is made of such models.
+
+`train_folds` averages the models; `choose_within_query` cross-validates.
 
 A validation set chooses the round and is lost to the trees. Here each of K models stops on a fold of its own, and their
 mean has learnt from all queries (Breiman 1996, "Bagging predictors"; van der Laan et al. 2007, "Super learner", for the

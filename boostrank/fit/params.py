@@ -1,4 +1,8 @@
-"""Parameters of a training, one flat dictionary as for `lgb.train`, sorted by who reads them."""
+"""Sort the dictionary `params` of `lgb.train` by reader: objective, engine, metrics, early stopping.
+
+Options of a training are declared in `boostrank.options`, parameters of objectives by `core.params.Param`, and
+parameters of an engine in `engines.NAME.params`.
+"""
 
 from __future__ import annotations
 

@@ -498,7 +498,42 @@ class RankingModel(BoosterMethods):
         return cls(booster, best_rounds=best, info=info, evals_result=history)
 
 
-def model_of_booster(booster: Any) -> RankingModel | None:
-    """The model of an engine's own booster, with the rounds that its own `predict` uses; None: it is no booster."""
-    known = booster_of(booster)
-    return None if known is None else RankingModel(known, best_rounds=known.best_rounds)
+def model_of_booster(given: Any) -> RankingModel | None:
+    """The model in an engine's own booster or ranker, with the rounds that its own `predict` uses.
+
+    Args:
+        given: a `lightgbm.Booster`, `LGBMRanker`, `xgboost.Booster`, `XGBRanker` or `BoostRanker`, fitted.
+
+    Returns:
+        None if it is none of these.
+    """
+    engine = type(given).__module__.partition(".")[0]
+    if engine == "boostrank" and isinstance(model := getattr(given, "model_", None), RankingModel):
+        return model
+    if engine == "lightgbm" and hasattr(type(given), "booster_"):
+        given = given.booster_
+    sklearn = engine == "xgboost" and hasattr(given, "get_booster")
+    known = booster_of(given.get_booster() if sklearn else given)
+    if known is None:
+        return None
+    return RankingModel(known, best_rounds=known.stopped_rounds if sklearn else known.best_rounds)
+
+
+def as_model(given: Any) -> RankingModel:
+    """The model in what people hold: a `RankingModel`, the path of a file, or what `model_of_booster` takes.
+
+    Raises:
+        ParameterError: something else.
+        ModelError: as `RankingModel.load`.
+    """
+    if isinstance(given, RankingModel):
+        return given
+    if isinstance(given, str | PathLike):
+        return RankingModel.load(given)
+    found = model_of_booster(given)
+    if found is None:
+        raise ParameterError(
+            f"model={type(given).__name__}: give a RankingModel or its path, a Booster, or a fitted LGBMRanker, XGBRanker "
+            "or BoostRanker"
+        )
+    return found

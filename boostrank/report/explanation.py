@@ -27,7 +27,7 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.categories import Categories, to_record
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows
-from boostrank.model.ranking_model import RankingModel
+from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.report.charts import Chart, tooltips
 from boostrank.report.counterfactuals import Counterfactual, FeatureValues, categories_of, counterfactuals, cuts_of
 from boostrank.report.documents import document_names, find_document, find_query, shown_name, shown_value
@@ -210,7 +210,7 @@ def why(
         DataError: no such query or document, several of that name, twice the same document; features that are not the
             model's.
     """
-    ranker = model if isinstance(model, RankingModel) else RankingModel.load(model)
+    ranker = as_model(model)
     within = ranker.within_query
     named = ranker.categories
     ranker, data = ranker.over_columns(data)

@@ -25,7 +25,7 @@ from boostrank.core.files import write_atomically
 from boostrank.core.text import small_table
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Metric
-from boostrank.model.ranking_model import RankingModel
+from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.report.charts import Chart, svgs_of
 from boostrank.report.html import PageSection, Table, page
 from boostrank.report.result import plain
@@ -191,7 +191,7 @@ def report(
     unwanted = [SECTIONS.get(one).name for one in skip]
     called = name or _called(model, "the model")
     files = ", ".join(data.provenance.files) if data_name is None else data_name
-    ranker = model if isinstance(model, RankingModel) else RankingModel.load(model)
+    ranker = as_model(model)
     previous = None
     if baseline is not None:
         scores = _scores_of(baseline, data, options.get("threads"))

@@ -9,7 +9,7 @@ queries weigh no more than short ones. Weights of documents multiply their gains
 
 A feature enters as its rank among the training documents, so that heavy tails and outliers of documents to come are
 harmless; as it is; and by whether it is 0, or missing, since that is how ranking data say that something is not there.
-All are constant in steps (`training.steps`). So a start is a function of each feature, in steps, which trees hold.
+All are constant in steps (`fit.start.steps`). So a start is a function of each feature, in steps, which trees hold.
 Where scores must not fall as a feature rises, its function is the nearest one that does not, in all regressions.
 
 Trees that began with the regression's predictions of its own rows would take its overfitting for knowledge. So they

@@ -32,7 +32,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import Trees
 from boostrank.metric import BoundMetrics, Metric
-from boostrank.model.ranking_model import RankingModel
+from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.report.charts import Chart, middle_cut, stretched, tooltips
 from boostrank.report.html import Cell, block, chip, look_of, names, whisker
 from boostrank.report.means import means_over_queries
@@ -315,7 +315,7 @@ def importance(model: RankingModel | str | PathLike[str], data: RankingDataset, 
     """
     o = Options(**options)
     one, say, workers = Metric.of(o.metric), o.progress or silent, resolve_threads(o.threads)
-    ranker = model if isinstance(model, RankingModel) else RankingModel.load(model)
+    ranker = as_model(model)
     ranker, data = ranker.over_columns(data)
     trees, d, feature_names = ranker.trees(), data.n_features, data.feature_names
     wanted = o.columns(feature_names)

@@ -1,0 +1,49 @@
+"""What people hold in their hands goes where a model goes: boosters and rankers of the engines, files, our own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+import xgboost as xgb
+
+import boostrank
+from boostrank.core.errors import ParameterError
+from boostrank.model.ranking_model import as_model
+
+RNG = np.random.default_rng(0)
+X, Y, GROUP = RNG.random((200, 3)).astype(np.float32), RNG.integers(0, 3, 200), [10] * 20
+QID = np.repeat(np.arange(20), 10)
+
+
+def held(kind: str, folder: Path) -> tuple[Any, Any]:
+    """What somebody holds, and the scores that it gives."""
+    if kind in ("LGBMRanker", "lightgbm.Booster"):
+        ranker = lgb.LGBMRanker(n_estimators=3, verbosity=-1).fit(X, Y, group=GROUP)
+        return (ranker if kind == "LGBMRanker" else ranker.booster_), ranker.predict(X)
+    if kind in ("XGBRanker", "xgboost.Booster", "path"):
+        one = xgb.XGBRanker(n_estimators=3).fit(X, Y, qid=QID)
+        one.save_model(folder / "m.json")
+        return {"XGBRanker": one, "path": folder / "m.json"}.get(kind, one.get_booster()), one.predict(X)
+    ours = boostrank.BoostRanker(n_estimators=3, verbosity=-1).fit(X, Y, qid=QID)
+    return (ours if kind == "BoostRanker" else ours.model_), ours.predict(X)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["LGBMRanker", "lightgbm.Booster", "XGBRanker", "xgboost.Booster", "path", "BoostRanker", "RankingModel"],
+)
+def test_a_model_is_what_people_hold(kind: str, tmp_path: Path) -> None:
+    model, scores = held(kind, tmp_path)
+    np.testing.assert_allclose(as_model(model).predict(X), scores, atol=1e-6)
+    assert boostrank.export_model(model, tmp_path / "scorer.py", "python").nodes
+
+
+def test_something_else_is_refused_with_what_is_wanted() -> None:
+    with pytest.raises(ParameterError, match="LGBMRanker"):
+        as_model(3)
+    with pytest.raises(ParameterError, match="RankingModel"):
+        boostrank.export_model(X, "scorer.py", "python")
