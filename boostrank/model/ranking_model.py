@@ -534,6 +534,6 @@ def as_model(given: Any) -> RankingModel:
     if found is None:
         raise ParameterError(
             f"model={type(given).__name__}: a RankingModel, its path, a Booster, or a fitted LGBMRanker, XGBRanker or "
-            "BoostRanker"
+            "BoostRanker is wanted"
         )
     return found
