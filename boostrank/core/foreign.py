@@ -27,15 +27,17 @@ _TEXT = (
     (r"version https://git-lfs\.github\.com", "a pointer of Git LFS in place of the file: run `git lfs pull`"),
     (r"\s*<(!doctype html|html)", "a web page, such as a download page or an error, in place of the file"),
     (r"\s*(<\?xml|<[a-zA-Z])", "XML"),
-    (r"## *(LambdaMART|MART|RankNet|RankBoost|AdaRank|Coordinate Ascent|ListNet|Random Forests|Linear)",
-     "a model of RankLib, which boostrank does not read"),
+    (
+        r"## *(LambdaMART|MART|RankNet|RankBoost|AdaRank|Coordinate Ascent|ListNet|Random Forests|Linear)",
+        "a model of RankLib, which boostrank does not read",
+    ),
     (r'\s*\{\s*"name"\s*:\s*"tree"', "LightGBM's dump (dump_model): save the model by save_model('model.txt')"),
     (r'\s*\[\s*\{\s*"nodeid"', "XGBoost's dump (get_dump, dump_model): save the model by save_model('model.json')"),
     (r"booster\[0\]:", "XGBoost's dump as text: save the model by save_model('model.json')"),
     (r"\S+[ \t]+Q0[ \t]+\S+[ \t]+\d+[ \t]+\S+[ \t]+\S+", "a run file of TREC: query Q0 document rank score tag"),
     (r"\S+[ \t]+0[ \t]+\S+[ \t]+-?\d+[ \t]*(\r?\n|$)", "qrels of TREC: query 0 document grade"),
     (r"\S+\t\d+\t-?[\d.eE+-]+[ \t]*(\r?\n|$)", "scores of RankLib: query, row, score; give the third column alone"),
-)  # fmt: skip
+)
 
 
 def foreign_kind(beginning: bytes) -> str | None:

@@ -33,10 +33,18 @@ class Arrays:
 
 
 def read_arrays(
-    X: Any, y: npt.ArrayLike, qid: npt.ArrayLike | None, group: npt.ArrayLike | None, weight: npt.ArrayLike | None,
-    document_weight: npt.ArrayLike | None, k: npt.ArrayLike | None, feature_names: Sequence[str] | None, sort: bool,
-    categorical_feature: Any, copy: bool,
-) -> Arrays:  # fmt: skip
+    X: Any,
+    y: npt.ArrayLike,
+    qid: npt.ArrayLike | None,
+    group: npt.ArrayLike | None,
+    weight: npt.ArrayLike | None,
+    document_weight: npt.ArrayLike | None,
+    k: npt.ArrayLike | None,
+    feature_names: Sequence[str] | None,
+    sort: bool,
+    categorical_feature: Any,
+    copy: bool,
+) -> Arrays:
     """Features, labels and queries of arrays or a data frame; arguments and errors of `RankingDataset.from_arrays`."""
     if (qid is None) == (group is None):
         raise DataError("give one of the two: qid= (one id a row) or group= (sizes of the queries)")

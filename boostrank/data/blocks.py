@@ -26,8 +26,27 @@ Int32Array = npt.NDArray[np.int32]
 B1, N1, S1, I2, S2 = types.uint8[::1], types.int32[::1], types.float32[::1], types.int64[:, ::1], types.float32[:, ::1]
 
 # Slots of `Block.counts`. The text parser has more of them for itself, behind these.
-(ROWS, CELLS, BEYOND, RUNS, LINES, BLANK_LINES, UNDECIDED, RESOLVED, DESCENDING_ROWS, DESCENDING_LINE, MISSING,
- INFINITIES, TOP_ID, TOP_LINE, ZERO_LINE, QID_START, QID_END, BAD_ROWS, N_STATE) = range(19)  # fmt: skip
+(
+    ROWS,
+    CELLS,
+    BEYOND,
+    RUNS,
+    LINES,
+    BLANK_LINES,
+    UNDECIDED,
+    RESOLVED,
+    DESCENDING_ROWS,
+    DESCENDING_LINE,
+    MISSING,
+    INFINITIES,
+    TOP_ID,
+    TOP_LINE,
+    ZERO_LINE,
+    QID_START,
+    QID_END,
+    BAD_ROWS,
+    N_STATE,
+) = range(19)
 ADDED_UP = [CELLS, BEYOND, BLANK_LINES, DESCENDING_ROWS, MISSING, INFINITIES, BAD_ROWS]  # over the blocks of a file
 BAD_KEPT = 16  # refused rows of a block that are described
 

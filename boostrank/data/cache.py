@@ -94,9 +94,13 @@ class Cache:
         return Entry(note, arrays, file)
 
     def save(
-        self, name: str, key: Mapping[str, Any], note: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]],
+        self,
+        name: str,
+        key: Mapping[str, Any],
+        note: Mapping[str, Any],
+        arrays: Mapping[str, npt.NDArray[Any]],
         write_big: Callable[[str], bool] | None = None,
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         """Put an entry in the place of what has that name; whether it worked. If it did not, `refused` says why.
 
         Args:

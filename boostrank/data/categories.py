@@ -171,7 +171,7 @@ def say_unseen(name: str, unseen: Mapping[Any, int], whose: str) -> None:
         f"column {name!r}: {values:,} value{'s' * (values > 1)} of {kinds} that {whose} does not know "
         f"({first!r}{', ...' * (many > 1)}): taken as missing",
         DataWarning,
-    )  # fmt: skip
+    )
 
 
 def say_no_codes(features: Any, names: Sequence[str], categories: Mapping[str, Categories], whose: str) -> None:
@@ -190,10 +190,14 @@ def say_no_codes(features: Any, names: Sequence[str], categories: Mapping[str, C
         largest = np.inf if values is None else len(values)
         wrong = column[(column < 0) | (column >= largest) | ((column != np.floor(column)) & ~np.isnan(column))]
         if wrong.size:
-            none = f"are none of {whose}, whose codes are whole numbers from 0" if values is None else (
-                f"stand for none of the {len(values)} categories of {whose} ({_examples(values)}): give a table for "
-                "their values"
-            )  # fmt: skip
+            none = (
+                f"are none of {whose}, whose codes are whole numbers from 0"
+                if values is None
+                else (
+                    f"stand for none of the {len(values)} categories of {whose} ({_examples(values)}): give a table "
+                    "for their values"
+                )
+            )
             warn_user(f"column {name!r} holds codes, and {wrong.size:,} ({wrong[0]:g}, ...) {none}", DataWarning)
 
 

@@ -105,10 +105,13 @@ class RankingDataset:
         names = ", ".join(self.feature_names[:8]) + (", …" if self.n_features > 8 else "")
         labels = f"{self.labels.min():g} to {self.labels.max():g}" if self.labels.size else "none"
         rows = [
-            ("documents", f"{self.n_documents:,}"), ("queries", f"{len(self.queries):,}"),
-            ("longest query", f"{self.queries.longest:,} documents"), ("labels", labels),
-            ("features", f"{self.n_features:,}: {names}"), ("of categories", ", ".join(self.categories) or "none"),
-        ]  # fmt: skip
+            ("documents", f"{self.n_documents:,}"),
+            ("queries", f"{len(self.queries):,}"),
+            ("longest query", f"{self.queries.longest:,} documents"),
+            ("labels", labels),
+            ("features", f"{self.n_features:,}: {names}"),
+            ("of categories", ", ".join(self.categories) or "none"),
+        ]
         return small_table("RankingDataset", rows)
 
     @classmethod
@@ -160,11 +163,20 @@ class RankingDataset:
 
     @classmethod
     def from_arrays(
-        cls, X: Any, y: npt.ArrayLike, *, qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None,
-        weight: npt.ArrayLike | None = None, document_weight: npt.ArrayLike | None = None,
-        k: npt.ArrayLike | None = None, feature_names: Sequence[str] | None = None, sort: bool = False,
-        categorical_feature: Sequence[str | int] | str | None = "auto", copy: bool = True,
-    ) -> RankingDataset:  # fmt: skip
+        cls,
+        X: Any,
+        y: npt.ArrayLike,
+        *,
+        qid: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+        weight: npt.ArrayLike | None = None,
+        document_weight: npt.ArrayLike | None = None,
+        k: npt.ArrayLike | None = None,
+        feature_names: Sequence[str] | None = None,
+        sort: bool = False,
+        categorical_feature: Sequence[str | int] | str | None = "auto",
+        copy: bool = True,
+    ) -> RankingDataset:
         """From an array, a sparse matrix or a data frame.
 
         Args:
@@ -196,18 +208,29 @@ class RankingDataset:
         """
         given = read_arrays(
             X, y, qid, group, weight, document_weight, k, feature_names, sort, categorical_feature, copy
-        )  # fmt: skip
+        )
         return cls(
-            given.features, given.labels, given.queries, given.names, input_rows=given.input_rows,
+            given.features,
+            given.labels,
+            given.queries,
+            given.names,
+            input_rows=given.input_rows,
             categories=given.categories,
-        )  # fmt: skip
+        )
 
     @classmethod
     def from_frame(
-        cls, frame: Any, *, label: str = "label", qid: str = "qid", weight: str | None = None,
-        drop: Sequence[str] | str = (), sort: bool = False,
-        categorical_feature: Sequence[str | int] | str | None = "auto", gain: str | None = None,
-    ) -> RankingDataset:  # fmt: skip
+        cls,
+        frame: Any,
+        *,
+        label: str = "label",
+        qid: str = "qid",
+        weight: str | None = None,
+        drop: Sequence[str] | str = (),
+        sort: bool = False,
+        categorical_feature: Sequence[str | int] | str | None = "auto",
+        gain: str | None = None,
+    ) -> RankingDataset:
         """From a table that holds label and query id (and weight) as columns beside the features.
 
         Args:
@@ -260,9 +283,10 @@ class RankingDataset:
     def categorical(self) -> tuple[int, ...]:
         """The columns that trees split by sets of categories, ascending; not those whose categories have an order."""
         return tuple(
-            i for i, name in enumerate(self.feature_names)
+            i
+            for i, name in enumerate(self.feature_names)
             if name in self.categories and not self.categories[name].ordered
-        )  # fmt: skip
+        )
 
     @property
     def feature_space(self) -> FeatureSpace:
@@ -414,10 +438,15 @@ class RankingDataset:
             features = np.concatenate([self.features, more])
         some = self.candidates is not None or other.candidates is not None
         return replace(
-            self, features=features, labels=np.concatenate([self.labels, other.labels]), queries=queries,
-            provenance=replace(self.provenance, files=(*self.provenance.files, *other.provenance.files)), comments=None,
-            input_rows=None, candidates=Candidates.of(self).joined(Candidates.of(other)) if some else None,
-        )  # fmt: skip
+            self,
+            features=features,
+            labels=np.concatenate([self.labels, other.labels]),
+            queries=queries,
+            provenance=replace(self.provenance, files=(*self.provenance.files, *other.provenance.files)),
+            comments=None,
+            input_rows=None,
+            candidates=Candidates.of(self).joined(Candidates.of(other)) if some else None,
+        )
 
     def sample(self, documents: int, seed: int) -> RankingDataset:
         """Whole queries at random with about `documents` documents, in their order; see `QueryIndex.sample`."""
@@ -444,9 +473,14 @@ class RankingDataset:
         features, labels = self.features[rows], self.labels[rows]
         candidates = None if self.candidates is None else self.candidates.take(rows)
         return replace(
-            self, features=features, labels=labels, queries=index, comments=comments, input_rows=None,
+            self,
+            features=features,
+            labels=labels,
+            queries=index,
+            comments=comments,
+            input_rows=None,
             candidates=candidates,
-        )  # fmt: skip
+        )
 
     def in_row_order(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Values in the order in which the rows came in, in the order of this data set's rows."""

@@ -23,8 +23,17 @@ _OF_CATEGORIES = (nw.Categorical, nw.Enum)
 _OF_TIME = (nw.Date, nw.Datetime, nw.Duration, nw.Time)
 _OF_SEVERAL = (nw.Struct, nw.List, nw.Array)
 _AS_THEY_ARE = (
-    nw.Float32, nw.Float64, nw.Int8, nw.Int16, nw.Int32, nw.Int64, nw.UInt8, nw.UInt16, nw.UInt32, nw.UInt64
-)  # fmt: skip
+    nw.Float32,
+    nw.Float64,
+    nw.Int8,
+    nw.Int16,
+    nw.Int32,
+    nw.Int64,
+    nw.UInt8,
+    nw.UInt16,
+    nw.UInt32,
+    nw.UInt64,
+)
 
 
 def as_frame(X: Any) -> Any:
@@ -72,9 +81,13 @@ class FrameReader:
     """
 
     def __init__(
-        self, names: Sequence[str], *, categorical: Collection[str] = (), known: Mapping[str, Categories] | None = None,
+        self,
+        names: Sequence[str],
+        *,
+        categorical: Collection[str] = (),
+        known: Mapping[str, Categories] | None = None,
         whose: str = "the training data",
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.names = tuple(names)
         self._named, self._known, self._whose = set(categorical), known, whose
         self._cast = Float32Cast()

@@ -97,9 +97,7 @@ def _cells(rows: Any, places: Mapping[str, int]) -> dict[str, Float64Array]:
     return {name: dense[:, i].astype(np.float64) for i, name in enumerate(places)}
 
 
-def _refuse(
-    data: Data, row: int, expression: GainExpression, value: float, given: Mapping[str, float]
-) -> None:  # fmt: skip
+def _refuse(data: Data, row: int, expression: GainExpression, value: float, given: Mapping[str, float]) -> None:
     """Raise the error of a row."""
     shown = ", ".join(f"{name}={given[name]:g}" for name in expression.columns)
     missing = next((name for name in expression.columns if np.isnan(given[name])), None)

@@ -46,8 +46,9 @@ def read_names(path: str) -> Names:
         return _checked(numbered, path)
     odd = next((line for line, pair in pairs if pair and re.match(r"\d+\s*:", lines[line - 1].strip())), None)
     if odd is not None:
-        raise FileFormatError("some lines are `number: name`, others not: write all of them in one way", file=path,
-                              line=odd)  # fmt: skip
+        raise FileFormatError(
+            "some lines are `number: name`, others not: write all of them in one way", file=path, line=odd
+        )
     return tuple(_checked([(line, line, text) for line, text in enumerate(lines, 1)], path).values())
 
 

@@ -114,9 +114,14 @@ class SyntheticSplit(NamedTuple):
 
 
 def make_ranking_data(
-    queries: int = 3000, *, seed: int = 0, mean_length: float = 40.0, max_length: int = 1000, useless: int = 8,
+    queries: int = 3000,
+    *,
+    seed: int = 0,
+    mean_length: float = 40.0,
+    max_length: int = 1000,
+    useless: int = 8,
     label_noise: float = 0.5,
-) -> SyntheticData:  # fmt: skip
+) -> SyntheticData:
     """Draw queries, documents, features and grades; how is described at the top of this module.
 
     Args:
@@ -131,9 +136,13 @@ def make_ranking_data(
         ParameterError: a value out of range.
     """
     for name, value, low in (
-        ("queries", queries, 1), ("mean_length", mean_length, 1), ("max_length", max_length, 1),
-        ("useless", useless, 0), ("label_noise", label_noise, 0), ("seed", seed, 0),
-    ):  # fmt: skip
+        ("queries", queries, 1),
+        ("mean_length", mean_length, 1),
+        ("max_length", max_length, 1),
+        ("useless", useless, 0),
+        ("label_noise", label_noise, 0),
+        ("seed", seed, 0),
+    ):
         if not low <= value < np.inf:  # NumPy's isfinite knows no whole numbers beyond 64 bits
             raise ParameterError(f"{name}={value!r} is out of range; allowed: >= {low}")
 

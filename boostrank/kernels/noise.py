@@ -19,8 +19,13 @@ import numpy as np
 from boostrank.core.params import Param
 from boostrank.kernels.runtime.jit import inline
 
-SEED = Param("seed", 0, "seed of the noise, which is fresh every round and the same on any number of threads", low=0,
-             aliases=("random_state", "random_seed"))  # fmt: skip
+SEED = Param(
+    "seed",
+    0,
+    "seed of the noise, which is fresh every round and the same on any number of threads",
+    low=0,
+    aliases=("random_state", "random_seed"),
+)
 """Shared by the objectives that draw random numbers."""
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)

@@ -32,9 +32,13 @@ _X2 = types.Array(types.float32, 2, "C")
 
 
 def fill_within_queries(
-    features: Float32Array, columns: Int64Array, kinds: Sequence[str], ptr: Int64Array, out: Float32Array,
+    features: Float32Array,
+    columns: Int64Array,
+    kinds: Sequence[str],
+    ptr: Int64Array,
+    out: Float32Array,
     threads: int = 1,
-) -> None:  # fmt: skip
+) -> None:
     """Copy features and write the columns of each kind behind them.
 
     A missing value (NaN) stays missing and counts nowhere; -0 is 0. Mean, deviation and largest value are those of the
@@ -134,9 +138,15 @@ def _rank(values: Float32Array, keys: Keys, spare: Keys, counts: Int64Array, out
 
 @entry_point(types.void(INT, INT, _X2, I1, I1, I1, INT, _X2))
 def _fill(
-    start: int, stop: int, x: Float32Array, columns: Int64Array, kinds: Int64Array, ptr: Int64Array, copied: int,
+    start: int,
+    stop: int,
+    x: Float32Array,
+    columns: Int64Array,
+    kinds: Int64Array,
+    ptr: Int64Array,
+    copied: int,
     out: Float32Array,
-) -> None:  # fmt: skip
+) -> None:
     """The rows of queries `start` to `stop`; of `out` the first `copied` columns are the features."""
     longest = 0
     for q in range(start, stop):

@@ -287,9 +287,19 @@ class _Part:
         """Write loss, where it is asked for, gradient and hessian at these scores, neither mixed nor scaled yet."""
         spec = self.objective.spec
         run_kernel(
-            spec.kernel, scores, self.gains, self.ptr, weights, self._doc_const, self._query_const,
-            spec.encode(self.objective.values(round), round, loss), out,
+            spec.kernel,
+            scores,
+            self.gains,
+            self.ptr,
+            weights,
+            self._doc_const,
+            self._query_const,
+            spec.encode(self.objective.values(round), round, loss),
+            out,
             composition=Composition.of(self.objective.option_values(round), round),
-            slot=self.slot, slot_values=self._k,
-            ordered=spec.ordered, scratch_per_document=spec.scratch_per_document, threads=threads,
-        )  # fmt: skip
+            slot=self.slot,
+            slot_values=self._k,
+            ordered=spec.ordered,
+            scratch_per_document=spec.scratch_per_document,
+            threads=threads,
+        )

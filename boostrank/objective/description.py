@@ -185,9 +185,14 @@ class Objective(TrainingObjective):
     """
 
     def __init__(
-        self, name: str | ObjectiveSpec, *, gain: Any = "exponential", total_rounds: int | None = None,
-        threads: int | None = None, **params: Any,
-    ) -> None:  # fmt: skip
+        self,
+        name: str | ObjectiveSpec,
+        *,
+        gain: Any = "exponential",
+        total_rounds: int | None = None,
+        threads: int | None = None,
+        **params: Any,
+    ) -> None:
         if not isinstance(name, str | ObjectiveSpec):
             raise ParameterError(f"{name!r} is neither a name nor what boostrank.define_objective returns")
         if isinstance(name, str) and name.strip().lower() == "auto":

@@ -59,9 +59,16 @@ class Mixture(TrainingObjective):
     """
 
     def __init__(
-        self, first: Objective | str, second: Objective | str, *, mix: Any = 0.5, balance: str = "l1",
-        hessian_scale: str = "unit", total_rounds: int | None = None, threads: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        first: Objective | str,
+        second: Objective | str,
+        *,
+        mix: Any = 0.5,
+        balance: str = "l1",
+        hessian_scale: str = "unit",
+        total_rounds: int | None = None,
+        threads: int | None = None,
+    ) -> None:
         self.first, self.second = _as_part(first), _as_part(second)
         self.mix = parse_value(MIX, mix, "a mixture")
         self.balance = str(BALANCE.parse(balance))

@@ -26,10 +26,14 @@ from boostrank.kernels.objective.shared_params import positive
 from boostrank.kernels.ranks.margin import MARGIN_SCRATCH, grade_constants, margin_pairs
 
 PARAMS = (
-    positive("tau", 1.0,
-             "by how much a target goes beyond the other document's score; without it constant scores would be optimal",
-             unit="score", aliases=("margin",)),
-)  # fmt: skip
+    positive(
+        "tau",
+        1.0,
+        "by how much a target goes beyond the other document's score; without it constant scores would be optimal",
+        unit="score",
+        aliases=("margin",),
+    ),
+)
 
 
 @objective_kernel(params=PARAMS, scratch=MARGIN_SCRATCH, by_score=True)

@@ -47,11 +47,18 @@ from boostrank.kernels.sums.expsum_hinges import CURVATURE, CURVATURE_FAR, CURVA
 from boostrank.kernels.sums.lambda_sums import TILE, add_far_pairs
 
 PARAMS = (
-    Param("weights", "ndcg-loss2++", "what a pair weighs", choices=("ndcg-loss1", "ndcg-loss2", "ndcg-loss2++"),
-          aliases=("scheme",)),
+    Param(
+        "weights",
+        "ndcg-loss2++",
+        "what a pair weighs",
+        choices=("ndcg-loss1", "ndcg-loss2", "ndcg-loss2++"),
+        aliases=("scheme",),
+    ),
     Param("mu", 10.0, "share of delta beside LambdaRank's weight in ndcg-loss2++", low=0.0, schedulable=True),
-    SIGMA, TRAIN_DISCOUNT, SUMS,
-)  # fmt: skip
+    SIGMA,
+    TRAIN_DISCOUNT,
+    SUMS,
+)
 
 # Positions of `weights`.
 _EVERY_PAIR, _LOSS2_PLUS = 0, 2
@@ -61,9 +68,12 @@ _SHORT, _SHORT_A_GRADE = 800, 10
 
 
 @objective_kernel(
-    params=PARAMS, scratch="d delta z one found state", int_scratch="grade member spare", by_score=True,
+    params=PARAMS,
+    scratch="d delta z one found state",
+    int_scratch="grade member spare",
+    by_score=True,
     loss_on_demand=True,
-)  # fmt: skip
+)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
     """One query; see `kernels.objective.kernel`."""
     n, blend = query.scores.size, params.train_discount
@@ -104,9 +114,19 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 
 @inline_sums
 def _weighted_pairs(
-    s: Float64Array, g: Float64Array, d: Float64Array, delta: Float64Array, alpha: float, every_pair: bool,
-    by_rank: float, by_delta: float, tile: int, grad: Float64Array, hess: Float64Array, z: Float64Array,
-) -> None:  # fmt: skip
+    s: Float64Array,
+    g: Float64Array,
+    d: Float64Array,
+    delta: Float64Array,
+    alpha: float,
+    every_pair: bool,
+    by_rank: float,
+    by_delta: float,
+    tile: int,
+    grad: Float64Array,
+    hess: Float64Array,
+    z: Float64Array,
+) -> None:
     """Add gradients and curvature bounds of pairs in one tile or in neighbouring ones; with n in a tile, of all pairs.
 
     Args:
@@ -155,9 +175,17 @@ def _weighted_pairs(
 
 @inline_sums
 def _loss_of_pairs(
-    s: Float64Array, g: Float64Array, d: Float64Array, delta: Float64Array, alpha: float, every_pair: bool,
-    by_rank: float, by_delta: float, tile: int, z: Float64Array,
-) -> float:  # fmt: skip
+    s: Float64Array,
+    g: Float64Array,
+    d: Float64Array,
+    delta: Float64Array,
+    alpha: float,
+    every_pair: bool,
+    by_rank: float,
+    by_delta: float,
+    tile: int,
+    z: Float64Array,
+) -> float:
     """What the pairs of `_weighted_pairs` cost; arguments as there."""
     n, value = s.shape[0], 0.0
     for j in range(1, n):

@@ -34,14 +34,23 @@ from boostrank.kernels.runtime.jit import inline, inline_sums
 
 PARAMS = (
     positive("sigmoid", 1.0, "sharpness of the pair loss", unit="1/score"),
-    Param("truncation_level", 30, "pairs need one document above this rank", low=1, unit="rank",
-          aliases=("k", "at", "truncation", "lambdarank_truncation_level")),
+    Param(
+        "truncation_level",
+        30,
+        "pairs need one document above this rank",
+        low=1,
+        unit="rank",
+        aliases=("k", "at", "truncation", "lambdarank_truncation_level"),
+    ),
     Param("norm_distance", True, "damp pairs that lie far apart: weight / (0.01 + |score difference|)"),
     Param("norm_query", True, "compress the total gradient of a query: log2(1 + S) / S"),
     TRAIN_DISCOUNT,
-    Param("lightgbm_rounding", False,
-          "round as LightGBM does (its sigmoid table, sums in float32): with hessian_scale=raw, its trees bit for bit"),
-)  # fmt: skip
+    Param(
+        "lightgbm_rounding",
+        False,
+        "round as LightGBM does (its sigmoid table, sums in float32): with hessian_scale=raw, its trees bit for bit",
+    ),
+)
 
 # What LightGBM adds to the distance, so that tied pairs do not blow up.
 _DISTANCE_OFFSET = 0.01

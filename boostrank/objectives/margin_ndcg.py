@@ -82,8 +82,13 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 
     # `perfect` is y*: positions by descending score, sorted by gain.
     s, g, target, found, by_rank, near = (
-        scratch.s, scratch.g, scratch.target, scratch.found, scratch.by_rank, scratch.near,
-    )  # fmt: skip
+        scratch.s,
+        scratch.g,
+        scratch.target,
+        scratch.found,
+        scratch.by_rank,
+        scratch.near,
+    )
     a, d, perfect, rank_of = scratch.a[:depth], scratch.d[:depth], scratch.perfect, scratch.rank_of
     chosen, before, done, first = scratch.chosen, scratch.before, scratch.done, scratch.first
     for pos in range(n):
@@ -118,9 +123,17 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
         a[r] = depth - r
         d[r] = discount(r + 1.0, blend, n)
     best_assignment(
-        a, d, place[:m], worth[:m], rank_of[:m], before[:m], done[:m], scratch.price[:m], scratch.reach[:m],
+        a,
+        d,
+        place[:m],
+        worth[:m],
+        rank_of[:m],
+        before[:m],
+        done[:m],
+        scratch.price[:m],
+        scratch.reach[:m],
         scratch.bid[:depth],
-    )  # fmt: skip
+    )
 
     # Documents of one gain share out their ranks in the order of their scores, where these differ by nothing too.
     value = margin

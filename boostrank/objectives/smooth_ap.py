@@ -31,12 +31,16 @@ from boostrank.kernels.ranks.sigmoid import soft_gradient, soft_ranks
 from boostrank.kernels.sums.expsum import SUMS
 
 PARAMS = (
-    SIGMA, RELEVANT_FROM,
-    Param("form", "corrected",
-          "what a relevant document counts in its own precision: corrected, 1, as in average precision; printed, 1/2",
-          choices=("corrected", "printed")),
+    SIGMA,
+    RELEVANT_FROM,
+    Param(
+        "form",
+        "corrected",
+        "what a relevant document counts in its own precision: corrected, 1, as in average precision; printed, 1/2",
+        choices=("corrected", "printed"),
+    ),
     SUMS,
-)  # fmt: skip
+)
 
 
 @objective_kernel(params=PARAMS, scratch=f"{AP_SCRATCH} relevant gm hm", int_scratch="place", by_score=True)

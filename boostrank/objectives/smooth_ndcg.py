@@ -43,15 +43,19 @@ from boostrank.kernels.sums.gain_nodes import gain_nodes
 from boostrank.kernels.sums.gauss_sums import IROOM, PART, ROOM, SLOTS, VALUE, WEIGHT, gauss_gradient
 
 PARAMS = (
-    positive("sigma", 1.0,
-             "squared width of the neighbourhood; falls from 64 to 1/64 after the warm start unless given",
-             unit="score^2"),
-    K, TRAIN_DISCOUNT,
+    positive(
+        "sigma",
+        1.0,
+        "squared width of the neighbourhood; falls from 64 to 1/64 after the warm start unless given",
+        unit="score^2",
+    ),
+    K,
+    TRAIN_DISCOUNT,
     Param("warm_rounds", 20, "rounds of regression before the objective proper", low=0, unit="rounds"),
     mix_param(0.0, "1 in the warm rounds and 0 afterwards"),
     target_param("gains"),
     SUMS,
-)  # fmt: skip
+)
 
 # Documents farther than sqrt(700 sigma) from an anchor weigh less than e^-700 of it. Those beyond sqrt(42 sigma) weigh
 # less than rounding.
@@ -106,9 +110,20 @@ def _smooth_dcg(query: Query, params: Any, ideal: float, grad: Float64Array, hes
         stop = min(last, anchors)
         if params.sums != DIRECT and _many_pairs(s, first, last, stop, reach):
             value += gauss_gradient(
-                s, first, last, stop, unit, weight, documents, node, nodes, gradient, curvature, scratch.work,
+                s,
+                first,
+                last,
+                stop,
+                unit,
+                weight,
+                documents,
+                node,
+                nodes,
+                gradient,
+                curvature,
+                scratch.work,
                 scratch.iwork,
-            )  # fmt: skip
+            )
         else:
             value += _pair_gradient(s, first, last, stop, reach, unit, documents, nodes, scratch)
     for pos in range(n):
@@ -132,9 +147,16 @@ def _many_pairs(s: Float64Array, first: int, last: int, stop: int, reach: float)
 
 @inline
 def _pair_gradient(
-    s: Float64Array, first: int, last: int, stop: int, reach: float, unit: float, documents: Float64Array,
-    nodes: Float64Array, scratch: Any,
-) -> float:  # fmt: skip
+    s: Float64Array,
+    first: int,
+    last: int,
+    stop: int,
+    reach: float,
+    unit: float,
+    documents: Float64Array,
+    nodes: Float64Array,
+    scratch: Any,
+) -> float:
     """What `gauss_gradient` does, pair by pair over the documents within `reach` of each anchor; the reference."""
     n, weight, node, work = s.shape[0], scratch.weight, scratch.node, scratch.work
     gradient, curvature = scratch.gradient, scratch.curvature
@@ -149,7 +171,7 @@ def _pair_gradient(
             high += 1
         gain, pull, bend = _anchor(
             s[j], low, high, s, documents, low_gain, high_gain, unit, weight[j], h, gradient, curvature
-        )  # fmt: skip
+        )
         value += weight[j] * gain
         gradient[j] -= pull
         curvature[j] += bend
@@ -158,10 +180,19 @@ def _pair_gradient(
 
 @inline_sums
 def _anchor(
-    score: float, low: int, high: int, s: Float64Array, documents: Float64Array, low_gain: Float64Array,
-    high_gain: Float64Array, unit: float, weight: float, h: Float64Array, gradient: Float64Array,
+    score: float,
+    low: int,
+    high: int,
+    s: Float64Array,
+    documents: Float64Array,
+    low_gain: Float64Array,
+    high_gain: Float64Array,
+    unit: float,
+    weight: float,
+    h: Float64Array,
+    gradient: Float64Array,
     curvature: Float64Array,
-) -> tuple[float, float, float]:  # fmt: skip
+) -> tuple[float, float, float]:
     """Add what one anchor of score `score` and discount `weight` is worth to the documents it sees.
 
     Returns:

@@ -39,15 +39,23 @@ from boostrank.kernels.sums.rank_tables import EXACT_WAVES, FAST_WAVES
 from boostrank.kernels.sums.rank_tables import FAST as FAST_TABLES
 
 PARAMS = (
-    positive("sigma", 1.0,
-             "standard deviation of every score; from a zero start with Newton leaves it changes nothing by itself",
-             unit="score", aliases=("sigma_s",)),
+    positive(
+        "sigma",
+        1.0,
+        "standard deviation of every score; from a zero start with Newton leaves it changes nothing by itself",
+        unit="score",
+        aliases=("sigma_s",),
+    ),
     TRAIN_DISCOUNT,
-    Param("ranks", "binomial",
-          "distribution of a rank: binomial (independent contests) or a normal of the same mean and variance",
-          choices=("binomial", "normal")),
-    NORMALIZE, SUMS,
-)  # fmt: skip
+    Param(
+        "ranks",
+        "binomial",
+        "distribution of a rank: binomial (independent contests) or a normal of the same mean and variance",
+        choices=("binomial", "normal"),
+    ),
+    NORMALIZE,
+    SUMS,
+)
 
 _LONG = 28  # documents from which sweeps beat pairs (measured: from 22 for `fast`, 32 for `exact`)
 

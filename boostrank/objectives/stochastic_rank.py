@@ -43,13 +43,17 @@ from boostrank.kernels.sums.gauss_rank_changes import gaussian_rank_changes
 
 PARAMS = (
     positive("sigma", 1.0, "standard deviation of the noise", unit="score"),
-    Param("mu", 0.0, "shift against relevance before the noise, in sigmas a label", low=0.0, high=10.0,
-          schedulable=True),
+    Param(
+        "mu", 0.0, "shift against relevance before the noise, in sigmas a label", low=0.0, high=10.0, schedulable=True
+    ),
     Param("draws", 1, "noisy orders a round", low=1, aliases=("num_estimations",)),
     Param("scale_free", 1.0, "share of the gradient along the scores that is taken out", low=0.0, high=1.0),
     Param("nu", 0.01, "softens that projection for scores that are nearly equal", low=0.0, open_low=True, unit="score"),
-    K, TRAIN_DISCOUNT, SEED, SUMS,
-)  # fmt: skip
+    K,
+    TRAIN_DISCOUNT,
+    SEED,
+    SUMS,
+)
 
 # Below this half square a density is nothing, and where `fast_exp` is defined.
 _FARTHEST = 700.0

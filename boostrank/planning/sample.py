@@ -221,6 +221,17 @@ class _Sample:
         cells = self.rows * features or 1
         grades = {label: n / self.rows for label, n in self._labels.most_common()}
         return Survey(
-            files, disk, self._exact, self.rows, self._refused, text, rows, queries, longest, features,
-            self._cells / cells, self._nonzero / cells, grades,
-        )  # fmt: skip
+            files,
+            disk,
+            self._exact,
+            self.rows,
+            self._refused,
+            text,
+            rows,
+            queries,
+            longest,
+            features,
+            self._cells / cells,
+            self._nonzero / cells,
+            grades,
+        )

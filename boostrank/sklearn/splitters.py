@@ -89,9 +89,13 @@ class QueryShuffleSplit(_QuerySplitter):
     """
 
     def __init__(
-        self, n_splits: int = 5, *, test_size: float | None = None, train_size: float | None = None,
+        self,
+        n_splits: int = 5,
+        *,
+        test_size: float | None = None,
+        train_size: float | None = None,
         random_state: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.n_splits, self.random_state = n_splits, random_state
         self.test_size, self.train_size = test_size, train_size
 
@@ -120,9 +124,14 @@ class QueryTimeSplit(_QuerySplitter):
     """
 
     def __init__(
-        self, n_splits: int = 5, *, time: Any = None, max_train_size: int | None = None, test_size: int | None = None,
+        self,
+        n_splits: int = 5,
+        *,
+        time: Any = None,
+        max_train_size: int | None = None,
+        test_size: int | None = None,
         gap: int = 0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.n_splits, self.time = n_splits, time
         self.max_train_size, self.test_size, self.gap = max_train_size, test_size, gap
 

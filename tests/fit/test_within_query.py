@@ -332,11 +332,10 @@ def test_a_start_may_be_of_the_features_or_of_the_columns(backend: str) -> None:
 
 
 def test_a_cluster_does_not_continue_a_model_with_columns(models: dict[str, RankingModel]) -> None:
-    pytest.importorskip("distributed", reason="Dask is an extra")
-    from boostrank.cluster.client import ClusterTraining
+    from boostrank.cluster.train import ClusterTraining, Options
 
     with pytest.raises(ParameterError, match=r"has rank\(age\|query\), .*continue it on one machine"):
-        ClusterTraining(None, {"objective": "regression"}, 1, models["xgboost"], None, None, 60.0)
+        ClusterTraining({"objective": "regression"}, 1, Options(backend="xgboost", init_model=models["xgboost"]))
 
 
 def test_cross_validation_takes_columns_that_help_and_leaves_others() -> None:

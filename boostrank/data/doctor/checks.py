@@ -687,10 +687,28 @@ def listed(profile: Profile, numbers: Int64Array, *, verb: bool = True) -> str:
 
 
 OF_A_SET = (
-    broken_files, refused_rows, stand_ins, truncated_text, untidy_text, split_queries, unsorted_ids, dead_queries,
-    long_lists, uneven_lists, rows_by_label, repeated_queries, negative_labels, steep_gains, engines_refuse_labels,
-    many_grades, labels_from_above_zero, one_sided_labels, contradictions, duplicates, empty_rows,
-)  # fmt: skip
+    broken_files,
+    refused_rows,
+    stand_ins,
+    truncated_text,
+    untidy_text,
+    split_queries,
+    unsorted_ids,
+    dead_queries,
+    long_lists,
+    uneven_lists,
+    rows_by_label,
+    repeated_queries,
+    negative_labels,
+    steep_gains,
+    engines_refuse_labels,
+    many_grades,
+    labels_from_above_zero,
+    one_sided_labels,
+    contradictions,
+    duplicates,
+    empty_rows,
+)
 OF_TRAINING_DATA = (
     label_copies,
     constant_features,

@@ -49,9 +49,16 @@ def _value(ids: Int32Array, values: Float32Array, begin: int, end: int, feature:
 
 @inline
 def _separates(
-    feature: int, sign: float, first: int, last: int, order: Int64Array, labels: Float64Array, ends: Int64Array,
-    ids: Int32Array, values: Float32Array,
-) -> bool:  # fmt: skip
+    feature: int,
+    sign: float,
+    first: int,
+    last: int,
+    order: Int64Array,
+    labels: Float64Array,
+    ends: Int64Array,
+    ids: Int32Array,
+    values: Float32Array,
+) -> bool:
     """Whether every document with a larger label has a larger (sign -1: smaller) value."""
     below, here = -np.inf, -np.inf
     is_first = True
@@ -72,10 +79,21 @@ with np.errstate(over="ignore"):
 
 @entry_point(INT(I1, I1, F1, I1, N1, S1, N1, INT, INT, I2, S2, I2, S1, types.uint64[::1]))
 def add_queries(
-    ptr: Int64Array, order: Int64Array, labels: Float64Array, ends: Int64Array, ids: Int32Array, values: Float32Array,
-    bits: Int32Array, queries_before: int, live: int, counts: Int64Array, extremes: Float32Array, seen: Int64Array,
-    first: Float32Array, hashes: npt.NDArray[np.uint64],
-) -> int:  # fmt: skip
+    ptr: Int64Array,
+    order: Int64Array,
+    labels: Float64Array,
+    ends: Int64Array,
+    ids: Int32Array,
+    values: Float32Array,
+    bits: Int32Array,
+    queries_before: int,
+    live: int,
+    counts: Int64Array,
+    extremes: Float32Array,
+    seen: Int64Array,
+    first: Float32Array,
+    hashes: npt.NDArray[np.uint64],
+) -> int:
     """Totals whole queries; returns how many of them so far have documents with different labels.
 
     Args:

@@ -99,10 +99,25 @@ class Parser:
             if parse_plain(text, options, scratch):
                 break
             parse.parse_lines(
-                array, text.start, text.end, options, token_text, token_ends, known_at, known, scratch.undecided,
-                scratch.labels, scratch.lines, scratch.row_ends, scratch.ids, scratch.values, scratch.runs,
-                scratch.comments, scratch.bad, state,
-            )  # fmt: skip
+                array,
+                text.start,
+                text.end,
+                options,
+                token_text,
+                token_ends,
+                known_at,
+                known,
+                scratch.undecided,
+                scratch.labels,
+                scratch.lines,
+                scratch.row_ends,
+                scratch.ids,
+                scratch.values,
+                scratch.runs,
+                scratch.comments,
+                scratch.bad,
+                state,
+            )
             undecided = scratch.undecided[: state[slots.UNDECIDED]]
             if not undecided.size:
                 break

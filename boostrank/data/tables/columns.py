@@ -111,13 +111,15 @@ def _chosen(header: Sequence[str], options: Reading, file: str, has_sizes: bool,
     if labelled and not rows_alone and "label" not in roles:
         raise FileFormatError(
             f"no column is called {' or '.join(DEFAULTS['label'])}: --label COLUMN says which holds the labels; there "
-            f"are {quoted(header, 12)}", file=file
-        )  # fmt: skip
+            f"are {quoted(header, 12)}",
+            file=file,
+        )
     if not rows_alone and not has_sizes and "qid" not in roles:
         raise FileFormatError(
             f"no column is called {' or '.join(DEFAULTS['qid'])}: --qid COLUMN says which holds the query ids; there "
-            f"are {quoted(header, 12)}", file=file
-        )  # fmt: skip
+            f"are {quoted(header, 12)}",
+            file=file,
+        )
     twice = [name for name, count in Counter(roles.values()).items() if count > 1]
     dropped = tuple(name for name in given.get("drop") or () if name in header or name in (options.drop or ()))
     if twice or (both := [name for name in dropped if name in roles.values()]):
@@ -155,8 +157,9 @@ def _chosen(header: Sequence[str], options: Reading, file: str, has_sizes: bool,
     coded = {places[name] for name in order if name in declared or name in (options.categorical or ())}
     if options.known is not None:
         known = {column: name for name, column in zip(names, order, strict=True)}
-        with_values = {column for column, name in known.items()
-                       if name in options.known and options.known[name].values is not None}  # fmt: skip
+        with_values = {
+            column for column, name in known.items() if name in options.known and options.known[name].values is not None
+        }
         odd = [header[place] for place in coded if header[place] not in with_values]
         if odd:
             raise FileFormatError(
@@ -172,7 +175,7 @@ def _chosen(header: Sequence[str], options: Reading, file: str, has_sizes: bool,
 
 def _in_gain(
     gain: str, header: Sequence[str], features: Collection[str], roles: dict[str, str], file: str
-) -> list[str]:  # fmt: skip
+) -> list[str]:
     """Columns of a gain that are no features."""
     expression, found = GainExpression.parse(gain), []
     for name in expression.columns:
@@ -209,9 +212,8 @@ def _column_of(role: str, header: Sequence[str], options: Reading, file: str) ->
     found = [name for name in DEFAULTS[role] if name in header and name not in taken]
     if len(found) > 1:
         raise FileFormatError(
-            f"there are columns {' and '.join(map(repr, found))}: --{role} says which of them it is",
-            file=file
-        )  # fmt: skip
+            f"there are columns {' and '.join(map(repr, found))}: --{role} says which of them it is", file=file
+        )
     return found[0] if found else None
 
 
@@ -219,8 +221,8 @@ def _check_there(name: str, role: str, header: Sequence[str], options: Reading, 
     if name not in header:
         raise FileFormatError(
             f"no column is called {name!r} (--{role}).{did_you_mean(name, header, list_all=len(header) < 13)}",
-            file=file
-        )  # fmt: skip
+            file=file,
+        )
     return name
 
 

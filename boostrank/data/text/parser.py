@@ -50,7 +50,7 @@ from boostrank.data.blocks import (
     UNDECIDED,
     ZERO_LINE,
     Int32Array,
-)  # fmt: skip
+)
 from boostrank.data.text import decimal
 from boostrank.data.text.decimal import ends_token, is_digit, scan_number, scan_short
 from boostrank.kernels.runtime.intrinsics import Bytes, pointer_to, word_at
@@ -61,12 +61,39 @@ HASH, COLON, DOT, PLUS, MINUS = decimal.HASH, decimal.COLON, decimal.DOT, decima
 MAX_DIGITS = decimal.MAX_DIGITS
 
 # What can be wrong with a row.
-(OK, LABEL, NO_QID, UNEXPECTED_QID, QID, FEATURE, ZERO_ID, LARGE_ID, VALUE, OVERFLOW, INFINITE, DUPLICATE, DESCENDING,
- COMMENT, INCOMPLETE) = range(15)  # fmt: skip
+(
+    OK,
+    LABEL,
+    NO_QID,
+    UNEXPECTED_QID,
+    QID,
+    FEATURE,
+    ZERO_ID,
+    LARGE_ID,
+    VALUE,
+    OVERFLOW,
+    INFINITE,
+    DUPLICATE,
+    DESCENDING,
+    COMMENT,
+    INCOMPLETE,
+) = range(15)
 
 # Slots of `options`.
-(EXPECT_QID, REFUSE_ZERO_ID, MAX_ID, LIMIT, INF, STRICT, SKIP, KEEP_COMMENTS, UNTERMINATED, N_TOKENS, N_KNOWN,
- N_OPTIONS) = range(12)  # fmt: skip
+(
+    EXPECT_QID,
+    REFUSE_ZERO_ID,
+    MAX_ID,
+    LIMIT,
+    INF,
+    STRICT,
+    SKIP,
+    KEEP_COMMENTS,
+    UNTERMINATED,
+    N_TOKENS,
+    N_KNOWN,
+    N_OPTIONS,
+) = range(12)
 INF_STOP, INF_KEEP, INF_MISSING = range(3)
 
 # Columns of `bad`: the code, the line (1-based, in this chunk), where line and token start, a feature number. Behind
@@ -188,9 +215,17 @@ def _query(text: Bytes, p: int, q: int, runs: Int64Array, state: Int64Array) -> 
 
 @inline
 def _head(
-    text: Bytes, p: int, options: Int64Array, known_at: Int64Array, known: Float64Array, undecided: Int64Array,
-    labels: Float64Array, runs: Int64Array, state: Int64Array, fault: Int64Array,
-) -> int:  # fmt: skip
+    text: Bytes,
+    p: int,
+    options: Int64Array,
+    known_at: Int64Array,
+    known: Float64Array,
+    undecided: Int64Array,
+    labels: Float64Array,
+    runs: Int64Array,
+    state: Int64Array,
+    fault: Int64Array,
+) -> int:
     """Parse the label at p and the query id. Returns the place behind them, or -1 with `fault` filled in."""
     fault[BAD_CODE], fault[BAD_TOKEN] = LABEL, p
     at = p
@@ -230,10 +265,19 @@ def _special(text: Bytes, p: int, q: int, inf: int, state: Int64Array, fault: In
 
 @inline
 def _cells(
-    text: Bytes, p: int, options: Int64Array, tokens: Bytes, token_ends: Int64Array, known_at: Int64Array,
-    known: Float64Array, undecided: Int64Array, ids: Int32Array, values: Float32Array, state: Int64Array,
+    text: Bytes,
+    p: int,
+    options: Int64Array,
+    tokens: Bytes,
+    token_ends: Int64Array,
+    known_at: Int64Array,
+    known: Float64Array,
+    undecided: Int64Array,
+    ids: Int32Array,
+    values: Float32Array,
+    state: Int64Array,
     fault: Int64Array,
-) -> int:  # fmt: skip
+) -> int:
     """Parse number:value pairs from p to the end of the row. Returns where they end, or -1 with `fault` filled in."""
     begin = cells = state[CELLS]
     previous, top, beyond, ascending = -1, 0, 0, True
@@ -356,11 +400,25 @@ def _next_line(text: Bytes, p: int) -> int:
 
 @entry_point(types.void(B1, INT, INT, I1, B1, I1, I1, F1, I1, F1, I1, I1, N1, S1, I2, I2, I2, I1))
 def parse_lines(
-    buffer: Bytes, start: int, end: int, options_: Int64Array, tokens_: Bytes, token_ends_: Int64Array,
-    known_at_: Int64Array, known_: Float64Array, undecided_: Int64Array, labels_: Float64Array, lines: Int64Array,
-    row_ends: Int64Array, ids_: Int32Array, values_: Float32Array, runs_: Int64Array, comments: Int64Array,
-    bad: Int64Array, state_: Int64Array,
-) -> None:  # fmt: skip
+    buffer: Bytes,
+    start: int,
+    end: int,
+    options_: Int64Array,
+    tokens_: Bytes,
+    token_ends_: Int64Array,
+    known_at_: Int64Array,
+    known_: Float64Array,
+    undecided_: Int64Array,
+    labels_: Float64Array,
+    lines: Int64Array,
+    row_ends: Int64Array,
+    ids_: Int32Array,
+    values_: Float32Array,
+    runs_: Int64Array,
+    comments: Int64Array,
+    bad: Int64Array,
+    state_: Int64Array,
+) -> None:
     """Parse the lines of buffer[start:end], behind which stands `files.PADDING`.
 
     Args:
@@ -430,9 +488,16 @@ def parse_lines(
 
 @entry_point(types.void(B1, INT, INT, I1, F1, I2, I1, I1, I1))
 def scan_lines(
-    buffer: Bytes, start: int, end: int, options_: Int64Array, scratch: Float64Array, runs_: Int64Array,
-    ends_: Int64Array, fault_: Int64Array, state_: Int64Array,
-) -> None:  # fmt: skip
+    buffer: Bytes,
+    start: int,
+    end: int,
+    options_: Int64Array,
+    scratch: Float64Array,
+    runs_: Int64Array,
+    ends_: Int64Array,
+    fault_: Int64Array,
+    state_: Int64Array,
+) -> None:
     """Find the queries in the lines of buffer[start:end]; of a row, only label and query id are looked at.
 
     Args:

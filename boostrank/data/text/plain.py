@@ -65,8 +65,9 @@ def parse_plain(source: Text, options: Int64Array, out: Any) -> bool:
     zero = np.flatnonzero(ids == 0)[:1]
     if (
         not (np.isfinite(labels).all() and np.isfinite(values).all() and (steps > 0).all())
-        or not 0 < top <= options[parse.MAX_ID] or (zero.size and options[parse.REFUSE_ZERO_ID] == 1)
-    ):  # fmt: skip
+        or not 0 < top <= options[parse.MAX_ID]
+        or (zero.size and options[parse.REFUSE_ZERO_ID] == 1)
+    ):
         return False
     queries = np.array(found, np.int64)
     first = np.flatnonzero(np.diff(queries, prepend=queries[0] - 1))

@@ -46,9 +46,14 @@ class MetricPass:
 
 
 def measure(
-    passes: Sequence[MetricPass], scores: Float64Array, labels: Float64Array, ptr: Int64Array, *, ties: int = EXPECTED,
+    passes: Sequence[MetricPass],
+    scores: Float64Array,
+    labels: Float64Array,
+    ptr: Int64Array,
+    *,
+    ties: int = EXPECTED,
     threads: int = 1,
-) -> list[Float64Array]:  # fmt: skip
+) -> list[Float64Array]:
     """Every pass's values, float64[Q, p], before division.
 
     Args:

@@ -335,9 +335,15 @@ def _mixed(
 
 @entry_point(types.int64(types.int64, types.int64, I1, _U1, _S1, _S1, types.float64, types.float64))
 def _finish(
-    start: int, stop: int, ptr: Int64Array, state: Any, grad: Float32Array, hess: Float32Array, scale: float,
+    start: int,
+    stop: int,
+    ptr: Int64Array,
+    state: Any,
+    grad: Float32Array,
+    hess: Float32Array,
+    scale: float,
     floor: float,
-) -> int:  # fmt: skip
+) -> int:
     floored = 0
     for q in range(start, stop):
         own = slice(ptr[q], ptr[q + 1])

@@ -77,9 +77,14 @@ class Kernel(CompiledFunction[..., float]):
     """
 
     def __init__(
-        self, body: Callable[..., float], params: Sequence[Param] = (), scratch: str = "", int_scratch: str = "",
-        by_score: bool = False, loss_on_demand: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        body: Callable[..., float],
+        params: Sequence[Param] = (),
+        scratch: str = "",
+        int_scratch: str = "",
+        by_score: bool = False,
+        loss_on_demand: bool = False,
+    ) -> None:
         self.body, self.params = body, tuple(params)
         self._layout = (scratch, int_scratch, by_score, loss_on_demand)
         self.loss_on_demand = loss_on_demand
@@ -176,9 +181,13 @@ def objective_kernel(body: Callable[..., float], /) -> Kernel: ...
 
 @overload
 def objective_kernel(
-    *, params: Sequence[Param] = (), scratch: str = "", int_scratch: str = "", by_score: bool = False,
+    *,
+    params: Sequence[Param] = (),
+    scratch: str = "",
+    int_scratch: str = "",
+    by_score: bool = False,
     loss_on_demand: bool = False,
-) -> Callable[[Callable[..., float]], Kernel]: ...  # fmt: skip
+) -> Callable[[Callable[..., float]], Kernel]: ...
 
 
 def objective_kernel(body: Callable[..., float] | None = None, /, **declared: Any) -> Any:

@@ -42,8 +42,12 @@ from boostrank.kernels.runtime.jit import inline
 NO_NOISE, GUMBEL, LOGISTIC, GAUSSIAN = range(4)
 NO_NORM, L1, LOG = range(3)
 
-SCORE_NOISE = Param("score_noise", "none", "noise added to the scores that the objective sees, fresh every round",
-                    choices=("none", "gumbel", "logistic", "gaussian"))  # fmt: skip
+SCORE_NOISE = Param(
+    "score_noise",
+    "none",
+    "noise added to the scores that the objective sees, fresh every round",
+    choices=("none", "gumbel", "logistic", "gaussian"),
+)
 NOISE_TEMPERATURE = Param(
     "noise_temperature",
     1.0,
@@ -73,9 +77,12 @@ SCALE_CONTROL = Param(
 SCALE_CONTROL_NU = Param(
     "scale_control_nu", 0.01, "length of the centred scores below which scale control fades", low=0.0, unit="score"
 )
-GAIN_BASE = Param("gain_base", "zero",
-                  "what gains count from in training: zero, or the least gain of the query, which it has in any order",
-                  choices=("zero", "least"))  # fmt: skip
+GAIN_BASE = Param(
+    "gain_base",
+    "zero",
+    "what gains count from in training: zero, or the least gain of the query, which it has in any order",
+    choices=("zero", "least"),
+)
 HESSIAN_SCALE = Param(
     "hessian_scale",
     "unit",
@@ -85,9 +92,16 @@ HESSIAN_SCALE = Param(
 )
 
 OPTIONS = (
-    SCORE_NOISE, NOISE_TEMPERATURE, NOISE_DRAWS, SEED, NORMALIZE_QUERY, SCALE_CONTROL, SCALE_CONTROL_NU, GAIN_BASE,
+    SCORE_NOISE,
+    NOISE_TEMPERATURE,
+    NOISE_DRAWS,
+    SEED,
+    NORMALIZE_QUERY,
+    SCALE_CONTROL,
+    SCALE_CONTROL_NU,
+    GAIN_BASE,
     HESSIAN_SCALE,
-)  # fmt: skip
+)
 """What every objective takes beside its own parameters and the gain."""
 
 # Kernels that draw random numbers use the round's seed itself: noise on the scores must not repeat their numbers.

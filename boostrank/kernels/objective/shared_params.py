@@ -20,9 +20,14 @@ TRAIN_DISCOUNT = Param(
 )
 """Shared by every objective that discounts ranks."""
 
-K = Param("k", 0,
-          "rank at which the objective is cut off; 0 means the whole list (often the better choice for training)",
-          low=0, unit="rank", aliases=("truncation", "truncation_level", "at"))  # fmt: skip
+K = Param(
+    "k",
+    0,
+    "rank at which the objective is cut off; 0 means the whole list (often the better choice for training)",
+    low=0,
+    unit="rank",
+    aliases=("truncation", "truncation_level", "at"),
+)
 """Shared by every objective with a cut-off."""
 
 
@@ -40,9 +45,12 @@ SIGMA = positive(
 )
 """Shared by the objectives over smooth ranks."""
 
-ALPHA = positive("alpha", 1.0,
-                 "sharpness of the smooth ranks; from a zero start with Newton leaves it changes nothing by itself",
-                 unit="1/score")  # fmt: skip
+ALPHA = positive(
+    "alpha",
+    1.0,
+    "sharpness of the smooth ranks; from a zero start with Newton leaves it changes nothing by itself",
+    unit="1/score",
+)
 """1 / sigma: shared by the objectives over smooth ranks whose papers say it so."""
 
 TAU = Param(
@@ -50,10 +58,14 @@ TAU = Param(
 )
 """Shared by the objectives with a truncation weight."""
 
-NORMALIZE = Param("normalize", "ideal",
-                  "what DCG is divided by: the ideal DCG of the query; or none, by which it is linear in the gains, so "
-                  "that clicks over exposure (without a prior, with gain_base=zero) estimate its gradient without bias",
-                  choices=("ideal", "none"), aliases=("normalise",))  # fmt: skip
+NORMALIZE = Param(
+    "normalize",
+    "ideal",
+    "what DCG is divided by: the ideal DCG of the query; or none, by which it is linear in the gains, so "
+    "that clicks over exposure (without a prior, with gain_base=zero) estimate its gradient without bias",
+    choices=("ideal", "none"),
+    aliases=("normalise",),
+)
 """Shared by the objectives that are DCG over smooth ranks."""
 
 

@@ -108,9 +108,15 @@ def shf_sdcg(query: Query, params: Any, grad: Float64Array, hess: Float64Array, 
 
 @inline
 def hinge_ranks(
-    kind: int, equal_gradient: bool, s: Float64Array, gains: Float64Array, sigma: float, ranks: Float64Array,
-    z: Float64Array, product: Float64Array,
-) -> None:  # fmt: skip
+    kind: int,
+    equal_gradient: bool,
+    s: Float64Array,
+    gains: Float64Array,
+    sigma: float,
+    ranks: Float64Array,
+    z: Float64Array,
+    product: Float64Array,
+) -> None:
     """Write the rank of every document; ranks of badly placed ones can exceed n.
 
     Args:
@@ -131,9 +137,16 @@ def hinge_ranks(
 
 @inline
 def hinge_gradient(
-    kind: int, equal_gradient: bool, s: Float64Array, gains: Float64Array, sigma: float, slope: Float64Array,
-    grad: Float64Array, hess: Float64Array, z: Float64Array,
-) -> None:  # fmt: skip
+    kind: int,
+    equal_gradient: bool,
+    s: Float64Array,
+    gains: Float64Array,
+    sigma: float,
+    slope: Float64Array,
+    grad: Float64Array,
+    hess: Float64Array,
+    z: Float64Array,
+) -> None:
     """Add the gradient of -J and its curvature to `grad` and `hess`.
 
     The curvature is sum_j (|c_p| + |c_j|) kappa_pj. For the softplus kernels kappa bounds the pair's curvature as that
@@ -188,9 +201,16 @@ def _height(kind: int, sigma: float) -> float:
 
 @inline_sums
 def _softplus_ranks(
-    equal_hinge: bool, equal_gradient: bool, s: Float64Array, gains: Float64Array, alpha: float, height: float,
-    ranks: Float64Array, z: Float64Array, product: Float64Array,
-) -> None:  # fmt: skip
+    equal_hinge: bool,
+    equal_gradient: bool,
+    s: Float64Array,
+    gains: Float64Array,
+    alpha: float,
+    height: float,
+    ranks: Float64Array,
+    z: Float64Array,
+    product: Float64Array,
+) -> None:
     n = s.shape[0]
     # Equal gains: at most one of the three is not 0.
     by_hinge = 1.0 if equal_hinge and equal_gradient else 0.0
@@ -299,9 +319,15 @@ def _tangent_ranks(
 
 @inline_sums
 def _tangent_gradient(
-    equal_gradient: bool, s: Float64Array, gains: Float64Array, alpha: float, slope: Float64Array, grad: Float64Array,
-    hess: Float64Array, z: Float64Array,
-) -> None:  # fmt: skip
+    equal_gradient: bool,
+    s: Float64Array,
+    gains: Float64Array,
+    alpha: float,
+    slope: Float64Array,
+    grad: Float64Array,
+    hess: Float64Array,
+    z: Float64Array,
+) -> None:
     n = s.shape[0]
     by_sigmoid = 1.0 if equal_gradient else 0.0
     for j in range(1, n):

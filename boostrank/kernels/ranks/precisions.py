@@ -10,9 +10,13 @@ AP_SCRATCH = "ranks slope work:4 among worth inner:4"
 
 @inline
 def smooth_precisions(
-    place: Int64Array, ranks: Float64Array, among: Float64Array, missing: float, worth: Float64Array,
+    place: Int64Array,
+    ranks: Float64Array,
+    among: Float64Array,
+    missing: float,
+    worth: Float64Array,
     slope: Float64Array,
-) -> float:  # fmt: skip
+) -> float:
     """J, the mean over relevant documents of the quotient of two ranks, and its derivatives by both.
 
     Args:

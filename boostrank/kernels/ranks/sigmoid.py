@@ -71,9 +71,14 @@ def soft_ranks(sums: int, s: Float64Array, alpha: float, ranks: Float64Array, wo
 
 @inline
 def soft_gradient(
-    sums: int, s: Float64Array, alpha: float, slope: Float64Array, grad: Float64Array, hess: Float64Array,
+    sums: int,
+    s: Float64Array,
+    alpha: float,
+    slope: Float64Array,
+    grad: Float64Array,
+    hess: Float64Array,
     work: Float64Array,
-) -> None:  # fmt: skip
+) -> None:
     """Add what `rank_gradient` adds, by the way of `soft_ranks`, which must have come before.
 
     Args:

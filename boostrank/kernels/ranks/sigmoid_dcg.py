@@ -16,9 +16,16 @@ SIGMOID_DCG_SCRATCH = "ranks slope work:4"
 
 @inline
 def sigmoid_dcg(
-    query: Query, sums: int, alpha: float, cut: float, width: float, blend: float, grad: Float64Array,
-    hess: Float64Array, scratch: Any,
-) -> float:  # fmt: skip
+    query: Query,
+    sums: int,
+    alpha: float,
+    cut: float,
+    width: float,
+    blend: float,
+    grad: Float64Array,
+    hess: Float64Array,
+    scratch: Any,
+) -> float:
     """-J of one query, its gradient and its curvature; documents by descending score.
 
     Args:

@@ -135,9 +135,16 @@ def _expected_by_normal(sums: Float64Array, blend: float, n: int, weights: Float
 
 @inline
 def direct(
-    s: Float64Array, scale: float, gains: Float64Array, model: int, blend: float, on_others: Float64Array,
-    on_own: Float64Array, room: Float64Array, work: Float64Array,
-) -> float:  # fmt: skip
+    s: Float64Array,
+    scale: float,
+    gains: Float64Array,
+    model: int,
+    blend: float,
+    on_others: Float64Array,
+    on_own: Float64Array,
+    room: Float64Array,
+    work: Float64Array,
+) -> float:
     """J = sum_j gains_j E_j, A and B, pair by pair: n times relevant documents times nodes.
 
     Args:

@@ -114,9 +114,14 @@ def forget(state: Float64Array, slots: int) -> None:
 
 @inline
 def add_sums(
-    r: Float64Array, w: Float64Array, coefficients: tuple[float, ...], above: float, below: float, out: Float64Array,
+    r: Float64Array,
+    w: Float64Array,
+    coefficients: tuple[float, ...],
+    above: float,
+    below: float,
+    out: Float64Array,
     state: Float64Array,
-) -> None:  # fmt: skip
+) -> None:
     """Add above * sum_{j above i} w_j f_ij + below * sum_{j below i} w_j f_ij to every out_i.
 
     Args:
@@ -141,9 +146,14 @@ def add_sums(
 
 @inline
 def add_odd_and_even(
-    r: Float64Array, w: Float64Array, odd: tuple[float, ...], even: tuple[float, ...], out_odd: Float64Array,
-    out_even: Float64Array, state: Float64Array,
-) -> None:  # fmt: skip
+    r: Float64Array,
+    w: Float64Array,
+    odd: tuple[float, ...],
+    even: tuple[float, ...],
+    out_odd: Float64Array,
+    out_even: Float64Array,
+    state: Float64Array,
+) -> None:
     """`add_sums` of two functions in one go: `odd` with -1 above, `even` with 1, both with 1 below."""
     n, slots = r.shape[0], 2 * len(odd)
     state[:slots] = 0.0

@@ -56,9 +56,14 @@ def cut_between_grades(r: Float64Array, member: Int64Array, grade: Int64Array, b
 
 @inline
 def add_wrong_pairs(
-    grade: Int64Array, grades: int, w: Float64Array, below: float, out: Float64Array, count: Float64Array,
+    grade: Int64Array,
+    grades: int,
+    w: Float64Array,
+    below: float,
+    out: Float64Array,
+    count: Float64Array,
     tree: Float64Array,
-) -> None:  # fmt: skip
+) -> None:
     """Add the weights of all lower-graded documents above, and `below` times those of all higher-graded ones below.
 
     Args:

@@ -242,9 +242,13 @@ def _add(rows: Any, row: int, grouped: int, i: int, above: float, found: Any) ->
 
 @inline
 def _sweep_counts(
-    rows: Any, softplus: Coefficients, sigmoid: Coefficients, slope: Coefficients, shape: Coefficients,
+    rows: Any,
+    softplus: Coefficients,
+    sigmoid: Coefficients,
+    slope: Coefficients,
+    shape: Coefficients,
     state: Float64Array,
-) -> None:  # fmt: skip
+) -> None:
     # Sums with weights of 1.
     n, slots = rows.shape[1], 4 * len(sigmoid)
     curves, every = state[slots:], slots + 4 * len(shape)

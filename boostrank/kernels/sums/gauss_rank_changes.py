@@ -49,9 +49,16 @@ def gaussian_rank_changes(
 
 @inline
 def _pass(
-    side: float, x: Float64Array, centre: Float64Array, unit: float, gains: Float64Array, drop: Float64Array,
-    grid: Float64Array, p: Float64Array, out: Float64Array,
-) -> None:  # fmt: skip
+    side: float,
+    x: Float64Array,
+    centre: Float64Array,
+    unit: float,
+    gains: Float64Array,
+    drop: Float64Array,
+    grid: Float64Array,
+    p: Float64Array,
+    out: Float64Array,
+) -> None:
     """Down the list (side 1) or up (side -1), where u ascends: read what lies behind, then join it."""
     n = x.shape[0]
     grid[:] = 0.0

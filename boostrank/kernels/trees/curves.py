@@ -197,9 +197,14 @@ class Curves:
 
 @inline
 def _find(
-    rows: Float32Array, start: int, size: int, column: int, bounds: Float32Array, x: Float32Array,
+    rows: Float32Array,
+    start: int,
+    size: int,
+    column: int,
+    bounds: Float32Array,
+    x: Float32Array,
     piece: npt.NDArray[np.uint32],
-) -> None:  # fmt: skip
+) -> None:
     """Put values of a column into `x`, NaN where missing, and the piece of each that is not into `piece`."""
     for i in range(size):
         value = rows[start + i, column]
@@ -216,9 +221,16 @@ def _find(
 
 @entry_point(types.void(_S2, I1, I1, _S1, types.Array(types.boolean, 1, "C"), F1, F1, F1, F2))
 def _values(
-    rows: Float32Array, feature: Int64Array, ptr: Int64Array, below: Float32Array, again: npt.NDArray[np.bool_],
-    constant: Float64Array, slope: Float64Array, missing: Float64Array, out: Float64Array,
-) -> None:  # fmt: skip
+    rows: Float32Array,
+    feature: Int64Array,
+    ptr: Int64Array,
+    below: Float32Array,
+    again: npt.NDArray[np.bool_],
+    constant: Float64Array,
+    slope: Float64Array,
+    missing: Float64Array,
+    out: Float64Array,
+) -> None:
     x, piece = np.empty(_CHUNK, np.float32), np.empty(_CHUNK, np.uint32)
     for start in range(0, rows.shape[0], _CHUNK):
         size = min(_CHUNK, rows.shape[0] - start)
@@ -236,9 +248,15 @@ def _values(
 
 @entry_point(types.void(_S2, I1, I1, _S1, F2, I1, F1, I1))
 def _scores(
-    rows: Float32Array, feature: Int64Array, ptr: Int64Array, below: Float32Array, levels: Float64Array,
-    which: Int64Array, out: Float64Array, found: Int64Array,
-) -> None:  # fmt: skip
+    rows: Float32Array,
+    feature: Int64Array,
+    ptr: Int64Array,
+    below: Float32Array,
+    levels: Float64Array,
+    which: Int64Array,
+    out: Float64Array,
+    found: Int64Array,
+) -> None:
     x, piece = np.empty(_CHUNK, np.float32), np.empty(_CHUNK, np.uint32)
     for start in range(0, rows.shape[0], _CHUNK):
         size = min(_CHUNK, rows.shape[0] - start)

@@ -254,9 +254,16 @@ _pass_with_sets, _pass_without = _pass_with(_W1), _pass_with(types.none)
 
 @entry_point(types.void(_S2, I1, INT, I1, INT, I1, F1, I1, _S2))
 def permute_within(
-    rows: Float32Array, ptr: Int64Array, first_query: int, unit: Int64Array, units: int, within: Int64Array,
-    seeds: Float64Array, order: Int64Array, out: Float32Array,
-) -> None:  # fmt: skip
+    rows: Float32Array,
+    ptr: Int64Array,
+    first_query: int,
+    unit: Int64Array,
+    units: int,
+    within: Int64Array,
+    seeds: Float64Array,
+    order: Int64Array,
+    out: Float32Array,
+) -> None:
     """Shuffle the values of columns among the documents of each query; columns of one unit move together.
 
     Fisher and Yates, from numbers that depend on the unit's seed and the query alone.
