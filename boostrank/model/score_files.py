@@ -12,6 +12,7 @@ import numpy as np
 
 from boostrank.core.errors import FileFormatError
 from boostrank.core.files import read_text
+from boostrank.core.foreign import foreign_kind
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines import formats
 from boostrank.model.ranking_model import RankingModel
@@ -72,6 +73,9 @@ def read_scores(path: str, rows: int) -> Any:
         FileFormatError: a line that is not one finite number, or another number of them.
     """
     lines = _lines_of(path, rows)
+    kind = foreign_kind("\n".join(lines[:9]).encode("utf-8", "replace"))
+    if kind is not None:
+        raise FileFormatError(f"no score a line: {kind}", file=path, line=1)
     scores: list[float] = []
     for number, line in enumerate(lines, start=1):
         text = line.strip()

@@ -15,8 +15,9 @@ import pytest
 import xgboost as xgb
 
 import boostrank
-from boostrank.core.errors import DataWarning, ModelError, ParameterError
+from boostrank.core.errors import DataWarning, FileFormatError, ModelError, ParameterError
 from boostrank.core.foreign import foreign_kind
+from boostrank.model.score_files import read_scores
 
 
 def archive(kind: str) -> bytes:
@@ -72,6 +73,25 @@ def test_a_file_of_another_kind_is_named(body: bytes, word: str, tmp_path: Path)
     file.write_bytes(body)
     with pytest.raises(ModelError, match=word):
         boostrank.RankingModel.load(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n", "git lfs pull"),
+        ("<html><body>Not found</body></html>\n", "web page"),
+        ("q1 Q0 d7 1 0.5 tag\nq1 Q0 d8 2 0.4 tag\n", "run file"),
+        ("q1 0 d7 2\n", "qrels"),
+        ("201\t0\t0.3656\n", "RankLib"),
+    ],
+)
+def test_data_and_scores_of_another_kind_are_named(text: str, word: str, tmp_path: Path) -> None:
+    file = tmp_path / "train.txt"
+    file.write_text(text)
+    with pytest.raises(FileFormatError, match=word):
+        boostrank.RankingDataset.from_libsvm(file)
+    with pytest.raises(FileFormatError, match=word):
+        read_scores(str(file), len(text.splitlines()))
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from functools import partial
 from typing import Any, BinaryIO
 
 from boostrank.core.errors import FileFormatError, MissingDependency
+from boostrank.core.foreign import foreign_kind
 from boostrank.data.source import MAX_LINE, LineTooLong
 
 HEAD = 1 << 16
@@ -169,6 +170,9 @@ class TextFile:
         for magic, words in _FOREIGN.items():
             if head.startswith(magic):
                 raise FileFormatError(words, file=name)
+        kind = foreign_kind(head[:1000])
+        if kind is not None:
+            raise FileFormatError(f"no ranking data: {kind}", file=name)
         pairs = min(len(head), 64) // 2
         if pairs >= 2 and b"\0" * pairs in (head[0 : 2 * pairs : 2], head[1 : 2 * pairs : 2]):
             raise FileFormatError(_UTF16, file=name)
