@@ -46,7 +46,7 @@ def foreign_kind(beginning: bytes) -> str | None:
     Args:
         beginning: at least 300 bytes of it, or all.
     """
-    if beginning[:1] == b"\x80" and beginning[1:2] in b"\x02\x03\x04\x05":
+    if beginning.startswith((b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")):
         return "a pickle, which can run any code: open it where it was written, and save the model by its save_model"
     if len(beginning) > 262 and beginning[257:262] == b"ustar":
         return "a tar archive: unpack it first"
