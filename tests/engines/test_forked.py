@@ -15,7 +15,7 @@ import numpy as np
 import boostrank
 from boostrank.metric import evaluate
 
-signal.alarm(900)  # ends what hangs
+signal.alarm(500)  # ends what hangs
 backend, path = sys.argv[1:]
 rng = np.random.default_rng(0)
 features = rng.normal(size=(2000, 8)).astype(np.float32)
@@ -40,7 +40,7 @@ expected = dict(results(model))
 
 
 def child(_=None):
-    signal.alarm(400)
+    signal.alarm(200)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for name, found in results(model):
@@ -53,7 +53,7 @@ def child(_=None):
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of forks of processes with threads
     with multiprocessing.get_context("fork").Pool(1) as pool:
-        assert pool.map_async(child, [0]).get(400) == ["done"]
+        assert pool.map_async(child, [0]).get(220) == ["done"]
     if (pid := os.fork()) == 0:
         status = 1
         try:
@@ -73,5 +73,5 @@ def test_a_forked_process_scores_and_trains_as_its_parent_and_says_that_it_takes
     pytest.importorskip(backend)
     environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
     command = [sys.executable, "-c", SCRIPT, backend, str(tmp_path / "model")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1200, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=550, check=False)
     assert done.returncode == 0, done.stderr
