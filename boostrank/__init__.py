@@ -59,7 +59,7 @@ _NAMES = {
 }  # fmt: skip
 _HOMES = {name: f"boostrank.{module}" for module, names in _NAMES.items() for name in names.split()}
 
-_PACKAGES = ("cluster", "data", "export", "report", "tuning")
+_PACKAGES = ("cluster", "data", "export", "report", "tracking", "tuning")
 
 # What needs scikit-learn is in `boostrank.sklearn.__all__`: `from boostrank import *` does without.
 __all__ = [
@@ -69,6 +69,10 @@ __all__ = [
     "define_objective", "doctor", "export_model", "inline", "load_objective", "objective_kernel", "pareto", "train",
     "tune", "verify",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_HOMES, *_PACKAGES})
 
 
 def __getattr__(name: str) -> Any:

@@ -5,6 +5,7 @@ Modules that a command needs are imported when that command runs, so that `--hel
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import os
 import traceback
@@ -92,6 +93,17 @@ class _Commands(click.Group):
         command: click.Command = getattr(importlib.import_module(f"boostrank.cli.{module}"), name or module)
         command.short_help = summary
         return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:  # unknown: also what is a command of a group is near
+            grouped = {word: f"{group} {word}" for group, own in _SUBCOMMANDS.items() for word in own}
+            known = {**grouped, **{name: name for name in self._places}}
+            near = [known[word] for word in difflib.get_close_matches(args[0], known, 1)]
+            raise click.UsageError(
+                " ".join([error.message, *(f"Did you mean {one!r}?" for one in near)]), ctx
+            ) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for heading, commands in self._headings.items():

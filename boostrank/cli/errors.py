@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import os
 import sys
 import warnings
@@ -58,7 +59,7 @@ def _status_of(work: Callable[[], Any]) -> int:
         return status
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "boostrank"
-        _say_error(f"{error.format_message().rstrip('.')} ({command} --help)")
+        _say_error(f"{_without_far_options(error).rstrip('.')} ({command} --help)")
         return BAD_INPUT
     except click.ClickException as error:
         _say_error(error.format_message())
@@ -86,6 +87,16 @@ def _status_of(work: Callable[[], Any]) -> int:
         lines = [f": {line.strip()}" for line in str(error).splitlines() if line.strip()]
         _say_error(f"{type(error).__name__}{''.join(lines[:1])} (boostrank --debug ... shows where)")
         return FAILED
+
+
+def _without_far_options(error: click.UsageError) -> str:
+    """Return the message; of the options that click suggests, those that are one slip away."""
+    if not isinstance(error, click.NoSuchOption):
+        return error.format_message()
+    close = difflib.get_close_matches(
+        error.option_name.strip("-"), [one.strip("-") for one in error.possibilities or ()], 1, 0.75
+    )
+    return f"{error.message}{f' Did you mean --{close[0]}?' if close else ''}"
 
 
 def say(text: str) -> None:

@@ -16,6 +16,7 @@ from boostrank.core.errors import ParameterError, TrainingError
 from boostrank.core.files import AnyPath, write_atomically
 from boostrank.records import jsonable
 from boostrank.report.html import PageSection, block, page
+from boostrank.report.result import csv_bytes
 from boostrank.report.vega import Call, alt, converted, need_report_extra, theme, vega_lite_version
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class Chart:
                 "utf-8", "backslashreplace"
             )
         elif ending == ".csv":
-            made = self.frame.to_csv(index=False, lineterminator="\n").encode("utf-8", "backslashreplace")
+            made = csv_bytes(self.frame)
         elif ending == ".json":
             made = json.dumps(self.rows(), allow_nan=False).encode()
         else:

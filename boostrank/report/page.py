@@ -28,7 +28,7 @@ from boostrank.metric import Metric
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.report.charts import Chart, svgs_of
 from boostrank.report.html import PageSection, Table, page
-from boostrank.report.result import plain
+from boostrank.report.result import csv_bytes, plain
 from boostrank.report.section import Context, Section
 from boostrank.report.sections import METRICS, SECTIONS
 from boostrank.report.vega import need_report_extra
@@ -140,8 +140,7 @@ class Report:
             chart.save(written[-1])
         for name, frame in self.frames.items():
             written.append(into / f"{name}.csv")
-            text = frame.to_csv(index=False, lineterminator="\n")
-            write_atomically(written[-1], text.encode("utf-8", "backslashreplace"))
+            write_atomically(written[-1], csv_bytes(frame))
         written.insert(0, into / "report.html")
         write_atomically(written[0], self.to_html().encode("utf-8", "backslashreplace"))
         try:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass
 from typing import Any, ClassVar
 
 from boostrank.core.errors import MissingDependency, ParameterError, did_you_mean
 from boostrank.records import jsonable
+
+# The page's script has the same rule. Numbers, such as negative ids, are no formulas.
+_FORMULA = re.compile(r"(?![+-][\d.e+-]*$)[=+\-@\t\r]", re.IGNORECASE)
 
 Columns = dict[str, Any]
 """Name of a column -> its values."""
@@ -24,6 +28,20 @@ def pandas() -> Any:
     except ImportError as error:
         raise MissingDependency("data frames need pandas: pip install 'boostrank[report]'") from error
     return module
+
+
+def csv_bytes(frame: Any) -> bytes:
+    """Return a data frame as CSV that no spreadsheet runs: text that looks like a formula begins with an apostrophe."""
+
+    def safe(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        apostrophe = "'" if _FORMULA.match(value) else ""
+        return (apostrophe + value).replace("\r", " ")  # which pandas writes without quotes
+
+    text = frame.select_dtypes(exclude="number")
+    shown = frame.assign(**{name: text[name].map(safe) for name in text}).rename(columns=safe)
+    return bytes(shown.to_csv(index=False, lineterminator="\n").encode("utf-8", "backslashreplace"))
 
 
 def plain(value: Any) -> Any:

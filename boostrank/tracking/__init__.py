@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["JsonLines", "MLflow", "OptunaPruning", "Wandb", "log_model"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     if name in ("MLflow", "log_model"):  # they import the engines
         from boostrank.tracking import mlflow

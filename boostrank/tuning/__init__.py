@@ -15,6 +15,10 @@ _HOMES = {"Choice": "space", "Span": "space", "Trial": "result", "TuningResult":
 __all__ = ["Choice", "Span", "Trial", "TuningResult", "tune"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(f"boostrank.tuning.{_HOMES[name]}"), name)

@@ -19,7 +19,7 @@ from boostrank.report.explanation import why
 from boostrank.report.page import report
 from boostrank.report.rank_changes import Ranker
 
-EVIL = "<img src=x onerror=alert(1)>"
+EVIL = "=<img src=x onerror=alert(1)>"
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1280,900",
     "--disable-background-networking", "--disable-component-update", "--no-first-run",

@@ -6,13 +6,21 @@ in an empty folder. A kind has as many cases as it has inputs that differ.
 
 from __future__ import annotations
 
+import csv
+import io
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import Result
 
+import boostrank
+from boostrank.data.dataset import RankingDataset
+from boostrank.report.result import csv_bytes
 from tests.cli.conftest import invoke
 
 Case = Callable[[], None]
@@ -99,3 +107,80 @@ def dump_of_xgboost() -> None:
 
 
 # Values and names, as tools write them ----------------------------------------------------------------------------
+
+
+# Habits of the engines' rankers, and objects people hold; 0 where newcomers met it --------------------------------
+
+
+@case(10, "a value as tools write it", "the file, with any name of a feature")
+def names_beyond_ascii() -> None:
+    pytest.importorskip("treelite", reason="the extra treelite is not installed")
+    X, y, qid = arrays(features=2)
+    data = RankingDataset.from_arrays(X, y, qid=qid, feature_names=["prix_été", "цена"])
+    model = boostrank.train({"objective": "lambdarank", "verbosity": 0}, data, 2, backend="xgboost")
+    boostrank.export_model(model, "names.tl", "treelite")
+    assert Path("names.tl").stat().st_size
+
+
+@case(20, "names people type", "the training, with LGBMRanker's spelling of an objective")
+def objective_that_takes_groups() -> None:
+    X, y, qid = arrays()
+    seen = []
+
+    def objective(y_true: np.ndarray, y_pred: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        seen.append(list(group))
+        return y_pred - y_true, np.ones_like(y_pred)
+
+    boostrank.BoostRanker(objective=objective, n_estimators=2, verbosity=-1).fit(X, y, qid=qid)
+    assert seen[0] == [20] * 6
+
+
+@case(21, "names people type", "the engine's alias of a metric")
+def alias_of_a_metric() -> None:
+    X, y, qid = arrays()
+    data = RankingDataset.from_arrays(X, y, qid=qid)
+    params = {"objective": "lambdarank", "metric": "lambdarank", "eval_at": 3, "verbosity": -1}
+    assert "ndcg@3" in boostrank.train(params, data, 2, valid_sets=[data]).evals_result["training"]
+
+
+@case(22, "names people type", "an argument, wherever it is given")
+def argument_inside_params() -> None:
+    X, y, qid = arrays()
+    params = {"objective": "lambdarank", "quality": "quick", "verbosity": -1}
+    boostrank.train(params, RankingDataset.from_arrays(X, y, qid=qid), 2)
+
+
+@case(23, "names people type", "the module, without an import")
+def tracking_is_an_attribute() -> None:
+    shown = "import boostrank; print(boostrank.tracking.JsonLines.__name__, 'Any' in dir(boostrank.tracking))"
+    assert subprocess.check_output([sys.executable, "-c", shown], text=True).split() == ["JsonLines", "False"]
+    assert {"train", "BoostRanker", "tracking", "report"} <= set(dir(boostrank))
+    assert not {"Any", "annotations", "import_module"} & set(dir(boostrank))
+
+
+@case(31, "names people type", "the objectives that optimise the metric")
+def metric_as_an_objective() -> None:
+    write_rows("t.txt")
+    refused("train", "t.txt", "--objective", "ndcg", "--model", "m.txt", says=("ndcg", "lambdarank", "auto"))
+
+
+@case(0, "names people type", "the command that is near, also that of a group")
+def unknown_command() -> None:
+    refused("trian", says=("'trian'", "'train'"))
+    refused("split", says=("'split'", "'data split'"))
+    assert "mean" not in invoke("xyzzy").stderr
+
+
+@case(0, "names people type", "an option that is near, and no other")
+def unknown_option() -> None:
+    refused("train", "t.txt", "--round", "3", says=("--rounds",))
+    assert "mean" not in invoke("report", "m.txt", "t.txt", "--against", "x").stderr
+
+
+@case(0, "safe in a spreadsheet", "CSV that runs no formula")
+def names_that_are_formulas() -> None:
+    names = ["=1+1", "+A1", "-A1", "@sum", "\tx", "\rx", "-0.5", "+1e-3", "a=b"]
+    frame = pd.DataFrame({"feature": names, "=value": range(-4, 5)})
+    rows = list(csv.DictReader(io.StringIO(csv_bytes(frame).decode(), newline="")))
+    assert [row["feature"] for row in rows] == [*(f"'{name}" for name in names[:5]), "' x", *names[6:]]
+    assert [int(row["'=value"]) for row in rows] == list(range(-4, 5))

@@ -51,7 +51,7 @@ def _base_first(body: bytes) -> str:
     base = float(learner["learner_model_param"]["base_score"].strip("[]"))
     booster = learner["gradient_booster"]
     if not base or tree_weights(booster) is not None:  # what XGBoost does to DART's trees, none does alike
-        return body.decode()
+        return json.dumps(document)  # in ASCII: treelite takes the length in characters for that in bytes
     forest = booster["model"]
     leaf: dict[str, Any] = {key: [] for key in _OF_SETS}
     leaf |= {key: [base] for key in ("base_weights", "split_conditions")}

@@ -18,7 +18,9 @@
 
   const csv = (rows) => {
     const field = (value) => {
-      const text = value === null || value === undefined ? "" : String(value);
+      const given = value === null || value === undefined ? "" : String(value);
+      const formula = /^(?![+-][\d.e+-]*$)[=+\-@\t\r]/i.test(given); // to a spreadsheet; `csv_bytes` has the same rule
+      const text = formula ? `'${given}` : given;
       return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
     };
     return rows.map((row) => row.map(field).join(",") + "\n").join("");
