@@ -45,11 +45,11 @@ def compile_all(own: Compile) -> int | None:
     if directory is None:
         return FAILED
     from boostrank.data import blocks
-    from boostrank.data.text import parser, writer
+    from boostrank.data.text import parser
 
     # The commands below read too little to need these.
     filled = blocks.fill_dense, blocks.fill_sparse, blocks.fill_columns
-    for function in (parser.parse_lines, *filled, writer.format_rows):
+    for function in (parser.parse_lines, *filled):
         function.compiled  # noqa: B018 (compiles at first use)
     with tempfile.TemporaryDirectory() as folder:
         plain = ["train", "d/train.txt", "--quality", "plain", "--rounds", "2", "--model", "own.txt"]
