@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # XGBoost's Linux wheel carries GPU libraries of hundreds of megabytes; on macOS there are none, and no CPU edition.
 XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 
-.PHONY: help size demo test matrix short versions golden api check docs wheel-test experiments ohsumed parity discount large start serving curvature selection peers defaults catboost bench faults kill-sweep io-sweep net fuzz mutation coverage bench-scale clean within-query clicks test-clusters
+.PHONY: help size demo test matrix short versions golden api check docs wheel wheel-test picture experiments ohsumed parity discount large start serving curvature selection peers defaults catboost bench faults kill-sweep io-sweep net fuzz mutation coverage bench-scale clean within-query clicks test-clusters
 
 help:
 	@echo "make demo      generate data, train, and compare with LightGBM and XGBoost, all with no options"
@@ -19,7 +19,9 @@ help:
 	@echo "make check     ruff, mypy and the import rules"
 	@echo "make size      lines and files of the package, and how many places an option or an engine touches"
 	@echo "make docs      the documentation, into site/: warnings are errors"
+	@echo "make wheel     the wheel, into dist/"
 	@echo "make wheel-test  the wheel in an environment of its own: installs, runs, trains, reports"
+	@echo "make picture   the picture of a report in README, docs/assets/report.png (needs Chromium)"
 	@echo "make experiments  the papers' tables and figures on OHSUMED, linear and boosted (needs the data; 20 minutes)"
 	@echo "make ohsumed   every objective on both engines over the OHSUMED folds (needs the data)"
 	@echo "make parity    our LambdaRank against the engines' own (needs the data)"
@@ -146,6 +148,18 @@ check: $(VENV)/.installed-check
 docs: export NO_MKDOCS_2_WARNING := 1
 docs: $(VENV)/.installed-docs
 	$(BIN)/mkdocs build --strict --quiet
+
+PICTURE := demo/picture
+picture: $(VENV)/.installed-report
+	$(BIN)/boostrank data make $(PICTURE) --queries 600 --seed 1
+	cd $(PICTURE) && $(CURDIR)/$(BIN)/boostrank train train.txt --valid valid.txt --model model.txt
+	cd $(PICTURE) && $(CURDIR)/$(BIN)/boostrank report model.txt test.txt -o report.html
+	chromium --headless --no-sandbox --hide-scrollbars --virtual-time-budget=8000 --window-size=1120,1130 \
+		--force-device-scale-factor=0.75 --screenshot=docs/assets/report.png "file://$(CURDIR)/$(PICTURE)/report.html"
+
+wheel: $(VENV)/.installed
+	rm -rf build
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 wheel-test: $(VENV)/.installed
 	$(BIN)/python -m tests.docs.wheel $(XGBOOST)

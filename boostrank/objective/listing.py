@@ -1,4 +1,4 @@
-"""Objectives in words: as plain data, and as the table of the README."""
+"""List objectives, as plain data and as a Markdown table."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def weighs(spec: ObjectiveSpec) -> str:
 
 
 def markdown_table(specs: list[ObjectiveSpec]) -> str:
-    """The README's table: one row an objective."""
+    """Return a Markdown table with one row per objective."""
     rows = ["| objective | what it is | parameters (default) | Hessian | source |", "|---|---|---|---|---|"]
     for spec in specs:
         params = ", ".join(f"`{p.name}` ({typed(default_of(spec, p))})" for p in spec.params) or "none"

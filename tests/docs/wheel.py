@@ -2,8 +2,8 @@
 
     python -m tests.docs.wheel [xgboost-cpu]
 
-Builds the wheel, looks into it, installs it with the extra `report` and what is named, and runs `--help`, `make-data`,
-`train`, `predict`, `report` and `check-objective --template` outside of the repository.
+Builds the wheel, looks into it, installs it with the extra `report` and what is named, and runs `--help`, `data make`,
+`train`, `predict`, `report` and `objectives --template` outside the repository.
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ def _run(folder: Path) -> None:
     boostrank = folder / "env" / "bin" / "boostrank"
     for line in (
         "--help",
-        "make-data data --queries 60",
+        "data make data --queries 60",
         "train data/train.txt --valid data/valid.txt --quality quick --rounds 5 --model model.txt",
         "predict model.txt data/test.txt -o scores.txt",
         "report model.txt data/test.txt -o report.html",
-        "check-objective --template",
+        "objectives --template",
     ):
         _say(f"boostrank {line}")
         out = _call(boostrank, *line.split(), cwd=folder)
-        if not out and line.startswith(("--help", "objectives", "--check")):
+        if not out and line.startswith(("--help", "objectives")):
             raise SystemExit(f"boostrank {line} printed nothing")
     for name in ("model.txt", "model.txt.meta.json", "scores.txt", "report.html"):
         if not (folder / name).stat().st_size:
