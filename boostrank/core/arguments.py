@@ -1,4 +1,4 @@
-"""Arguments of public functions: those of another kind are refused by name, before anything is done with them."""
+"""Type checks for arguments of public functions, with the argument's name in the error."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _WORDS: dict[Any, str] = {
 
 
 def takes(**kinds: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A function that takes no arguments of other kinds.
+    """Decorate a function to check the types of its arguments.
 
     Args:
-        kinds: name of an argument -> a class, or several (`str | None`); an `int` may be NumPy's, and is no bool.
+        kinds: argument name -> a class or a union (`str | None`). `int` includes NumPy integers and excludes bool.
 
     Raises:
-        ParameterError: by what is made, with the name, and what is wanted in its place.
+        ParameterError: raised by the decorated function, with the argument's name and the expected type.
     """
 
     def made(function: Callable[P, R]) -> Callable[P, R]:
@@ -42,7 +42,7 @@ def takes(**kinds: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
             for name in kinds.keys() & given.keys():
                 if not any(_is(given[name], kind) for kind in _each(kinds[name])):
                     wanted = " or ".join(_WORDS.get(kind, f"a {kind.__name__}") for kind in _each(kinds[name]))
-                    raise ParameterError(f"{name}={_shown(given[name])}: {wanted} is wanted")
+                    raise ParameterError(f"{name}={_shown(given[name])}: expected {wanted}")
             return function(*args, **kwargs)
 
         return checked
@@ -61,6 +61,5 @@ def _each(kind: Any) -> tuple[Any, ...]:
 
 
 def _shown(value: Any) -> str:
-    """The value where it is short, else its class."""
     text = repr(value) if value is None or isinstance(value, str | bytes | int | float) else ""
     return text if 0 < len(text) <= 40 else f"<{type(value).__name__}>"

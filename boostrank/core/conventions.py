@@ -1,7 +1,7 @@
-"""Conventions of ranking metrics, made explicit: gains, ties, queries without a relevant document, cut-offs.
+"""Conventions of ranking metrics: gains, ties, queries without a relevant document, cut-offs.
 
-The same scores give different NDCG in every library, because each answers these questions in its own way. Here they
-are answered in one place, and the answers of the known libraries have names (`Conventions.named("lightgbm")`).
+The same scores give a different NDCG in every library, because each resolves these choices in its own way. Here each
+choice is explicit, and the choices of known libraries have names (`Conventions.named("lightgbm")`).
 """
 
 from __future__ import annotations
@@ -34,34 +34,32 @@ _ALLOWED = {
 
 @dataclass(frozen=True)
 class Conventions:
-    """How a metric is computed where its definition leaves a choice.
+    """Choices that the definition of a metric leaves open.
 
     Args:
-        gain: from a label to its gain: "exponential" (2^label - 1), "linear", or a table.
-        discount: weight of rank r in DCG and NDCG: "log2(1+r)" is 1 / log2(1 + r), which nearly everybody uses;
-            "log2(r)" is 1 / log2(max(2, r)), the original of Järvelin and Kekäläinen (2002), which gives the first
-            two ranks the same weight.
-        ties: documents with equal scores. "expected" is the mean over all their orders, in closed form; "input" keeps
-            row order (and so rewards a lucky file); "pessimistic" and "optimistic" put the worst or the best first;
-            "docno" sorts by document name, descending, as trec_eval does (the names must then be given).
-        score_type: scores are compared as "float64" or, after rounding, as "float32", in which close ones tie.
-        empty: a query with no relevant document. "exclude" leaves it out of the mean (it is counted and reported);
-            "one" and "zero" give it that value. "one" concerns the metrics that are 0/0 there (NDCG, MAP, recall);
-            the others (DCG, precision, MRR, ERR) are 0 by their own formula.
-        empty_of: metrics with an answer of their own to `empty`, as pairs: (("map", "zero"),).
-        single: a query of one document: "count" it or "exclude" it.
-        relevant_from: the smallest label that is relevant to MAP, precision, recall and MRR; None means every
-            label above 0.
-        ap_divisor: average precision at k is divided by the number of "relevant" documents, or by the "reachable"
-            number min(relevant, k).
-        short_lists: a list of n < k documents at cut-off k. "pad": as if irrelevant documents followed, so precision
-            is divided by k; "clip": precision is divided by n; "letor": precision as with "pad", NDCG is 0.
+        gain: gain of a label: "exponential" (2^label - 1), "linear", or a table.
+        discount: weight of rank r in DCG and NDCG: "log2(1+r)" is 1 / log2(1 + r), the usual one. "log2(r)" is
+            1 / log2(max(2, r)), the original of Järvelin and Kekäläinen (2002), with equal weights for ranks 1 and 2.
+        ties: order of documents with equal scores. "expected" takes the mean over all orders, in closed form. "input"
+            keeps the row order (and rewards a lucky file). "pessimistic" and "optimistic" put the worst or the best
+            first. "docno" sorts by document name, descending, as trec_eval does, and needs the names.
+        score_type: compare scores as "float64", or rounded to "float32", where close scores tie.
+        empty: value of a query without a relevant document. "exclude" leaves it out of the mean, counted and reported;
+            "one" and "zero" assign that value. "one" applies to the metrics that are 0/0 there (NDCG, MAP, recall); the
+            others (DCG, precision, MRR, ERR) are 0 by their formula.
+        empty_of: exceptions to `empty` for single metrics, as pairs: (("map", "zero"),).
+        single: queries with one document: "count" or "exclude".
+        relevant_from: smallest relevant label for MAP, precision, recall and MRR; None for every label above 0.
+        ap_divisor: divide average precision at k by the number of "relevant" documents, or by the "reachable" number
+            min(relevant, k).
+        short_lists: lists of n < k documents at cut-off k. "pad" assumes irrelevant documents at the end, so precision
+            is divided by k. "clip" divides precision by n. "letor" is "pad" for precision and sets NDCG to 0.
         max_grade: ERR stops at a document with probability gain(label) / (gain(max_grade) + 1), which is
-            (2^label - 1) / 2^max_grade for exponential gain; None takes the largest label of the data. With 0 the
-            gains are the probabilities themselves.
+            (2^label - 1) / 2^max_grade for exponential gain. None uses the largest label of the data. With 0, the gains
+            themselves are the probabilities.
 
     Raises:
-        ParameterError: a word or number that is not one of these.
+        ParameterError: a value that is not allowed.
     """
 
     gain: Any = "exponential"
@@ -91,15 +89,15 @@ class Conventions:
             raise ParameterError(f"max_grade={self.max_grade!r} is not a finite number >= 0")
 
     def empty_for(self, metric: str) -> str:
-        """What a query with no relevant document is to the metric of this canonical name."""
+        """Return the treatment of queries without a relevant document in a metric, by its canonical name."""
         return dict(self.empty_of).get(metric, self.empty)
 
     @classmethod
     def named(cls, name: str) -> Conventions:
-        """Those of a library: lightgbm, xgboost, catboost, sklearn, trec, letor, mslr; "default" for our own.
+        """Return the conventions of lightgbm, xgboost, catboost, sklearn, trec, letor or mslr; "default" for our own.
 
         Raises:
-            ParameterError: unknown; the message lists the names.
+            ParameterError: unknown name; the message lists the known ones.
         """
         preset = PRESETS.get(name.strip().lower())
         if preset is None:
@@ -108,13 +106,13 @@ class Conventions:
 
     @classmethod
     def given(cls, preset: str | None, gain: Any) -> Conventions:
-        """The conventions of a preset ("default" if None), with another gain if one is given."""
+        """Return the conventions of a preset ("default" if None), optionally with another gain."""
         rules = cls.named(preset or "default")
         return rules if gain is None else replace(rules, gain=rule_of(gain))
 
     @classmethod
     def of(cls, conventions: Conventions | str | None, gain: Gain = "exponential") -> Conventions:
-        """Conventions as they are, by name, or the default ones with a gain."""
+        """Resolve conventions: as they are, by name, or the default ones with a gain."""
         if conventions is None:
             return cls(gain=gain)
         if isinstance(conventions, cls):
@@ -125,15 +123,15 @@ class Conventions:
 
     @property
     def without_names(self) -> Conventions:
-        """The same, with the mean over the orders of tied documents in place of their order by name."""
+        """The same conventions without document names: ties "docno" becomes "expected"."""
         return replace(self, ties="expected") if self.ties == "docno" else self
 
     def over(self, labels: Float64Array) -> Conventions:
-        """With the largest of the labels as the best grade, where none is named: parts of the data may not have it."""
+        """Set `max_grade` to the largest label if it is None, for use on parts of the data."""
         return self if self.max_grade is not None or not labels.size else replace(self, max_grade=float(labels.max()))
 
     def describe(self) -> str:
-        """One line to print beside results."""
+        """Describe the conventions in one line."""
         gain = self.gain if isinstance(self.gain, str) else "table " + ",".join(f"{g:g}" for g in self.gain)
         words = {"exclude": "left out", "one": "count 1", "zero": "count 0"}
         empty = words[self.empty] + "".join(f" ({metric}: {words[word]})" for metric, word in self.empty_of)
@@ -147,11 +145,11 @@ class Conventions:
 
 PRESETS: dict[str, Conventions] = {
     "default": Conventions(),
-    # With query weights its NDCG adds an empty query as 1, not as its weight.
+    # With query weights, LightGBM's NDCG adds 1 for an empty query, not its weight.
     "lightgbm": Conventions(ties="input", empty="one", ap_divisor="reachable"),
-    # The same with query weights. `ndcg@k-` is empty="zero".
+    # Also with query weights. `ndcg@k-` is empty="zero".
     "xgboost": Conventions(ties="input", score_type="float32", empty="one", ap_divisor="reachable", short_lists="clip"),
-    # NDCG and DCG as they are by default; `type=Exp` is gain="exponential". Labels are probabilities to its ERR.
+    # Defaults of NDCG and DCG; `type=Exp` is gain="exponential". Its ERR takes labels as probabilities.
     "catboost": Conventions(
         gain="linear",
         ties="pessimistic",
@@ -162,13 +160,13 @@ PRESETS: dict[str, Conventions] = {
         short_lists="clip",
         max_grade=0.0,
     ),
-    # `ndcg_score` and `dcg_score` a query; it refuses queries of one document.
+    # `ndcg_score` and `dcg_score` per query; scikit-learn rejects queries with one document.
     "sklearn": Conventions(gain="linear", empty="zero", single="exclude"),
     # trec_eval over the judged queries; it has no ERR.
     "trec": Conventions(gain="linear", ties="docno", score_type="float32", empty="zero"),
-    # Eval-Score-4.0.pl. That of LETOR 3.0 differs at cut-offs beyond the list alone: precision is 0 there as well.
+    # Eval-Score-4.0.pl. LETOR 3.0 differs only at cut-offs beyond the list, where its precision is 0, too.
     "letor": Conventions(discount="log2(r)", ties="input", empty="zero", short_lists="letor"),
-    # Eval-Score-MSLR.pl: a document is relevant from grade 2 on.
+    # Eval-Score-MSLR.pl: documents are relevant from grade 2.
     "mslr": Conventions(discount="log2(r)", ties="input", empty="zero", short_lists="letor", relevant_from=2.0),
 }
-"""Conventions of the libraries, by name."""
+"""Conventions of known libraries, by name."""

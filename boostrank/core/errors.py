@@ -1,7 +1,7 @@
-"""Errors and warnings: what went wrong, where, and what mends it.
+"""Errors and warnings.
 
-Every exception that boostrank raises on purpose derives from `BoostrankError`; its `exit_code` is what the
-command line leaves with (2: the input or the command is at fault; 3: the work failed).
+Every exception that boostrank raises on purpose derives from `BoostrankError`. Its `exit_code` is the exit status of
+the command line: 2 for invalid input or options, 3 for work that failed.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 
 
 class BoostrankError(Exception):
-    """Base of all errors raised on purpose."""
+    """Base class of all errors raised on purpose."""
 
     exit_code = 3
 
 
 class InputError(BoostrankError, ValueError):
-    """Something the user handed over cannot be used as it is."""
+    """The user's input cannot be used."""
 
     exit_code = 2
 
@@ -31,7 +31,7 @@ class ParameterError(InputError):
 
 
 class UnknownParameter(ParameterError):
-    """A parameter that nobody knows by this name."""
+    """No parameter has this name."""
 
 
 class DataError(InputError):
@@ -39,11 +39,11 @@ class DataError(InputError):
 
 
 class RowError(DataError):
-    """Something of a row cannot be used; where it was read `QueryIndex.naming_rows` says.
+    """A row is invalid. `QueryIndex.naming_rows` adds the file and line.
 
     Args:
-        row: it, counted from 0.
-        reason: what is wrong, and what mends it.
+        row: row number, from 0.
+        reason: the fault and its remedy.
     """
 
     def __init__(self, row: int, reason: str) -> None:
@@ -55,13 +55,13 @@ class RowError(DataError):
 
 
 class FileFormatError(DataError):
-    """A file cannot be read as it is.
+    """A file cannot be parsed.
 
     Args:
-        reason: what is wrong, naming the token, and what mends it.
-        file: the path as the user typed it.
-        line: 1-based line number, 0 when the whole file is meant.
-        column: 1-based byte column, 0 when the whole line is meant.
+        reason: the fault, with the offending token, and its remedy.
+        file: path as the user typed it.
+        line: line number from 1, or 0 for the whole file.
+        column: byte column from 1, or 0 for the whole line.
     """
 
     def __init__(self, reason: str, *, file: str, line: int = 0, column: int = 0) -> None:
@@ -74,7 +74,7 @@ class FileFormatError(DataError):
 
 
 class DataWarning(UserWarning):
-    """Data was read, and something about it deserves a look: one line a kind, with counts."""
+    """Data was read, but looks suspicious: one line per kind of problem, with counts."""
 
 
 class ModelError(InputError):
@@ -82,39 +82,39 @@ class ModelError(InputError):
 
 
 class TrainingError(BoostrankError, RuntimeError):
-    """Training cannot go on: a broken gradient, nothing to learn, a failed write.
+    """Training cannot continue: a broken gradient, nothing to learn, a failed write.
 
     Attributes:
-        model: the `RankingModel` of the rounds before a broken gradient; None where there were none.
+        model: the `RankingModel` of the rounds before a broken gradient; None if there are none.
     """
 
     model: Any = None
 
 
 class NothingToLearn(TrainingError):
-    """The training data have nothing that the objective could learn from."""
+    """The training set contains nothing that the objective can learn from."""
 
     exit_code = 2
 
 
 class WorkerLost(TrainingError):
-    """A worker of a training on several machines died, or does not answer any more."""
+    """A worker of a distributed training died or stopped responding."""
 
     exit_code = 4
 
 
 class TrainingWarning(UserWarning):
-    """Training goes on, but probably not as meant."""
+    """Training continues, but probably not as intended."""
 
 
 class MissingDependency(BoostrankError, ImportError):
-    """An optional package is needed and not installed."""
+    """A required optional package is not installed."""
 
     exit_code = 2
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
-    """`warnings.warn`, pointing at the first line outside boostrank: the caller's own."""
+    """Warn like `warnings.warn`, pointing at the first stack frame outside boostrank."""
     level, frame = 1, sys._getframe(0)
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "boostrank":
         level, frame = level + 1, frame.f_back  # type: ignore[assignment]
@@ -122,7 +122,7 @@ def warn_user(message: str, category: type[Warning]) -> None:
 
 
 def did_you_mean(name: str, candidates: Iterable[str], *, list_all: bool = True) -> str:
-    """`" Did you mean 'sigma'? Known: alpha, sigma."`, for the end of an unknown-name message."""
+    """Return `" Did you mean 'sigma'? Known: alpha, sigma."` to append to an unknown-name message."""
     known = sorted(candidates)
     close = difflib.get_close_matches(name, known, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""

@@ -1,8 +1,8 @@
-"""Files: written whole or not at all, small ones read whole, and locks on those that a living process writes.
+"""Files: atomic writes, bounded reads, and advisory locks on files in use.
 
-The locks are advisory (`flock`): the kernel takes them back when a process ends, however that happens. They hold on
-all machines that share the file system, unless it was mounted with local locks. They reserve an output for one run, and
-tell what a killed run left from what another run is writing. (`filelock` locks neither folders nor open descriptors.)
+Locks use `flock`: the kernel releases them when a process ends for any reason. They hold on all machines that share
+the file system, unless it was mounted with local locks. They reserve an output for one run, and distinguish leftovers
+of a killed run from the files of a live one. (`filelock` locks neither folders nor open descriptors.)
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ _NO_FOLLOWING = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | ge
 
 
 def try_lock(descriptor: int) -> bool | None:
-    """Whether the open file or folder is now this descriptor's, until it is closed or the process ends.
+    """Lock an open file or folder until the descriptor is closed or the process ends.
 
     Returns:
-        False when it is somebody else's; None where it cannot be locked: on Windows, on some network file systems.
+        True if locked; False if another descriptor holds the lock; None where locks are not supported (Windows, some
+        network file systems).
     """
     if fcntl is None:
         return None
@@ -49,25 +50,25 @@ def try_lock(descriptor: int) -> bool | None:
 
 
 def mark_alive(descriptor: int, path: str) -> bool:
-    """Mark what was just made at `path` as in hand while the descriptor is open.
+    """Mark a new file or folder as in use while the descriptor is open.
 
     Returns:
-        False when `remove_if_dead` of another process was quicker, and the file or folder is gone: make a new one.
+        False if another process's `remove_if_dead` has removed it meanwhile; create a new one.
     """
     locked = try_lock(descriptor)
     return locked is None or (locked and leads_to(path, descriptor))
 
 
 def remove_if_dead(path: str) -> None:
-    """Remove a file or folder that was marked by a process which has ended; leave it where that is not certain.
+    """Remove a marked file or folder if the process that marked it has ended for certain.
 
     Raises:
-        OSError: it is gone already, or cannot be removed.
+        OSError: it does not exist, or cannot be removed.
     """
     is_folder = stat.S_ISDIR(os.lstat(path).st_mode)
     if fcntl is None:
         if not is_folder:
-            os.unlink(path)  # Windows does not remove what somebody has open
+            os.unlink(path)  # Windows does not remove open files
         return
     descriptor = os.open(path, (os.O_RDONLY if is_folder else os.O_RDWR) | _NO_FOLLOWING)
     try:
@@ -78,7 +79,7 @@ def remove_if_dead(path: str) -> None:
 
 
 def leads_to(path: str, descriptor: int) -> bool:
-    """Whether the path is still that of the open file."""
+    """Return True if the path still names the open file."""
     try:
         return os.path.samestat(os.lstat(path), os.fstat(descriptor))
     except FileNotFoundError:
@@ -86,22 +87,22 @@ def leads_to(path: str, descriptor: int) -> bool:
 
 
 def lock_path(path: str | PathLike[str]) -> str:
-    """The hidden file beside an output that `reserved` locks."""
+    """Return the path of the hidden lock file that `reserved` uses for an output."""
     folder, name = os.path.split(os.path.realpath(path))
-    if len(os.fsencode(name)) > _LONGEST_NAME:  # room for what is put around it
+    if len(os.fsencode(name)) > _LONGEST_NAME:  # leave room for prefix and suffix
         name = f"{name[:30]}.{hashlib.blake2b(os.fsencode(name), digest_size=8).hexdigest()}"
     return os.path.join(folder, f".{name}.lock")
 
 
 @contextmanager
 def reserved(path: str | PathLike[str]) -> Iterator[None]:
-    """Inside, the file at `path` is this run's: another one that reserves it is refused.
+    """Reserve the file at `path` for this run while the block runs.
 
-    A hidden file `.NAME.lock` lies beside it meanwhile. What a killed run leaves of it reserves nothing. Where files
-    cannot be locked, a warning says so and the work goes on.
+    The lock is a hidden file `.NAME.lock` in the same folder. One left by a killed run reserves nothing. Where files
+    cannot be locked, warn and continue.
 
     Raises:
-        InputError: another run has it; which process, if it is known.
+        InputError: another run holds the lock; names its process if known.
     """
     beside = lock_path(path)
     try:
@@ -111,38 +112,38 @@ def reserved(path: str | PathLike[str]) -> Iterator[None]:
         with contextlib.suppress(OSError, ValueError), open(beside, "rb") as file:
             pid, host = file.read(300).decode().split()
             owner = f"process {int(pid)}" + ("" if host == socket.gethostname() else f" on {host}")
-        words = f"{os.fspath(path)}: {owner} is writing it: wait until it has ended, or name another file"
+        words = f"{os.fspath(path)}: {owner} is writing it: wait until it has ended, or choose another file"
         raise InputError(words) from None
     if descriptor is None:
         warn_user(
-            f"{os.fspath(path)}: files in {os.path.dirname(beside)} cannot be locked, so nothing keeps a second run "
-            "from writing the same file",
+            f"{os.fspath(path)}: files in {os.path.dirname(beside)} cannot be locked, so a second run could write the "
+            "same file",
             TrainingWarning,
         )
         yield
         return
     try:
-        with contextlib.suppress(OSError):  # a full disk: the lock holds without a name in it
+        with contextlib.suppress(OSError):  # on a full disk the lock holds without the process id
             os.ftruncate(descriptor, 0)
             os.write(descriptor, f"{os.getpid()} {socket.gethostname()}\n".encode())
         yield
     finally:
         with contextlib.suppress(OSError):
-            os.unlink(beside)  # while it is ours: who opened it before finds that it leads nowhere, and tries again
+            os.unlink(beside)  # still locked: a process that opened it earlier sees that it is gone and retries
         os.close(descriptor)
 
 
 def _locked(beside: str) -> int | None:
-    """The lock file, open and locked; None where files cannot be locked.
+    """Open and lock the lock file; return None where files cannot be locked.
 
     Raises:
-        BlockingIOError: another process has it.
+        BlockingIOError: another process holds the lock.
     """
     while True:
         try:
             try:
                 descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | _NO_FOLLOWING, 0o666)
-            except PermissionError:  # another user's, who was killed: it can be locked all the same
+            except PermissionError:  # left by another user's run; a read-only descriptor can be locked, too
                 descriptor = os.open(beside, os.O_RDONLY | _NO_FOLLOWING)
         except OSError:
             return None
@@ -164,35 +165,35 @@ AnyPath = str | PathLike[str]
 
 _RECORD = ".meta.json"
 READ_BESIDE = (".query", ".group", ".weight", _RECORD)
-"""Endings of files that are read with the file that has the name without."""
+"""Suffixes of sidecar files that are read together with a file."""
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
 LONGEST_LINE = 1 << 16
-"""Characters of a line, where no line of what the file should be is as long."""
+"""Characters; a longer line means that the file is of another kind."""
 _MOST_OF_A_STREAM = 1 << 26
 _PIECE = 1 << 20
 
 
 def beside(path: str, endings: Iterable[str] = READ_BESIDE) -> list[str]:
-    """Names of the files that may be read with a file; with `data.txt.gz` also those beside `data.txt`."""
+    """Return the possible sidecar paths of a file; for `data.txt.gz`, also those of `data.txt`."""
     stems = [path, *(path.removesuffix(packed) for packed in _PACKED if path.endswith(packed))]
     return [stem + ending for stem in stems for ending in endings]
 
 
 def record_path(path: AnyPath) -> str:
-    """The record beside a model; of a symbolic link beside what it leads to, which is what is written and read."""
+    """Return the path of a model's record (`.meta.json`). Symbolic links are followed, as in writing the model."""
     return os.fspath(os.path.realpath(path) if os.path.islink(path) else path) + _RECORD
 
 
 def read_text(path: AnyPath, *, errors: str = "strict", rows: int = 0) -> str:
-    """The text of a file beside the data: UTF-8, without the mark of byte order, lines end with "\\n".
+    r"""Read a sidecar file as UTF-8 text. A byte order mark is dropped; line ends become "\n".
 
     Args:
-        path: of a file, a pipe or a device.
-        errors: what becomes of bytes that are no UTF-8, as of `bytes.decode`.
-        rows: as of `read_whole`.
+        path: a file, pipe or device.
+        errors: handling of invalid UTF-8, as in `bytes.decode`.
+        rows: see `read_whole`.
 
     Raises:
-        FileFormatError: as `read_whole`; no UTF-8.
+        FileFormatError: as `read_whole`; invalid UTF-8.
     """
     try:
         text = read_whole(path, rows).decode("utf-8-sig", errors)
@@ -202,14 +203,14 @@ def read_text(path: AnyPath, *, errors: str = "strict", rows: int = 0) -> str:
 
 
 def read_whole(path: AnyPath, rows: int = 0) -> bytes:
-    """The bytes of a file beside the data; of a pipe or a device, which may have no end, no more than it can need.
+    """Read a sidecar file. Pipes and devices, which may be endless, are read up to a limit.
 
     Args:
-        path: of a file, a pipe or a device.
-        rows: of the data, where the file has a line for each.
+        path: a file, pipe or device.
+        rows: rows of the data, if the file has a line for each; raises the limit.
 
     Raises:
-        FileFormatError: it cannot be read, or is a stream that goes on.
+        FileFormatError: the file cannot be read, or a stream exceeds the limit.
     """
     most = _MOST_OF_A_STREAM + 256 * rows
     try:
@@ -223,13 +224,13 @@ def read_whole(path: AnyPath, rows: int = 0) -> bytes:
     except OSError as error:
         raise FileFormatError(str(error.strerror or error), file=os.fspath(path)) from None
     if size > most:
-        reason = f"a pipe or a device that goes on after {most:,} bytes, which is more than is held here: give a file"
+        reason = f"the pipe or device exceeds the limit of {most:,} bytes: pass a file instead"
         raise FileFormatError(reason, file=os.fspath(path))
     return b"".join(pieces)
 
 
 def write_atomically(path: AnyPath, data: bytes) -> None:
-    """Replace the file at `path` by `data`: afterwards it holds the old bytes or the new ones, never a part.
+    """Replace the file at `path` by `data`. Readers see the old content or the new, never a part.
 
     Raises:
         TrainingError: as `replacing`.
@@ -240,16 +241,16 @@ def write_atomically(path: AnyPath, data: bytes) -> None:
 
 @contextmanager
 def replacing(path: AnyPath) -> Iterator[int]:
-    """A descriptor to write to; when the block ends well, what was written replaces the file at `path`.
+    """Yield a file descriptor; on success, its content replaces the file at `path`.
 
-    The data go to a temporary file in the same folder, reach the disk, and are then renamed over `path`; the rename
-    reaches the disk before the block is left. A symbolic link stays, its target is replaced; the permissions of an
-    existing file are kept. When the block raises, the old file is as it was.
+    The data go to a temporary file in the same folder, are synced, and the file is renamed over `path`; then the folder
+    is synced. A symbolic link stays and its target is replaced. The permissions of an existing file are kept. If the
+    block raises, the old file is unchanged.
 
     Raises:
-        TrainingError: a step failed (disk full, no permission, ...). The old file is as it was and the temporary file
-            is gone. Only if the very last step fails, the rename's way to the disk, the new file is there already,
-            whole; the message says so.
+        TrainingError: a step failed (disk full, no permission, ...). The old file is unchanged and the temporary file
+            is
+            removed. Only if the final sync fails is the new file already in place, complete; the message says so.
     """
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
@@ -257,7 +258,8 @@ def replacing(path: AnyPath) -> Iterator[int]:
         mode = _mode_of_regular_file(target)
         descriptor, temporary = _create_beside(target)
         try:
-            # It stays marked as in hand when closed. On Windows nothing is marked, and what is open cannot be renamed.
+            # The duplicate keeps the lock after the descriptor is closed. Windows has no locks and cannot rename open
+            # files.
             with contextlib.nullcontext() if os.name == "nt" else open(os.dup(descriptor), "wb", buffering=0):
                 try:
                     yield descriptor
@@ -278,16 +280,14 @@ def replacing(path: AnyPath) -> Iterator[int]:
         try:
             os.fsync(descriptor)
         except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems sync folders by themselves
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems cannot sync folders
                 raise
         finally:
             os.close(descriptor)
 
 
 def check_writable(path: AnyPath) -> None:
-    """Find out before hours of work whether `path` could be written after them; leaves nothing behind.
-
-    What killed processes left of their attempts to write it is removed.
+    """Check early that `path` can be written. Remove leftovers of killed processes; leave nothing else.
 
     Raises:
         InputError: the folder is missing or read-only, or `path` is a folder, a device or a read-only file.
@@ -305,14 +305,14 @@ def check_writable(path: AnyPath) -> None:
 
 
 def check_not_read(output: AnyPath, inputs: Iterable[AnyPath]) -> None:
-    """Refuse to write over what is read, by whatever name: a slip of the fingers, and the data are gone.
+    """Refuse to overwrite an input file, under any name.
 
     Args:
         output: path; standard output (`-`), pipes and devices overwrite nothing.
-        inputs: files and patterns; what is read beside a file, weights or a sidecar, counts as read.
+        inputs: files and patterns. Their sidecar files count as inputs.
 
     Raises:
-        InputError: they meet.
+        InputError: the output is one of the inputs.
     """
     if not os.path.isfile(output):
         return
@@ -321,18 +321,18 @@ def check_not_read(output: AnyPath, inputs: Iterable[AnyPath]) -> None:
         read = [*files, *(name for file in files for name in (*beside(file), record_path(file)))]
         if any(os.path.isfile(file) and os.path.samefile(file, output) for file in read):
             raise InputError(
-                f"{os.fspath(output)}: is read by this command ({given}) and would be overwritten: name another file"
+                f"{os.fspath(output)}: is read by this command ({given}) and would be overwritten: choose another file"
             )
 
 
 def check_appendable(path: AnyPath, taken: Sequence[AnyPath]) -> None:
-    """Refuse, early, a file that cannot be appended to, or that is one of others; it is made where it is not there.
+    """Check early that a file can be appended to, and is not one of `taken`. Create it if it does not exist.
 
     Raises:
         InputError: with the reason.
     """
     if any(os.path.realpath(path) == os.path.realpath(other) for other in taken):
-        raise InputError(f"{os.fspath(path)}: is read or written by this command already: it needs a file of its own")
+        raise InputError(f"{os.fspath(path)}: is already read or written by this command: choose another file")
     try:
         os.close(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666))
     except OSError as error:
@@ -340,7 +340,7 @@ def check_appendable(path: AnyPath, taken: Sequence[AnyPath]) -> None:
 
 
 def remove_leftovers(path: AnyPath) -> None:
-    """Delete what killed processes left of their attempts to write this file, and nothing of a living one."""
+    """Delete the temporary files that killed processes left for this path, keeping those of live ones."""
     folder, name = os.path.split(os.path.realpath(path))
     for part in glob.glob(os.path.join(glob.escape(folder), f".{glob.escape(_stem(name))}.{'[0-9a-f]' * 12}.tmp")):
         with contextlib.suppress(OSError):
@@ -348,18 +348,18 @@ def remove_leftovers(path: AnyPath) -> None:
 
 
 def write_output(path: AnyPath, data: bytes) -> None:
-    """`write_atomically`, into what `writing` opens; raises what it raises."""
+    """Write `data` to a file (atomically), pipe or device. Raises as `writing`."""
     with writing(path) as descriptor:
         write_all(descriptor, data)
 
 
 @contextmanager
 def writing(path: AnyPath) -> Iterator[int]:
-    """`replacing`; of a pipe or a device (`/dev/stdout`), which nothing can replace, a descriptor to write to plainly.
+    """Yield a file descriptor: that of `replacing`, or a plain one for a pipe or a device (`/dev/stdout`).
 
     Raises:
         TrainingError: as `replacing`.
-        BrokenPipeError: nobody reads the pipe any more.
+        BrokenPipeError: the reader closed the pipe.
     """
     if not _is_stream(path):
         with replacing(path) as descriptor:
@@ -374,10 +374,10 @@ def writing(path: AnyPath) -> Iterator[int]:
 
 
 def check_output(path: AnyPath) -> None:
-    """`check_writable` for `write_output`.
+    """Check early that `write_output` can write to `path`.
 
     Raises:
-        InputError: as `check_writable`, but pipes and devices are welcome.
+        InputError: as `check_writable`, but pipes and devices are allowed.
     """
     if not _is_stream(path):
         check_writable(path)
@@ -386,9 +386,8 @@ def check_output(path: AnyPath) -> None:
 
 
 def _is_stream(path: AnyPath) -> bool:
-    """Whether there is something at `path` that is neither a file nor a folder.
-
-    The path is taken as it is: what `/dev/stdout` leads to has no path of its own.
+    """Return True if `path` is a pipe or a device. Links are not resolved: the target of `/dev/stdout` may have no
+    path.
     """
     try:
         mode = os.stat(path).st_mode
@@ -409,7 +408,6 @@ def _failing_as_training_error(path: AnyPath, state: str) -> Iterator[None]:
 
 
 def _mode_of_regular_file(target: str) -> int | None:
-    """Permissions of the file to be replaced, None when there is none yet."""
     try:
         mode = os.stat(target).st_mode
     except FileNotFoundError:
@@ -422,7 +420,7 @@ def _mode_of_regular_file(target: str) -> int | None:
 
 
 def _create_beside(target: str) -> tuple[int, str]:
-    """A new empty file in the target's folder, with the permissions of any new file (mkstemp's would be private)."""
+    """Create a temporary file in the target's folder, with default permissions (mkstemp's are private)."""
     folder, name = os.path.split(target)
     while True:
         temporary = os.path.join(folder, f".{_stem(name)}.{secrets.token_hex(6)}.tmp")
@@ -433,12 +431,11 @@ def _create_beside(target: str) -> tuple[int, str]:
 
 
 def _stem(name: str) -> str:
-    """The start of a name: what is put behind it must fit, and systems count bytes."""
     return os.fsencode(name)[:100].decode(errors="ignore")
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:
-    """Write all of it, also where the system takes a part at a time."""
+    """Write all data, repeating partial writes."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
@@ -447,7 +444,7 @@ def write_all(descriptor: int, data: bytes | memoryview) -> None:
 def _reason(error: OSError, target: str) -> str:
     if isinstance(error, FileNotFoundError):
         folder = os.path.dirname(target)
-        if os.path.isdir(folder):  # of the kernel, /proc
-            return f"no file can be made in {folder}"
-        return f"the folder {folder} does not exist; make it first"
+        if os.path.isdir(folder):  # such as /proc
+            return f"no file can be created in {folder}"
+        return f"the folder {folder} does not exist; create it first"
     return error.strerror or str(error)

@@ -1,4 +1,4 @@
-"""Tell what a file is that is not what was expected: a pointer, a web page, an archive, another program's model."""
+"""Recognise files of another kind: Git LFS pointers, web pages, archives, other programs' models."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ _TEXT = (
 
 
 def foreign_kind(beginning: bytes) -> str | None:
-    """What a file is, with the way on, from its first bytes; None: nothing that is known here.
+    """Identify a file by its first bytes and suggest a remedy; None if it is not recognised.
 
     Args:
-        beginning: at least 300 bytes of it, or all.
+        beginning: at least the first 300 bytes, or the whole file.
     """
     if beginning.startswith((b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")):
         return "a pickle, which can run any code: open it where it was written, and save the model by its save_model"

@@ -1,9 +1,9 @@
-"""Gains of relevance labels, the same in objectives and metrics.
+"""Gains of relevance labels, shared by objectives and metrics.
 
-A gain is a word, a table, or an expression over columns: `0.7*label + 0.3*log1p(margin)`. Python parses expressions;
-only numbers, columns, + - * / **, comparisons and the functions of `FUNCTIONS` pass. Nothing is evaluated as code: the
-tree becomes a list of NumPy operations on a stack. A missing value makes each result missing, comparisons included;
-only `isnan` tells it.
+A gain is a word, a table, or an expression over columns: `0.7*label + 0.3*log1p(margin)`. Python's parser reads the
+expression, but nothing is evaluated as code: the tree becomes a list of NumPy operations on a stack. Only numbers,
+columns, + - * / **, comparisons and the functions in `FUNCTIONS` are allowed. Missing values propagate through every
+operation, including comparisons; only `isnan` detects them.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 
 LABEL = "label"
-"""Name of the label in an expression, whatever its column is called."""
+"""Name of the label in an expression, regardless of its column name."""
 MOST_CHARACTERS = 2000
 
 Operation = Callable[..., npt.NDArray[Any]]
 
 
 def _kept_missing(operation: Operation) -> Operation:
-    """Make the result NaN where an argument is, which NumPy does not for comparisons, NaN ** 0 and 1 ** NaN."""
+    """Propagate NaN, which NumPy does not do for comparisons, NaN ** 0 and 1 ** NaN."""
 
     def operated(a: Any, b: Any) -> npt.NDArray[Any]:
         return np.where(np.isnan(a) | np.isnan(b), np.nan, operation(a, b))
@@ -68,7 +68,7 @@ _OPERATORS: dict[type[ast.AST], Operation] = {
 
 
 class Function(NamedTuple):
-    """A function and the number of its arguments."""
+    """A function and its range of argument counts."""
 
     operation: Operation
     fewest: int = 1
@@ -88,15 +88,15 @@ FUNCTIONS = {
     "sqrt": Function(np.sqrt),
     "where": Function(_where, 3, 3),
 }
-"""All that can be called."""
+"""Allowed functions."""
 
-# Names become underscores before Python parses the text: a column may be called `if` or f.1, or be in backquotes.
+# Names are replaced by underscores before Python parses the text, to allow columns such as `if`, f.1 or `a b`.
 _WORD = re.compile(rb"((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|`[^`]+`|(?:[^\W\d]|[\x80-\xff])(?:[\w.]|[\x80-\xff])*")
 _STRANGE = re.compile(rb"[^\d.eE+\-*/()<>=!, _]")
 
 
 class _Step(NamedTuple):
-    """A number or a column to put on the stack, or an operation on its last values."""
+    """Push a number or a column on the stack, or apply an operation to its last values."""
 
     number: float = 0.0
     column: str | None = None
@@ -109,8 +109,8 @@ class GainExpression:
     """A gain as an expression over columns.
 
     Args:
-        text: the expression, without blanks around it.
-        columns: names in it, in their order; `label` is the label.
+        text: the expression, stripped.
+        columns: column names in order of appearance; `label` is the label.
     """
 
     text: str
@@ -119,10 +119,10 @@ class GainExpression:
 
     @classmethod
     def parse(cls, text: str) -> GainExpression:
-        """Read an expression.
+        """Parse an expression.
 
         Raises:
-            ParameterError: a part is not allowed, with its place; the text has no column or is too long.
+            ParameterError: a part that is not allowed (with its position), no column, or a text that is too long.
         """
         text = text.strip()
         if len(text) > MOST_CHARACTERS:
@@ -154,7 +154,7 @@ class GainExpression:
 
 
 class _Parser:
-    """Translate the text into steps, values before operations."""
+    """Translate an expression into steps, values before operations."""
 
     def __init__(self, text: str) -> None:
         self._text, self._bytes = text, text.encode(errors="replace")
@@ -171,7 +171,7 @@ class _Parser:
             self._refuse(str(error.msg), (error.offset or 1) - 1)
         except (MemoryError, RecursionError, ValueError):
             self._refuse("nested too deep", 0)
-        # Node before right before left, reversed: a left-deep chain of any length needs no recursion.
+        # Emit node, right, left, then reverse. This avoids recursion, so chains of any length work.
         waiting, steps = [tree.body], list[_Step]()
         while waiting:
             step, below = self._step(waiting.pop())
@@ -180,7 +180,7 @@ class _Parser:
         return steps[::-1]
 
     def _step(self, node: ast.expr) -> tuple[_Step, list[ast.expr]]:
-        """Return the step of a node and the nodes whose values it takes."""
+        """Return the step of a node and its operands."""
         if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
             return _Step(float(self._source(node))), []
         if isinstance(node, ast.Name):
@@ -221,7 +221,7 @@ class _Parser:
         )
 
 
-# 2^31 is where the engines stop too; far above it one document outweighs all others in a float32 gradient.
+# The engines' limit, too. Far above 2^31, one document outweighs all others in a float32 gradient.
 MAX_EXPONENTIAL_LABEL = 31.0
 
 Gain = str | Sequence[float]
@@ -237,10 +237,10 @@ _WORDS = {
 
 
 def expression_of(gain: Any) -> GainExpression | None:
-    """What a gain is where it is an expression over columns, such as "0.7*label + 0.3*log1p(margin)".
+    """Return the parsed expression if a gain is one, such as "0.7*label + 0.3*log1p(margin)"; otherwise None.
 
     Raises:
-        ParameterError: a text that is neither a word, nor a table, nor an expression.
+        ParameterError: text that is neither a word, a table nor an expression.
     """
     if not isinstance(gain, str) or not gain.strip() or gain.strip().lower() in _WORDS or _is_table(gain):
         return None
@@ -253,9 +253,9 @@ def rule_of(gain: Any) -> str | tuple[float, ...]:
 
 
 def parse_gain(gain: Any) -> str | tuple[float, ...]:
-    """`"exponential"` (2^label - 1), `"linear"` (the label itself, real numbers welcome), or a table.
+    """Parse `"exponential"` (2^label - 1), `"linear"` (the label itself, real numbers allowed), or a table.
 
-    A table gives the gain of label 0, 1, 2, ...: a sequence of numbers, or text such as "0,1,3,7".
+    A table lists the gains of the labels 0, 1, 2, ...: a sequence of numbers, or text such as "0,1,3,7".
 
     Raises:
         ParameterError: anything else, or a table with negative, infinite or decreasing entries.
@@ -281,7 +281,7 @@ def parse_gain(gain: Any) -> str | tuple[float, ...]:
 
 
 def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float64Array:
-    """Gain of each document.
+    """Compute the gain of each document.
 
     Args:
         labels: float[N], finite and >= 0.
@@ -325,7 +325,6 @@ def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float
 
 
 def _is_table(text: str) -> bool:
-    """Whether a text is numbers with commas between them."""
     try:
         return bool([float(entry) for entry in text.split(",")])
     except ValueError:
@@ -333,10 +332,10 @@ def _is_table(text: str) -> bool:
 
 
 def weighted_gains(labels: npt.ArrayLike, gain: Gain, queries: QueryIndex) -> Float64Array:
-    """`gains_from_labels` times the weights of the documents, where they have any: float64[N].
+    """Return `gains_from_labels` times the document weights, if any: float64[N].
 
     Raises:
-        DataError: as `gains_from_labels`; products beyond the largest number.
+        DataError: as `gains_from_labels`; products that overflow.
     """
     with queries.naming_rows():
         gains = gains_from_labels(labels, gain)
@@ -346,12 +345,12 @@ def weighted_gains(labels: npt.ArrayLike, gain: Gain, queries: QueryIndex) -> Fl
         weighted = gains * queries.document_weights
     beyond = np.flatnonzero(np.isinf(weighted))
     if beyond.size:
-        raise queries.row_error(int(beyond[0]), "gain times weight is beyond the largest number: rescale the weights")
+        raise queries.row_error(int(beyond[0]), "gain times weight overflows: rescale the weights")
     return weighted
 
 
 def above_least(gains: Float64Array, queries: QueryIndex) -> Float64Array:
-    """float64[N]: what the gain of each document is above the least of its query; a 0 in every query."""
-    # One more, so that an empty query at the end has a place to begin.
+    """Return the gain of each document minus the smallest gain of its query, float64[N]."""
+    # Append a sentinel, so that `reduceat` accepts the start of an empty last query.
     least = np.minimum.reduceat(np.append(gains, np.inf), queries.ptr[:-1])
     return np.asarray(gains - np.repeat(least, queries.sizes), dtype=np.float64)

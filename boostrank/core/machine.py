@@ -1,4 +1,4 @@
-"""Threads and memory that this process may use: one answer for kernels, reader, engines and command line."""
+"""Threads and memory available to this process, for kernels, reader, engines and command line alike."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from pathlib import Path
 from boostrank.core.errors import ParameterError
 
 MOST_THREADS = 1024
-"""Unless the machine has more cores: where OpenMP cannot start as many as it is asked for, it ends the process."""
-# Threads of OpenMP spin while they wait, unless told otherwise. Beside a busy neighbour a spinning thread takes the
-# core from the one that it waits for (times: experiments/bench_scale). A neighbour may come after the start, and a
-# machine whose cores are ours alone cannot be told from one that is quiet just now: passive.
+"""Limit on machines with fewer cores. OpenMP aborts the process if it cannot start all threads."""
+# OpenMP threads spin by default while they wait. On a busy machine a spinning thread takes the core of the thread
+# that it waits for (times: experiments/bench_scale). Load may start at any time, so always wait passively.
 _WAIT_POLICY = "passive"
 
 
 def available_threads() -> int:
-    """Threads that this process may keep busy: `OMP_NUM_THREADS` if it is set, else what mask and quota allow.
+    """Return the number of threads to use: `OMP_NUM_THREADS` if set, else the cores in the CPU mask and quota.
 
     Raises:
         ParameterError: OMP_NUM_THREADS is above `MOST_THREADS`.
@@ -31,7 +30,7 @@ def available_threads() -> int:
 
 
 def resolve_threads(threads: int | None) -> int:
-    """The thread count to use: None and numbers below 1 mean every available core.
+    """Resolve a thread count: None and numbers below 1 mean all available cores.
 
     Raises:
         ParameterError: more than `MOST_THREADS`.
@@ -47,30 +46,30 @@ def _checked(threads: int, name: str) -> int:
 
 
 def openmp_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What to set before OpenMP is loaded, which reads its environment once. What the user set stays."""
+    """Return the variables to set before OpenMP is loaded. Variables set by the user are kept."""
     given = os.environ if environment is None else environment
     settings: dict[str, str] = {}
     if not any(name in given for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")):
         settings["OMP_WAIT_POLICY"] = _WAIT_POLICY
     if "OMP_NUM_THREADS" not in given:
-        # OpenMP counts the cores of the machine in some builds, and knows no quota in any.
+        # Some builds of OpenMP count all cores of the machine; none respects the quota.
         settings["OMP_NUM_THREADS"] = str(_allowed_cores())
     return settings
 
 
 def _allowed_cores() -> int:
-    # Rounded down: a thread that runs out of quota stops in the middle, and the others wait for it.
+    # Round down: when the quota runs out, a thread is paused and the others wait for it.
     in_mask = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, int(min(float(in_mask), _quota(Path("/")))))
 
 
 def free_memory(root: Path = Path("/")) -> float:
-    """Bytes that can still be taken: what the system has, or what a limit on a control group of ours leaves.
+    """Return the available memory in bytes, of the system or within the limits of our control groups.
 
-    Pages of files that give way count as free. Without an answer of the system: all of its memory, or infinity.
+    The reclaimable page cache counts as free. If the system does not say: all its memory, or infinity.
 
     Args:
-        root: of the file system.
+        root: root of the file system.
     """
     free, system = math.inf, _table(root / "proc/meminfo")
     if "MemAvailable:" in system:
@@ -86,7 +85,7 @@ def free_memory(root: Path = Path("/")) -> float:
         used = _numbers(group / usage)
         limit = [number for name in limits for number in _numbers(group / name)]
         if used and limit:
-            # Not all of the cache: files in memory (tmpfs) count as cache and stay.
+            # Count file pages only: tmpfs is part of the cache and cannot be reclaimed.
             pages = _table(group / "memory.stat")
             cached = sum(pages.get(f"{prefix}{kind}_file", 0) for kind in ("active", "inactive"))
             free = min(free, max(0.0, min(limit) - used[0] + cached))
@@ -94,7 +93,7 @@ def free_memory(root: Path = Path("/")) -> float:
 
 
 def _quota(root: Path) -> float:
-    """Cores that the control groups of this process allow; infinity without a limit."""
+    """Return the CPU quota of our control groups in cores; infinity without a limit."""
     cores = math.inf
     for version, group in _groups(root, "cpu"):
         files = ("cpu.max",) if version == 2 else ("cpu.cfs_quota_us", "cpu.cfs_period_us")
@@ -105,10 +104,9 @@ def _quota(root: Path) -> float:
 
 
 def _groups(root: Path, controller: str) -> Iterator[tuple[int, Path]]:
-    """(version, folder) of the control groups that hold this process, with all groups above: a limit there counts too.
+    """Yield (version, folder) of our control groups and their ancestors, whose limits apply as well.
 
-    Inside a container the path that the kernel gives is often that of the host; then the container's own group is
-    mounted at the top.
+    Inside a container, the kernel often gives the host's path; the container's own group is then mounted at the top.
     """
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
@@ -129,7 +127,6 @@ def _groups(root: Path, controller: str) -> Iterator[tuple[int, Path]]:
 
 
 def _numbers(path: Path) -> list[int]:
-    """The whole numbers in a file of one line; none for "max", and without the file."""
     try:
         return [int(word) for word in path.read_text().split() if word != "max"]
     except (OSError, ValueError):
@@ -137,7 +134,6 @@ def _numbers(path: Path) -> list[int]:
 
 
 def _table(path: Path) -> dict[str, int]:
-    """First word -> number, of each line that has both."""
     try:
         rows = [line.split() for line in path.read_text().splitlines()]
     except OSError:
@@ -146,12 +142,12 @@ def _table(path: Path) -> dict[str, int]:
 
 
 def return_memory() -> None:
-    """Give memory that was freed back to the system, where the C library keeps it (glibc) and can be asked to.
+    """Return freed memory to the system, where the C library supports it (glibc).
 
-    What many blocks of several megabytes leave behind otherwise counts as used until the process ends.
+    Otherwise the memory of many freed blocks of several megabytes counts as used until the process ends.
     """
-    import ctypes  # 5 ms that `--help` does not need
+    import ctypes  # imported here to save 5 ms in `--help`
 
-    # Windows has no name for itself; other C libraries do not keep it.
+    # CDLL(None) fails on Windows; C libraries other than glibc have no malloc_trim.
     with contextlib.suppress(OSError, TypeError, AttributeError):
         ctypes.CDLL(None).malloc_trim(ctypes.c_size_t(0))

@@ -1,4 +1,4 @@
-"""Parameters of objectives: one declaration feeds validation, help, documentation and tuning.
+"""Objective parameters: one declaration feeds validation, help, documentation and tuning.
 
 Options of commands and of `boostrank.train` are declared in `boostrank.options`.
 """
@@ -21,20 +21,17 @@ _SWITCH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0"
 class Param:
     """A named, bounded, documented number, switch or choice.
 
-    The type of `default` is the type of the parameter. A choice may additionally accept numbers
-    (`train_discount`: "log", "linear" or anything between): then `levels` maps the names to numbers.
-
     Args:
-        name: as typed by users, in Python, in files and on the command line.
-        default: value when none is given; its type (float, int, bool, str) is the parameter's.
+        name: name in Python, in files and on the command line.
+        default: default value; its type (float, int, bool, str) is the type of the parameter.
         help: one sentence.
         low, high: closed bounds; `open_low` excludes the lower one.
-        log: spread over orders of magnitude (the tuner searches it on a log scale).
-        schedulable: may change with the round; a `Schedule` is accepted in place of a number.
+        log: search on a log scale when tuning.
+        schedulable: accept a `Schedule`, which changes the value with the round.
         unit: "score", "score^2", "rank", "rounds"; empty for a pure number.
-        choices: the allowed words, for a parameter of type str. Encoded by position for kernels.
-        levels: words that stand for numbers, for a parameter of type float.
-        aliases: other names that people type.
+        choices: allowed words of a str parameter. Kernels receive the position.
+        levels: words that stand for numbers, for a float parameter (`train_discount`: "log", "linear").
+        aliases: other accepted names.
     """
 
     name: str
@@ -52,7 +49,7 @@ class Param:
 
     @property
     def kind(self) -> str:
-        """One of "switch", "choice", "integer", "number"."""
+        """Type of the parameter: "switch", "choice", "integer" or "number"."""
         if isinstance(self.default, bool):
             return "switch"
         if isinstance(self.default, str):
@@ -61,7 +58,7 @@ class Param:
 
     @property
     def range(self) -> str:
-        """The allowed values in words: "softplus | tangent", "> 0", "0 to 1"."""
+        """Allowed values as text: "softplus | tangent", "> 0", "0 to 1"."""
         if self.kind == "choice":
             return " | ".join(self.choices)
         if self.kind == "switch":
@@ -78,7 +75,7 @@ class Param:
         return f"{words} | {bounds}" if words else bounds
 
     def parse(self, value: Any) -> Value:
-        """The value in the parameter's own type.
+        """Convert a value to the type of the parameter.
 
         Raises:
             ParameterError: wrong type or out of range; the message gives the allowed range.
@@ -109,21 +106,21 @@ class Param:
         return int(number) if self.kind == "integer" else number
 
     def encode(self, value: Value) -> float:
-        """The number a kernel sees: a choice by its position, a switch as 0 or 1."""
+        """Encode a value for a kernel: a choice as its position, a switch as 0 or 1."""
         return float(self.choices.index(value)) if isinstance(value, str) else float(value)
 
 
 def find_param(name: str, params: Iterable[Param]) -> Param | None:
-    """The parameter of that name or alias; dashes, underscores and case do not matter."""
+    """Return the parameter with this name or alias, ignoring dashes, underscores and case."""
     wanted = plain_name(name)
     return next((one for one in params if wanted in map(plain_name, (one.name, *one.aliases))), None)
 
 
 def resolve_params(params: tuple[Param, ...], given: Mapping[str, Any], *, owner: str) -> dict[str, Any]:
-    """Canonical name -> value as given, aliases resolved; nothing is parsed yet.
+    """Map canonical names to the given values. Aliases are resolved; values are not parsed.
 
     Raises:
-        ParameterError: an unknown name (with the nearest known one), or one parameter given twice.
+        ParameterError: an unknown name (with the nearest known one), or the same parameter twice.
     """
     resolved: dict[str, Any] = {}
     typed: dict[str, str] = {}
@@ -139,5 +136,5 @@ def resolve_params(params: tuple[Param, ...], given: Mapping[str, Any], *, owner
 
 
 def plain_name(name: str) -> str:
-    """Lower case without dashes, underscores or blanks: how names are compared."""
+    """Normalise a name for comparison: lower case, without dashes, underscores or blanks."""
     return name.lower().replace("-", "").replace("_", "").replace(" ", "")

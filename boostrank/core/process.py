@@ -1,4 +1,4 @@
-"""The process of a command: quick imports, standard streams, and Ctrl-C."""
+"""Process-wide settings of a command: fast imports, standard streams, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from typing import Any
 from boostrank.core.errors import MissingDependency, TrainingError
 
 own_process = False
-"""Whether this process is the command line's alone, which says so when it starts."""
+"""True in the process of the command line, which sets it at start-up."""
 
 
 @contextmanager
 def without(*packages: str) -> Iterator[None]:
-    """In the block, packages that are not imported yet count as not installed: what is imported does without them.
+    """Treat packages that are not imported yet as not installed, for modules imported in the block.
 
-    It does so for good.
+    Those modules run without the packages from then on.
     """
     absent = [name for name in packages if own_process and name not in sys.modules]
     for name in absent:
-        sys.modules[name] = None  # type: ignore[assignment]  # then Python looks no further
+        sys.modules[name] = None  # type: ignore[assignment]  # makes `import name` fail at once
     try:
         yield
     finally:
@@ -38,10 +38,10 @@ def without(*packages: str) -> Iterator[None]:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """In the block nobody looks for garbage, and never again among what is there at its end.
+    """Disable the garbage collector in the block, then freeze all existing objects.
 
-    Modules that are imported are none, and looking through them, at the end of a process too, takes a third of a short
-    one's time. Their cycles stay for good.
+    Imported modules contain no garbage, and scanning them takes a third of the run time of a short command. Reference
+    cycles created in the block are never freed.
     """
     if not own_process:
         yield
@@ -58,10 +58,10 @@ def uncollected() -> Iterator[None]:
 
 @contextmanager
 def with_docstrings(what: str) -> Iterator[None]:
-    """In the block, a package that looks into its docstrings is imported.
+    """Import a package that needs its docstrings in the block.
 
     Args:
-        what: cannot be had without it.
+        what: feature that needs the package, for the message.
 
     Raises:
         MissingDependency: Python runs without docstrings.
@@ -77,16 +77,16 @@ def with_docstrings(what: str) -> Iterator[None]:
 
 _INTERRUPTED = 130
 ONE_PRESS_SECONDS = 0.3
-"""Wrappers such as `uv run` pass on the signal that the terminal has already sent: within these that is one press."""
-_PATIENCE = 2.0  # seconds that a press may go unheard before a line says so, and that leaving may take
-_heard = threading.Event()  # Ctrl-C, by Python code
+"""Signals within this time are one key press: wrappers such as `uv run` repeat the terminal's signal."""
+_PATIENCE = 2.0  # seconds until an unhandled Ctrl-C is reported, and that leaving may take
+_heard = threading.Event()  # set once Python code has handled Ctrl-C
 _IMPORTING = "<frozen importlib._bootstrap>"
 
 
 def stop_quietly() -> None:
-    """Have Ctrl-C leave at once while modules are imported; elsewhere it is a `KeyboardInterrupt` as ever.
+    """Exit at once on Ctrl-C during an import; raise `KeyboardInterrupt` as usual elsewhere.
 
-    An import may swallow the exception, or make another error of it.
+    An import may swallow the exception or turn it into another error.
     """
 
     def interrupted(number: int, frame: Any) -> None:
@@ -98,18 +98,19 @@ def stop_quietly() -> None:
             frame = frame.f_back
         raise KeyboardInterrupt
 
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else nobody shall stop it: a job's `&`
+    # Background jobs (`&`) ignore the signal; leave that as it is.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, interrupted)
 
 
 def hear_signals(hear: Callable[[int], None]) -> Callable[[], None]:
-    """Have a thread call `hear` with the number of each signal, also while compiled code runs.
+    """Call `hear` with the number of each signal in a thread, even while compiled code runs.
 
-    Python runs its signal handlers between bytecodes, and compiled code can take minutes. The wake-up pipe tells at
-    once.
+    Python runs signal handlers between bytecodes, and compiled code can take minutes. The wake-up file descriptor
+    receives signals at once.
 
     Returns:
-        A function that ends this, once all signals so far were heard.
+        A function that stops the thread after all pending signals.
     """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
@@ -131,7 +132,7 @@ def hear_signals(hear: Callable[[int], None]) -> Callable[[], None]:
 
 
 def leave_at_second_press() -> None:
-    """Have a second Ctrl-C leave at once; a line says so if the first one is not heard in Python."""
+    """Exit at once on a second Ctrl-C; print a line if Python has not handled the first one."""
     pressed: list[float] = []
 
     def hear(number: int) -> None:
@@ -159,8 +160,10 @@ def _soon(work: Callable[..., object], *arguments: Any) -> None:
 
 
 def leave_soon(status: int) -> None:
-    """Leave with this status once the interpreter has ended, but no later than in two seconds: it waits for threads,
-    and they for compiled code."""
+    """Exit with this status when the interpreter has shut down, or after two seconds.
+
+    The interpreter waits for threads, and threads may wait for compiled code.
+    """
     _soon(os._exit, status)
 
 
@@ -171,25 +174,24 @@ def _say(words: str) -> None:
 
 
 def take_over_streams() -> None:
-    """Make the standard streams of this process those of a command, whatever it was started with.
+    """Prepare the standard streams of a command, including those that were closed at start-up.
 
-    A descriptor of 0 to 2 that is closed would be that of the next file to be opened, which words would then be written
-    into. As in gnulib's `stdopen` it is opened the wrong way round, so that reading and writing still fail; words about
-    the work alone go nowhere.
+    A closed descriptor 0, 1 or 2 would be reused by the next file opened, and messages would be written into that file.
+    As in gnulib's `stdopen`, it is opened in the wrong direction, so reading and writing still fail.
     """
     for descriptor, mode in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, mode), True)  # the lowest that is free, which is this one
+            os.set_inheritable(os.open(os.devnull, mode), True)  # takes the lowest free descriptor: this one
     sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115
-    if os.name != "nt":  # whose consoles take no bytes
+    if os.name != "nt":  # Windows consoles take no bytes
         sys.stdout = _text(Results(1, "wb", closefd=False), sys.stdout)
         sys.stderr = _text(Messages(2, "wb", closefd=False), sys.stderr)
 
 
 class Results(io.FileIO):
-    """Standard output: what cannot be written is told with its name, which an `OSError` of it has not."""
+    """Standard output: write errors name the stream, which a plain `OSError` does not."""
 
     def write(self, data: Any) -> int | None:  # type: ignore[override]
         try:
@@ -202,7 +204,7 @@ class Results(io.FileIO):
 
 
 class Messages(io.FileIO):
-    """Standard error: where nobody takes the words, the work goes on without them."""
+    """Standard error: write errors are ignored, and the work continues."""
 
     def write(self, data: Any) -> int | None:  # type: ignore[override]
         try:
@@ -212,7 +214,7 @@ class Messages(io.FileIO):
 
 
 def _text(raw: io.FileIO, before: Any) -> io.TextIOWrapper:
-    """A text stream as the interpreter has made it, over another one of bytes."""
+    """Wrap a byte stream as text, with the settings of the stream it replaces."""
     if before is None:  # it was closed
         return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", "backslashreplace")
     return io.TextIOWrapper(

@@ -1,4 +1,4 @@
-"""Queries: which rows belong to which query."""
+"""Queries: the rows of each query."""
 
 from __future__ import annotations
 
@@ -16,23 +16,21 @@ from boostrank.core.text import UNFIT_WORDS, first_unfit
 from boostrank.core.types import Float64Array, Int64Array
 
 Places = Callable[[int], tuple[str, int]]
-"""A row, counted from 0 -> the file that it was read from, and its line (0: the name says it); or, of rows of arrays in
-another order than they were given, no name, and its number as it was given."""
+"""Map a row (from 0) to its source: (file, line), or (description, 0). For reordered arrays: ("", original row)."""
 
 
 @dataclass(frozen=True, eq=False)
 class QueryIndex:
-    """Which rows belong to which query: query q owns the rows ptr[q] to ptr[q+1].
+    """Rows of each query: query q owns the rows ptr[q] to ptr[q+1].
 
     Args:
         ptr: int64[Q+1], non-decreasing, ptr[0] = 0.
-        qid: int64[Q] or an object array of str, distinct: the names of the queries, for messages and output.
-        weights: float64[Q], positive, or None for equal weights.
-        k: int64[Q], the rank at which each query's objective is cut off (0: its whole list), or None for the
-            objective's own.
-        document_weights: float64[N], of each row, at least 0, or None for equal weights; what they weigh is for each
-            objective to say (`ObjectiveSpec.document_weights`).
-        places: where each row was read, for messages; None: nobody knows, or its number says it.
+        qid: int64[Q] or an object array of str, distinct: query ids, for messages and output.
+        weights: float64[Q], positive; None for equal weights.
+        k: int64[Q], cut-off rank of each query's objective (0: the whole list); None for the objective's own.
+        document_weights: float64[N], at least 0; None for equal weights. Each objective defines their effect
+            (`ObjectiveSpec.document_weights`).
+        places: source of each row, for messages; None if unknown.
     """
 
     ptr: Int64Array
@@ -65,7 +63,7 @@ class QueryIndex:
                 total = float(weights.sum())
             if not np.isfinite(total):
                 raise DataError(
-                    f"the weights, up to {weights.max():g}, add up to more than a number holds: divide them"
+                    f"the weights, up to {weights.max():g}, overflow when summed: divide them by a constant"
                 )
         if self.k is not None:
             given = np.asarray(self.k)
@@ -90,7 +88,7 @@ class QueryIndex:
 
     @classmethod
     def from_sizes(cls, sizes: Sequence[int] | npt.NDArray[Any], *, weights: npt.ArrayLike | None = None) -> QueryIndex:
-        """From group sizes as LightGBM takes them, in row order; query ids count from 0.
+        """Create an index from group sizes in row order, as LightGBM takes them. Query ids count from 0.
 
         Raises:
             DataError: a size that is not a positive whole number.
@@ -102,23 +100,23 @@ class QueryIndex:
             with np.errstate(invalid="ignore"):  # NaN
                 counts = given.astype(np.int64, copy=False) if given.size else np.zeros(0, np.int64)
         except (TypeError, ValueError, OverflowError):
-            raise DataError("group sizes must be whole numbers, and no more than there can be rows") from None
+            raise DataError("group sizes must be whole numbers within the range of int64") from None
         if counts.ndim != 1 or not np.array_equal(counts, given):
             raise DataError("group sizes must be a one-dimensional sequence of whole numbers")
         bad = np.flatnonzero(counts <= 0)
         if bad.size:
             raise DataError(f"group {bad[0]} has size {counts[bad[0]]}; every query needs at least one row")
         if sum(counts.tolist()) > np.iinfo(np.int64).max:
-            raise DataError(f"group sizes add up to {sum(counts.tolist())} rows, more than there can be")
+            raise DataError(f"group sizes add up to {sum(counts.tolist())} rows, which overflows int64")
         ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         return cls(ptr, np.arange(counts.size, dtype=np.int64), None if weights is None else np.asarray(weights))
 
     @classmethod
     def from_ids(cls, ids: npt.ArrayLike, *, weights: npt.ArrayLike | None = None) -> QueryIndex:
-        """From one query id a row; rows of one query must follow each other.
+        """Create an index from one query id per row. Rows of a query must be contiguous.
 
         Raises:
-            DataError: missing ids, or an id that comes back after another query began.
+            DataError: missing ids, or an id that reappears after another query.
         """
         given = checked_ids(ids)
         starts = np.flatnonzero(np.concatenate([np.ones(min(1, given.size), bool), given[1:] != given[:-1]]))
@@ -140,17 +138,17 @@ class QueryIndex:
             unfit = first_unfit(firsts)
             if unfit is not None:
                 raise DataError(
-                    f"the query id {firsts[unfit]!r} of row {starts[unfit]} (0-based) holds {UNFIT_WORDS}: give the "
-                    "query another"
+                    f"the query id {firsts[unfit]!r} of row {starts[unfit]} (0-based) contains {UNFIT_WORDS}: rename "
+                    "the query"
                 )
         return cls(ptr, firsts, None if weights is None else np.asarray(weights))
 
     @classmethod
     def of(cls, given: QueryIndex | npt.ArrayLike, documents: int) -> QueryIndex:
-        """As it is; or from one query id a row, or group sizes: told apart by their number.
+        """Create an index from query ids (one per row) or group sizes, told apart by their number.
 
         Raises:
-            DataError: as `from_ids` and `from_sizes`; neither fits so many documents, or both do.
+            DataError: as `from_ids` and `from_sizes`; neither or both fit the number of documents.
         """
         if isinstance(given, QueryIndex):
             return given
@@ -160,12 +158,12 @@ class QueryIndex:
                 return cls.from_sizes(values)
             if documents > 1 and bool(np.all(values == 1)):
                 raise DataError(
-                    f"{documents} ones for {documents} documents are query ids (one query) and group sizes (each "
-                    "document alone): say QueryIndex.from_ids(...) or QueryIndex.from_sizes(...)"
+                    f"{documents} ones for {documents} documents could be query ids (one query) or group sizes (one "
+                    "document each): use QueryIndex.from_ids(...) or QueryIndex.from_sizes(...)"
                 )
         if values.shape != (documents,):
             raise DataError(
-                f"queries of shape {values.shape} for {documents} documents: give one query id a document, or group "
+                f"queries of shape {values.shape} for {documents} documents: pass one query id per document, or group "
                 f"sizes that sum to {documents}"
             )
         return cls.from_ids(values)
@@ -175,43 +173,43 @@ class QueryIndex:
 
     @property
     def n_documents(self) -> int:
-        """Rows covered."""
+        """Number of rows."""
         return int(self.ptr[-1])
 
     @property
     def sizes(self) -> Int64Array:
-        """int64[Q]: documents in each query."""
+        """Documents per query, int64[Q]."""
         return np.diff(self.ptr)
 
     @property
     def longest(self) -> int:
-        """Documents in the longest query, 0 without queries."""
+        """Size of the longest query; 0 without queries."""
         return int(self.sizes.max()) if len(self) else 0
 
     @property
     def each_weight(self) -> Float64Array:
-        """float64[Q]: the weights, 1 where none are given."""
+        """Query weights, float64[Q]; 1 where none are given."""
         return np.ones(len(self)) if self.weights is None else self.weights
 
     @property
     def each_document_weight(self) -> Float64Array:
-        """float64[N]: the weights of documents, 1 where none are given."""
+        """Document weights, float64[N]; 1 where none are given."""
         return np.ones(self.n_documents) if self.document_weights is None else self.document_weights
 
     def row_ids(self) -> npt.NDArray[Any]:
-        """The query id of every row."""
+        """Return the query id of every row."""
         return np.repeat(self.qid, self.sizes)
 
     def of_rows(self) -> Int64Array:
-        """int64[N]: the query (position, not id) that owns each row."""
+        """Return the query (position, not id) of every row, int64[N]."""
         return np.repeat(np.arange(len(self)), self.sizes)
 
     def of_row(self, row: int) -> int:
-        """The query (position, not id) that owns a row."""
+        """Return the query (position, not id) of a row."""
         return int(np.searchsorted(self.ptr, row, side="right") - 1)
 
     def row_error(self, row: int, reason: str) -> DataError:
-        """What is wrong with a row, counted from 0, said with its place and its query."""
+        """Return the error for a row (from 0), with its source and its query."""
         name, number = ("", row) if self.places is None else self.places(row)
         query = f"query {self.qid[self.of_row(row)]}"
         if not name:
@@ -220,23 +218,23 @@ class QueryIndex:
 
     @contextlib.contextmanager
     def naming_rows(self) -> Iterator[None]:
-        """Inside, a `RowError` about these rows is told by `row_error`."""
+        """Convert a `RowError` raised in the block with `row_error`."""
         try:
             yield
         except RowError as error:
             raise self.row_error(error.row, error.reason) from None
 
     def ranks(self, scores: npt.ArrayLike) -> Int64Array:
-        """Rank of each document in its query, int64[N]: 1 is best; equal scores keep the order of the rows."""
+        """Rank the documents of each query, int64[N]: 1 is best, ties keep the row order."""
         order = np.lexsort((-np.asarray(scores, dtype=np.float64), self.of_rows()))
         ranks = np.empty(order.size, np.int64)
         ranks[order] = np.arange(order.size) - np.repeat(self.ptr[:-1], self.sizes) + 1
         return ranks
 
     def sample(self, documents: int, seed: int) -> Int64Array:
-        """Whole queries at random with about `documents` documents, ascending; all of them if there are no more.
+        """Sample whole queries with about `documents` documents in total; return their sorted positions.
 
-        Their number is fixed in advance: to stop at so many documents would favour short lists.
+        The number of queries is fixed in advance: stopping at a number of documents would favour short lists.
         """
         count = len(self)
         if documents >= self.n_documents:
@@ -245,13 +243,17 @@ class QueryIndex:
         return np.sort(chosen)
 
     def blocks(self, documents: int) -> list[tuple[int, int]]:
-        """Ranges of queries with about so many documents each, at least one query."""
+        """Split the queries into ranges of about `documents` documents, at least one query each."""
         marks = np.arange(documents, self.n_documents, documents)
         cuts = np.unique(np.concatenate([[0], np.searchsorted(self.ptr, marks), [len(self)]]))
         return [(int(a), int(b)) for a, b in pairwise(cuts)]
 
     def take(self, queries: npt.ArrayLike) -> tuple[QueryIndex, Int64Array]:
-        """(index of some whole queries in the order asked for, int64: the rows of this one that they own)."""
+        """Select whole queries, in the given order.
+
+        Returns:
+            The new index, and the rows of this one that it covers, int64.
+        """
         chosen = np.asarray(queries, dtype=np.int64)
         rows = np.concatenate([np.zeros(0, np.int64), *(np.arange(self.ptr[q], self.ptr[q + 1]) for q in chosen)])
         ptr = np.concatenate([[0], np.cumsum(self.sizes[chosen])]).astype(np.int64)
@@ -264,13 +266,7 @@ class QueryIndex:
 
 @dataclass(frozen=True, eq=False)
 class _PlacesOfSome:
-    """Places of the rows of some whole queries.
-
-    Args:
-        places, ptr: of all rows, and the boundaries of all queries.
-        chosen: int64[q], the queries.
-        own: int64[q+1], their boundaries.
-    """
+    """Places of the rows of selected queries, given those of all rows."""
 
     places: Places
     ptr: Int64Array
@@ -329,7 +325,6 @@ def _ids_of_objects(given: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _id_of_object(one: Any, row: int) -> tuple[str, int | str]:
-    """Return "text" or "number", and the id."""
     if isinstance(one, str):
         return "text", one
     numeric = isinstance(one, int | float | np.integer | np.floating | np.bool_)
@@ -339,7 +334,7 @@ def _id_of_object(one: Any, row: int) -> tuple[str, int | str]:
         try:
             return "text", one.decode()
         except UnicodeDecodeError:
-            raise DataError(f"the query id of row {row}, {one!r}, is bytes that are no UTF-8 text") from None
+            raise DataError(f"the query id of row {row}, {one!r}, is not valid UTF-8") from None
     if numeric and int(one) == one:
         return "number", int(one)
     raise DataError(
@@ -353,7 +348,7 @@ def as_text(ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def query_numbers(ids: npt.NDArray[Any]) -> Int64Array:
-    """int64[N]: the number of the query of each row, from 0, in the order in which queries first appear."""
+    """Number the query of each row, int64[N], from 0 in order of first appearance."""
     if ids.dtype.kind == "O":
         seen: dict[Any, int] = {}
         return np.fromiter((seen.setdefault(one, len(seen)) for one in ids), np.int64, ids.size)

@@ -1,4 +1,4 @@
-"""Registry: what a package holds, one file a thing, no list to keep."""
+"""Registry: finds the members of a package, one per file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from boostrank.core.params import plain_name
 
 
 class Named(Protocol):
-    """What a registry can hold."""
+    """Interface of registry members."""
 
     @property
     def name(self) -> str: ...
@@ -26,16 +26,16 @@ T = TypeVar("T", bound=Named)
 
 
 class Registry(Generic[T]):
-    """Every `SPEC` (or each of several `SPECS`) of the modules of a package, by name and alias.
+    """Collect the `SPEC` (or `SPECS`) of each module of a package, by name and alias.
 
-    Modules are imported at the first look-up, in alphabetical order; names compare without dashes,
-    underscores and case. Modules whose name starts with an underscore are left out.
+    Modules are imported at the first look-up, in alphabetical order. Names are compared without dashes, underscores and
+    case. Modules whose name starts with an underscore are skipped.
 
     Args:
-        package: dotted name of the package to search.
-        what: what its members are called in messages ("objective").
-        within: of a member that is a folder, the module that defines `SPEC`; "" for the folder's own.
-        instead: words that people type and that are no member -> the members that they may mean.
+        package: dotted name of the package.
+        what: noun for its members in messages ("objective").
+        within: for members that are folders, the module that defines `SPEC`; "" for the folder's own.
+        instead: maps words that are not members to suggested members.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Registry(Generic[T]):
         return {spec.name: spec for specs in found for spec in specs if spec is not None}
 
     def modules(self) -> list[str]:
-        """The modules that are looked at, below the package; imports none of them."""
+        """Return the names of the modules to search, without importing them."""
         package = importlib.import_module(self._package)
         modules = sorted(pkgutil.iter_modules(package.__path__), key=lambda module: module.name)
         return [
@@ -61,18 +61,18 @@ class Registry(Generic[T]):
         ]
 
     def add(self, spec: T) -> None:
-        """Add one that lives outside the package (a user's own)."""
+        """Add a member from outside the package, such as a user's own."""
         self._added[spec.name] = spec
 
     def __iter__(self) -> Iterator[T]:
         yield from (self._found | self._added).values()
 
     def names(self) -> list[str]:
-        """Canonical names, in order."""
+        """Return the canonical names, in order."""
         return [spec.name for spec in self]
 
     def get(self, name: str) -> T:
-        """The member of that name or alias.
+        """Return the member with this name or alias.
 
         Raises:
             ParameterError: unknown; the message gives the nearest name and the list.
@@ -83,5 +83,5 @@ class Registry(Generic[T]):
                 return spec
         for words, members in self._instead.items():
             if wanted in map(plain_name, words.split()):
-                raise ParameterError(f"unknown {self._what} {name!r}. For that there are {', '.join(members)}")
+                raise ParameterError(f"unknown {self._what} {name!r}. Use one of {', '.join(members)}")
         raise ParameterError(f"unknown {self._what} {name!r}.{did_you_mean(name, self.names())}")

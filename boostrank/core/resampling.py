@@ -1,4 +1,4 @@
-"""Confidence intervals and paired comparisons over queries. Everything is seeded and bounded in memory."""
+"""Confidence intervals and paired comparisons over queries, seeded and with bounded memory."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from boostrank.core.types import Float64Array
 
 RESAMPLES = 2_000
 PAIRED_RESAMPLES = 10_000
-"""Of the difference of two rankers, and signs tried for its p-value."""
-# On either side of a 95% interval; not 0.025, whose last bit moves the ends of intervals.
+"""Bootstrap resamples of a paired difference, and sign flips for its p-value."""
+# Probability on either side of a 95% interval. The literal 0.025 differs in the last bit and would move the ends.
 _TAIL = (1.0 - 0.95) / 2.0
 # Numbers in one chunk of resamples: a few arrays of 8 MB.
 _CHUNK = 1_000_000
-# From here on the normal interval, which costs nothing, is off by less (0.003 standard errors for a skewness of 1) than
-# the ends of a bootstrap with 10,000 resamples vary with its seed (0.03).
+# Queries from which the normal interval is used. Its error (0.003 standard errors for a skewness of 1) is then below
+# the variation of a bootstrap with 10,000 resamples over seeds (0.03).
 _NORMAL_FROM = 20_000
 
 
 def bootstrap_intervals(
     values: Float64Array, weights: Float64Array, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> tuple[Float64Array, Float64Array]:
-    """95% interval of the weighted mean of each column, by resampling queries with replacement.
+    """Compute a 95% interval of the weighted mean of each column by resampling queries with replacement.
 
-    Percentile bootstrap, a little wider where queries are few: resampled means spread sqrt((Q - 1) / Q) too little,
-    and Student's distribution has thicker tails than the normal one ("expanded percentile", T. Hesterberg, "What
-    teachers should know about the bootstrap", The American Statistician 69, 2015). Above
-    20,000 queries the normal interval: mean -+ 1.96 standard errors of the weighted mean.
+    Percentile bootstrap, widened for few queries: the spread of resampled means is too small by sqrt((Q - 1) / Q), and
+    Student's distribution has thicker tails than the normal one ("expanded percentile", T. Hesterberg, "What teachers
+    should know about the bootstrap", The American Statistician 69, 2015). Above 20,000 queries, use the normal
+    interval: mean -+ 1.96 standard errors of the weighted mean.
 
     Args:
-        values: float64[Q, m], finite, Q >= 1; the columns see the same resamples.
+        values: float64[Q, m], finite, Q >= 1. All columns share the same resamples.
         weights: float64[Q], positive.
-        resamples: how many.
-        seed: of the resampling.
+        resamples: number of bootstrap resamples.
+        seed: random seed.
 
     Returns:
         Lower and upper ends, float64[m] each.
@@ -50,6 +50,7 @@ def bootstrap_intervals(
         error = np.sqrt(np.square(share) @ np.square(values - mean))
         width = ndtri(1.0 - _TAIL) * error
         return mean - width, mean + width
+    # Draw queries, count the draws of each, and turn the counts into weighted means with one matrix product.
     rng = np.random.default_rng(seed)
     weighted = np.column_stack([values * weights[:, None], weights])
     means = np.empty((resamples, values.shape[1]))
@@ -69,13 +70,13 @@ def bootstrap_intervals(
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """How two rankers differ on the same queries.
+    """Difference between two rankers on the same queries.
 
     Args:
         mean: mean of a - b.
-        low, high: 95% bootstrap interval of that mean.
+        low, high: 95% bootstrap interval of the mean.
         p: two-sided p-value of "a and b are exchangeable in every query".
-        queries: how many were compared.
+        queries: number of queries compared.
     """
 
     mean: float
@@ -93,20 +94,20 @@ def paired_difference(
     resamples: int = PAIRED_RESAMPLES,
     seed: int = 0,
 ) -> PairedDifference:
-    """Compare a metric of two rankers query by query: a - b, its interval, and how surprising it is.
+    """Compare a metric of two rankers query by query: mean of a - b, its interval and its p-value.
 
-    The p-value is that of Fisher's randomisation test: under exchangeability every difference could as well have the
-    other sign. All 2^Q signs are tried when there are no more of them than `resamples`; otherwise a random sample of
-    them, with the observed one counted (Davison and Hinkley 1997, section 4.2.5), so that it is never 0.
+    The p-value is that of Fisher's randomisation test: if a and b are exchangeable, every difference could as well have
+    the opposite sign. All 2^Q sign patterns are enumerated if they do not exceed `resamples`. Otherwise a random sample
+    is drawn and the observed pattern is added (Davison and Hinkley 1997, section 4.2.5), so p is never 0.
 
     Args:
-        a, b: float64[Q], `MetricResult.per_query` of both; NaN where the query is left out, in both alike.
-        weights: float64[Q], positive; None weighs all queries the same.
-        resamples: bootstrap resamples, and signs tried.
-        seed: of both.
+        a, b: float64[Q], `MetricResult.per_query` of both; NaN marks excluded queries, the same in both.
+        weights: float64[Q], positive; None for equal weights.
+        resamples: number of bootstrap resamples and of sign flips.
+        seed: random seed of both.
 
     Raises:
-        DataError: lengths that differ, a query left out of one alone, or no query at all.
+        DataError: lengths that differ, a query excluded from only one, or no query at all.
     """
     first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if first.ndim != 1 or first.shape != second.shape:
@@ -114,7 +115,7 @@ def paired_difference(
     counted = ~np.isnan(first)
     odd = np.flatnonzero(counted != ~np.isnan(second))
     if odd.size:
-        raise DataError(f"query at position {odd[0]} counts in one of the two results alone: use the same conventions")
+        raise DataError(f"query at position {odd[0]} counts in only one of the two results: use the same conventions")
     if not counted.any():
         raise DataError("no query to compare")
     w = np.ones(first.size) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -130,7 +131,7 @@ def paired_difference(
 
 def _sign_flip_p(parts: Float64Array, resamples: int, seed: int) -> float:
     observed = abs(float(parts.sum()))
-    # Sums of the same numbers in another order differ by rounding: that much less still counts as extreme.
+    # Tolerance for rounding: the same numbers summed in another order differ in the last bits.
     limit = observed - 1e-12 * float(np.abs(parts).sum())
     exact = parts.size < 63 and 2**parts.size <= resamples
     total = 2**parts.size if exact else resamples

@@ -12,11 +12,11 @@ from boostrank.core.errors import ParameterError
 _UNFIT = re.compile("[\0\ud800-\udfff]")
 
 UNFIT_WORDS = "NUL or half a character (a lone surrogate)"
-"""What names cannot hold: C and NumPy end a text at it, or UTF-8 has no bytes for it."""
+"""Characters that names cannot contain: C and NumPy end text at NUL, and UTF-8 cannot encode lone surrogates."""
 
 
 def first_unfit(names: Iterable[str]) -> int | None:
-    """Number, from 0, of the first name that holds what names cannot; None: all are fit."""
+    """Return the position of the first name with forbidden characters; None if there is none."""
     return next((number for number, name in enumerate(names) if _UNFIT.search(name)), None)
 
 
@@ -24,7 +24,7 @@ _UNITS = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "KI": 2**10, "MI": 2**
 
 
 def parse_size(text: str) -> int:
-    """Bytes: `800MB`, `1.5 GB`, `2GiB`, `1000000`; thousands, unless it says Ki, Mi, Gi or Ti.
+    """Parse a size in bytes: `800MB`, `1.5 GB`, `2GiB`, `1000000`. Units are decimal unless Ki, Mi, Gi or Ti.
 
     Raises:
         ParameterError: not a size.
@@ -41,7 +41,7 @@ def parse_size(text: str) -> int:
 
 
 def typed_value(text: str) -> int | float | bool | str:
-    """A number, `true` or `false`, or the text itself."""
+    """Convert text to a number or a bool if possible; otherwise return the text."""
     for kind in (int, float):
         try:
             return kind(text)
@@ -51,12 +51,12 @@ def typed_value(text: str) -> int | float | bool | str:
 
 
 def count_of(number: int, noun: str) -> str:
-    """`1 worker`, `2,000 workers`."""
+    """Format a count: `1 worker`, `2,000 workers`."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def size_words(size: float) -> str:
-    """`310 MB`, `1.07 GB`."""
+    """Format a size: `310 MB`, `1.07 GB`."""
     return f"{size / 1e6:,.0f} MB" if size < 0.9995e9 else f"{size / 1e9:,.2f} GB"
 
 
@@ -65,18 +65,18 @@ _CHARACTERS = 200
 
 
 def cell(text: Any) -> str:
-    """Text as HTML, cut where it is long."""
+    """Escape text for HTML and truncate it."""
     words = str(text)
     return escape(words if len(words) <= _CHARACTERS else words[: _CHARACTERS - 1] + "…")
 
 
 def small_table(title: str, rows: Sequence[Sequence[Any]], columns: Sequence[str] = ()) -> str:
-    """A table; everything in it is escaped.
+    """Render an HTML table; all text is escaped.
 
     Args:
-        title: above it.
-        rows: of which twenty are shown; the first of each names it.
-        columns: names, or none.
+        title: heading.
+        rows: cells; the first cell of each is its heading. Twenty rows are shown.
+        columns: column names, or none.
     """
     head = "".join(f"<th>{cell(name)}</th>" for name in columns)
     body = "".join(

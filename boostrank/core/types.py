@@ -1,4 +1,4 @@
-"""Shared types, and labels, weights and scores as numbers."""
+"""Shared types, and conversion of labels, weights and scores to numbers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Float32Array = npt.NDArray[np.float32]
 Float64Array = npt.NDArray[np.float64]
 
 ParamValues = Mapping[str, Any]
-"""Parameters of an objective by name."""
+"""Parameters of an objective, by name."""
 Constants = tuple[Float64Array, Float64Array]
-"""What an objective computes once per data set: of each document, float64[N, d], and of each query, float64[Q, c]."""
+"""Constants that an objective computes once per data set: float64[N, d] per document, float64[Q, c] per query."""
 
 
 class HessianKind(enum.Enum):
-    """What the second number a kernel returns is; each kind is tested for what it claims."""
+    """Meaning of a kernel's second output. Each kind is tested for its defining property."""
 
     EXACT = "exact diagonal"
     MAJORISER = "majoriser"
@@ -35,33 +35,33 @@ class Schedule(Protocol):
     """A parameter that changes with the round: pure and serialisable."""
 
     def __call__(self, round: int) -> float:
-        """Value at a 0-based round; defined for every round >= 0, also past its end."""
+        """Return the value at a round (from 0). Defined for every round >= 0, also past the schedule's end."""
         ...
 
     def over(self, total: int) -> Schedule:
-        """The same schedule with its length set to `total` rounds where none was given."""
+        """Return the schedule with its length set to `total` rounds, if it has none."""
         ...
 
     @property
     def needs_total(self) -> bool:
-        """Whether `over` must be called before the schedule can be evaluated."""
+        """True if `over` must be called before the schedule can be evaluated."""
         ...
 
 
 def as_numbers(values: Any, what: str) -> Float64Array:
-    """float64[N], NaN where one is missing; it may share memory with what is given.
+    """Convert to float64[N], with NaN for missing values. The result may share memory with the input.
 
     Args:
         values: an array, a list or a column.
-        what: they are, for messages: "labels".
+        what: noun for messages: "labels".
 
     Raises:
-        DataError: no numbers, or too large ones.
+        DataError: values that are not numbers, or too large.
     """
     try:
         given = values if np.ma.isMaskedArray(values) else np.asarray(values)
     except ValueError:
-        raise DataError(f"{what} must be numbers, one each: these are lists of several lengths") from None
+        raise DataError(f"{what} must be numbers in a flat list, not lists of several lengths") from None
     check_real(given, what)
     try:
         found = masked_as_missing(given)
@@ -73,19 +73,19 @@ def as_numbers(values: Any, what: str) -> Float64Array:
 
 
 def check_real(values: npt.NDArray[Any], what: str) -> None:
-    """Refuse what NumPy would cast to a number that it is not: times count since 1970, complex numbers lose a half.
+    """Refuse types that NumPy would silently cast: times become counts since 1970, complex numbers lose a part.
 
     Raises:
-        DataError: so it would.
+        DataError: values of such a type.
     """
     types = {values.dtype.type} if values.dtype.kind != "O" else set(map(type, values.flat))
     if any(issubclass(one, np.datetime64 | np.timedelta64 | np.complexfloating) for one in types):
         kind = values.dtype if values.dtype.kind != "O" else " and ".join(sorted(one.__name__ for one in types))
-        raise DataError(f"{what} of type {kind} are no plain numbers; turn them into some")
+        raise DataError(f"{what} of type {kind} are not real numbers; convert them first")
 
 
 def masked_as_missing(values: Any) -> npt.NDArray[Any]:
-    """An array; what a masked one hides is NaN, not the number behind the mask."""
+    """Convert a masked array to a plain one, with NaN for masked values."""
     if not np.ma.isMaskedArray(values):
         return np.asarray(values)
     if not np.ma.is_masked(values):

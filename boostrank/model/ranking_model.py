@@ -533,7 +533,7 @@ def as_model(given: Any) -> RankingModel:
     found = model_of_booster(given)
     if found is None:
         raise ParameterError(
-            f"model={type(given).__name__}: a RankingModel, its path, a Booster, or a fitted LGBMRanker, XGBRanker or "
-            "BoostRanker is wanted"
+            f"model={type(given).__name__}: expected a RankingModel, its path, a Booster, or a fitted LGBMRanker, "
+            "XGBRanker or BoostRanker"
         )
     return found

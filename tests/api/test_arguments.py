@@ -55,7 +55,7 @@ def test_arguments_of_another_kind(function: Callable[..., Any], given: tuple[An
         odd = [one for one in ODD if not (callable(one) and name in ("callbacks", "after", "progress"))]
         odd = [one for one in odd if not (isinstance(one, set) and name == "allow")]
         for value in (*(values if isinstance(values, tuple) else (values,)), *odd):
-            with pytest.raises(ParameterError, match=rf"^{name}=.* is wanted"):
+            with pytest.raises(ParameterError, match=rf"^{name}=.*: expected "):
                 function(**(first | {name: value}))
 
 

@@ -139,7 +139,7 @@ def test_what_is_wrong_is_said_before_the_work(model: Path, data: Path, tmp_path
     for arguments, words in (
         (("-o", "-"), "standard output"),
         (("--save", "-"), "standard output"),
-        (("-o", tmp_path / "no" / "page.html"), "does not exist; make it first"),
+        (("-o", tmp_path / "no" / "page.html"), "does not exist"),
         (("-o", test), "would be overwritten"),
         (("-o", model), "would be overwritten"),
         (("--json", "--metric", "ndgc"), "unknown metric"),

@@ -180,7 +180,7 @@ def test_a_long_name_of_letters_of_several_bytes_is_written(tmp_path: Path) -> N
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="a system without /proc")
 def test_a_folder_in_which_nothing_can_be_made_is_not_said_to_be_missing() -> None:
-    with pytest.raises(InputError, match="no file can be made in /proc"):
+    with pytest.raises(InputError, match="no file can be created in /proc"):
         check_writable("/proc/x")
 
 
@@ -248,7 +248,9 @@ def test_fault_081_checking_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_fault_122_what_has_no_end_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_MOST_OF_A_STREAM", 3 << 20)
     for device in ("/dev/zero", "/dev/urandom"):
-        with pytest.raises(FileFormatError, match=rf"{device}: a pipe or a device that goes on after 3,145,728 bytes"):
+        with pytest.raises(
+            FileFormatError, match=rf"{device}: the pipe or device exceeds the limit of 3,145,728 bytes"
+        ):
             read_whole(device)
     os.mkfifo(tmp_path / "pipe")
     for lines, rows in ((1_000_000, 20_000), (1_000_000, 0)):
@@ -257,7 +259,7 @@ def test_fault_122_what_has_no_end_is_not_held(tmp_path: Path, monkeypatch: pyte
         if rows:  # a line for each needs room
             assert len(read_whole(tmp_path / "pipe", rows)) == 4 * lines
         else:
-            with pytest.raises(FileFormatError, match="give a file"):
+            with pytest.raises(FileFormatError, match="limit"):
                 read_whole(tmp_path / "pipe")
         feeder.join()
     (tmp_path / "file").write_bytes(b"1.5\n" * 1_000_000)
