@@ -187,11 +187,6 @@ def record_path(path: AnyPath) -> str:
 def read_text(path: AnyPath, *, errors: str = "strict", rows: int = 0) -> str:
     r"""Read a sidecar file as UTF-8 text. A byte order mark is dropped; line ends become "\n".
 
-    Args:
-        path: a file, pipe or device.
-        errors: handling of invalid UTF-8, as in `bytes.decode`.
-        rows: see `read_whole`.
-
     Raises:
         FileFormatError: as `read_whole`; invalid UTF-8.
     """

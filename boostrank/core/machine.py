@@ -67,9 +67,6 @@ def free_memory(root: Path = Path("/")) -> float:
     """Return the available memory in bytes, of the system or within the limits of our control groups.
 
     The reclaimable page cache counts as free. If the system does not say: all its memory, or infinity.
-
-    Args:
-        root: root of the file system.
     """
     free, system = math.inf, _table(root / "proc/meminfo")
     if "MemAvailable:" in system:

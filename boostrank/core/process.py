@@ -60,9 +60,6 @@ def uncollected() -> Iterator[None]:
 def with_docstrings(what: str) -> Iterator[None]:
     """Import a package that needs its docstrings in the block.
 
-    Args:
-        what: feature that needs the package, for the message.
-
     Raises:
         MissingDependency: Python runs without docstrings.
     """

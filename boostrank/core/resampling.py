@@ -37,8 +37,6 @@ def bootstrap_intervals(
     Args:
         values: float64[Q, m], finite, Q >= 1. All columns share the same resamples.
         weights: float64[Q], positive.
-        resamples: number of bootstrap resamples.
-        seed: random seed.
 
     Returns:
         Lower and upper ends, float64[m] each.

@@ -71,13 +71,7 @@ def cell(text: Any) -> str:
 
 
 def small_table(title: str, rows: Sequence[Sequence[Any]], columns: Sequence[str] = ()) -> str:
-    """Render an HTML table; all text is escaped.
-
-    Args:
-        title: heading.
-        rows: cells; the first cell of each is its heading. Twenty rows are shown.
-        columns: column names, or none.
-    """
+    """Render up to twenty rows as an HTML table, the first cell of each as its heading. All text is escaped."""
     head = "".join(f"<th>{cell(name)}</th>" for name in columns)
     body = "".join(
         f"<tr><th style='text-align:left'>{cell(row[0])}</th>"

@@ -51,10 +51,6 @@ class Schedule(Protocol):
 def as_numbers(values: Any, what: str) -> Float64Array:
     """Convert to float64[N], with NaN for missing values. The result may share memory with the input.
 
-    Args:
-        values: an array, a list or a column.
-        what: noun for messages: "labels".
-
     Raises:
         DataError: values that are not numbers, or too large.
     """

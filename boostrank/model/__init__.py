@@ -1,1 +1,1 @@
-"""Models: scoring, files, what they say of themselves. Nothing here trains."""
+"""Models: scores, files and provenance. Nothing here trains."""

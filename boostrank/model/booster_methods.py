@@ -1,4 +1,4 @@
-"""Methods of LightGBM's Booster, by its names and with its meanings, on models of every engine."""
+"""Methods of LightGBM's Booster, with the same names and meanings, for models of every engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ IMPORTANCES = ("split", "gain")
 
 
 class _Model(Protocol):
-    """The part of a `RankingModel` that these methods rest on."""
+    """The interface of `RankingModel` that these methods use."""
 
     _booster: Booster
     within_query: WithinColumns | None
@@ -51,9 +51,10 @@ M = TypeVar("M", bound=_Model)
 
 
 class BoosterMethods:
-    """What a `RankingModel` has beside its own methods. The trees of a linear start are trees, before the first round.
+    """LightGBM's Booster methods, mixed into `RankingModel`.
 
-    A start has no part in `feature_importance`: its trees are a linear ranker, whose splits say nothing of gain.
+    The trees of a linear start count as trees before the first round. `feature_importance` excludes them: they encode a
+    linear ranker, and their splits have no gain.
     """
 
     def _repr_html_(self: _Model) -> str:
@@ -70,28 +71,28 @@ class BoosterMethods:
         return small_table(f"RankingModel ({self.backend})", rows)
 
     def feature_name(self: _Model) -> list[str]:
-        """Names of the features, in column order: `feature_names` as a list."""
+        """Return `feature_names` as a list."""
         return list(self.feature_names)
 
     def feature_importance(
         self: _Model, importance_type: Literal["split", "gain"] = "split", iteration: int | None = None
     ) -> npt.NDArray[Any]:
-        """How often the trees split by each feature, or what these splits gained in all.
+        """Return the number of splits by each feature, or their total gain.
 
         Args:
-            importance_type: "split" or "gain" (of XGBoost: its "total_gain").
+            importance_type: "split" or "gain" (XGBoost's "total_gain").
             iteration: rounds to use; None for the best ones, 0 or less for all.
 
         Returns:
-            int32[d] or float64[d], a start left out; a feature's columns within queries count as the feature's.
+            int32[d] or float64[d], without the linear start. Columns within queries count as their source feature.
 
         Raises:
-            ParameterError: another type, or a model without trees.
+            ParameterError: unknown type, or a model without trees.
         """
         if importance_type not in IMPORTANCES:
             raise ParameterError(
-                f"importance_type={importance_type!r}: one of {', '.join(IMPORTANCES)}; what features are worth to a "
-                "metric: boostrank.report.importance"
+                f"importance_type={importance_type!r}: expected one of {', '.join(IMPORTANCES)}; for the effect of "
+                "features on a metric, use boostrank.report.importance"
             )
         _need_trees(self, "feature_importance()")
         trees = self.trees(iteration)
@@ -103,7 +104,7 @@ class BoosterMethods:
         return of_features
 
     def num_trees(self: _Model) -> int:
-        """Trees that the model holds, rounds behind the best one and those of a linear start among them.
+        """Return the number of trees, including rounds after the best one and the linear start.
 
         Raises:
             ParameterError: a model without trees.
@@ -113,36 +114,36 @@ class BoosterMethods:
     def save_model(
         self: M, filename: str | PathLike[str], num_iteration: int | None = None, start_iteration: int = 0
     ) -> M:
-        """`save`, by LightGBM's name: the model file, and its record beside it.
+        """Save the model like `save`, under LightGBM's name.
 
         Args:
-            filename: where to.
+            filename: path of the model file.
             num_iteration: rounds to keep; None for the best ones, 0 or less for all.
-            start_iteration: 0.
+            start_iteration: must be 0.
 
         Raises:
-            ParameterError: without its first rounds.
+            ParameterError: start_iteration is above 0.
             TrainingError: as `save`.
         """
         if start_iteration > 0:
             raise ParameterError(
-                "start_iteration: a model without its first rounds ranks by what is left over; booster.save_model "
-                "writes one"
+                "start_iteration: a model without its first rounds is not a ranker; booster.save_model writes one"
             )
         self.save(filename, num_iteration=num_iteration)
         return self
 
     def trees_to_dataframe(self: _Model) -> Any:
-        """Nodes and leaves of all trees, a row each, with the columns of LightGBM's method on either engine.
+        """Return all nodes and leaves as a table with LightGBM's columns, for either engine.
 
-        XGBoost's trees: `decision_type` is "<", `weight` a node's sum of hessians, `count` is not known (NA), `value`
-        is that of leaves alone, and `threshold` of a split by categories lists those that go left.
+        For XGBoost, `decision_type` is "<", `weight` is the sum of hessians, `count` is NA and `value` is given for
+        leaves
+        only. `threshold` of a categorical split lists the categories that go left.
 
         Returns:
-            pandas.DataFrame; `split_feature` names the features as `column_names` does.
+            pandas.DataFrame; `split_feature` holds names from `column_names`.
 
         Raises:
-            MissingDependency: no pandas.
+            MissingDependency: pandas is not installed.
             ParameterError: a model without trees.
         """
         _need_trees(self, "trees_to_dataframe()")
@@ -154,7 +155,7 @@ class BoosterMethods:
 
 
 def tree_counts(model: _Model) -> tuple[int, int]:
-    """Trees of the linear start that a model begins with, and of each round.
+    """Return the number of trees of the linear start, and per round.
 
     Raises:
         ParameterError: a model without trees.
@@ -167,7 +168,7 @@ def tree_counts(model: _Model) -> tuple[int, int]:
 
 
 def trees_before(model: _Model, rounds: int | None) -> int:
-    """Trees in front of the round that follows so many, those of a start among them; None: all.
+    """Return the number of trees in the first `rounds` rounds, including the linear start; None for all rounds.
 
     Raises:
         ParameterError: a model without trees.
@@ -186,19 +187,19 @@ def predict_otherwise(
     leaves: bool,
     contributions: bool,
 ) -> Any:
-    """What `predict` gives where it is asked for more than scores of the first rounds, for data with their queries.
+    """Compute the non-default outputs of `predict`: leaves, contributions, or scores of later rounds.
 
     Args:
-        model, data, threads: as there.
-        first: the round to begin with.
-        rounds: from there on; None: the best ones, or from a later round on all, as LightGBM has it; 0 or less: all.
-        leaves, contributions: in place of scores.
+        model, data, threads: as in `predict`; the data include their queries.
+        first: first round to use.
+        rounds: rounds to use; 0 or less for all. None means the best ones, or all remaining ones if `first` is above 0.
+        leaves, contributions: compute these in place of scores.
 
     Raises:
-        ParameterError: both, or leaves of a model without trees.
+        ParameterError: both outputs at once, or leaves of a model without trees.
     """
     if leaves and contributions:
-        raise ParameterError("pred_leaf and pred_contrib are two answers: ask for one of them")
+        raise ParameterError("pred_leaf and pred_contrib exclude each other: pass one of them")
     count = model._booster.rounds
     first = min(max(0, first), count)
     last = count if rounds is None or rounds <= 0 else min(count, first + rounds)
@@ -216,5 +217,5 @@ def predict_otherwise(
 def _need_trees(model: _Model, what: str) -> None:
     if not model._engine.grows_trees:
         raise ParameterError(
-            f"{what}: models of backend={model.backend!r} have no trees; contributions() say what each feature adds"
+            f"{what}: models of backend={model.backend!r} have no trees; use contributions() for the effect of features"
         )

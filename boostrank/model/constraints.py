@@ -1,7 +1,7 @@
-"""Constraints of a whole model: whether one of its trees, or its start, goes the wrong way, or mixes what it must not.
+"""Check the monotone and interaction constraints of a trained model, including its linear start.
 
-The engines promise it, and so does a start. Yet LightGBM's methods `intermediate` and `advanced` break it where other
-features are missing, and forced splits do not know of it (LightGBM 4.3 to 4.7): so what was trained is looked at.
+The engines promise these constraints, but LightGBM 4.3 to 4.7 breaks them: `monotone_constraints_method` `intermediate`
+and `advanced` where other features are missing, and with forced splits. So trained models are checked.
 """
 
 from __future__ import annotations
@@ -21,22 +21,15 @@ _Box = dict[int, tuple[float, float, bool]]
 
 
 def broken(engine: Backend, booster: Booster, params: dict[str, Any], names: Sequence[str]) -> str | None:
-    """How a model breaks the constraints in the parameters, in words; None: it keeps them, or there are none.
-
-    Args:
-        engine: of the booster.
-        booster: the whole of it is looked at.
-        params: of the engine.
-        names: of the features.
-    """
+    """Describe the first broken constraint; return None if all hold or there are none."""
     limits = engine.params.limits(params, names)
     if not limits.direction.any() and limits.groups is None:
         return None
     trees = engine.format.trees(engine.format.parse(booster.to_bytes()), len(names))
     if trees.forest is None:
-        if not limits.direction.any():  # a leaf's linear model is of the features on its way
+        if not limits.direction.any():  # a linear leaf uses only the features on its path
             return None
-        return f"nobody can tell whether {trees.why_not} keep constraints on features"
+        return f"constraints on features cannot be checked for {trees.why_not}"
     at = first_break(trees, limits.direction)
     if at is not None:
         return f"scores can go against monotone_constraints along {names[at]!r}"
@@ -46,13 +39,9 @@ def broken(engine: Backend, booster: Booster, params: dict[str, Any], names: Seq
 
 
 def first_break(trees: Trees, direction: Int64Array) -> int | None:
-    """The first feature by which some score goes the wrong way, whatever the others are; None: none.
+    """Return the first feature along which some score moves against its constraint; None if there is none.
 
-    Splits by categories go no way.
-
-    Args:
-        trees: of a model that can be walked.
-        direction: int64[d], as `Limits` has it.
+    Categorical splits on a constrained feature always count.
     """
     forest = trees.forest
     assert forest is not None
@@ -69,7 +58,7 @@ def first_break(trees: Trees, direction: Int64Array) -> int | None:
 
 
 def first_mixture(trees: Trees, groups: Sequence[frozenset[int]]) -> frozenset[int]:
-    """The first columns on a path to a leaf, or of a function of a start, that are in no group together; or none."""
+    """Return the first set of columns on a path to a leaf (or in the start) that no group contains; empty if none."""
     forest = trees.forest
     assert forest is not None
     paths = [(root, frozenset[int]()) for root in forest.roots.tolist()]
@@ -85,14 +74,12 @@ def first_mixture(trees: Trees, groups: Sequence[frozenset[int]]) -> frozenset[i
 
 
 def _goes(curve: Curve, direction: int) -> bool:
-    """Whether steps go that way, but for what they say of missing values."""
     return bool(np.all(direction * np.diff(curve.constant) >= 0.0))
 
 
 def _break_below(forest: Forest, root: int, direction: Int64Array) -> int | None:
-    """The first feature by which a tree goes the wrong way."""
     nodes: list[int] = []
-    spans: dict[int, tuple[int, int, int]] = {}  # node -> where its leaves begin, those of its right child do, and end
+    spans: dict[int, tuple[int, int, int]] = {}  # node -> first leaf, first leaf of the right child, end
     boxes: list[_Box] = []
     values: list[float] = []
 
@@ -110,6 +97,7 @@ def _break_below(forest: Forest, root: int, direction: Int64Array) -> int | None
         spans[child] = first, middle, len(boxes)
 
     visit(root, {})
+    # A constraint is broken if a leaf on the left exceeds one on the right, and one document can reach both.
     leaves = np.array(values)
     for node in nodes:
         feature = int(forest.feature[node])
@@ -125,15 +113,14 @@ def _break_below(forest: Forest, root: int, direction: Int64Array) -> int | None
 
 
 def _wrong(values: Float64Array, first: int, middle: int, last: int) -> Iterator[tuple[int, int]]:
-    """Leaves of the left part that are above those of the right."""
     above = values[first:middle, np.newaxis] > values[np.newaxis, middle:last]
     for low, high in np.argwhere(above).tolist():
         yield first + low, middle + high
 
 
 def _halves(forest: Forest, node: int, box: _Box) -> tuple[_Box, _Box]:
-    """What of a feature reaches each side: numbers above and up to bounds, and whether a missing value does."""
-    if forest.categorical[node]:  # any of them may meet
+    """Split a box at a node. A box maps a feature to (lower bound, upper bound, missing allowed)."""
+    if forest.categorical[node]:  # categories do not restrict the box
         return box, box
     feature, threshold = int(forest.feature[node]), float(forest.threshold[node])
     threshold = -np.inf if np.isnan(threshold) else threshold  # no number is below it
@@ -146,7 +133,7 @@ def _halves(forest: Forest, node: int, box: _Box) -> tuple[_Box, _Box]:
 
 
 def _meet(one: _Box, other: _Box, feature: int) -> bool:
-    """Whether documents that differ by this feature alone, which both have, can be in two boxes."""
+    """Return True if two documents that differ only in this feature, present in both, can lie in the two boxes."""
     for name in one.keys() & other.keys():
         (a, b, missing), (c, d, absent) = one[name], other[name]
         if name != feature and not (max(a, c) < min(b, d) or (missing and absent)):

@@ -1,14 +1,14 @@
-"""Model files: the engine's own text, and beside it a sidecar that says how the model was made.
+"""Model files: the engine's own format, and a sidecar file with the model's provenance.
 
-    model.txt             what the engine wrote, which opens it without boostrank; of a linear model, JSON
-    model.txt.meta.json   the sidecar: JSON; see `ModelInfo`, and under "file" the checksums of both files
+    model.txt             the engine's file, readable without boostrank; JSON for a linear model
+    model.txt.meta.json   the sidecar: JSON, see `ModelInfo`; "file" holds the checksums of both files
 
-A file is checked before an engine sees it: the checksum where there is a sidecar, the structure always. Nothing here
-is executed or unpickled.
+Files are validated before an engine opens them: the checksum if there is a sidecar, the structure always. Nothing is
+executed or unpickled.
 
-A save replaces two files, and the machine may stop in between. The sidecar goes first, and while an older model is
-still in place it remembers that one's checksum and description (`previous`): whichever body is found beside it, the
-pair can be told apart and used. The other order would leave a new model with an old description, or with none.
+Saving replaces two files and may be interrupted in between. So the sidecar is written first and remembers the checksum
+and description of the old model (`previous`): whichever model file is found, the sidecar identifies it. The other order
+could pair a new model with an old description.
 """
 
 from __future__ import annotations
@@ -37,17 +37,16 @@ _PIECE_BYTES = 2**23
 
 
 def sidecar_path(path: str | os.PathLike[str]) -> Path:
-    """`model.txt` -> `model.txt.meta.json`; never the name of a model, which may itself end in .json.
+    """Return `model.txt.meta.json` for `model.txt`.
 
-    Of a symbolic link it lies beside the file that the link leads to: that is what a save replaces. Where a store of
-    files links to both, and none is there, it is beside the link that it is read.
+    For a symbolic link, the sidecar lies next to the link's target, which is the file that a save replaces. If there is
+    none, a sidecar next to the link is used (some file stores link both files).
     """
     beside, linked = Path(record_path(path)), Path(f"{os.fspath(path)}{_SUFFIX}")
     return beside if os.path.lexists(beside) or not os.path.lexists(linked) else linked
 
 
 def content_sha256(data: bytes) -> str:
-    """SHA-256 in hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -66,26 +65,24 @@ _OTHER_FORMATS = {
 
 
 def check_ending(path: str | os.PathLike[str]) -> None:
-    """Refuse a name for a model that promises another format than a model is written in.
+    """Refuse file names with the extension of another format.
 
     Raises:
-        ParameterError: which ending.
+        ParameterError: such an extension.
     """
     ending = Path(path).suffix.lower()
     if ending in _OTHER_FORMATS:
         raise ParameterError(
-            f"{os.fspath(path)}: {ending} is the ending of {_OTHER_FORMATS[ending]}, and a model is LightGBM's text or "
-            "JSON: name it model.txt or model.json"
+            f"{os.fspath(path)}: {ending} is the extension of {_OTHER_FORMATS[ending]}, but models are saved as "
+            "LightGBM text or JSON: name it model.txt or model.json"
         )
 
 
 def write_model_files(path: str | os.PathLike[str], body: bytes, sidecar: Mapping[str, Any]) -> None:
-    """Write a model and its sidecar; a crash at any moment leaves the old pair or the new one.
+    """Write a model and its sidecar. A crash at any moment leaves the old pair or the new one.
 
     Args:
-        path: of the model; the sidecar's name follows (`sidecar_path`).
-        body: the engine's text.
-        sidecar: how the model was made: plain data that JSON holds, without NaN or infinity and without a key "file".
+        sidecar: provenance as JSON data, without NaN, infinity or a key "file".
 
     Raises:
         TrainingError: one of the files could not be written; the old pair still loads.
@@ -102,12 +99,12 @@ def write_model_files(path: str | os.PathLike[str], body: bytes, sidecar: Mappin
         raise TrainingError(f"{os.fspath(path)}: {len(body)} and {len(final)} bytes are too large to be read back")
     try:
         old = read_file(Path(path), MAX_MODEL_BYTES)
-    except ModelError:  # none
+    except ModelError:  # no old model
         write_atomically(beside, final)
         try:
             write_atomically(path, body)
         except BaseException:
-            if not os.path.exists(path):  # it may be in place, and only its way to the disk failed
+            if not os.path.exists(path):  # the model may be in place if only the final sync failed
                 with contextlib.suppress(OSError):
                     os.unlink(beside)
             raise
@@ -118,20 +115,19 @@ def write_model_files(path: str | os.PathLike[str], body: bytes, sidecar: Mappin
     previous = {"body_sha256": content_sha256(old), "body_bytes": len(old), "said": info}
     write_atomically(beside, _sealed(sidecar, {**seal, "previous": previous}))
     write_atomically(path, body)
-    # The pair is complete and loads as it is; that the sidecar still remembers the old model harms nobody.
+    # The pair is already complete. Rewriting the sidecar only removes the description of the old model.
     with contextlib.suppress(TrainingError):
         write_atomically(beside, final)
 
 
 def read_model_files(path: str | os.PathLike[str]) -> tuple[bytes, dict[str, Any] | None]:
-    """Read a model and its sidecar, and check both.
+    """Read and validate a model and its sidecar.
 
     Returns:
-        The engine's text, checked and fit for the engine that `format_of` names, and the sidecar that
-        `write_model_files` was given; None when there is no sidecar, because the model was made elsewhere.
+        The engine's text, safe for the engine that `format_of` names, and the sidecar; None if there is no sidecar.
 
     Raises:
-        ModelError: missing, damaged, hostile or from a newer boostrank: which file, what is wrong, what to do.
+        ModelError: missing, damaged, hostile or from a newer boostrank, with the file, the reason and the remedy.
     """
     body = read_file(Path(path), MAX_MODEL_BYTES)
     beside = sidecar_path(path)
@@ -152,14 +148,14 @@ def _sealed(sidecar: Mapping[str, Any], seal: Mapping[str, Any]) -> bytes:
 
 
 def _checksum(content: Mapping[str, Any]) -> str:
-    """Of the content, not of its layout: an editor may reformat a sidecar, but not change it unnoticed."""
+    """Hash the content, not its layout: an editor may reformat the file."""
     return content_sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())
 
 
 def _open_sidecar(beside: Path, body: bytes) -> dict[str, Any] | None:
-    """What the sidecar says about this body."""
+    """Read the sidecar's description of this model file."""
     data = read_file(beside, MAX_SIDECAR_BYTES)
-    mend = f"restore both files from a copy; without {beside.name} the model still opens, but not how it was made"
+    mend = f"restore both files from a copy; without {beside.name} the model still opens, but its provenance is lost"
     try:
         content = from_json(data)
     except ValueError as error:
@@ -175,7 +171,7 @@ def _open_sidecar(beside: Path, body: bytes) -> dict[str, Any] | None:
         )
     content["file"].pop("checksum", None)
     wrong = seal.checksum != _checksum(content)
-    refuse(wrong, f"{beside}: its checksum does not fit: it was changed or damaged; {mend}")
+    refuse(wrong, f"{beside}: its checksum does not match: it was changed or damaged; {mend}")
     del content["file"]
     found = content_sha256(body)
     if found == seal.body_sha256:
@@ -189,10 +185,10 @@ def _open_sidecar(beside: Path, body: bytes) -> dict[str, Any] | None:
 
 
 def read_file(path: Path, limit: int | None = None) -> bytes:
-    """An ordinary file, of at most so many bytes.
+    """Read an ordinary file of at most `limit` bytes.
 
     Raises:
-        ModelError: it is none, or cannot be read.
+        ModelError: not an ordinary file, too large, or unreadable.
     """
     try:
         with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
@@ -200,7 +196,7 @@ def read_file(path: Path, limit: int | None = None) -> bytes:
             refuse(not stat.S_ISREG(status.st_mode), f"{path}: not an ordinary file")
             if limit is not None and status.st_size > limit:
                 raise ModelError(f"{path}: {status.st_size} bytes, more than the {limit} that are read")
-            # In pieces: a reading of `limit` bytes would ask for the memory of them all at once.
+            # Read in pieces: a single read of `limit` bytes would allocate all of them.
             pieces, rest = [], limit
             while piece := file.read(_PIECE_BYTES if rest is None else min(_PIECE_BYTES, rest)):
                 pieces.append(piece)

@@ -1,6 +1,6 @@
-"""Price of a model: the trees that a program walks for each document, and models cut to a number of them.
+"""Cost of a model: trees per document, and models truncated to a budget.
 
-The first rounds are worth most, so an average is cut by giving each of its models at most so many rounds.
+The first rounds are worth most, so an average is truncated by limiting the rounds of each of its models.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from boostrank.model.booster_methods import tree_counts
 from boostrank.model.ranking_model import RankingModel
 
 _ROWS, _TIMES = 4096, 3
-"""Rows of which a prediction is timed, and how often."""
+"""Rows in a timed prediction, and number of repetitions."""
 
 
 def capped(models: Sequence[RankingModel], trees: int) -> list[RankingModel]:
-    """Models of an average, each cut to the most rounds with which all together keep to a number of trees.
+    """Truncate the models of an average to the largest common number of rounds that fits `trees` in total.
 
     Raises:
-        ParameterError: not one round each does.
+        ParameterError: one round each exceeds the budget.
     """
     counts = [tree_counts(model) for model in models]
-    start = max(first for first, _ in counts)  # an average has one start
+    start = max(first for first, _ in counts)  # an average merges the starts into one
 
     def total(rounds: int) -> int:
         return start + sum(each * min(rounds, m.best_iteration) for (_, each), m in zip(counts, models, strict=True))
@@ -44,7 +44,7 @@ def capped(models: Sequence[RankingModel], trees: int) -> list[RankingModel]:
 
 
 def cut_model(model: RankingModel, rounds: int) -> RankingModel:
-    """The same model, of which prediction uses at most so many rounds, at least one."""
+    """Truncate a model to at most `rounds` rounds in prediction."""
     if model.best_iteration <= rounds:
         return model
     summary = None if model.summary is None else replace(model.summary, best_round=rounds)
@@ -59,14 +59,14 @@ def cut_model(model: RankingModel, rounds: int) -> RankingModel:
 
 @dataclass(frozen=True)
 class Limit:
-    """What a model may cost.
+    """Budget of a model.
 
     Args:
-        trees: that a program walks for a document, those of a start among them, at most.
-        microseconds: of a document, at most, as `microseconds` measures them here.
+        trees: maximum number of trees, including the linear start.
+        microseconds: maximum time per document, as measured by `microseconds`.
 
     Raises:
-        ParameterError: numbers that are not above 0.
+        ParameterError: a value that is not above 0.
     """
 
     trees: int | None = None
@@ -75,37 +75,29 @@ class Limit:
     def __post_init__(self) -> None:
         for name, value in (("max_trees", self.trees), ("max_microseconds", self.microseconds)):
             if value is not None and not (isinstance(value, int | float | np.number) and 0 < value < np.inf):
-                raise ParameterError(f"{name}={value!r}: a number above 0")
+                raise ParameterError(f"{name}={value!r}: expected a number above 0")
 
     def __bool__(self) -> bool:
         return self.trees is not None or self.microseconds is not None
 
     def check(self, engine: Backend, data: RankingDataset | None = None) -> None:
-        """Refuse, before anything is trained, what cannot be kept.
-
-        Args:
-            engine: that trains.
-            data: the training set; None: not read yet.
+        """Check before training that the budget can be applied.
 
         Raises:
-            ParameterError: an engine without trees, or rows that nothing can be measured on.
+            ParameterError: an engine without trees, or rows on disk, which cannot be timed.
         """
         if not self:
             return
         if not engine.grows_trees:
             raise ParameterError(f"max_trees, max_microseconds: models of backend={engine.name!r} have no trees")
         if self.microseconds is not None and data is not None and data.on_disk:
-            raise ParameterError("max_microseconds is measured on rows in memory: give max_trees")
+            raise ParameterError("max_microseconds is measured on rows in memory: pass max_trees instead")
 
     def in_trees(self, model: RankingModel, data: RankingDataset) -> int | None:
-        """Trees, at most; None: there is no limit.
-
-        Args:
-            model: that is to be cut: a tree takes as long as one of its.
-            data: to measure on.
+        """Convert the budget to a maximum number of trees; None without a limit.
 
         Raises:
-            ParameterError: not one tree can be had.
+            ParameterError: the budget is below one tree.
         """
         if self.microseconds is None:
             return self.trees
@@ -118,22 +110,21 @@ class Limit:
         return found if self.trees is None else min(found, self.trees)
 
     def record(self, trees: int | None) -> dict[str, Any]:
-        """What a model's file says of it; `max_trees` repeats what a limit of time came to."""
+        """Return the entries for the model's record, with `max_trees` also for a time limit."""
         found = {} if trees is None else {"max_trees": trees}
         return found if self.microseconds is None else found | {"max_microseconds": self.microseconds}
 
 
 def count_trees(model: RankingModel) -> int:
-    """Trees that prediction walks, those of a start among them."""
     start, each = tree_counts(model)
     return start + each * model.best_iteration
 
 
 def limited(model: RankingModel, limit: Limit, data: RankingDataset) -> RankingModel:
-    """A model of one training, cut to what it may cost; `info.price` says so.
+    """Truncate a model to its budget and record that in `info.price`.
 
     Raises:
-        ParameterError: its start alone costs more.
+        ParameterError: the linear start alone exceeds the budget.
     """
     trees = limit.in_trees(model, data)
     if trees is None:
@@ -147,22 +138,22 @@ def limited(model: RankingModel, limit: Limit, data: RankingDataset) -> RankingM
 
 
 def check_start(start: int, trees: int) -> None:
-    """Refuse a start of so many trees where that is all that a model may have.
+    """Check that a start of `start` trees leaves room for at least one round.
 
     Raises:
-        ParameterError: not one round can follow it.
+        ParameterError: it does not.
     """
     if trees <= start:
         raise _too_few(trees, start, 1)
 
 
 def _too_few(trees: int, start: int, each: int) -> ParameterError:
-    of_start = f", of which {start} are the linear start's, one a feature; start='none' leaves it out" if start else ""
+    of_start = f", including {start} of the linear start (one per feature); start='none' omits it" if start else ""
     return ParameterError(f"max_trees={trees}: the model has at least {start + each}{of_start}")
 
 
 def microseconds(model: RankingModel, data: RankingDataset) -> float:
-    """What a prediction takes for a document, by the clock: one thread, up to 4,096 rows at once, the fastest of 3."""
+    """Measure the prediction time per document: one thread, about 4,096 rows at once, the fastest of 3 runs."""
     rows = data.take(np.flatnonzero(data.queries.ptr[1:] <= max(_ROWS, int(data.queries.sizes[0]))))
     taken = []
     for _ in range(_TIMES):
@@ -173,7 +164,7 @@ def microseconds(model: RankingModel, data: RankingDataset) -> float:
 
 
 def price_of(model: RankingModel, data: RankingDataset | None) -> dict[str, Any]:
-    """`trees` of a model, and its `price` where a limit was given, as plain data."""
+    """Return `trees` of a model, and its `price` if it has a budget, as plain data."""
     found: dict[str, Any] = {"trees": count_trees(model)} if model._engine.grows_trees else {}
     if model.info.price is None or data is None:
         return found

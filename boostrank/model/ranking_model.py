@@ -1,4 +1,4 @@
-"""Ranking model: the engine's booster, and everything needed to say how it was made."""
+"""Ranking model: an engine's booster with its provenance."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ from boostrank.model.files import check_ending, read_model_files, sidecar_path, 
 from boostrank.model.within_query import WithinColumns
 from boostrank.records import History, ModelInfo, as_record, jsonable
 
-# Waking another thread, and asking how many there may be, takes longer than to score so many.
+# Below this number of rows, scoring is faster than starting a second thread.
 _FEW_ROWS = 32
 
 
 @dataclass(frozen=True)
 class TrainingSummary:
-    """What a training did, for the last lines of a log.
+    """Statistics of a training, for the last lines of a log.
 
     Args:
         rows, queries: size of the training set.
         dead_queries: queries without any gradient in the last round; None with an engine's own objective.
-        floored: documents whose hessian was lifted to the floor in the last round; None as above, or not counted.
-        rounds: rounds trained, those of a continued model included; the model may keep fewer.
-        best_round: rounds that prediction uses.
-        seconds: wall time of the whole call, of which
-        kernel_seconds: in our objective, and
-        metric_seconds: in our metrics. The rest is the engine's: binning and trees.
+        floored: documents whose hessian was raised to the floor in the last round; None as above, or if not counted.
+        rounds: rounds trained, including those of a continued model; the model may keep fewer.
+        best_round: rounds used in prediction.
+        seconds: wall time of the whole call.
+        kernel_seconds: part spent in our objective.
+        metric_seconds: part spent in our metrics. The rest is the engine's: binning and trees.
     """
 
     rows: int
@@ -65,37 +65,36 @@ class TrainingSummary:
 
 
 def check_finite(scores: Float64Array, first: int = 0) -> None:
-    """Refuse scores by which nothing can be ordered.
+    """Refuse scores that cannot be ordered.
 
     Args:
-        scores: float64[N], or [N, d] of what they are made of.
-        first: number of the first row.
+        scores: float64[N], or [N, d] for contributions.
 
     Raises:
-        ModelError: one is NaN or infinite, or beyond `LARGEST_SCORE`; names the row, counted from 0.
+        ModelError: a score is NaN, infinite or beyond `LARGEST_SCORE`; names the row, from 0.
     """
     if not in_range(scores):
         row = next(row for row, own in enumerate(scores) if not in_range(np.atleast_1d(own)))
         raise ModelError(
             f"the score of row {first + row} (from 0) is not a finite number, or beyond {LARGEST_SCORE:g}: leaves or "
-            "weights of the model, or infinite features, leave the range of numbers"
+            "weights of the model are too large, or features are infinite"
         )
 
 
 class RankingModel(BoosterMethods):
-    """A booster that knows its features, its objective and its best round.
+    """A booster with its features, its objective and its best round.
 
-    Scores are comparable within one query only, and have no unit.
+    Scores are only comparable within a query and have no unit.
 
     Args:
-        booster: the engine's own booster, also as `.booster`.
-        best_rounds: rounds that prediction uses; 0 for all.
-        info: how the model was made, saved beside it; plain data becomes a `ModelInfo`.
-        evals_result: data set -> metric -> value each round.
-        summary: of the training; None for a loaded model.
+        booster: the engine's own booster, also available as `.booster`.
+        best_rounds: rounds used in prediction; 0 for all.
+        info: provenance, saved in the sidecar; plain data becomes a `ModelInfo`.
+        evals_result: data set -> metric -> values per round.
+        summary: statistics of the training; None for a loaded model.
 
     Attributes:
-        within_query: the columns within queries that it computes of its features; None: it has none.
+        within_query: the columns within queries that the model computes from its features; None if there are none.
     """
 
     def __init__(
@@ -109,14 +108,14 @@ class RankingModel(BoosterMethods):
     ) -> None:
         known = booster if isinstance(booster, Booster) else booster_of(booster)
         if known is None:
-            raise ParameterError(f"{type(booster).__name__} is no lightgbm.Booster or xgboost.Booster")
+            raise ParameterError(f"{type(booster).__name__} is not a lightgbm.Booster or xgboost.Booster")
         self._booster = known
         self._best_rounds = best_rounds
         self.info = info if isinstance(info, ModelInfo) else ModelInfo(**(info or {}))
         self.evals_result = {name: dict(metrics) for name, metrics in (evals_result or {}).items()}
         self.summary = summary
         self.within_query: WithinColumns | None = None
-        # Without a sidecar, the names of the booster's features tell.
+        # Without a sidecar, detect them by the names of the booster's features.
         if (self.info.within_query or {"kinds": not self.info.feature_names})["kinds"]:
             self.within_query = WithinColumns.from_names(known.feature_names)
 
@@ -140,71 +139,71 @@ class RankingModel(BoosterMethods):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the features, in column order."""
+        """Feature names, in column order."""
         inside = self._booster.feature_names[: self.n_features]
         real = self.info.feature_names
         return real if len(real) == len(inside) else inside
 
     @property
     def n_features(self) -> int:
-        """Columns that `predict` expects."""
+        """Number of features that `predict` expects."""
         if self.within_query is not None:
             return len(self.within_query.features)
         return self._booster.n_features
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """Names of the columns that the trees split by: the features, and behind them those of `within_query`."""
+        """Names of the columns that the trees split on: the features, then the columns within queries."""
         return self.feature_names + (() if self.within_query is None else self.within_query.added)
 
     @cached_property
     def categories(self) -> dict[str, Categories]:
-        """Feature -> what its codes stand for, of those that hold categories."""
+        """Categories of each categorical feature, in the order of their codes."""
         record = (self.info.data or {}).get("categories")
-        if record is None:  # trained by LightGBM alone, of a frame of pandas
+        if record is None:  # trained by LightGBM itself, from a pandas DataFrame
             return self._booster.categories(self.feature_names)
         return read_record(record)
 
     @property
     def index_base(self) -> int | None:
-        """Number of the first feature in the file it was trained on; None for arrays or when unknown."""
+        """Number of the first feature in the training file; None for arrays or if unknown."""
         return self.info.index_base
 
     @property
     def best_iteration(self) -> int:
-        """Rounds that prediction uses: the best ones after early stopping, else all."""
+        """Rounds used in prediction: the best ones after early stopping, else all."""
         return self._best_rounds or self._booster.rounds
 
     @property
     def absent_is_missing(self) -> bool:
-        """Whether what a sparse row does not name is missing to this model; otherwise it is zero."""
+        """True if absent entries of sparse rows are missing values; otherwise they are zero."""
         return self._booster.absent_is_missing and self.info.absent in (None, "missing")
 
     @property
     def scores_rows_alone(self) -> bool:
-        """Whether no score depends on other rows, to the last bit."""
+        """True if no score depends on other rows, to the last bit."""
         return self._booster.scores_rows_alone and self.within_query is None
 
     def trees(self, num_iteration: int | None = None) -> Trees:
-        """The trees that prediction uses, as arrays; their columns are those of `column_names`."""
+        """Return the trees used in prediction, as arrays over the columns in `column_names`."""
         format = self._engine.format
         return format.trees(format.parse(self.to_bytes(num_iteration)), len(self.column_names))
 
     def to_bytes(self, num_iteration: int | None = None) -> bytes:
-        """The engine's own text of the rounds that prediction uses."""
+        """Return the engine's model text of the rounds used in prediction."""
         return self._booster.to_bytes(self._rounds(num_iteration))
 
     def linear_start(self) -> LinearStart | None:
-        """Its best rounds as trees can begin with them; None: it is not linear.
+        """Convert a linear model to a start for trees; return None if the model is not linear.
 
         Raises:
-            ParameterError: it is linear, but trees cannot begin with it.
+            ParameterError: a linear model that trees cannot start with.
         """
         return self._booster.linear_start(self.best_iteration)
 
     @property
     def best_score(self) -> dict[str, dict[str, float]]:
-        """Data set -> metric -> value at the best round."""
+        """Metrics at the best round: data set -> metric -> value."""
         at = self.best_iteration - self.info.rounds_before - 1
         return {
             name: {metric: values[at] for metric, values in metrics.items() if 0 <= at < len(values)}
@@ -226,30 +225,31 @@ class RankingModel(BoosterMethods):
         """Score documents: higher is better within a query.
 
         Args:
-            data: `RankingDataset`, array, sparse matrix, or table (pandas, polars, Arrow, ...). The columns of a table
-                are found by their names, in any order, and others are left alone; its categories are those of the
-                training, and ones that it did not know are missing, which is said. In arrays, categories are codes.
-                What a sparse row does not name is zero; for a model trained on an XGBoost matrix of the user's own, or
-                by XGBoost alone, it is missing, as it was there.
+            data: `RankingDataset`, array, sparse matrix, or table (pandas, polars, Arrow, ...). Table columns are
+                matched by
+                name; extra columns are ignored. Categories unknown to the model are missing, with a warning. In arrays,
+                categories are codes. Absent entries of sparse rows are zero, or missing for models trained by XGBoost
+                alone
+                or on the user's own XGBoost matrix.
             num_iteration: rounds to use; None for the best ones, 0 or less for all.
-            threads: None means every available core, and one for a few rows.
-            qid, group: queries, for data other than a `RankingDataset`; models that look at whole queries need them,
-                for others they only have to be of so many rows.
-            start_iteration: the round to begin with, as LightGBM has it: above 0 a start is left out too, and
-                num_iteration=None means all rounds from there.
-            pred_leaf: the leaf of each tree in place of the score, those of a start's trees first: LightGBM's leaf
-                numbers; XGBoost's node numbers, as its own `pred_leaf` has them.
-            pred_contrib: `contributions` in place of the score.
+            threads: None for every available core, and one thread for a few rows.
+            qid, group: queries, for data other than a `RankingDataset`. Required by models that depend on whole
+                queries;
+                for other models only their total is checked.
+            start_iteration: first round to use, as in LightGBM: above 0 the linear start is excluded, and
+                num_iteration=None means all remaining rounds.
+            pred_leaf: return leaf indices in place of scores, those of the linear start first: LightGBM's leaf numbers,
+                or
+                XGBoost's node numbers.
+            pred_contrib: return `contributions` in place of scores.
 
         Returns:
-            float64[N], in the order in which the rows were given; int32[N, trees] of leaves, float64[N, d+1] of
-            contributions.
+            float64[N], in input order; int32[N, trees] for leaves, float64[N, d+1] for contributions.
 
         Raises:
-            ParameterError: leaves of a model without trees, or both answers at once.
-            DataError: another number of features than the model was trained on, a column that is missing or of
-                another kind (text for numbers), or no queries for a model with columns within queries, or a linear one
-                that scales features within each.
+            ParameterError: leaves of a model without trees, or both outputs at once.
+            DataError: a different number of features, a missing column or one of another kind (text for numbers), or no
+                queries for a model that needs them.
         """
         data = self._with_queries(data, qid, group)
         if pred_leaf or pred_contrib or start_iteration > 0:
@@ -266,25 +266,24 @@ class RankingModel(BoosterMethods):
         qid: npt.ArrayLike | None = None,
         group: npt.ArrayLike | None = None,
     ) -> Float64Array:
-        """What each feature adds to each document's score: by the engine's TreeSHAP; exactly, of a linear model.
+        """Compute the contribution of each feature to each score: TreeSHAP of the engine, or exactly for a linear
+        model.
 
         Args:
-            data, qid, group: as for `predict`, the features in memory.
-            threads: None means every available core.
+            data, qid, group: as in `predict`, with the features in memory.
+            threads: None for every available core.
 
         Returns:
-            float64[N, d+1], in the order in which the rows were given: a column a feature, in the order of
-            `feature_names`, and the mean score that the model started from last. A row's sum is its score. What a
-            feature adds by its columns within queries is among what it adds.
+            float64[N, d+1], in input order: one column per feature, and the mean score last. A row sums to its score.
+            Columns within queries count towards their source feature.
 
         Raises:
             DataError: as `predict`.
-            ModelError: the engine cannot tell them (LightGBM for linear trees).
+            ModelError: the engine does not support it (LightGBM for linear trees).
         """
         return self._rows_worth(self._with_queries(data, qid, group), self._best_rounds, threads, True)
 
     def _rows_worth(self, data: Any, rounds: int, threads: int | None, by_feature: bool) -> Float64Array:
-        """Scores by the first `rounds` rounds (0: all), or what each feature adds to them."""
         if not by_feature:
             return self._each_row(SCORES, data, rounds, threads)
         found = self._each_row(CONTRIBUTIONS, data, rounds, threads, len(self.column_names) + 1)
@@ -296,10 +295,10 @@ class RankingModel(BoosterMethods):
         return merged
 
     def over_columns(self, data: RankingDataset) -> tuple[RankingModel, RankingDataset]:
-        """The model as one of its columns, and data with these: the same scores, of what the trees see.
+        """Return an equivalent model of plain columns (see `column_names`), and the data with these columns.
 
         Args:
-            data: with the model's features; or with its columns already.
+            data: data with the model's features, or already with its columns.
 
         Raises:
             DataError: other features.
@@ -318,7 +317,6 @@ class RankingModel(BoosterMethods):
         return plain, replace(self.within_query, features=self.feature_names).dataset(data, resolve_threads(None))
 
     def _each_row(self, what: str, data: Any, rounds: int, threads: int | None, *columns: int) -> Float64Array:
-        """What the booster makes of each row, in the order in which they were given."""
         if self.within_query is not None:
             threads = resolve_threads(threads)
         features = self._features(data, threads or 1)
@@ -334,12 +332,12 @@ class RankingModel(BoosterMethods):
             if what != CONTRIBUTIONS:
                 raise
             reason = str(error).partition("\n")[0]
-            raise ModelError(f"{self.backend} cannot tell contributions: {reason}") from error
+            raise ModelError(f"{self.backend} cannot compute contributions: {reason}") from error
         check_finite(found)
         return data.in_input_order(found) if isinstance(data, RankingDataset) else found
 
     def _with_queries(self, data: Any, qid: npt.ArrayLike | None, group: npt.ArrayLike | None) -> Any:
-        """Data of which the model knows the queries, where they were given and scores depend on them."""
+        """Attach the queries to the data if scores depend on them."""
         if qid is None and group is None:
             return data
         if isinstance(data, RankingDataset):
@@ -347,9 +345,7 @@ class RankingModel(BoosterMethods):
         rows = self._rows(data)
         count = queries_of_sizes(group).n_documents if qid is None else checked_ids(qid).size
         if count != rows.shape[0]:
-            raise DataError(
-                f"{'group' if qid is None else 'qid'} is of {count:,} rows, the data have {rows.shape[0]:,}"
-            )
+            raise DataError(f"{'group' if qid is None else 'qid'} has {count:,} rows, the data have {rows.shape[0]:,}")
         if self.scores_rows_alone:
             return data
         return RankingDataset.from_arrays(
@@ -363,16 +359,16 @@ class RankingModel(BoosterMethods):
         )
 
     def _rounds(self, num_iteration: int | None) -> int:
-        """Rounds in the engine's terms: 0 for all, and never more than there are."""
+        """Convert to the engine's convention: 0 for all, and never more than there are."""
         if num_iteration is None:
             return self._best_rounds
         return min(max(0, num_iteration), self._booster.rounds)
 
     def check_features(self, data: RankingDataset) -> RankingDataset:
-        """The data set with its features in the model's order.
+        """Return the data set with its features in the model's order.
 
         Raises:
-            DataError: other features, or features counted from another number.
+            DataError: other features, or features numbered from another base.
         """
         base = data.provenance.index_base
         if None not in (base, self.index_base) and base != self.index_base:
@@ -383,7 +379,7 @@ class RankingModel(BoosterMethods):
         return data.with_features(self.feature_names, whose="the model", categories=self.categories)
 
     def _features(self, data: Any, threads: int) -> Any:
-        """Features as the engine takes them, in the model's order."""
+        """Return the features in the model's order, as the engine takes them."""
         if isinstance(data, RankingDataset):
             data = self.check_features(data)
             return data.features if self.within_query is None else self.within_query.of_data(data, threads)
@@ -392,13 +388,13 @@ class RankingModel(BoosterMethods):
             raise DataError(f"the data has {features.shape[1]} features, the model {self.n_features}")
         if self.within_query is not None:
             raise DataError(
-                f"this model computes {self.within_query.words(2)} of whole queries, so it must know them: predict a "
-                "RankingDataset, or give qid= or group="
+                f"this model computes {self.within_query.words(2)} within queries: predict a RankingDataset, or pass "
+                "qid= or group="
             )
         return features
 
     def _rows(self, data: Any) -> Any:
-        """Features of an array or a table, its columns and codes the model's."""
+        """Return the features of an array or a table, with the model's columns and category codes."""
         if isinstance(data, np.ndarray) or sparse.issparse(data):
             rows = as_features(data)
             if self.categories and isinstance(rows, np.ndarray) and rows.shape[1] == self.n_features:
@@ -412,8 +408,8 @@ class RankingModel(BoosterMethods):
         found, wanted = names_of(table), self.feature_names
         if not set(found) & set(wanted) and wanted == default_feature_names(len(wanted)):
             raise DataError(
-                f"the model's columns have no names ({wanted[0]}, ...), the table's have: give them as an array in the "
-                "order of the training"
+                f"the model's columns have no names ({wanted[0]}, ...), but the table's do: pass an array with the "
+                "columns in training order"
             )
         reader = FrameReader(wanted, known=self.categories, whose="the model")
         rows = reader.read(table)
@@ -423,15 +419,15 @@ class RankingModel(BoosterMethods):
     def rank(
         self, data: Any, *, qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None, **options: Any
     ) -> Int64Array:
-        """Rank of each document within its query: 1 is best; equal scores keep their order.
+        """Rank the documents of each query: 1 is best, ties keep their order.
 
         Args:
-            data: as for `predict`.
+            data: as in `predict`.
             qid, group: queries, for data other than a `RankingDataset`.
-            options: as for `predict`.
+            options: as in `predict`.
 
         Returns:
-            int64[N], in the order in which the rows were given.
+            int64[N], in input order.
         """
         scores = self.predict(data, qid=qid, group=group, **options)
         if isinstance(data, RankingDataset):
@@ -441,23 +437,22 @@ class RankingModel(BoosterMethods):
         elif group is not None:
             ids = QueryIndex.from_sizes(np.asarray(group)).of_rows()
         else:
-            raise DataError("rank needs to know the queries: give qid= or group=, or a RankingDataset")
+            raise DataError("rank needs queries: pass qid= or group=, or a RankingDataset")
         by_query, ranks = np.argsort(ids, kind="stable"), np.empty(ids.size, np.int64)
         ranks[by_query] = QueryIndex.from_sizes(np.unique(ids, return_counts=True)[1]).ranks(scores[by_query])
         return ranks
 
     def save(self, path: str | PathLike[str], *, num_iteration: int | None = None) -> None:
-        """Write the model and, beside it, how it was made.
+        """Write the model file and its sidecar, atomically.
 
-        The model is plain LightGBM text or XGBoost JSON that the engine opens without boostrank. Both files are
-        written whole or not at all.
+        The model file is LightGBM's text or XGBoost's JSON, readable by the engine without boostrank.
 
         Args:
-            path: where to.
+            path: path of the model file.
             num_iteration: rounds to keep; None for the best ones, 0 or less for all.
 
         Raises:
-            TrainingError: it cannot be written; what was there before is untouched.
+            TrainingError: the files cannot be written; existing files are untouched.
         """
         check_ending(path)
         body = self._booster.to_bytes(self._rounds(num_iteration))
@@ -466,9 +461,9 @@ class RankingModel(BoosterMethods):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> RankingModel:
-        """Open a model file, ours or one that LightGBM or XGBoost wrote.
+        """Load a model file written by boostrank, LightGBM or XGBoost.
 
-        The file is checked before the engine sees it: checksum where there is a sidecar, structure always.
+        The file is validated before the engine opens it: the checksum if there is a sidecar, the structure always.
 
         Raises:
             ModelError: damaged, of another kind, or from a newer version.
@@ -499,13 +494,9 @@ class RankingModel(BoosterMethods):
 
 
 def model_of_booster(given: Any) -> RankingModel | None:
-    """The model in an engine's own booster or ranker, with the rounds that its own `predict` uses.
+    """Wrap a fitted booster, LGBMRanker, XGBRanker or BoostRanker with the rounds that its own `predict` uses.
 
-    Args:
-        given: a `lightgbm.Booster`, `LGBMRanker`, `xgboost.Booster`, `XGBRanker` or `BoostRanker`, fitted.
-
-    Returns:
-        None if it is none of these.
+    Return None for any other object.
     """
     engine = type(given).__module__.partition(".")[0]
     if engine == "boostrank" and isinstance(model := getattr(given, "model_", None), RankingModel):
@@ -520,10 +511,10 @@ def model_of_booster(given: Any) -> RankingModel | None:
 
 
 def as_model(given: Any) -> RankingModel:
-    """The model in what people hold: a `RankingModel`, the path of a file, or what `model_of_booster` takes.
+    """Convert to a model: a `RankingModel`, the path of a file, or an input of `model_of_booster`.
 
     Raises:
-        ParameterError: something else.
+        ParameterError: any other object.
         ModelError: as `RankingModel.load`.
     """
     if isinstance(given, RankingModel):

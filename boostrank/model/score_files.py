@@ -1,4 +1,4 @@
-"""Score files, one number a line in the order of the rows of the data; and models, which make scores."""
+"""Score files: one number per line, in the row order of the data."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from boostrank.model.ranking_model import RankingModel
 from boostrank.records import from_json
 
 _LOOK, _HEAD = 64, 1024
-# `float` takes more: 1_000, digits of other scripts.
+# Stricter than `float`, which accepts 1_000 and digits of other scripts.
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def load_ranker(path: str) -> RankingModel | None:
-    """The model in a file, None when it holds scores, by its first bytes; its name does not matter.
+    """Load a model file; return None for a score file. Decided by the first bytes, not by the name.
 
     Raises:
-        FileFormatError: it is empty, or no model that can be read.
+        FileFormatError: the file is empty, or not a readable model.
     """
     with open(path, "rb") as file:
         head = file.read(_LOOK).removeprefix(codecs.BOM_UTF8).lstrip()
@@ -40,7 +40,7 @@ def load_ranker(path: str) -> RankingModel | None:
 
 
 def holds_ranker(path: str) -> bool:
-    """Whether a file is a model or holds scores, or is empty, by how it begins; what else there is may be data."""
+    """Return True if a file looks like a model or scores, or is empty; other files may be data."""
     if not os.path.isfile(path):
         return False
     with open(path, "rb") as file:
@@ -52,30 +52,25 @@ def holds_ranker(path: str) -> bool:
 
 
 def scores_of(path: str, model: RankingModel | None, data: RankingDataset, threads: int | None) -> Any:
-    """One score a row of `data`, which may have been regrouped while it was read: float64[N].
-
-    Args:
-        path: of a model or a score file.
-        model: what `load_ranker` made of it.
-    """
+    """Return one score per row of `data`, float64[N], in the order of its rows."""
     scores = read_scores(path, data.n_documents) if model is None else model.predict(data, threads=threads)
     return data.in_row_order(scores)
 
 
 def read_scores(path: str, rows: int) -> Any:
-    """float64[N].
+    """Read a score file, float64[N].
 
     Args:
-        path: the file; blank lines are allowed at its end alone.
-        rows: N, the rows of the data.
+        path: the file; blank lines are allowed only at the end.
+        rows: N, the number of rows of the data.
 
     Raises:
-        FileFormatError: a line that is not one finite number, or another number of them.
+        FileFormatError: a line that is not one finite number, or a wrong number of lines.
     """
     lines = _lines_of(path, rows)
     kind = foreign_kind("\n".join(lines[:9]).encode("utf-8", "replace"))
     if kind is not None:
-        raise FileFormatError(f"no score a line: {kind}", file=path, line=1)
+        raise FileFormatError(f"not one score per line: {kind}", file=path, line=1)
     scores: list[float] = []
     for number, line in enumerate(lines, start=1):
         text = line.strip()
@@ -89,17 +84,19 @@ def read_scores(path: str, rows: int) -> Any:
 
 
 def read_logged(path: str, rows: int) -> tuple[Any, Any]:
-    """Scores that a program logged, float64[N], and half a unit of the last digit of each.
+    """Read scores that another program logged, float64[N], with half a unit of the last digit of each.
 
-    Numbers with as many decimals each were cut off there; of others the longest tells how many digits there are.
+    If all numbers have the same number of decimals, they were rounded there. Otherwise the longest number gives the
+    number
+    of significant digits.
 
     Args:
-        path: a score a line; or lines of JSON with a "score"; or lines of several columns, of which "score", or else
-            the last one, counts.
-        rows: N, the rows of the data.
+        path: one score per line; lines of JSON with a "score"; or lines of several columns, of which "score", or else
+            the last, is used.
+        rows: N, the number of rows of the data.
 
     Raises:
-        FileFormatError: a line without a finite score, or another number of them.
+        FileFormatError: a line without a finite score, or a wrong number of lines.
     """
     lines = _lines_of(path, rows)
     column, begin = -1, 0
@@ -115,6 +112,7 @@ def read_logged(path: str, rows: int) -> tuple[Any, Any]:
         words.append(word)
     _check_count(len(words), rows, path)
     scores = np.array([float(word) for word in words])
+    # Derive the precision: fixed decimals, or else the largest number of significant digits.
     parts = [re.split("[eE]", word.lstrip("+-"))[0].partition(".") for word in words]
     decimals = {len(after) for _, _, after in parts}
     if len(decimals) == 1 and len(words) > 1 and not any("e" in word.lower() for word in words):
@@ -126,7 +124,6 @@ def read_logged(path: str, rows: int) -> tuple[Any, Any]:
 
 
 def _lines_of(path: str, rows: int) -> list[str]:
-    """Without blank ones at the end."""
     return read_text(path, errors="backslashreplace", rows=rows).rstrip().split("\n")
 
 
@@ -136,7 +133,6 @@ def _check_count(scores: int, rows: int, path: str) -> None:
 
 
 def _logged_word(line: str, cut: re.Pattern[str], column: int) -> str:
-    """The score in a line."""
     if line.startswith("{"):
         try:
             found = from_json(line)

@@ -1,7 +1,7 @@
-"""Scores of files of any size: rows are scored as they are read, and memory does not grow with them.
+"""Score files of any size in constant memory.
 
-Trees go down by `kernels.trees.scorer`, several times as fast as LightGBM and to the same bits; rows at and
-beside every threshold prove that before a file is begun. Where that cannot be, the engine scores.
+Trees are evaluated by `kernels.trees.scorer`, several times as fast as LightGBM and bit-identical. Before a file is
+scored, this is verified on rows at and next to every threshold; if it fails, the engine scores.
 """
 
 from __future__ import annotations
@@ -25,21 +25,16 @@ _ODD = np.array([np.nan, 0.0, -0.0, 1e-36, -1e-36, 2e-35, 1e-40, -3.4e38, 3.4e38
 def scores_of_files(
     model: RankingModel, source: Any, *, num_iteration: int | None = None, threads: int | None = None, **options: Any
 ) -> Iterator[Float64Array] | None:
-    """Scores of the rows of files, some at a time, in their order; None where the rows must be read as a whole.
+    """Score the rows of files in order, one block at a time; return None if all rows must be in memory.
 
-    They must be where a score depends on other rows (models may compute columns within queries, linear models scale
-    features there, and their sums depend in the last bit on the rows beside), and where what a sparse row does not
-    name is missing: whether rows count as sparse, all of them decide.
-
-    Args:
-        model: it.
-        source: as for `RankingDataset.read`.
-        num_iteration: as for `RankingModel.predict`.
-        threads: None for every available core.
-        options: of the reader, `like` among them.
+    That is the case where a score depends on other rows (columns within queries; linear models, which scale features
+    within
+    queries and whose sums depend on neighbouring rows in the last bit), and where absent entries of sparse rows are
+    missing
+    (whether rows are sparse depends on all of them).
 
     Raises:
-        FileFormatError: as the reader, and a row with a feature that the model has not.
+        FileFormatError: as the reader, and a row with a feature that the model does not have.
         ModelError: a score that is not finite.
     """
     if not model.scores_rows_alone or model.absent_is_missing:
@@ -54,7 +49,6 @@ def scores_of_files(
 
 
 def _finite(pieces: Iterator[Float64Array]) -> Iterator[Float64Array]:
-    """The same, each looked at by `check_finite`."""
     first = 0
     for scores in pieces:
         check_finite(scores, first)
@@ -63,7 +57,7 @@ def _finite(pieces: Iterator[Float64Array]) -> Iterator[Float64Array]:
 
 
 def compiled_scorer(model: RankingModel, num_iteration: int | None = None) -> Scorer | None:
-    """What scores as `RankingModel.predict` does; None if it would not, or the engine does not add up trees alone."""
+    """Return a scorer that matches `RankingModel.predict` bit for bit; None if there is none."""
     trees = model.trees(num_iteration)
     if trees.forest is None:
         return None
@@ -74,14 +68,14 @@ def compiled_scorer(model: RankingModel, num_iteration: int | None = None) -> Sc
     rows = _rows_at_thresholds(trees.forest, scorer.columns, model.n_features)
     try:
         expected = model.predict(rows, num_iteration=num_iteration, threads=1)
-    except ModelError:  # rows of nobody's may leave the range of numbers where real ones do not
+    except ModelError:  # artificial rows may overflow where real ones do not
         return None
     same = np.array_equal(scorer.scores(np.ascontiguousarray(rows[:, scorer.columns])), expected)
     return scorer if same else None
 
 
 def _rows_at_thresholds(forest: Forest, columns: Int64Array, n_features: int) -> Float32Array:
-    """float32[n, d]: values at and beside the thresholds of each feature, zeros, and missing ones."""
+    """Create float32[n, d] rows with values at and next to the thresholds, zeros and missing values."""
     rng = np.random.default_rng(0)
     start = forest.start
     rows = np.zeros((_PROOF_ROWS, n_features), np.float32)
@@ -94,6 +88,7 @@ def _rows_at_thresholds(forest: Forest, columns: Int64Array, n_features: int) ->
             near = np.concatenate(ends).astype(np.float32)
         near = rng.choice(near[np.isfinite(near)], _PROOF_ROWS)
         beside = [near, np.nextafter(near, np.float32(-np.inf)), np.nextafter(near, np.float32(np.inf))]
+        # Mix in zeros, subnormals, infinities and missing values.
         near = np.choose(rng.integers(0, 3, _PROOF_ROWS), beside)
         rows[:, column] = np.where(rng.random(_PROOF_ROWS) < 0.1, rng.choice(_ODD, _PROOF_ROWS), near)
     return rows

@@ -1,7 +1,7 @@
-"""Columns within queries: what a feature is among the documents of its query, as columns beside it.
+"""Columns within queries: statistics of a feature relative to the documents of its query.
 
-A model remembers them by their names: behind its features stand `rank(price|query)`, `zscore(price|query)` and so on,
-in the engine's own file too, so that a model without its sidecar is not taken for one of so many features.
+A model identifies them by name: `rank(price|query)`, `zscore(price|query)` and so on follow its features. The names are
+also in the engine's own file, so a model is recognised without its sidecar.
 """
 
 from __future__ import annotations
@@ -28,24 +28,25 @@ from boostrank.kernels.within_query import KINDS, fill_within_queries
 AUTO = "auto"
 _ADDED = re.compile(rf"({'|'.join(KINDS)})\((.+)\|query\)")
 _NUMBERS_AT_A_TIME = 1 << 22
-# So much is not asked after.
+# Below this size, free memory is not checked.
 _LITTLE_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
 class WithinQuery:
-    """Which columns within queries a training adds to the features.
+    """Columns within queries to add to the features.
 
     Args:
-        kinds: of "rank", its mean rank among the query's documents, from 0, the least, to 1; "zscore", (x - mean) /
-            deviation; "best", the difference to the largest; "mean", to the mean; or names with commas between.
-        of: the features, by name or by the number that they have in their file (of arrays: the column, counted from
-            0); or names with commas between. None: all that trees take for numbers. "auto": these, if cross-validation
-            over whole queries finds the columns useful; see `boostrank.fit.folds`.
-        choice: what cross-validation found, for the model's record.
+        kinds: "rank", the mean rank among the query's documents, from 0 (least) to 1; "zscore", (x - mean) /
+            deviation; "best", the difference to the largest; "mean", the difference to the mean. A sequence, or
+            names separated by commas.
+        of: the features, by name or by number in their file (for arrays: the column, from 0); a sequence, or names
+            separated by commas. None for all numeric features. "auto" for these if cross-validation over whole
+            queries finds the columns useful; see `boostrank.fit.folds`.
+        choice: result of the cross-validation, for the model's record.
 
     Raises:
-        ParameterError: unknown kinds, or one twice.
+        ParameterError: an unknown or repeated kind.
     """
 
     kinds: Sequence[str] = ("rank", "zscore")
@@ -56,7 +57,7 @@ class WithinQuery:
         kinds, of = _words(self.kinds), self.of
         for kind in kinds:
             if kind not in KINDS:
-                raise ParameterError(f"within_query knows no {kind!r}.{did_you_mean(str(kind), KINDS)}")
+                raise ParameterError(f"within_query: unknown kind {kind!r}.{did_you_mean(str(kind), KINDS)}")
         if len(set(kinds)) < len(kinds):
             raise ParameterError("within_query names a kind twice")
         object.__setattr__(self, "kinds", kinds)
@@ -64,24 +65,24 @@ class WithinQuery:
 
     @classmethod
     def given(cls, value: WithinQuery | str | Sequence[str] | None) -> WithinQuery | None:
-        """What was given as `within_query`; kinds alone are of all features."""
+        """Convert the argument `within_query`; kinds alone apply to all features."""
         return value if value is None or isinstance(value, WithinQuery) else cls(value)
 
     @property
     def is_auto(self) -> bool:
-        """Whether cross-validation is to choose."""
+        """True if cross-validation decides."""
         return isinstance(self.of, str)
 
     def columns(self, names: Sequence[str], base: int | None, unused: Collection[int] = ()) -> WithinColumns | None:
-        """Of features; None: no kind, no column.
+        """Resolve the columns for given features; return None without kinds.
 
         Args:
-            names: of d features.
-            base: number of the first in its file; None for arrays.
-            unused: those that trees cannot split as numbers.
+            names: d feature names.
+            base: number of the first feature in its file; None for arrays.
+            unused: features that trees cannot split as numbers.
 
         Raises:
-            ParameterError: features that are not there, twice, or unused; a name that a column would have.
+            ParameterError: unknown, repeated or unused features; a feature with the name of a new column.
         """
         if not self.kinds:
             return None
@@ -97,7 +98,7 @@ class WithinQuery:
                 f"within_query: with these parameters trees cannot use {names[lost]!r}, or not as a number"
             )
         if not chosen:
-            raise ParameterError("within_query: there is no feature to compute it of")
+            raise ParameterError("within_query: there is no feature to compute it from")
         found = WithinColumns(tuple(names), tuple(self.kinds), np.array(chosen, np.int64))
         if WithinColumns.from_names(engine_names(found.names)) != found.in_file:
             wrong = next((name for name in names if _ADDED.fullmatch(name)), names[0])
@@ -126,12 +127,12 @@ def _column(one: str | int, names: Sequence[str], base: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class WithinColumns:
-    """The columns that a model has beside its features.
+    """Columns within queries of a model.
 
     Args:
-        features: d names.
-        kinds: of columns, each of all the features in `of`.
-        of: int64[c], which have them.
+        features: d feature names.
+        kinds: kinds of columns; each applies to all features in `of`.
+        of: int64[c], source features.
     """
 
     features: tuple[str, ...]
@@ -145,38 +146,39 @@ class WithinColumns:
 
     @property
     def added(self) -> tuple[str, ...]:
-        """Their names, in order."""
+        """Names of the added columns, in order."""
         names = engine_names(self.features)
         return tuple(f"{kind}({names[column]}|query)" for kind in self.kinds for column in self.of)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all columns of the trees: the features, and these."""
+        """Names of all columns of the trees: the features, then the added ones."""
         return self.features + self.added
 
     @property
     def in_file(self) -> WithinColumns:
-        """The same with the names that the engine's file has."""
+        """The same columns with the feature names used in the engine's file."""
         return replace(self, features=engine_names(self.features))
 
     @property
     def sources(self) -> list[int]:
-        """The feature of which each is."""
+        """Source feature of each added column."""
         return [int(column) for _ in self.kinds for column in self.of]
 
     @property
     def record(self) -> dict[str, Any]:
-        """Plain data, for the model's record."""
+        """Plain data for the model's record."""
         return {"kinds": list(self.kinds), "of": [self.features[column] for column in self.of]}
 
     def words(self, most: int = 4) -> str:
-        """What they are, for messages: `rank(f1|query), rank(f2|query) and 8 more`."""
+        """Describe the columns: `rank(f1|query), rank(f2|query) and 8 more`."""
         more = len(self.added) - most
         return ", ".join(self.added[:most]) + (f" and {more} more" if more > 0 else "")
 
     @classmethod
     def from_names(cls, names: Sequence[str]) -> WithinColumns | None:
-        """The columns that the names of a booster's features speak of; None: they are all ordinary."""
+        """Detect the columns by the names of a booster's features; return None if there are none."""
+        # Find the shortest prefix of features whose names explain all columns after it.
         found = [_ADDED.fullmatch(name) for name in names]
         first = len(names)
         while first and found[first - 1]:
@@ -191,10 +193,10 @@ class WithinColumns:
         return None
 
     def dataset(self, data: RankingDataset, threads: int) -> RankingDataset:
-        """The data set with the columns behind its features, which are in order."""
+        """Return the data set with the added columns."""
         features = data.features
         whole = whole_of(features)
-        if whole is not None:  # the columns of a query are its own: they are computed once for all parts
+        if whole is not None:  # columns depend on one query only, so compute them once for all parts
             if whole.wider is None or whole.wider.data.feature_names != self.names:
                 whole.wider = Whole(self.dataset(whole.data, threads))
             features = whole.wider.view(features.rows)
@@ -203,7 +205,7 @@ class WithinColumns:
         return replace(data, features=features, feature_names=self.names, candidates=None)
 
     def of_data(self, data: RankingDataset, threads: int) -> Features:
-        """The rows of a data set as of `rows`, the columns computed of all documents that were candidates."""
+        """Return the rows of a data set as `rows` does, with the columns computed over all candidate documents."""
         if data.candidates is None:
             return self.rows(data.features, data.queries, threads)
         every, rows = data.candidates.data, data.candidates.rows
@@ -219,17 +221,15 @@ class WithinColumns:
         return self.rows(some, index, threads)[index.ptr[number] + rows - every.queries.ptr[owners]]
 
     def rows(self, features: Features, queries: QueryIndex, threads: int) -> Features:
-        """float32[N, d + m], dense or CSR, or rows on disk.
+        """Append the columns: float32[N, d + m], dense or CSR, or rows on disk.
 
-        Sparse features, whose zeros are values like others, become dense where the columns have as good as no zeros.
+        Sparse features become dense if the columns have hardly any zeros.
 
         Args:
             features: float32[N, d].
-            queries: of the rows.
-            threads: at least 1.
 
         Raises:
-            DataError: they would not fit in memory.
+            DataError: the result would not fit in memory.
         """
         if is_on_disk(features):
             return RowsWithin(features, queries, self, threads)
@@ -239,7 +239,7 @@ class WithinColumns:
         if size > _LITTLE_BYTES and size > free_memory():
             raise DataError(
                 f"{rows:,} rows with {m:,} columns within queries may take {size / 1e9:.0f} GB, more than is free: "
-                "name some of the features (--of, WithinQuery(of=...))"
+                "select fewer features (--of, WithinQuery(of=...))"
             )
         out = np.empty((rows, d + m if to_dense else 0), np.float32)
         if not is_sparse:
@@ -262,15 +262,9 @@ class WithinColumns:
 
 
 class RowsWithin(Rows):
-    """float32[N, d + m] of rows on disk, and their columns within queries, which are computed whenever they are read.
+    """Rows on disk with columns within queries, computed at each read: float32[N, d + m].
 
-    What an engine makes of them (bins) is not remembered for another training.
-
-    Args:
-        stored: `boostrank.data.store.StoredFeatures`.
-        queries: of the rows, whole.
-        columns: beside them.
-        threads: that compute them.
+    Bins that an engine derives from them are not cached for other trainings.
     """
 
     on_disk = True
@@ -283,11 +277,10 @@ class RowsWithin(Rows):
 
     @property
     def store(self) -> Any:
-        """Where the rows without their columns lie."""
         return self._stored.store
 
     def __getitem__(self, rows: slice | npt.NDArray[Any]) -> Any:
-        """float32 rows in memory, dense or CSR; the whole of their queries is read for them."""
+        """Return float32 rows in memory, dense or CSR. Whole queries are read to compute them."""
         numbers = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else np.asarray(rows, np.int64)
         ptr = self._queries.ptr
         owners = np.searchsorted(ptr, numbers, side="right") - 1
@@ -301,7 +294,7 @@ class RowsWithin(Rows):
         return found[index.ptr[np.searchsorted(chosen, owners)] + numbers - ptr[owners]]
 
     def pieces(self) -> Iterator[tuple[int, Any]]:
-        """(first row, rows) in order; some megabytes of whole queries each."""
+        """Yield (first row, rows) in order, a few megabytes of whole queries each."""
         for first, last in self._queries.blocks(max(1, _NUMBERS_AT_A_TIME // max(1, self.shape[1]))):
             begin, end = int(self._queries.ptr[first]), int(self._queries.ptr[last])
             yield begin, self[begin:end]

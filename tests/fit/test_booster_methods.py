@@ -59,7 +59,7 @@ def test_contributions_add_up_with_a_start_whatever_the_rounds(backend: str) -> 
         assert parts.shape == (rows.n_documents, rows.n_features + 1)
         np.testing.assert_allclose(parts.sum(axis=1), model.predict(rows, **span), atol=1e-6)  # type: ignore[arg-type]
     np.testing.assert_array_equal(model.predict(rows, pred_contrib=True), model.contributions(rows))
-    with pytest.raises(ParameterError, match="ask for one"):
+    with pytest.raises(ParameterError, match="pass one"):
         model.predict(rows, pred_contrib=True, pred_leaf=True)
 
 

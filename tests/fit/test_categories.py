@@ -243,7 +243,7 @@ def test_xgboost_alone_codes_a_frame_as_we_do_and_we_as_it_does(tmp_path: Any) -
 
 def test_models_of_other_categories_are_not_averaged() -> None:
     models = [trained("lightgbm", as_data(pandas_frame(COLUMNS, kinds)), 2) for kinds in (KINDS, KINDS[::-1])]
-    with pytest.raises(ParameterError, match="stand for different categories"):
+    with pytest.raises(ParameterError, match="encode categories differently"):
         boostrank.average(models)
 
 

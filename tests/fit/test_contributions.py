@@ -105,5 +105,5 @@ def test_shap_adds_up_to_the_score(backend: str, start: str, kind: str, sets: An
 
 def test_linear_leaves_that_were_grown_have_none(sets: Any) -> None:
     grown = boostrank.train({**TREES["lightgbm"], "linear_tree": True}, sets[0], 3, start="linear")
-    with pytest.raises(ModelError, match="cannot tell contributions"):
+    with pytest.raises(ModelError, match="cannot compute contributions"):
         grown.contributions(sets[1])

@@ -108,7 +108,7 @@ def test_rows_without_queries_and_targets_that_see_one_document_are_refused(
 ) -> None:
     model = models[backend]
     for work in (model.predict, model.contributions):
-        with pytest.raises(DataError, match=r"computes rank\(age\|query\), .* give qid= or group="):
+        with pytest.raises(DataError, match=r"computes rank\(age\|query\), .* pass qid= or group="):
             work(TEST.features)
     with pytest.raises(DataError, match="the data has 8 features"):
         model.predict(np.zeros((3, 8)), group=[3])

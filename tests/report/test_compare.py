@@ -295,7 +295,7 @@ def test_of_a_model_and_scores_the_model_tells(models: Any, held_out: RankingDat
 def test_a_model_that_cannot_tell_contributions_is_noted(models: Any, held_out: RankingDataset) -> None:
     linear = boostrank.train({"objective": "regression", "linear_tree": True, **FAST}, ranking(80, 0), 3)
     found = compare(models[0], linear, held_out)
-    assert "new: lightgbm cannot tell contributions" in found.notes[0]
+    assert "new: lightgbm cannot compute contributions" in found.notes[0]
     assert {f.new for r in found.regressions if r.swap for f in r.swap.features} == {None}
 
 
