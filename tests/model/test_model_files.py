@@ -208,7 +208,7 @@ def test_an_edited_sidecar_is_refused_and_a_reformatted_one_is_not(tmp_path: Pat
     sidecar_path(path).write_text(json.dumps(said, sort_keys=True, indent=4))
     assert read_model_files(path) == OLD
     sidecar_path(path).write_text(json.dumps({**said, "objective": "lambdarank"}))
-    with pytest.raises(ModelError, match=r"meta\.json: its checksum does not fit"):
+    with pytest.raises(ModelError, match=r"meta\.json: its checksum does not match"):
         read_model_files(path)
 
 
