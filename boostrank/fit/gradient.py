@@ -39,7 +39,7 @@ class GuardedGradient:
         all_reduce: AllReduce = alone,
     ) -> None:
         self._objective, self._labels_of = objective, labels_of
-        self._function: Any = None if function is None else _as_lightgbm(function, labels_of)
+        self._function: Any = None if function is None else by_arguments(function, labels_of, "objective")
         self._all_reduce = all_reduce
         self._bound: BoundObjective | None = None
         self.seconds = 0.0
@@ -105,7 +105,7 @@ class GuardedGradient:
             warn_user(f"{trees}. {cause}", TrainingWarning)
 
 
-def _as_lightgbm(function: Any, labels_of: Callable[[Any], tuple[npt.NDArray[Any], QueryIndex]]) -> Any:
+def by_arguments(function: Any, labels_of: Callable[[Any], tuple[npt.NDArray[Any], QueryIndex]], what: str) -> Any:
     """A function of (scores, data set), also of one that is spelled as `LGBMRanker` takes it.
 
     That is (y_true, y_pred), and behind them `weight` and `group`, sizes of queries, by their names.
@@ -123,7 +123,7 @@ def _as_lightgbm(function: Any, labels_of: Callable[[Any], tuple[npt.NDArray[Any
         return function
     if not set(names[2:]) <= {"weight", "group"}:
         raise ParameterError(
-            f"objective({', '.join(names)}): a function takes (scores, data set) as in lgb.train, or as in LGBMRanker "
+            f"{what}({', '.join(names)}): a function takes (scores, data set) as in lgb.train, or as in LGBMRanker "
             "(y_true, y_pred), (y_true, y_pred, weight), (y_true, y_pred, group) or (y_true, y_pred, weight, group)"
         )
 

@@ -49,7 +49,7 @@ STOPPING_NAMES = ("early_stopping_round", "early_stopping_rounds", "early_stoppi
 _MIN_DELTA = Param("early_stopping_min_delta", 0.0, low=0.0, help="improvement that counts for early stopping")
 AUTO_START, LINEAR_START = "auto", "linear"
 """`start`: a linear ranker if the objective is `auto`; a linear ranker."""
-_METRIC = ("metric", "metrics", "metric_types")
+_METRIC = ("metric", "metrics", "metric_types", "eval_metric")
 _EVAL_AT = ("eval_at", "ndcg_eval_at", "ndcg_at", "map_eval_at", "map_at")
 GAIN_NAMES = ("gain", "label_gain")
 SEED_NAMES = (SEED.name, *SEED.aliases)

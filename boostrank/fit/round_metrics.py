@@ -12,6 +12,7 @@ import numpy.typing as npt
 from boostrank.core.errors import ParameterError
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
+from boostrank.fit.gradient import by_arguments
 from boostrank.metric import BoundMetrics, Conventions
 
 Results = list[tuple[str, float, bool]]
@@ -38,7 +39,8 @@ class RoundMetrics:
         functions: Sequence[Callable[..., Any]] = (),
     ) -> None:
         self._names, self._labels_of, self._conventions = names, labels_of, conventions
-        self._threads, self._functions = resolve_threads(threads), functions
+        self._threads = resolve_threads(threads)
+        self._functions = [by_arguments(one, labels_of, "feval") for one in functions]
         self._bound: dict[int, BoundMetrics] = {}
         self.seconds = 0.0
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines.rounds import Callback
 from boostrank.fit.train import train
 from boostrank.metric import BoundMetrics, Conventions, Metric
 from boostrank.model.ranking_model import RankingModel
 from boostrank.options import DEFAULT_EVAL_AT, TrainOptions, declared
 from boostrank.sklearn.columns import QID, split_table
+from boostrank.sklearn.habits import fit_arguments, predict_arguments
 
 _NAMES = {
     "rounds": "n_estimators",
@@ -45,6 +46,11 @@ _PARAMETERS: dict[str, Any] = {
 _OF_ESTIMATOR = ("sort", "importance_type")
 _FREQUENCY = ("bagging_freq", "subsample_freq")
 _IMPORTANCES = ("gain", "split")
+
+
+def _of_model(name: str, doc: str, kind: Callable[[Any], Any] = lambda value: value) -> Any:
+    """Return a property that the fitted model has under this name, as another kind."""
+    return property(lambda self: kind(attrgetter(name)(self._fitted)), doc=doc)
 
 
 class BoostRanker(BaseEstimator):  # type: ignore[misc]
@@ -82,6 +88,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
     Attributes:
         model_: the `RankingModel`.
         n_features_in_, feature_names_in_: of X; names where a frame had them, as text.
+        booster_, best_iteration_, best_score_, evals_result_, n_features_, feature_name_, objective_: as of LGBMRanker.
     """
 
     # What it takes of metadata that are routed, without being told to.
@@ -128,22 +135,12 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         qid: npt.ArrayLike | None = None,
         group: npt.ArrayLike | None = None,
         sample_weight: npt.ArrayLike | None = None,
-        eval_set: Any = None,
-        eval_names: Sequence[str] | None = None,
-        eval_qid: Any = None,
-        eval_group: Any = None,
-        eval_sample_weight: Any = None,
-        eval_metric: Any = None,
-        eval_at: Any = None,
-        feval: Any = None,
-        init_model: Any = None,
-        keep_training_booster: bool = False,
-        callbacks: Sequence[Callback] | None = None,
-        checkpoint: Any = None,
-        feature_name: Sequence[str] | str = "auto",
-        categorical_feature: Any = "auto",
+        **options: Any,
     ) -> BoostRanker:
         """Train.
+
+        Arguments that LGBMRanker and XGBRanker name otherwise are taken by their names as well: `eval_X` and `eval_y`,
+        `xgb_model`, `sample_weight_eval_set`, `verbose=False`.
 
         Args:
             X: [N, d] array, sparse matrix or frame; NaN is missing. A frame may hold the queries as a column `qid`,
@@ -154,14 +151,17 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             group: sizes of the queries in row order, instead of `qid`.
             sample_weight: one positive number a query, or one a row; those of rows that differ within a query weigh
                 documents, see `RankingDataset.from_arrays`.
-            eval_set: (X, y) of each validation set, a list or one pair; the very objects X and y are the training set.
-            eval_names: of each.
-            eval_qid, eval_group, eval_sample_weight: of each a value as of `qid`, `group`, `sample_weight`.
-            eval_metric, eval_at: metrics of this training, in place of the parameters `metric` and `eval_at`.
-            feval, keep_training_booster, callbacks, checkpoint: as of `boostrank.train`.
-            init_model: to go on with, as of `boostrank.train`, or another BoostRanker, LGBMRanker or XGBRanker.
-            feature_name: d names, where X has none.
-            categorical_feature: as of `RankingDataset.from_arrays`.
+            options: by name,
+                eval_set: (X, y) of each validation set, a list or one pair; the very objects X and y are the training
+                set. eval_names: of each. eval_qid, eval_group, eval_sample_weight: of each a value as of `qid`,
+                `group`, `sample_weight`.
+                eval_metric, eval_at, early_stopping_rounds: of this training, in place of the parameters. A metric is
+                a name, or a function as LGBMRanker takes it: (labels, scores[, weights[, sizes of queries]]) -> (name,
+                value, higher is better); or a list of both.
+                feval, keep_training_booster, callbacks, checkpoint: as of `boostrank.train`.
+                init_model: to go on with, as of `boostrank.train`, or another BoostRanker, LGBMRanker or XGBRanker.
+                feature_name: d names, where X has none.
+                categorical_feature: as of `RankingDataset.from_arrays`.
 
         Returns:
             The estimator.
@@ -169,46 +169,49 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         Raises:
             InputError: as `boostrank.train`; a ValueError.
         """
-        given = (qid, group, sample_weight)
-        names = None if isinstance(feature_name, str) else list(feature_name)
-        data = self._dataset(X, y, *given, names=names, categories=categorical_feature, what="fit")
-        given = (eval_qid, eval_group, eval_sample_weight)
-        sets = self._evaluation_sets(X, y, data, eval_set, *given, categorical_feature)
+        more = fit_arguments(options)
+        names, categories = more.pop("feature_name", "auto"), more.pop("categorical_feature", "auto")
+        names = None if isinstance(names, str) else list(names)
+        data = self._dataset(X, y, qid, group, sample_weight, names=names, categories=categories, what="fit")
+        given = (more.pop(f"eval_{what}", None) for what in ("set", "qid", "group", "sample_weight"))
+        sets = self._evaluation_sets((X, y), data, categories, *given)
         params = self._train_params()
-        for name, value in {"metric": eval_metric, "eval_at": eval_at}.items():
-            params |= {} if value is None else {name: value}
+        for name in ("eval_metric", "eval_at", "early_stopping_rounds"):
+            params |= {name.replace("eval_metric", "metric"): more.pop(name)} if name in more else {}
         self.model_: RankingModel = train(
             params,
             data,
             valid_sets=sets,
-            valid_names=eval_names,
-            feval=feval,
-            init_model=_booster_of(init_model),
-            keep_training_booster=keep_training_booster,
-            callbacks=callbacks,
-            checkpoint=checkpoint,
+            valid_names=more.pop("eval_names", None),
+            init_model=_booster_of(more.pop("init_model", None)),
+            **more,
             **{name: getattr(self, name) for name in _OF_TRAIN},
         )
         self._metric = Metric("ndcg", _largest(params.get("eval_at", DEFAULT_EVAL_AT)))
         return self
 
-    def predict(self, X: Any, *, qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None) -> Float64Array:
+    def predict(
+        self, X: Any, *, qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None, **options: Any
+    ) -> Float64Array:
         """Score documents: higher is better within a query, and within a query alone.
 
         Args:
             X: as of `fit`; the columns of a frame go by name, in any order, if those of `fit` had names.
             qid, group: queries, for models that look at whole ones (`within_query`); others need none.
+            options: as of `RankingModel.predict`: num_iteration, start_iteration, pred_leaf, pred_contrib; also by
+                XGBRanker's names (iteration_range=(0, 20)). Scores are always raw.
 
         Returns:
-            float64[N], in the order of the rows.
+            float64[N], in the order of the rows; leaves and contributions as of `RankingModel.predict`.
 
         Raises:
             NotFittedError: there is no model yet.
             DataError: as `RankingModel.predict`.
         """
         check_is_fitted(self, "model_")
+        more = {"threads": self._threads, **predict_arguments(options)}
         rows, qid = self._rows(X, qid, group)
-        return self.model_.predict(rows, qid=qid, group=group, threads=self._threads)
+        return self.model_.predict(rows, qid=qid, group=group, **more)
 
     def rank(self, X: Any, qid: npt.ArrayLike | None = None, *, group: npt.ArrayLike | None = None) -> Int64Array:
         """Rank of each document within its query: 1 is best; equal scores keep their order.
@@ -266,25 +269,13 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         bound = BoundMetrics(self._metric, data.labels, data.queries, rules, self._threads)
         return bound.values(data.in_row_order(scores))[str(self._metric)]
 
-    @property
-    def booster_(self) -> Any:
-        """The engine's own booster."""
-        return self._fitted.booster
-
-    @property
-    def best_iteration_(self) -> int:
-        """Rounds that prediction uses."""
-        return self._fitted.best_iteration
-
-    @property
-    def best_score_(self) -> dict[str, dict[str, float]]:
-        """Validation set -> metric -> value at the best round."""
-        return self._fitted.best_score
-
-    @property
-    def evals_result_(self) -> Mapping[str, Mapping[str, list[float]]]:
-        """Validation set -> metric -> value in each round."""
-        return self._fitted.evals_result
+    booster_ = _of_model("booster", "The engine's own, for programs that want one: `shap.TreeExplainer(r.booster_)`.")
+    best_iteration_ = _of_model("best_iteration", "Rounds that prediction uses.")
+    best_score_ = _of_model("best_score", "Validation set -> metric -> value at the best round.")
+    evals_result_ = _of_model("evals_result", "Validation set -> metric -> value in each round.")
+    n_features_ = _of_model("n_features", "Number of features.")
+    feature_name_ = _of_model("feature_names", "Names of the features, also where X had none.", list)
+    objective_ = _of_model("info.objective_name", "Name of the objective.")
 
     @property
     def feature_importances_(self) -> Float64Array:
@@ -411,7 +402,14 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         return [rows.shape[0]]
 
     def _evaluation_sets(
-        self, X: Any, y: Any, data: RankingDataset, sets: Any, qid: Any, group: Any, weight: Any, categories: Any
+        self,
+        of_fit: tuple[Any, Any],
+        data: RankingDataset,
+        categories: Any,
+        sets: Any,
+        qid: Any,
+        group: Any,
+        weight: Any,
     ) -> list[RankingDataset] | None:
         """Validation sets as data sets."""
         if sets is None:
@@ -419,7 +417,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
                 raise ParameterError("eval_qid, eval_group and eval_sample_weight are of eval_set, which is not given")
             return None
         if isinstance(sets, tuple) and len(sets) == 2 and not isinstance(sets[0], tuple):
-            sets, qid, group, weight = [sets], *(None if one is None else [one] for one in (qid, group, weight))
+            sets, qid, group, weight = [sets], *map(_of_one_set, (qid, group, weight))
         if not isinstance(sets, list | tuple) or not all(
             isinstance(one, list | tuple) and len(one) == 2 for one in sets
         ):
@@ -429,7 +427,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             if one is not None and len(one) != len(sets):
                 raise ParameterError(f"{name} has {len(one)} entries for {len(sets)} validation sets")
         for i, (features, labels) in enumerate(sets):
-            if features is X and labels is y:
+            if features is of_fit[0] and labels is of_fit[1]:
                 made.append(data)
                 continue
             of_set = [None if one is None else one[i] for one in (qid, group, weight)]
@@ -464,6 +462,11 @@ def _booster_of(model: Any) -> Any:
     if hasattr(model, "get_booster"):
         return model.get_booster()
     return getattr(model, "model_", getattr(model, "booster_", model))
+
+
+def _of_one_set(given: Any) -> Any:
+    """A list of the one value, which may be such a list already."""
+    return given if given is None or (isinstance(given, list | tuple) and np.ndim(given[0])) else [given]
 
 
 def _largest(eval_at: Any) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ import numpy as np
 
 import boostrank
 from boostrank.core.errors import MissingDependency
+from boostrank.data.arrays import default_feature_names
 from boostrank.engines import get_backend
 from boostrank.model.ranking_model import RankingModel
 from boostrank.tracking.callbacks import metrics_of, plain_params
@@ -48,8 +49,8 @@ class MLflow:
 def log_model(model: RankingModel, name: str = "model", **options: Any) -> Any:
     """Log a model, its record beside it, to MLflow's active run, with a signature: a column a feature, scores.
 
-    `mlflow.pyfunc.load_model` gives it back, for data frames, whose columns go by name. A model that looks at whole
-    queries takes their ids from the column "qid". Nothing is pickled.
+    `mlflow.pyfunc.load_model` gives it back, for data frames, whose columns go by name, and, if it was trained on
+    arrays, for those. A model that looks at whole queries takes their ids from the column "qid". Nothing is pickled.
 
     Args:
         model: to log.
@@ -69,7 +70,9 @@ def log_model(model: RankingModel, name: str = "model", **options: Any) -> Any:
 
     # Any type: MLflow takes no whole numbers for "double", and no numbers for "string".
     names = [*model.feature_names, *([] if model.scores_rows_alone else [_QID])]
-    columns = [ColSpec(AnyType(), name) for name in names]
+    # Columns without names take arrays. Those of a frame go by name all the same.
+    numbered = model.scores_rows_alone and model.feature_names == default_feature_names(model.n_features)
+    columns = [ColSpec(AnyType(), None if numbered else name) for name in names]
     signature = ModelSignature(Schema(columns), Schema([TensorSpec(np.dtype(np.float64), (-1,))]))
     engine = get_backend(model.backend)
     needs = [f"boostrank=={boostrank.__version__}"]
@@ -93,6 +96,9 @@ class _Served:
 
     def predict(self, model_input: Any, params: Any = None) -> Any:
         """float64[N]: the scores of a data frame's rows, or of an array's."""
+        columns = getattr(model_input, "columns", None)
+        if columns is not None and list(columns) == list(range(self.model.n_features)):
+            model_input = model_input.to_numpy()  # MLflow made a frame of an array
         if self.model.scores_rows_alone or not hasattr(model_input, "columns"):
             return self.model.predict(model_input)
         return self.model.predict(model_input, qid=model_input[_QID])

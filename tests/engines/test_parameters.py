@@ -82,7 +82,7 @@ OURS = {
         "lambdarank_norm", "lambdarank_truncation_level", "metric", "num_iterations", "num_threads", "objective",
         "seed", "sigmoid",
     },
-    "xgboost": {"n_jobs", "nthread", "num_round", "num_trees", "objective", "random_state", "seed"},
+    "xgboost": {"eval_metric", "n_jobs", "nthread", "num_round", "num_trees", "objective", "random_state", "seed"},
 }  # fmt: skip
 # What a start cannot have: there it is refused by name, and `auto` goes without one and says so.
 NO_START = {

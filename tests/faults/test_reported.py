@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -184,3 +185,97 @@ def names_that_are_formulas() -> None:
     rows = list(csv.DictReader(io.StringIO(csv_bytes(frame).decode(), newline="")))
     assert [row["feature"] for row in rows] == [*(f"'{name}" for name in names[:5]), "' x", *names[6:]]
     assert [int(row["'=value"]) for row in rows] == list(range(-4, 5))
+
+
+@case(19, "what people hold", "the explanation of its booster, and the same numbers without shap")
+def explained_by_shap() -> None:
+    shap = pytest.importorskip("shap", reason="shap is not installed")
+    X, y, qid = arrays()
+    ranker = boostrank.BoostRanker("lambdarank", n_estimators=2, verbosity=-1).fit(X, y, qid=qid)
+    values = shap.TreeExplainer(ranker.booster_).shap_values(X)
+    np.testing.assert_allclose(ranker.predict(X, pred_contrib=True)[:, :-1], values, atol=1e-9)
+
+
+@case(0, "names people type", "the training, with the arguments of LGBMRanker's and XGBRanker's fit")
+def arguments_of_other_fits() -> None:
+    X, y, qid = arrays()
+    sizes = [20] * 6
+
+    def trained(**given: Any) -> Any:
+        return boostrank.BoostRanker("lambdarank", n_estimators=3, eval_at=3, verbosity=-1).fit(X, y, qid=qid, **given)
+
+    pair = (X[:40, ::-1], y[:40])
+    watched = {"eval_set": [pair], "eval_group": [sizes[:2]]}
+    expected = trained(**watched).evals_result_
+    assert list(expected) == ["valid_0"]
+    assert trained(eval_X=pair[0], eval_y=pair[1], eval_group=[sizes[:2]]).evals_result_ == expected
+    assert trained(eval_X=pair[:1], eval_y=pair[1:], eval_qid=[qid[:40]], verbose=False).evals_result_ == expected
+    weighted = trained(**watched, sample_weight_eval_set=[[1, 3]]).evals_result_
+    assert weighted == trained(**watched, eval_sample_weight=[[1, 3]]).evals_result_ != expected
+    assert trained(**watched, eval_metric="map", early_stopping_rounds=1).best_iteration_ < 3
+    for name, says in {
+        "init_score": "start=",
+        "base_margin": "init_model=",
+        "eval_st": "'eval_set'",
+    }.items():
+        with pytest.raises(boostrank.ParameterError, match=f"{name}.*{says}"):
+            trained(**{name: y})
+    with pytest.raises(boostrank.ParameterError, match=r"verbose.*lightgbm\.log_evaluation"):
+        trained(verbose=True)
+    with pytest.raises(boostrank.ParameterError, match=r"eval_set.*twice.*eval_X"):
+        trained(**watched, eval_X=X, eval_y=y)
+
+
+@case(0, "names people type", "a metric of one's own, spelled as LGBMRanker wants it")
+def metrics_of_ones_own() -> None:
+    X, y, qid = arrays()
+    seen: dict[str, Any] = {}
+
+    def two(labels: Any, scores: Any) -> tuple[str, float, bool]:
+        seen["two"] = labels
+        return "two", float(np.mean(scores)), True
+
+    def four(y_true: Any, y_pred: Any, weight: Any, group: Any) -> list[tuple[str, float, bool]]:
+        seen["four"] = weight, group
+        return [("four", float(y_pred.size), True)]
+
+    ranker = boostrank.BoostRanker("lambdarank", n_estimators=2, eval_at=3, verbosity=-1)
+    ranker.fit(X, y, qid=qid, eval_set=[(X[:40], y[:40])], eval_qid=[qid[:40]], eval_metric=["ndcg", two, four])
+    found = ranker.evals_result_["valid_0"]
+    assert list(found) == ["ndcg@3", "two", "four"]
+    assert found["two"][-1] == pytest.approx(ranker.predict(X[:40]).mean())
+    assert found["four"] == [40, 40]
+    np.testing.assert_array_equal(seen["two"], y[:40])
+    assert seen["four"][0] is None
+    assert list(seen["four"][1]) == [20, 20]
+
+
+@case(0, "names people type", "the predictions, with the arguments of LGBMRanker's and XGBRanker's predict")
+def arguments_of_other_predicts() -> None:
+    X, y, qid = arrays()
+    ranker = boostrank.BoostRanker("lambdarank", n_estimators=4, verbosity=-1).fit(X, y, qid=qid)
+    own = ranker.booster_.predict
+    for theirs in ({}, {"num_iteration": 2}, {"pred_leaf": True}, {"pred_contrib": True}):
+        np.testing.assert_allclose(ranker.predict(X, raw_score=True, **theirs), own(X, **theirs), atol=1e-9)
+    of_range = ranker.predict(X, output_margin=True, iteration_range=(1, 3))
+    np.testing.assert_allclose(of_range, own(X, start_iteration=1, num_iteration=2), atol=1e-9)
+    np.testing.assert_array_equal(ranker.predict(X, iteration_range=(0, 0)), ranker.predict(X))
+    with pytest.raises(boostrank.ParameterError, match=r"num_iteratin.*'num_iteration'"):
+        ranker.predict(X, num_iteratin=3)
+
+
+@case(0, "names people type", "the fitted attributes of LGBMRanker")
+def fitted_attributes() -> None:
+    X, y, qid = arrays()
+    ranker = boostrank.BoostRanker("lambdarank", n_estimators=2, verbosity=-1)
+    assert not hasattr(ranker, "n_features_")
+    ranker.fit(pd.DataFrame(X, columns=["a", "b", "c"]), y, qid=qid)
+    assert (ranker.n_features_, ranker.n_features_in_, ranker.objective_, ranker.best_iteration_) == (
+        3,
+        3,
+        "lambdarank",
+        2,
+    )
+    assert ranker.feature_name_ == list(ranker.feature_names_in_) == ["a", "b", "c"]
+    assert (ranker.best_score_, ranker.evals_result_) == ({}, {})
+    assert len(ranker.feature_importances_) == 3

@@ -84,7 +84,7 @@ _REFUSED = {
     _AT_ZERO: "base_score boost_from_average",
     _UPDATERS: "updater updater_seq process_type refresh_leaf",
     _LINEAR: "feature_selector top_k tolerance max_row_perbatch",
-    _METRICS: "eval_metric disable_default_eval_metric",
+    _METRICS: "disable_default_eval_metric",
     _MATRIX: "feature_weights missing",
     _CATEGORIES: "enable_categorical feature_types",
     _SURVIVAL: "aft_loss_distribution aft_loss_distribution_scale",
