@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from boostrank.core.params import Param
     from boostrank.core.queries import QueryIndex
     from boostrank.data.dataset import RankingDataset
-    from boostrank.data.doctor import doctor
     from boostrank.export.verification import verify
     from boostrank.export.writing import export_model
     from boostrank.fit.callbacks import EarlyStopping
     from boostrank.fit.checkpoint import Checkpoint
+    from boostrank.fit.doctor import doctor
     from boostrank.fit.train import train
     from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
     from boostrank.kernels.objective.define import define_objective
@@ -46,14 +46,14 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "core.errors": "BoostrankError DataError InputError ModelError ParameterError TrainingError",
-    "core.params": "Param", "core.queries": "QueryIndex", "data.dataset": "RankingDataset", "data.doctor": "doctor",
+    "core.params": "Param", "core.queries": "QueryIndex", "data.dataset": "RankingDataset",
     "export.verification": "verify", "export.writing": "export_model",
     "kernels.objective.contract": "ObjectiveSpec objective_kernel", "kernels.objective.define": "define_objective",
     "kernels.runtime.jit": "inline", "metric": "Conventions Metric", "objective.description": "Objective",
     "objective.mixture": "Mixture", "checking.user_file": "load_objective",
     "report.comparison": "compare", "report.pareto_front": "pareto",
     "sklearn": "BoostRanker QueryKFold QueryShuffleSplit QueryTimeSplit", "model.averaging": "average",
-    "fit.callbacks": "EarlyStopping", "fit.checkpoint": "Checkpoint",
+    "fit.doctor": "doctor", "fit.callbacks": "EarlyStopping", "fit.checkpoint": "Checkpoint",
     "model.ranking_model": "RankingModel", "fit.train": "train",
     "model.within_query": "WithinQuery", "tuning.search": "tune",
 }  # fmt: skip

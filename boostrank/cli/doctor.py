@@ -48,6 +48,7 @@ def doctor(own: Doctor, reading: FileOptions) -> int:
     from boostrank.clicks.beside import ENDING, prepare
     from boostrank.core.gains import expression_of, rule_of
     from boostrank.data.doctor import Severity, examine
+    from boostrank.fit.doctor import with_refusal
 
     strict, reading, columns = reading.strict, replace(reading, strict=False), None
     if own.clicks:
@@ -65,12 +66,16 @@ def doctor(own: Doctor, reading: FileOptions) -> int:
     sets = [_read("train", own.files, how)]
     how |= {"like": sets[0]}
     sets += [_read(role, (one,), how) for role, each in (("valid", own.valid), ("test", own.test)) for one in each]
-    findings: Sequence[Finding] = examine(sets)
+    findings: Sequence[Finding]
     if own.clicks:
         from boostrank.clicks.beside import with_clicks
 
-        findings = with_clicks(findings, list(zip((*own.files, *own.valid, *own.test), sets, strict=True)), columns)
+        findings = with_clicks(
+            examine(sets), list(zip((*own.files, *own.valid, *own.test), sets, strict=True)), columns
+        )
     else:
+        del how["like"]
+        findings = with_refusal(examine(sets), sets, [own.files, *own.valid, *own.test], **how)
         for one in own.files:
             if one != "-" and os.path.isfile(f"{one}{ENDING}"):
                 say(f"{one}{ENDING} lies there: --clicks looks at it in place of labels")
@@ -87,6 +92,9 @@ def doctor(own: Doctor, reading: FileOptions) -> int:
                 click.echo(click.wrap_text(f"{heading}: {text}", max(60, width()), "  ", "      "))
     counts = ((errors, "error"), (warnings, "warning"), (len(findings) - errors - warnings, "note"))
     click.echo(", ".join(count_of(n, word) for n, word in counts))
+    options = [finding.options for finding in findings if finding.options and finding.severity is Severity.ERROR]
+    if options:
+        click.echo(f"options that train needs: {' '.join(dict.fromkeys(options))}")
     return status
 
 

@@ -226,6 +226,13 @@ class Backend:
         """
         raise NotImplementedError
 
+    def check(self, data: Any, params: dict[str, Any]) -> None:
+        """Refuse a training set in the engine's own form with which `train` could not begin.
+
+        Raises:
+            DataError: no feature can be split.
+        """
+
     def train(self, request: TrainRequest) -> tuple[Any, int]:
         """Train; return the `Booster` and its best number of rounds (0: all of them)."""
         raise NotImplementedError

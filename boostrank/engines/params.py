@@ -297,12 +297,12 @@ def try_parameters(engine: str, params: Mapping[str, Any], attempt: Attempt) -> 
 
 
 def _quietly(attempt: Attempt, params: dict[str, Any]) -> None:
-    with _without_stderr():
+    with without_stderr():
         attempt(params)
 
 
 @contextlib.contextmanager
-def _without_stderr() -> Iterator[None]:
+def without_stderr() -> Iterator[None]:
     """Inside, nothing gets to standard error: LightGBM prints there, past Python, the errors that it raises."""
     try:
         kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)

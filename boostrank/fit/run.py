@@ -117,6 +117,19 @@ def run(plan: Plan) -> RankingModel:
     return finished(*grown)
 
 
+def check(plan: Plan) -> None:
+    """Refuse data as `run` does, without growing a tree.
+
+    Raises:
+        InputError: as `run`.
+    """
+    ready = _prepared(plan)
+    with _engine_errors(plan.engine, ready.train_set):
+        plan.engine.check(_native(ready, plan.engine)[0], ready.given.engine)
+    if ready.objective is not None:
+        ready.objective.bind(ready.train_set.labels, ready.train_set.queries).check_gains()
+
+
 @dataclass(frozen=True, eq=False)
 class _Prepared:
     """A training right before the engine makes its data sets.

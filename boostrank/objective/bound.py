@@ -157,7 +157,7 @@ class BoundObjective:
         if stats.broken_query >= 0:
             raise TrainingError(self._broken(stats.broken_query, s, round))
         if round == 0 and stats.dead_queries == self.total_queries:
-            self._check_gains()
+            self.check_gains()
             raise NothingToLearn(
                 f"nothing to learn: objective {self.objective.name!r} has a zero gradient in every query at these "
                 f"scores (range {np.ptp(s):g}); it needs a warm start"
@@ -180,7 +180,7 @@ class BoundObjective:
         dead = np.all([factor * b.magnitude == 0.0 for factor, b in pairs], axis=0)
         self.seconds += time.perf_counter() - started
         if round == 0 and np.count_nonzero(dead) == self.total_queries:
-            self._check_gains()
+            self.check_gains()
         return Evaluation(
             value=sum(factor * float(b.loss.sum()) for factor, b in pairs),
             grad=np.sum([factor * b.grad for factor, b in pairs], axis=0),
@@ -188,7 +188,7 @@ class BoundObjective:
             dead_queries=int(np.count_nonzero(dead)),
         )
 
-    def _check_gains(self) -> None:
+    def check_gains(self) -> None:
         """Raise `NothingToLearn` if gains differ in no query."""
         if not any(np.ptp(part.gains[a:b]) > 0 for part in self._parts for a, b in pairwise(part.ptr) if b > a):
             raise NothingToLearn("nothing to learn: in every query all documents have the same gain")

@@ -65,7 +65,7 @@ def test_json_is_a_list_of_objects(rows: list[str], tmp_path: Path) -> None:
         "check": "missing-token", "severity": "error", "file": str(path), "line": len(rows) + 1, "column": 13,
         "count": 1, "message": "'NULL' stands for a missing value; 1 row has such words",
         "cost": "train refuses the file; for the rest of this report they are taken as missing",
-        "fix": "--missing-token NULL",
+        "fix": "--missing-token NULL", "options": "--missing-token NULL",
     }  # fmt: skip
     assert {one["severity"] for one in found[1:]} == {"note"}
     assert json.loads(invoke("doctor", path, "--json", "--missing-token", "NULL").stdout) == found[1:]

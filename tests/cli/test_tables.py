@@ -12,8 +12,8 @@ import pytest
 
 from boostrank.core.errors import ParameterError
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.doctor import doctor
 from boostrank.data.source import FORMATS
+from boostrank.fit.doctor import doctor
 from boostrank.planning.sample import survey
 from tests.cli.conftest import FEW, invoke, messages, sidecar
 
@@ -168,7 +168,7 @@ def test_columns_with_commas_are_named_in_quotes_or_one_by_one(tmp_path: Path) -
     assert (tmp_path / "m0").read_bytes() == (tmp_path / "m1").read_bytes()
 
     refused = invoke("train", tmp_path / "t.csv", "-m", tmp_path / "m", *FEW, *columns)
-    words = re.search(r"--drop ('.*?') leaves", refused.stderr)
+    words = re.search(r"--drop ('.*?') --categorical", refused.stderr)
     assert words is not None, refused.stderr
     assert shlex.split(words[1]) == ['"a ""url"", long"']  # what the message says works as it is typed
     bad = invoke("train", tmp_path / "t.csv", "-m", tmp_path / "m", *FEW, *columns, "--drop", "a,,b")

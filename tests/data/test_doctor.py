@@ -104,16 +104,19 @@ def test_rows_that_cannot_be_read_are_told_in_the_readers_words(ask: Any, clean:
     assert found.column == lines[6].index("2:x") + 1
 
 
-def test_of_many_such_rows_the_first_are_told_and_all_are_counted(ask: Any, clean: Lines, tmp_path: Path) -> None:
-    lines = [line.replace(" 2:", " 2:0x", 1) if i % 3 == 0 else line for i, line in enumerate(clean)]
+def test_many_such_rows_are_one_finding(ask: Any, clean: Lines) -> None:
+    lines = [line.replace(" 2:", " 2:0x", 1) if i % 6 == 0 else line for i, line in enumerate(clean)]
+    found = one(ask(lines), "unreadable-row", "error", 1)
+    assert found.count == sum("0x" in line for line in lines)
+    assert found.options == "--on-bad-line skip --max-bad-share 0.167"
+
+
+def test_each_cause_is_one_finding_and_no_advice_leaves_out_most_rows(clean: Lines, tmp_path: Path) -> None:
+    lines = [f"{line.rstrip()} {'99:z' if i % 2 else 'q'}\n" for i, line in enumerate(clean)]
     (tmp_path / "bad").write_text("".join(lines))
-    findings = boostrank.doctor(tmp_path / "bad")
-    rows = [f for f in findings if f.check == "unreadable-row"]
-    bad = sum("0x" in line for line in lines)
-    assert [f.line for f in rows] == [i + 1 for i, line in enumerate(lines) if "0x" in line][: facts.SHOWN_ROWS]
-    (total,) = (f for f in findings if f.check == "unreadable-rows")
-    assert total.count == bad
-    assert "--max-bad-share 0.3" in total.fix
+    found = boostrank.doctor(tmp_path / "bad")
+    assert [(f.check, f.line) for f in found] == [("unreadable-row", 1), ("unreadable-row", 2)]
+    assert not any(f.options or "skip" in f.fix for f in found)
 
 
 def test_rows_that_training_would_skip_are_a_warning(ask: Any, clean: Lines) -> None:
@@ -201,6 +204,15 @@ def test_a_query_that_comes_back(ask: Any, clean: Lines) -> None:
     one(ask(lines, regroup=True), "split-queries", "note", len(lines))
 
 
+def test_with_regroup_data_are_judged_as_regrouped(ask: Any, clean: Lines) -> None:
+    whole = ask(clean)
+    shuffled = [clean[i] for i in np.random.default_rng(1).permutation(len(clean))]
+    found = ask(shuffled, regroup=True)
+    assert set(found) - {"unsorted-ids"} == {"split-queries", *whole}
+    assert found["split-queries"].count > 50
+    assert {f.severity for f in found.values()} == {Severity.NOTE}
+
+
 def test_a_query_that_goes_on_in_the_next_file(tmp_path: Path, clean: Lines) -> None:
     (tmp_path / "a").write_text("".join(clean[:3]))
     (tmp_path / "b").write_text("".join(clean[3:]))
@@ -265,7 +277,7 @@ def test_queries_with_the_documents_of_another_query(ask: Any, clean: Lines) -> 
 
 
 def test_labels_that_look_like_something_else(ask: Any, clean: Lines) -> None:
-    one(ask(changed(clean, 3, lambda line: with_label(line, -1))), "negative-labels", "error", 3, "--label-map=-1=0")
+    one(ask(changed(clean, 3, lambda line: with_label(line, -1))), "refused-labels", "error", 3, "--label-map=-1=0")
     assert ask(changed(clean, 3, lambda line: with_label(line, -1)), label_map="-1=0") == {}
     one(ask(changed(clean, 3, lambda line: with_label(line, 1.5))), "fractional-labels", "note", 3)
     one(ask(changed(clean, 5, lambda line: with_label(line, 12))), "steep-gains", "warning", 5, "4,095 times", "--gain")
@@ -275,8 +287,7 @@ def test_labels_that_look_like_something_else(ask: Any, clean: Lines) -> None:
 def test_gains_that_overflow(ask: Any, clean: Lines) -> None:
     lines = changed(clean, 5, lambda line: with_label(line, 40))
     found = ask(lines)
-    assert set(found) == {"gain-overflow", "labels-for-engines"}
-    assert (found["gain-overflow"].severity, found["gain-overflow"].line) == (Severity.ERROR, 5)
+    one(found, "refused-labels", "error", 5, "--gain linear")
     assert set(ask(lines, gain="linear")) == {"labels-for-engines"}
 
 
@@ -452,7 +463,7 @@ def test_findings_do_not_depend_on_chunks_threads_and_packing(
     lines = ["# head\n", *clean[:40], "\n", "x\n", clean[39], *clean[40:], clean[0]]
     (tmp_path / "a").write_text("".join(lines))
     whole = boostrank.doctor(tmp_path / "a", threads=1)
-    assert {f.check for f in whole} == ORDINARY | {"unreadable-row", "split-queries", "duplicates"}
+    assert {f.check for f in whole} == {"unreadable-row", "split-queries"}
     for size, threads in ((50, 1), (700, 2), (5000, 2)):
         monkeypatch.setattr(facts, "CHUNK_BYTES", size)
         assert boostrank.doctor(tmp_path / "a", threads=threads) == whole
@@ -492,11 +503,11 @@ def test_queries_of_a_file_beside(data_root: Path) -> None:
 
 
 def test_sizes_that_do_not_fit_are_told(tmp_path: Path) -> None:
-    (tmp_path / "t").write_text("1 1:1\n0 1:2\n2 1:3\n")
-    for sizes in ("2\n2\n", "2\n", "x\n3\n", "0\n3\n"):
+    (tmp_path / "t").write_text("".join(f"{i % 3} 1:{i + 1}\n" for i in range(12)))
+    for sizes in ("2\n2\n", "2\n", "x\n12\n", "0\n12\n"):
         (tmp_path / "t.query").write_text(sizes)
         assert "unreadable-file" in {f.check for f in boostrank.doctor(tmp_path / "t")}
-    (tmp_path / "t.query").write_text("3\n")
+    (tmp_path / "t.query").write_text("12\n")
     assert boostrank.doctor(tmp_path / "t") == []
     (tmp_path / "t.weight").write_text("1\n2\n")
     (found,) = boostrank.doctor(tmp_path / "t")
@@ -527,7 +538,7 @@ def test_what_the_reader_refuses_is_an_error_and_nothing_else_is(tmp_path: Path,
                 read_libsvm(path, threads=1)
             except FileFormatError as error:
                 where, refusals = error.line, refusals + 1
-        reading = ("unreadable-file", "unreadable-row", "unreadable-rows", "missing-token", "split-queries")
+        reading = ("unreadable-file", "unreadable-row", "missing-token", "split-queries")
         errors = [f.line for f in boostrank.doctor(path) if f.check in reading and f.severity is Severity.ERROR]
         assert (where is not None) == bool(errors), text
         assert where is None or where in errors, text

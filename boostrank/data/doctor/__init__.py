@@ -11,48 +11,15 @@ from typing import Any
 
 from boostrank.core.gains import Gain, parse_gain
 from boostrank.core.machine import resolve_threads
-from boostrank.data.doctor.checks import OF_TRAINING_DATA
-from boostrank.data.doctor.comparisons import AGAINST_TRAINING, BETWEEN_SETS, OF_A_SET
+from boostrank.data.blocks import BAD_ROWS
+from boostrank.data.doctor.checks import HIDES, OF_TEXT, OF_TRAINING_DATA, Check
+from boostrank.data.doctor.comparisons import AGAINST_TRAINING, BETWEEN_SETS, OF_ROWS
 from boostrank.data.doctor.finding import Finding, Findings, Severity
 from boostrank.data.doctor.profile import Profile
 from boostrank.data.options import Progress
 from boostrank.data.source import AnySource, Reading
 
-__all__ = ["Finding", "Profile", "Severity", "doctor", "examine", "look_at"]
-
-
-def doctor(
-    files: AnySource,
-    *,
-    valid: str | Sequence[AnySource] = (),
-    test: str | Sequence[AnySource] = (),
-    gain: Gain = "exponential",
-    threads: int | None = None,
-    **options: Any,
-) -> Findings:
-    """Everything that is found in ranking data, the gravest first.
-
-    Memory: a few chunks of text and the longest query, 8 bytes a row (a hash; some 60 for a moment where sets are
-    compared), 50 bytes a query and 100 a feature. Of over a million features the first million are looked at singly.
-
-    Args:
-        files: the training data: a path, a pattern, "-", a binary file object, or several of them as one data set.
-        valid, test: data sets that are looked at too, and compared: a path, or a sequence of sets, each as `files`.
-        gain: what labels are worth, as in training.
-        threads: that read; None for every available core.
-        options: of `boostrank.data.options.ReaderOptions`: the findings are what training with them would meet.
-
-    Raises:
-        ParameterError: options out of range, or in contradiction.
-    """
-    sets = [("train", files)]
-    for role, later in (("valid", valid), ("test", test)):
-        sets += [(role, one) for one in ([later] if isinstance(later, str) else later)]
-    profiles: list[Profile] = []
-    for role, one in sets:
-        like = profiles[0] if profiles else None
-        profiles.append(look_at(one, role=role, like=like, gain=gain, threads=threads, **options))
-    return examine(profiles)
+__all__ = ["Finding", "Profile", "Severity", "examine", "look_at"]
 
 
 def look_at(
@@ -67,7 +34,7 @@ def look_at(
     labelled: bool = True,
     **options: Any,
 ) -> Profile:
-    """One pass over one data set; arguments as of `doctor`.
+    """One pass over one data set; arguments as of `boostrank.doctor`.
 
     Args:
         role: "train", "valid" or "test": what the data are for.
@@ -87,10 +54,22 @@ def examine(sets: Sequence[Profile]) -> Findings:
     """What all checks find in the data sets, the training data first: the gravest first, then in the checks' order."""
     findings: list[Finding] = []
     for profile in sets:
-        for check in OF_A_SET + (OF_TRAINING_DATA if profile.role == "train" else ()):
-            findings += check(profile)
+        findings += _of_a_set(profile)
     for one, other in itertools.combinations(sets, 2):
         if one.role != other.role:
             for compare in BETWEEN_SETS + (AGAINST_TRAINING if one.role == "train" else ()):
                 findings += compare(one, other)
     return Findings(finding for severity in Severity for finding in findings if finding.severity is severity)
+
+
+def _of_a_set(profile: Profile) -> list[Finding]:
+    """Findings of one data set, without the consequences of others."""
+    found, hidden = [finding for check in OF_TEXT for finding in check(profile)], set[Check]()
+    if profile.n_rows < max(1, int(profile.counts[BAD_ROWS])):  # the rest says little of the whole
+        return found
+    for check in OF_ROWS + (OF_TRAINING_DATA if profile.role == "train" else ()):
+        if check not in hidden:
+            for finding in check(profile):
+                found.append(finding)
+                hidden |= set(HIDES.get(finding.check, ()) if finding.severity is Severity.ERROR else ())
+    return found

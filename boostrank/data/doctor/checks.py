@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.gains import MAX_EXPONENTIAL_LABEL
+from boostrank.core.errors import RowError
+from boostrank.core.gains import MAX_EXPONENTIAL_LABEL, gains_from_labels
 from boostrank.core.types import Int64Array
 from boostrank.data import blocks as slots
 from boostrank.data.assemble import BLANK_SHARE
@@ -15,6 +17,8 @@ from boostrank.data.categories import EXACT
 from boostrank.data.doctor import column_stats
 from boostrank.data.doctor.finding import Finding, Severity, percent, plural
 from boostrank.data.doctor.profile import SHOWN_ROWS, Profile
+
+MOST_LEFT_OUT = 0.2  # of the rows: to leave out more mends nothing
 
 # Text -----------------------------------------------------------------------------------------------------------------
 
@@ -36,41 +40,44 @@ def broken_files(profile: Profile) -> Iterator[Finding]:
 
 
 def refused_rows(profile: Profile) -> Iterator[Finding]:
-    """Rows that cannot be read, in the reader's words."""
+    """Rows that cannot be read, in the reader's words: one finding a cause."""
     count = int(profile.counts[slots.BAD_ROWS])
-    if not count:
-        return
     total = count + profile.n_rows
     allowed = profile.reading.skip and count + profile.stand_in_rows <= profile.reading.max_bad_share * total
-    severity = Severity.WARNING if allowed else Severity.ERROR
-    cost = "the row is left out" if allowed else "train refuses the file"
-    for error in profile.refused:
+    options, fix = "", "mend the rows"
+    if count <= MOST_LEFT_OUT * total and not allowed:
+        options = f"--on-bad-line skip --max-bad-share {math.ceil(1000 * count / max(total, 1)) / 1000:g}"
+        fix += f", or leave them out: {options}"
+    message = f" ({count:,} of {total:,} rows cannot be read)"
+    for error in list(profile.causes.values())[:SHOWN_ROWS]:
         yield Finding(
             "unreadable-row",
-            severity,
+            Severity.WARNING if allowed else Severity.ERROR,
             error.file,
             error.line,
             error.column,
-            1,
-            error.reason,
-            cost,
-            "mend the row, or leave such rows out: --on-bad-line skip",
+            count if message else 1,
+            error.reason + message,
+            "such rows are left out" if allowed else "train refuses the file",
+            fix,
+            options,
         )
-    if count > len(profile.refused):
-        first = profile.refused[0]
-        message = (
-            f"{count:,} of {total:,} rows ({percent(count, total)}) cannot be read; {len(profile.refused)} are shown"
-        )
-        yield Finding(
-            "unreadable-rows",
-            severity,
-            first.file,
-            first.line,
+        message, fix, options = "", "mend the rows", ""
+
+
+def text_columns(profile: Profile) -> Iterator[Finding]:
+    """Features of a table that hold text."""
+    if profile.text:
+        words, options = profile.text_words
+        yield profile.finding(
+            "text-columns",
+            Severity.ERROR,
             0,
-            count,
-            message,
-            cost,
-            f"--on-bad-line skip --max-bad-share {max(count / total, 0.001):.2g} leaves them out",
+            len(profile.text),
+            words,
+            "train refuses the file; for the rest of this report they are read as categories",
+            options,
+            options,
         )
 
 
@@ -88,6 +95,7 @@ def stand_ins(profile: Profile) -> Iterator[Finding]:
             profile.stand_in_rows,
             f"'{word}' stands for a missing value; {plural(profile.stand_in_rows, 'row has', 'rows have')} such words",
             "train refuses the file; for the rest of this report they are taken as missing",
+            f"--missing-token {shown}",
             f"--missing-token {shown}",
         )
 
@@ -151,7 +159,18 @@ _ENOUGH = 20  # queries, before an order of their rows means something
 
 def split_queries(profile: Profile) -> Iterator[Finding]:
     """A query id that comes back after another query, or in the next file."""
-    if profile.grouped_by_file:
+    queries, line = profile.scattered
+    if queries:
+        yield profile.finding(
+            "split-queries",
+            Severity.NOTE,
+            line,
+            queries,
+            f"{plural(queries, 'query', 'queries')} in pieces",
+            "nothing: --regroup brings the rows together",
+            "",
+        )
+    if profile.grouped_by_file or profile.reading.regroup:
         return
     order = np.argsort(profile.ids, kind="stable")
     again = np.sort(order[1:][profile.ids[order[1:]] == profile.ids[order[:-1]]])
@@ -165,15 +184,15 @@ def split_queries(profile: Profile) -> Iterator[Finding]:
         f"{profile.at(int(profile.line[first]))}; {plural(queries, 'query', 'queries')} in pieces"
     )
     files = " ".join(part.name for part in profile.parts[:3]) + (" ..." if len(profile.parts) > 3 else "")
-    severity, cost = Severity.ERROR, "train refuses it: the pieces would be ranked as queries of their own"
     sort = f"boostrank data sort {files} -o SORTED" if profile.space is None else profile.sorted_by
     fix = f"{sort}, or --regroup"
     if first == i - 1:
         message = f"qid {profile.qid(i)} goes on from the file before ({profile.at(int(profile.line[first]))})"
         fix = "--regroup joins the rows; if ids restart in each file: boostrank data merge --rename"
-    if profile.reading.regroup:
-        severity, cost = Severity.NOTE, "nothing: --regroup brings the rows together; below, each piece counts alone"
-    yield profile.finding("split-queries", severity, int(profile.line[i]), queries, message, cost, fix)
+    cost = "train refuses it: the pieces would be ranked as queries of their own"
+    yield profile.finding(
+        "split-queries", Severity.ERROR, int(profile.line[i]), queries, message, cost, fix, "--regroup"
+    )
 
 
 def unsorted_ids(profile: Profile) -> Iterator[Finding]:
@@ -330,50 +349,47 @@ USUAL_TOP = 5.0  # the largest grade of the public collections is 4
 ENGINES_TOP = 31.0  # LightGBM takes labels below it
 MANY_GRADES = 32
 ONE_SIDED = 0.97
-_LINEAR = "--gain linear, or a table such as --gain 0,1,3,7,15"
 
 
-def negative_labels(profile: Profile) -> Iterator[Finding]:
-    """Labels below 0."""
-    if profile.negative.count:
-        low = profile.low_label
-        yield profile.finding(
-            "negative-labels",
-            Severity.ERROR,
-            profile.negative.line,
-            profile.negative.count,
-            f"{profile.of_rows(profile.negative.count)} have a negative label, down to {low:g}",
-            "train refuses them: relevance starts at 0",
-            "if it means not judged: --label-map=-1=0" if low == -1 else "shift all labels: the lowest is 0",
-        )
+def labels_without_gain(profile: Profile) -> Iterator[Finding]:
+    """Labels that the gain does not take, in its own words."""
+    known = (
+        np.array(sorted({*profile.labels, profile.low_label, profile.high_label})) if profile.n_rows else np.zeros(0)
+    )
+    for some in (known[known < 0], known[known >= 0]):
+        try:
+            gains_from_labels(some, profile.gain)
+        except RowError as error:
+            label = float(some[error.row])
+            found = profile.negative if label < 0 else profile.labels.get(label, profile.largest)
+            options = "" if label < 0 else "--gain linear"
+            options = "--label-map=-1=0" if label == -1 else options
+            yield profile.finding(
+                "refused-labels",
+                Severity.ERROR,
+                found.line,
+                found.count,
+                f"{error.reason}; {profile.of_rows(found.count)}",
+                "train refuses them",
+                options,
+                options,
+            )
 
 
 def steep_gains(profile: Profile) -> Iterator[Finding]:
-    """Labels whose exponential gain overflows, or drowns all others."""
+    """Labels whose exponential gain drowns all others."""
     top = profile.high_label
-    if profile.gain != "exponential" or top <= USUAL_TOP:
+    if profile.gain != "exponential" or not USUAL_TOP < top <= MAX_EXPONENTIAL_LABEL:
         return
-    line, count = profile.largest.line, profile.largest.count
-    if top > MAX_EXPONENTIAL_LABEL:
-        yield profile.finding(
-            "gain-overflow",
-            Severity.ERROR,
-            line,
-            count,
-            f"label {top:g}: a gain of 2^label - 1 allows {MAX_EXPONENTIAL_LABEL:g} at most",
-            "train refuses it with exponential gain (as do LightGBM and XGBoost)",
-            _LINEAR,
-        )
-    else:
-        yield profile.finding(
-            "steep-gains",
-            Severity.WARNING,
-            line,
-            count,
-            f"the largest label is {top:g}: its gain 2^label - 1 is {2.0**top - 1.0:,.0f} times that of label 1",
-            "NDCG and the gradient see little but the documents with the largest labels",
-            _LINEAR,
-        )
+    yield profile.finding(
+        "steep-gains",
+        Severity.WARNING,
+        profile.largest.line,
+        profile.largest.count,
+        f"the largest label is {top:g}: its gain 2^label - 1 is {2.0**top - 1.0:,.0f} times that of label 1",
+        "NDCG and the gradient see little but the documents with the largest labels",
+        "--gain linear, or a table such as --gain 0,1,3,7,15",
+    )
 
 
 def engines_refuse_labels(profile: Profile) -> Iterator[Finding]:
@@ -548,12 +564,25 @@ def label_copies(profile: Profile) -> Iterator[Finding]:
         )
 
 
+def no_features(profile: Profile) -> Iterator[Finding]:
+    """No feature that a tree can split."""
+    used = _numbers(profile)
+    message = "no feature varies: each has one value in every row"
+    if not profile.counts[slots.CELLS]:
+        message = "no features: no row holds a number:value pair"
+    elif not used.size or profile.top.top_id >= len(profile.columns) or not _constant(profile, used).all():
+        return
+    cost = "train refuses it: there is nothing by which to tell documents apart"
+    fix = "join the features to the judgements; a row is LABEL qid:ID 1:VALUE 2:VALUE ..."
+    yield profile.finding("no-features", Severity.ERROR, 0, profile.n_rows, message, cost, fix)
+
+
 def constant_features(profile: Profile) -> Iterator[Finding]:
     """Features with one value in every row, or none."""
     used = _numbers(profile)
     missing = used[profile.columns[used, column_stats.MISSING] == profile.n_rows]
-    low, high = ranges(profile)
-    constant = used[(low[used] == high[used]) & (profile.columns[used, column_stats.MISSING] == 0)]
+    high = ranges(profile)[1]
+    constant = np.setdiff1d(used[_constant(profile, used)], missing)
     if missing.size:
         yield profile.finding(
             "missing-features",
@@ -598,12 +627,8 @@ def query_features(profile: Profile) -> Iterator[Finding]:
     """Features that are constant within every query."""
     if not np.any(profile.sizes > 1):
         return
-    low, high = ranges(profile)
     used = _numbers(profile)
-    counts = profile.columns[used]
-    missing = counts[:, column_stats.MISSING]
-    constant = (missing == profile.n_rows) | ((low[used] == high[used]) & (missing == 0))
-    alike = (counts[:, column_stats.VARIES] == 0) & ~constant
+    alike = (profile.columns[used, column_stats.VARIES] == 0) & ~_constant(profile, used)
     if alike.any():
         yield profile.finding(
             "query-features",
@@ -669,6 +694,13 @@ def _numbers(profile: Profile) -> Int64Array:
     return np.arange(profile.base, min(profile.top.top_id + 1, len(profile.columns)))
 
 
+def _constant(profile: Profile, used: Int64Array) -> npt.NDArray[np.bool_]:
+    """Which of these features have one value in every row, or none."""
+    low, high = ranges(profile)
+    missing = profile.columns[used, column_stats.MISSING]
+    return np.asarray((missing == profile.n_rows) | ((low[used] == high[used]) & (missing == 0)))
+
+
 def ranges(profile: Profile) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
     """(smallest, largest) value of each feature; where rows do not name it, 0 is one."""
     low, high = profile.extremes[:, column_stats.LOW], profile.extremes[:, column_stats.HIGH]
@@ -686,20 +718,19 @@ def listed(profile: Profile, numbers: Int64Array, *, verb: bool = True) -> str:
     return f"features {', '.join(shown)}{rest}" + " are" * verb
 
 
-OF_A_SET = (
-    broken_files,
-    refused_rows,
-    stand_ins,
-    truncated_text,
-    untidy_text,
+Check = Callable[[Profile], Iterator[Finding]]
+
+OF_TEXT: tuple[Check, ...] = (broken_files, refused_rows, text_columns, stand_ins, truncated_text, untidy_text)
+OF_ROWS: tuple[Check, ...] = (
     split_queries,
+    no_features,
     unsorted_ids,
     dead_queries,
     long_lists,
     uneven_lists,
     rows_by_label,
     repeated_queries,
-    negative_labels,
+    labels_without_gain,
     steep_gains,
     engines_refuse_labels,
     many_grades,
@@ -709,7 +740,7 @@ OF_A_SET = (
     duplicates,
     empty_rows,
 )
-OF_TRAINING_DATA = (
+OF_TRAINING_DATA: tuple[Check, ...] = (
     label_copies,
     constant_features,
     mostly_missing,
@@ -717,3 +748,19 @@ OF_TRAINING_DATA = (
     stand_in_numbers,
     coarse_values,
 )  # later sets would only repeat them
+HIDES: dict[str, tuple[Check, ...]] = {
+    "split-queries": (
+        unsorted_ids,
+        dead_queries,
+        uneven_lists,
+        rows_by_label,
+        repeated_queries,
+        contradictions,
+        duplicates,
+        label_copies,
+        query_features,
+    ),
+    "refused-labels": (steep_gains, engines_refuse_labels, many_grades, labels_from_above_zero),
+    "no-features": (repeated_queries, contradictions, duplicates, empty_rows, *OF_TRAINING_DATA),
+}
+"""Error -> checks that would find its consequences."""

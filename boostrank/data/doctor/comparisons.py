@@ -213,7 +213,7 @@ def other_labels(one: Profile, other: Profile) -> Iterator[Finding]:
         )
 
 
-OF_A_SET = (*checks.OF_A_SET, numbering_of_files)
+OF_ROWS = (*checks.OF_ROWS, numbering_of_files)
 """Look at one data set."""
 
 BETWEEN_SETS: tuple[Callable[[Profile, Profile], Iterator[Finding]], ...] = (leaked_queries,)

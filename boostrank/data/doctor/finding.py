@@ -31,6 +31,7 @@ class Finding:
         message: what was seen.
         cost: what follows from it.
         fix: the command or option that mends it, or what to look at; empty where nothing need be done.
+        options: of `train`, with which it takes the data; empty where no option does.
     """
 
     check: str
@@ -42,6 +43,7 @@ class Finding:
     message: str
     cost: str
     fix: str
+    options: str = ""
 
     @property
     def where(self) -> str:

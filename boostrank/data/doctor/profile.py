@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, fields
@@ -21,6 +22,7 @@ from boostrank.data.doctor.finding import Finding, Severity, percent
 from boostrank.data.options import FeatureSpace, Progress
 from boostrank.data.side_files import check_sizes, read_weights, some_sizes, weighted
 from boostrank.data.source import AnySource, Reading, Source, open_files
+from boostrank.data.tables.source import TableSource
 
 CHUNK_BYTES = 4 << 20
 SHOWN_ROWS = 5  # refused rows that are listed one by one
@@ -28,6 +30,7 @@ MOST_LABELS = 1000  # different labels that are counted one by one
 MOST_FEATURES = 1 << 20  # that are looked at one by one: 100 MiB
 
 UInt64Array = npt.NDArray[np.uint64]
+_QUOTED, _NUMBERS = re.compile(r"'.*?'(?=\W|$)|\".*?\""), re.compile(r"\d[\d.,]*")
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _KINDS: dict[str, npt.DTypeLike] = {
     "line": np.int64,
@@ -89,6 +92,13 @@ class Rows:
             self.labels[a:b], self.lines[a:b], self.ends[a:b] - begin, self.ids[begin:end], self.values[begin:end]
         )
 
+    def taken(self, order: Int64Array) -> Rows:
+        """Rows in another order."""
+        sizes = np.diff(self.ends, prepend=0)
+        ends = np.cumsum(sizes[order])
+        cells = np.arange(self.ids.size) + np.repeat((self.ends - sizes)[order] - ends + sizes[order], sizes[order])
+        return Rows(self.labels[order], self.lines[order], ends, self.ids[cells], self.values[cells])
+
 
 def _joined(parts: list[Rows]) -> Rows:
     if len(parts) == 1:
@@ -108,15 +118,24 @@ Batch = tuple[Rows, Int64Array]
 
 
 class Cutter:
-    """Cuts rows that come in chunks between queries: the last query of a chunk waits for its rest."""
+    """Cuts rows that come in chunks between queries: the last query of a chunk waits for its rest.
+
+    Attributes:
+        holds: whether all rows wait, as those must that will be regrouped.
+    """
+
+    holds = False
 
     def __init__(self) -> None:
         self._waiting: list[Rows] = []
+        self._starts: list[Int64Array] = []
 
     def add(self, rows: Rows, starts: Int64Array) -> Iterator[Batch]:
         """The next rows; `starts` says where queries begin, the rows before the first continue the query before."""
         before = sum(part.labels.size for part in self._waiting)
-        if not starts.size:
+        if self.holds:
+            self._starts.append(starts + before)
+        if not starts.size or self.holds:
             self._waiting.append(rows)
             return
         last, ptr = int(starts[-1]), np.append([0] if self._waiting else [], starts + before).astype(np.int64)
@@ -126,10 +145,16 @@ class Cutter:
             yield complete, ptr
 
     def rest(self) -> Iterator[Batch]:
-        """The last query."""
+        """The last query, or all of those that wait."""
         if self._waiting:
             rows = _joined(self._waiting)
-            yield rows, np.array([0, rows.labels.size], np.int64)
+            starts = self._starts or [np.zeros(1, np.int64)]
+            yield rows, np.append(np.concatenate(starts), rows.labels.size).astype(np.int64)
+
+
+def _cause(reason: str) -> str:
+    """What rows have in common that cannot be read for one reason: its words without a value and numbers."""
+    return _NUMBERS.sub("#", _QUOTED.sub("''", reason, count=1))
 
 
 class Profile:
@@ -143,7 +168,10 @@ class Profile:
     Attributes:
         totals: files, lines, rows and queries; None if no file could be opened.
         broken: why files could not be read to the end, or do not fit what lies beside them.
-        refused: the first rows that cannot be read.
+        causes: why the first rows that cannot be read are refused, one error a cause.
+        text: features that hold text -> line of the first.
+        text_words: what is to say of them, and the options that read the table.
+        scattered: queries that were regrouped, and the line where the first of them comes back.
         stand_ins: word that seems to stand for a missing value -> line and column of the first.
         stand_in_rows: rows with such words.
         labels: how often each occurs, while there are no more than MOST_LABELS.
@@ -163,7 +191,10 @@ class Profile:
 
     def __init__(self, role: str, reading: Reading, gain: str | tuple[float, ...]) -> None:
         self.role, self.gain, self.reading = role, gain, reading
-        self.refused: list[FileFormatError] = []
+        self.causes: dict[str, FileFormatError] = {}
+        self.text: dict[str, int] = {}
+        self.text_words = "", ""
+        self.scattered = 0, 0
         self.broken: list[FileFormatError] = []
         self.stand_ins: dict[str, tuple[int, int]] = {}
         self.stand_in_rows = 0
@@ -195,14 +226,13 @@ class Profile:
                     self._add(batch)
         except FileFormatError as error:
             self.broken.append(error)
-        for batch in cutter.rest():
-            self._add(batch)
+        for rows, ptr in cutter.rest():
+            self._add(self._regrouped(rows, ptr) if cutter.holds else (rows, ptr))
         for name, arrays in self._kept.items():
             setattr(self, name, np.concatenate(arrays) if arrays else np.zeros(0, _KINDS[name]))
         self._kept.clear()
-        if self.n_rows == 0 and not self.broken and self.parts:
-            words = "no row can be read" if self.counts[slots.BAD_ROWS] else NO_ROWS
-            self.broken.append(FileFormatError(words, file=self.parts[0].name))
+        if self.n_rows == 0 and not self.broken and self.parts and not self.causes:
+            self.broken.append(FileFormatError(NO_ROWS, file=self.parts[0].name))
         if not self.broken and not self.counts[slots.BAD_ROWS]:
             self._check_sidecars()
 
@@ -210,6 +240,7 @@ class Profile:
         self, opened: Source, totals: Totals, cutter: Cutter, threads: int, progress: Progress
     ) -> Iterator[Batch]:
         self.grouped_by_file, ends, file = not opened.has_qid, np.zeros(0, np.int64), None
+        cutter.holds = self.reading.regroup and opened.has_qid
         self.feature_names = dict(opened.numbered_names())
         for current, block in opened.blocks(CHUNK_BYTES, threads):
             if totals.n_rows == 0 or current is not file:
@@ -229,6 +260,8 @@ class Profile:
             if progress is not None:
                 progress(opened.done, opened.total)
         self.space = opened.space()
+        if isinstance(opened, TableSource) and opened.text:
+            self.text, self.text_words = opened.text, opened.text_words(self.n_rows)
 
     def _note_faults(self, block: Block) -> None:
         assert self.totals is not None
@@ -237,7 +270,9 @@ class Profile:
         self.stand_in_rows += block.stand_in_rows
         for word, (line, column) in block.stand_ins.items():
             self.stand_ins.setdefault(word, (self.totals.through(line), column))
-        self.refused += map(self.totals.why_refused, block.bad[: SHOWN_ROWS - len(self.refused)])
+        before = int(self.counts[slots.BAD_ROWS] - block.counts[slots.BAD_ROWS])
+        for fault in block.bad[: max(0, slots.BAD_KEPT - before)]:  # the same ones however the files are cut
+            self.causes.setdefault(_cause(fault.reason), self.totals.why_refused(fault))
 
     def _starts_of_runs(self, runs: Int64Array, names: dict[int, bytes]) -> Int64Array:
         """Return the first row of each query that begins in the block."""
@@ -259,8 +294,26 @@ class Profile:
         self._kept["line"].append(rows.lines[starts])
         return starts
 
+    def _regrouped(self, rows: Rows, ptr: Int64Array) -> Batch:
+        """Bring the rows of each query together, as the reader does."""
+        assert self.totals is not None
+        ids, line = (np.concatenate(self._kept[name]) for name in ("ids", "line"))
+        _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
+        owner, sizes = first[inverse], np.diff(ptr)
+        again = np.flatnonzero(owner != np.arange(owner.size))
+        if again.size:
+            self.scattered = np.unique(owner[again]).size, int(line[again[0]])
+        kept = np.sort(first)
+        self._kept |= {"ids": [ids[kept]], "line": [line[kept]]}
+        names = {new: self.names[old] for new, old in enumerate(kept.tolist()) if old in self.names}
+        self.totals.names, self.totals.n_queries = names, kept.size
+        order = np.argsort(np.repeat(owner, sizes), kind="stable")
+        return rows.taken(order), np.append(0, np.cumsum(np.bincount(owner, sizes)[kept])).astype(np.int64)
+
     def _check_sidecars(self) -> None:
         """Note sizes and weights beside the files that do not fit, as far as one file alone can tell."""
+        if self.scattered[0]:
+            return
         for part, _, queries in self.totals.spans() if self.totals else ():
             sizes, weights = np.asarray(self.sizes[queries], np.int64), part.weights_file
             try:
@@ -398,11 +451,14 @@ class Profile:
         name = self.feature_names.get(number)
         return f"feature {number if name is None else repr(name)}"
 
-    def finding(
-        self, check: str, severity: Severity, line: int, count: int, message: str, cost: str, fix: str
-    ) -> Finding:
-        """A finding at a line counted through all files of the data set; 0 means the whole."""
-        return Finding(check, severity, *self.place(int(line)), 0, int(count), message, cost, fix)
+    def finding(self, check: str, severity: Severity, line: int, count: int, *words: str) -> Finding:
+        """A finding at a line counted through all files of the data set; 0 means the whole.
+
+        Args:
+            check, severity, line, count: as of `Finding`.
+            words: its message, cost and fix, and options if any mend it.
+        """
+        return Finding(check, severity, *self.place(int(line)), 0, int(count), *words)
 
     def place(self, line: int) -> tuple[str, int]:
         """Return (file, line) of a line counted through all files."""

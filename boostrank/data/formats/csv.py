@@ -27,6 +27,7 @@ from boostrank.data.text.reasons import STAND_INS, separator_in, shown
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _NAN = re.compile(r"[+-]?nan", re.IGNORECASE)
 _INF = re.compile(r"([+-]?)inf(?:inity)?", re.IGNORECASE)
+_COMMA = re.compile(r"[+-]?\d+,\d+")
 _LIBSVM = re.compile(rb"[+-]?[\d.]\S*[ \t]+(qid:\S+|\d+:\S+)")
 _LONE_RETURN = "carriage return without a line feed: convert the file (tr '\\r' '\\n')"
 
@@ -64,6 +65,7 @@ class CsvSource(TableSource):
                 raise FileFormatError(words, file=file.name)
             header = _header(line.removesuffix(b"\r"), self.delimiter, file.name)
             columns = self.choose(header, file.name, file.path)
+            columns = self.with_text(columns, *self._text_in(file.head, columns), file.name)
             file.skip(len(line) + len(newline))
             return CsvFile(file, columns)
         except BaseException:
@@ -98,6 +100,26 @@ class CsvSource(TableSource):
             found.arrays[place] = self._trimmed(found.arrays[place], place, columns)
         found.unterminated, found.size = text.unterminated, text.size
         return found
+
+    def _text_in(self, head: bytes, columns: Columns) -> tuple[dict[int, tuple[int, int]], int]:
+        """Find features that hold words alone in the first rows.
+
+        Returns:
+            Place -> (values, cells) that were looked at; the first line with such a word.
+        """
+        found, line = {}, 0
+        raw_lines = head.split(b"\n")[1 : -1 if len(head) >= HEAD else None]
+        rows = [self._row(raw.removesuffix(b"\r"), len(columns.header))[1] for raw in raw_lines]
+        for place in columns.places if self.reading.space is None and not self.reading.skip else ():
+            cells = {i: row[place].strip() for i, row in enumerate(rows, 2) if row and row[place].strip()}
+            cells = {i: word for i, word in cells.items() if word.encode().lower() not in STAND_INS}
+            if cells and place not in columns.coded and all(self._is_text(word) for word in set(cells.values())):
+                found[place] = len(set(cells.values())), len(cells)
+                line = min(line or min(cells), min(cells))
+        return found, line
+
+    def _is_text(self, word: str) -> bool:
+        return bool(self._number(word, "", True)[1]) and not _NUMBER.fullmatch(word) and not _COMMA.fullmatch(word)
 
     def _table(self, text: Text, array: Any, width: int, numbers: Sequence[int], texts: Sequence[int]) -> Any:
         """Return an Arrow table with the columns called by their places; None if pyarrow does not read it."""
@@ -151,7 +173,9 @@ class CsvSource(TableSource):
                 value, words = self._number(row[place].strip(), columns.header[place], is_feature)
                 values.append(value)
                 if words:
-                    faults.append(Fault(number, words))
+                    word = row[place].strip()
+                    stands = is_feature and word.encode().lower() in STAND_INS
+                    faults.append(Fault(number, words, stand_in=(word, 0) if stands else None))
             arrays[place] = pa.array(values, pa.float64())
         return Cells(file, columns, np.array(lines, np.int64), len(raw_lines), arrays, faults)
 
@@ -186,7 +210,7 @@ class CsvSource(TableSource):
             asks = f"--missing-token {word if word.isalpha() else repr(word)} reads it as one"
             return math.nan, f"{cell} is not a number: if it stands for a missing value, {asks}"
         typed = typed_names(name)
-        if re.fullmatch(r"[+-]?\d+,\d+", word):
+        if _COMMA.fullmatch(word):
             return math.nan, f"{cell} is not a number: write a decimal point, not a comma"
         hint = f": --drop {typed} leaves the column out, --categorical {typed} reads categories" if is_feature else ""
         return math.nan, f"{cell} is not a number{hint}"

@@ -78,7 +78,11 @@ class ColumnarFile:
         of_pandas = _of_pandas(self.schema)
         if source.columns is None:
             source.ordered = {name: one["num_categories"] for name, one in of_pandas.items() if one.get("ordered")}
-        self.columns = columns = source.choose(names, self.name, self.path, declared | set(of_pandas))
+        columns = source.choose(names, self.name, self.path, declared | set(of_pandas))
+        if source.reading.lenient and source.reading.space is None:
+            text = [place for place in columns.places if is_text(self.schema.field(place).type)]
+            columns = source.with_text(columns, {one: (0, 0) for one in text if one not in columns.coded}, 0, self.name)
+        self.columns = columns
         wanted: list[int | None] = [*columns.places, *columns.texts, *columns.others]
         if not source.reading.rows_alone:
             wanted += [columns.label, columns.qid, columns.weight]

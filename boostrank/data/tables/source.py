@@ -18,13 +18,14 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data import blocks as slots
 from boostrank.data.blocks import Block, Fault, zeroed
 from boostrank.data.categories import EXACT, Categories, Coding
-from boostrank.data.options import FeatureSpace
+from boostrank.data.options import FeatureSpace, typed_names
 from boostrank.data.side_files import GROUP_SUFFIXES, find_sidecar
 from boostrank.data.source import OneSource, Reading, Source
 from boostrank.data.tables.columns import Columns, choose_columns
 
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
 _FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+)", re.ASCII)
+_FEW, _SHARE = 20, 0.1  # values of text that are categories: so few, or at most this share of the cells
 _TILE = 2048  # rows that are turned from columns at a time: both sides stay in the cache
 
 
@@ -173,6 +174,7 @@ class TableSource(Source):
         arrow()  # or it is said what is missing
         self.columns: Columns = None  # type: ignore[assignment]
         self.codings: dict[int, Coding] = {}
+        self.text: dict[str, int] = {}  # features that hold text, in lenient reading -> line of the first
         self.ordered: dict[str, int] = {}  # column -> number of categories, where pandas wrote that these have an order
         self._whole: Float32Array | None = None
         self._lock = threading.Lock()
@@ -206,6 +208,34 @@ class TableSource(Source):
             raise FileFormatError("has other columns than the file before", file=name)
         return found
 
+    def with_text(self, columns: Columns, text: Mapping[int, tuple[int, int]], line: int, file: str) -> Columns:
+        """Refuse features that hold text; the doctor reads them as categories.
+
+        Args:
+            columns: of a file.
+            text: place -> (values, cells) of the first rows.
+            line: first line with text, 0: none is known.
+            file: its name.
+
+        Raises:
+            FileFormatError: names all of them, and the options that read the table.
+        """
+        if not text:
+            return columns
+        names = {columns.header[place]: numbers for place, numbers in text.items()}
+        if not self.reading.lenient:
+            words, options = text_words(names, self.reading)
+            raise FileFormatError(f"{words}: {options}", file=file, line=line)
+        self.text = {name: line for name in names} | self.text
+        found = replace(columns, coded=columns.coded | text.keys())
+        self.columns = found if self.columns is columns else self.columns
+        return found
+
+    def text_words(self, rows: int) -> tuple[str, str]:
+        """Return what is to say of the features that hold text, and the options that read the table."""
+        values = {coding.name: len(coding.categories.values or ()) for coding in self.codings.values()}
+        return text_words({name: (values.get(name, 0), rows) for name in self.text}, self.reading)
+
     def prepare_whole(self) -> None:
         if len(self._files) == 1 and self.first.rows is not None:
             self._whole = np.empty((self.first.rows, len(self.columns.names)), np.float32)
@@ -235,6 +265,8 @@ class TableSource(Source):
             if columns.qid is not None:
                 ids, without = cells.query_ids(columns.qid)
                 faults += without
+        stand_ins = [fault for fault in faults if fault.stand_in] if self.reading.lenient else []
+        faults = [fault for fault in faults if fault not in stand_ins] if stand_ins else faults
         coarse = _coarse(columns, values)
         lines, counts = cells.lines, slots.no_counts()
         bad = sorted({fault.line: fault for fault in reversed(faults)}.values(), key=lambda fault: fault.line)
@@ -251,6 +283,8 @@ class TableSource(Source):
         block = Block(np.asarray(labels, np.float64) + 0.0, counts, lines, out)  # -0 becomes 0
         block.bad, block.unterminated, block.size = bad[: slots.BAD_KEPT], cells.unterminated, cells.size
         block.coarse, block.categories = coarse, categories
+        block.stand_ins = {one.stand_in[0]: (one.line, 0) for one in reversed(stand_ins) if one.stand_in}
+        block.stand_in_rows = len({one.line for one in stand_ins} - {one.line for one in bad})
         if columns.weight is not None and more:
             block.weights = more[columns.weight]
         block.others = {columns.header[place]: more[place] for place in columns.others if place in more}
@@ -341,6 +375,27 @@ class TableSource(Source):
     def say(self, whose: str) -> None:
         for coding in self.codings.values():
             coding.warn(whose)
+
+
+def text_words(text: Mapping[str, tuple[int, int]], reading: Reading) -> tuple[str, str]:
+    """Return what is to say of features that hold text, and the options that read the table.
+
+    Args:
+        text: column -> number of values, number of cells.
+        reading: options so far.
+    """
+    no_classes = [
+        name for name, (n, cells) in text.items() if n in (1, cells) or (n > _FEW and n > _SHARE * cells)
+    ]  # ids, or the same everywhere
+    told = [f"{name!r} ({n:,} value{'s' * (n > 1)})" for name, (n, _) in text.items()]
+    options: list[str] = []
+    for flag, before, names in (
+        ("drop", reading.drop, no_classes),
+        ("categorical", reading.categorical, [name for name in text if name not in no_classes]),
+    ):
+        if names:
+            options.append(f"--{flag} {typed_names(*(before or ()), *names)}")
+    return f"text in column{'s' * (len(text) > 1)} {', '.join(told)}", " ".join(options)
 
 
 def is_number(kind: Any) -> bool:

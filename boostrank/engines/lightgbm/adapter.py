@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import lightgbm
@@ -20,7 +21,7 @@ from boostrank.engines.lightgbm.params import TRUE, LightGBMParams
 from boostrank.engines.lightgbm.private import has_nothing_to_split, main_names, starting_at, use_one_thread
 from boostrank.engines.lightgbm.stream import StreamedDataset
 from boostrank.engines.model_format import LinearStart, engine_names
-from boostrank.engines.params import engine_threads, limit_in_children
+from boostrank.engines.params import engine_threads, limit_in_children, without_stderr
 from boostrank.engines.rounds import (
     Callback,
     CallbackEnv,
@@ -72,6 +73,10 @@ class LightGBM(Backend):
             return StreamedDataset(data.features, **options)
         return lightgbm.Dataset(data.features, **options)
 
+    def check(self, data: Any, params: dict[str, Any]) -> None:
+        with without_stderr(), _naming_nothing_to_split():
+            lightgbm.Booster(_with_defaults(params), data).reset_parameter({"objective": "none"})
+
     def train(self, request: TrainRequest) -> tuple[LightGBMBooster, int]:
         params = _with_defaults(request.params) | {"metric": "None"}
         if "num_threads" in params:
@@ -92,6 +97,7 @@ class LightGBM(Backend):
             params["objective"] = objective
         init_model, rounds = None if request.init_model is None else request.init_model.native, request.rounds
         with contextlib.ExitStack() as given:
+            given.enter_context(_naming_nothing_to_split())
             sets = [request.train, *(data for _, data in request.valid)]
             for data, scores in zip(sets, request.start_scores if request.resumed is None else (), strict=False):
                 if scores is not None:
@@ -122,13 +128,6 @@ class LightGBM(Backend):
                 if round_now.model is not None and main_names(params).get("boosting") != "dart":
                     error.model = LightGBMBooster(round_now.model, first)
                 raise
-            except lightgbm.basic.LightGBMError as error:
-                if not has_nothing_to_split(error):
-                    raise
-                raise DataError(
-                    "LightGBM can split no feature: there are too few rows, or all features are constant. For very "
-                    "small data set min_data_in_leaf=1 and min_data_in_bin=1"
-                ) from error
         return LightGBMBooster(booster, first), max(0, booster.best_iteration - first)
 
     def snapshot(self, model: Any) -> Snapshot:
@@ -151,6 +150,20 @@ class LightGBM(Backend):
 
 BACKEND = LightGBM()
 limit_in_children("LightGBM", use_one_thread)
+
+
+@contextlib.contextmanager
+def _naming_nothing_to_split() -> Iterator[None]:
+    """Inside, name the cause of LightGBM's error about data without a feature to split."""
+    try:
+        yield
+    except lightgbm.basic.LightGBMError as error:
+        if not has_nothing_to_split(error):
+            raise
+        raise DataError(
+            "LightGBM can split no feature: there are too few rows, or all features are constant. For very small data "
+            "set min_data_in_leaf=1 and min_data_in_bin=1"
+        ) from error
 
 
 def _with_defaults(params: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,96 @@
+"""The doctor: checks of data that explain, and at the end training's own, so that both take the same data."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from boostrank.core.errors import FileFormatError, InputError
+from boostrank.core.gains import Gain
+from boostrank.data.assemble import read_files
+from boostrank.data.doctor import Finding, Profile, Severity, examine, look_at
+from boostrank.data.doctor.finding import Findings
+from boostrank.data.source import AnySource
+from boostrank.fit.presets import GOOD
+from boostrank.fit.run import check
+from boostrank.fit.train import resolve
+from boostrank.options import TrainOptions
+
+MOST_CELLS = 2**24
+"""Data with more are not read once more: with so many, the checks of the doctor are those of a training."""
+
+
+def doctor(
+    files: AnySource,
+    *,
+    valid: str | Sequence[AnySource] = (),
+    test: str | Sequence[AnySource] = (),
+    gain: Gain = "exponential",
+    threads: int | None = None,
+    **options: Any,
+) -> Findings:
+    """Everything that is found in ranking data, the gravest first.
+
+    Memory: a few chunks of text and the longest query, 8 bytes a row (a hash; some 60 for a moment where sets are
+    compared), 50 bytes a query and 100 a feature. Of over a million features the first million are looked at singly.
+
+    Args:
+        files: the training data: a path, a pattern, "-", a binary file object, or several of them as one data set.
+        valid, test: data sets that are looked at too, and compared: a path, or a sequence of sets, each as `files`.
+        gain: what labels are worth, as in training.
+        threads: that read; None for every available core.
+        options: of `boostrank.data.options.ReaderOptions`: the findings are what training with them would meet.
+
+    Raises:
+        ParameterError: options out of range, or in contradiction.
+    """
+    sets = [("train", files)]
+    for role, later in (("valid", valid), ("test", test)):
+        sets += [(role, one) for one in ([later] if isinstance(later, str) else later)]
+    profiles: list[Profile] = []
+    for role, one in sets:
+        like = profiles[0] if profiles else None
+        profiles.append(look_at(one, role=role, like=like, gain=gain, threads=threads, **options))
+    return with_refusal(examine(profiles), profiles, [one for _, one in sets], gain=gain, threads=threads, **options)
+
+
+def with_refusal(
+    findings: Findings, profiles: Sequence[Profile], files: Sequence[AnySource], *, gain: Gain, **options: Any
+) -> Findings:
+    """Findings, and if no error is among them the one with which training refuses the data, if it does.
+
+    Args:
+        findings: of `examine`.
+        profiles: training data, and then what is validated or tested on.
+        files: of each of them.
+        gain: what labels are worth.
+        options: of `look_at`.
+    """
+    used = [(one, path) for one, path in zip(profiles, files, strict=True) if one.role != "test"]
+    cells = sum(one.n_rows * (one.top.top_id + 1) for one, _ in used if one.parts)
+    again = all(isinstance(one, str | os.PathLike) and os.path.isfile(one) for _, path in used for one in _listed(path))
+    if not again or cells > MOST_CELLS or any(finding.severity is Severity.ERROR for finding in findings):
+        return findings
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            train_set = read_files(used[0][1], **options)
+            valid = [
+                (f"valid_{i}", read_files(path, like=train_set, **options)) for i, (_, path) in enumerate(used[1:])
+            ]
+            plan = resolve(TrainOptions(quality=GOOD, gain=gain, params={"verbosity": -1}), train_set, valid)
+            check(replace(plan, start=None))
+    except InputError as error:
+        file, line, column, words = used[0][0].parts[0].name, 0, 0, str(error)
+        if isinstance(error, FileFormatError):
+            file, line, column, words = error.file, error.line, error.column, error.reason
+        refusal = Finding("refused-data", Severity.ERROR, file, line, column, 1, words, "train refuses the data", "")
+        return Findings([refusal, *findings])
+    return findings
+
+
+def _listed(files: AnySource) -> Sequence[Any]:
+    return [files] if isinstance(files, str | os.PathLike) or hasattr(files, "read") else list(files)
