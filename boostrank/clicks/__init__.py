@@ -1,1 +1,1 @@
-"""Learning from clicks: what was shown where and clicked, how likely each position is looked at, gains from both."""
+"""Learning from clicks: click logs, position propensities, and gains computed from both."""

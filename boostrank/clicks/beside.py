@@ -1,4 +1,4 @@
-"""Clicks of the documents in a data file: a log beside it or columns of a table, and the propensities of positions."""
+"""Clicks for a data file, from a sidecar log or from table columns, and the propensities of positions."""
 
 from __future__ import annotations
 
@@ -31,33 +31,31 @@ from boostrank.options import ReadOptions, typed_names
 
 Reading = TypeVar("Reading", bound=ReadOptions)
 Tell = Callable[[str], None]
-"""Called with lines for the user."""
+"""Prints a line for the user."""
 ENDING = ".clicks"
 
 
 def prepare(
     names: Sequence[str] | None, files: Sequence[str], reading: Reading, *, logs: bool = True
 ) -> tuple[ClickColumns | None, Reading]:
-    """Check files whose clicks will be used, before they are read.
+    """Check the files whose clicks will be used, before they are read.
 
     Args:
-        names: columns of the tables that hold the clicks; None: each file has a log beside it.
-        files: each is one data set.
-        reading: options of reading them.
-        logs: whether a file without a log is refused.
+        names: table columns that hold the clicks; None if each file has a sidecar log.
+        logs: refuse files without a log.
 
     Returns:
-        The columns, and the options of reading, for which they are not features.
+        The click columns, and reader options that exclude them from the features.
 
     Raises:
-        InputError: rows that would be skipped, a file that has no clicks, or columns that it does not have.
+        InputError: rows that would be skipped, a file without clicks, or a missing column.
     """
     if reading.on_bad_line == "skip":
         raise InputError("click logs count the rows of the file: no --on-bad-line skip")
     columns = None if names is None else ClickColumns.of(tuple(names))
     for path in files:
         if path == "-" or not os.path.isfile(path):
-            raise InputError(f"--clicks: {path} is no file beside which {ENDING} could lie")
+            raise InputError(f"--clicks: {path} is not a file, so it has no {ENDING} sidecar file")
         if columns is not None:
             _check_columns(path, columns, reading)
         elif logs:
@@ -70,7 +68,7 @@ def prepare(
 
 def _check_columns(path: str, columns: ClickColumns, reading: ReadOptions) -> None:
     if not is_table(path):
-        raise InputError(f"--click-columns: {path} is no table (CSV, TSV, Parquet, Arrow)")
+        raise InputError(f"--click-columns: {path} is not a table (CSV, TSV, Parquet, Arrow)")
     header = header_of(path)
     for name in columns.names:
         if name not in header:
@@ -78,30 +76,28 @@ def _check_columns(path: str, columns: ClickColumns, reading: ReadOptions) -> No
             raise InputError(f"--click-columns: {path}: no column is called {name!r}.{hint}")
         for role in DEFAULTS:
             if getattr(reading, role, None) == name:
-                raise InputError(f"column {name!r} is taken as --{role} and as one of --click-columns")
+                raise InputError(f"column {name!r} is used for both --{role} and --click-columns")
 
 
 def log_of(path: str) -> str:
-    """The click log beside a file.
+    """Return the path of a file's click log.
 
     Raises:
         InputError: there is none.
     """
     found = find_sidecar(path, (ENDING,))
     if found is None:
-        raise InputError(f"{path}{ENDING}: no such file, and --clicks learns from it")
+        raise InputError(f"{path}{ENDING}: no such file, but --clicks needs it")
     return found
 
 
 @dataclass(frozen=True)
 class Clicks:
-    """Documents of a file, and their clicks.
+    """Documents of a file with their clicks.
 
     Args:
-        data: the documents.
-        log: their clicks.
-        name: of the log, as `boostrank data propensities` takes it.
-        kept: int64[n], the rows of the file that are documents; None: all.
+        name: the log as an argument of `boostrank data propensities`.
+        kept: int64[n], rows of the file that are documents; None for all.
     """
 
     data: RankingDataset
@@ -111,13 +107,7 @@ class Clicks:
 
     @classmethod
     def read(cls, path: str, data: RankingDataset, columns: ClickColumns | None, tell: Tell) -> Clicks:
-        """Read the clicks of a file.
-
-        Args:
-            path, data: the file and its rows.
-            columns: columns that hold the clicks; None: the log lies beside the file.
-            tell: called with a line about the log.
-        """
+        """Read the clicks of a file from `columns`, or from its sidecar log if None."""
         kept = None
         if columns is None:
             name = log_of(path)
@@ -132,16 +122,11 @@ class Clicks:
 
     @property
     def queries(self) -> QueryIndex | None:
-        """The queries of the documents, if these are in their original order."""
+        """Queries of the documents; None if rows were reordered."""
         return queries_of(self.data)
 
     def propensities(self, path: str | None, tell: Tell) -> tuple[AnyPropensities, bool]:
-        """Propensities from a file, or estimated from documents that moved; and whether clicks agree with them.
-
-        Args:
-            path: the file; None: estimate.
-            tell: called with lines about what was found.
-        """
+        """Read or estimate the propensities, and check whether the clicks agree with them."""
         if path is None:
             found = estimate(self.log, self.queries)
             if isinstance(found, SegmentPropensities):
@@ -153,15 +138,12 @@ class Clicks:
         given = read_propensities(path)
         self.log.at(given)
         if given.false_clicks.any():
-            tell(f"{path}: with false_clicks, so that nothing tells whether these propensities hold")
+            tell(f"{path}: has false_clicks, so these propensities cannot be checked")
             return given, True
         try:
             check = check_propensities(self.log, given, self.queries)
         except DataError:
-            tell(
-                f"{path}: no clicked document of {self.name} moved, so that nothing tells whether these propensities "
-                "hold"
-            )
+            tell(f"{path}: no clicked document of {self.name} moved, so these propensities cannot be checked")
             return given, True
         if check.p < 0.05:
             tell(
@@ -172,23 +154,21 @@ class Clicks:
 
 
 def queries_of(data: RankingDataset) -> QueryIndex | None:
-    """The queries of documents that are in their original order."""
+    """Return the queries of a data set; None if its rows were reordered."""
     return None if data.input_rows is not None else data.queries
 
 
 @dataclass(frozen=True)
 class ClickTraining:
-    """Training data whose labels are clicks over exposure, and validation data with clicks.
+    """Training data with clicks over exposure as labels, and validation data with clicks.
 
     Args:
-        clicks: all documents, and what was shown of them.
-        propensities: of the positions.
-        holds: whether clicks agree with the propensities.
-        prior: exposure that is added to each document.
+        clicks: all documents with their log.
+        holds: True if the clicks agree with the propensities.
+        prior: exposure added to each document.
         train_set: the documents that were shown, with their gains.
-        held: clicks of the validation files that were read so far.
-        columns: columns of the tables that hold the clicks; None: they lie beside.
-        tell: called with lines for the user.
+        held: clicks of the validation files read so far.
+        columns: table columns that hold the clicks; None for sidecar logs.
     """
 
     clicks: Clicks
@@ -211,7 +191,6 @@ class ClickTraining:
         prior: float | None,
         tell: Tell,
     ) -> ClickTraining:
-        """Read the clicks of the training file."""
         clicks = Clicks.read(path, data, columns, tell)
         prior = PRIOR if prior is None else prior
         curve, holds = clicks.propensities(propensities, tell)
@@ -219,11 +198,10 @@ class ClickTraining:
         return cls(clicks, curve, holds, prior, train_set, [], columns, tell)
 
     def measured(self, path: str, data: RankingDataset, learnt: bool) -> RankingDataset:
-        """A validation file with clicks over exposure for labels.
+        """Label a validation file with clicks over exposure.
 
         Args:
-            path, data: the file and its rows.
-            learnt: whether it is dealt into folds, so that models learn from it: only what was shown is kept then.
+            learnt: models also train on it, in folds, so keep only documents that were shown.
         """
         clicks = Clicks.read(path, data, self.columns, self.tell)
         self.held.append(clicks)
@@ -237,12 +215,7 @@ class ClickTraining:
 
 @dataclass(frozen=True)
 class ClickJudge:
-    """Clicks by which rankers are compared.
-
-    Args:
-        log, propensities: of the documents.
-        kept: int64[n], rows of the file that are documents; None: all.
-    """
+    """Clicks for comparing rankers."""
 
     log: ClickLog
     propensities: AnyPropensities
@@ -252,43 +225,37 @@ class ClickJudge:
     def read(
         cls, path: str, data: RankingDataset, propensities: str | None, columns: ClickColumns | None, tell: Tell
     ) -> ClickJudge:
-        """Read the clicks of a file."""
         clicks = Clicks.read(path, data, columns, tell)
         return cls(clicks.log, clicks.propensities(propensities, tell)[0], clicks.kept)
 
     def judged(self, data: RankingDataset) -> RankingDataset:
-        """The documents with clicks over exposure for labels."""
+        """Label the documents with clicks over exposure."""
         documents = data if self.kept is None else some_documents(data, self.kept)
         return with_click_gains(documents, self.log, self.propensities)
 
     def words(self, data: RankingDataset, scores: Any, top: int) -> str:
-        """How far a comparison can be trusted."""
+        """Describe how far a comparison can be trusted."""
         return (
             f"by clicks: {known_share(data, self.log, scores, top):.0%} of the new top {top} was ever shown, the rest "
-            f"counts as never clicked; {moved_share(self.log):.0%} of the clicked documents moved"
+            f"counts as not clicked; {moved_share(self.log):.0%} of the clicked documents moved"
         )
 
 
 def with_clicks(
     findings: Sequence[Finding], sets: Sequence[tuple[str, Profile]], columns: ClickColumns | None
 ) -> list[Finding]:
-    """Findings of data sets, with those about their clicks in place of those about labels.
-
-    Args:
-        findings: of `boostrank.data.doctor.examine`.
-        sets: file and profile of each data set.
-        columns: columns of the tables that hold the clicks; None: logs lie beside the files.
-    """
-    left_out = OF_LABELS | ({"duplicates"} if columns is not None and columns.document else set())  # a row a position
+    """Replace findings about labels by findings about clicks."""
+    # A document with several positions has several rows, which are no duplicates.
+    left_out = OF_LABELS | ({"duplicates"} if columns is not None and columns.document else set())
     found = [finding for finding in findings if finding.check not in left_out]
     for path, profile in sets:
         try:
             log = path if columns is not None else log_of(path)
         except InputError as error:
-            mend = "boostrank data count-clicks adds up sessions"
+            mend = "create it from sessions with boostrank data count-clicks"
             found.append(Finding("no-click-log", Severity.ERROR, path, 0, 0, 1, str(error), "train refuses it", mend))
             continue
-        if not profile.n_queries:  # which is an error already
+        if not profile.n_queries:  # already reported as an error
             continue
         ptr = np.concatenate([[0], np.cumsum(profile.sizes)]).astype(np.int64)
         qid = np.array([profile.qid(q) for q in range(profile.n_queries)], object)

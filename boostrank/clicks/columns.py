@@ -1,7 +1,7 @@
-"""Clicks that stand in columns of the data's own table, beside the features.
+"""Clicks in columns of the data's own table, next to the features.
 
-A row is a document at one position. Rows of a query with the same name in the column of documents are one document,
-whose features are those of its first row; without such a column each row is a document of its own.
+Each row is a document at one position. Rows of a query with the same value in the document column are one document,
+with the features of its first row. Without a document column, each row is a separate document.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from boostrank.data.tables.columns import DEFAULTS
 
 @dataclass(frozen=True)
 class ClickColumns:
-    """Columns of a table.
+    """Column names.
 
     Args:
-        position: at which the document was shown, from 1; where it never was, nothing has to stand there.
-        impressions: how often; 0 where it never was.
-        clicks: how often it was clicked there.
-        document: names the document within its query; None: each row is another.
+        position: position at which the document was shown, from 1; may be empty if it never was.
+        impressions: number of impressions there; 0 if never shown.
+        clicks: number of clicks there.
+        document: document id within its query; None if each row is a separate document.
     """
 
     position: str = "position"
@@ -41,32 +41,32 @@ class ClickColumns:
 
     @classmethod
     def of(cls, names: Sequence[str]) -> ClickColumns:
-        """Three or four names, in that order.
+        """Create from three or four names, in the order of the fields.
 
         Raises:
-            ParameterError: more, fewer, or one of them twice.
+            ParameterError: a wrong number of names, or a repeated name.
         """
         if len(names) not in (3, 4) or len(set(names)) < len(names):
             raise ParameterError(
-                f"columns of clicks are position, impressions, clicks and, if rows are to be put together, the "
-                f"document: three or four names, not {', '.join(names)}"
+                f"columns of clicks are position, impressions, clicks and optionally the document: three or four "
+                f"names, not {', '.join(names)}"
             )
         return cls(*names)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Those that there are."""
+        """The given names."""
         return tuple(filter(None, (self.position, self.impressions, self.clicks, self.document)))
 
 
 @dataclass(frozen=True, eq=False)
 class ClickRows:
-    """What the columns hold, checked.
+    """Validated values of the click columns.
 
     Args:
-        positions, impressions, clicks: int64[N], of each row; position 1 where there are no impressions.
-        documents: int64[N], numbers of names; None: each row is another document.
-        queries: int64[N], numbers of the names in a column of queries, where one was read.
+        positions, impressions, clicks: int64[N]; position 1 where there are no impressions.
+        documents: int64[N], codes of the document ids; None if each row is a separate document.
+        queries: int64[N], codes of the query ids, if they were read.
     """
 
     positions: Int64Array
@@ -77,15 +77,13 @@ class ClickRows:
 
     @classmethod
     def read(cls, path: str | PathLike[str], columns: ClickColumns, qid: str | None = None) -> ClickRows:
-        """Those of a CSV, TSV, Parquet or Arrow file.
+        """Read the columns of a CSV, TSV, Parquet or Arrow file.
 
         Args:
-            path: of the file.
-            columns: what they are called.
-            qid: a column of query ids, if that is to be read too; "": one that is called so, if there is.
+            qid: also read this column of query ids; "" for a column with a default name, if there is one.
 
         Raises:
-            FileFormatError: a column that is not there, or a cell that cannot be, by its place.
+            FileFormatError: a missing column or an invalid cell, with its place.
         """
         if qid == "":
             qid = next((name for name in DEFAULTS["qid"] if name in header_of(path)), None)
@@ -108,12 +106,13 @@ class ClickRows:
         return cls(positions, impressions, clicks, named.get(columns.document or ""), named.get(qid or ""))
 
     def log(self, queries: Int64Array | None = None) -> tuple[ClickLog, npt.NDArray[np.bool_]]:
-        """The log of the documents, in the order of their first rows; and bool[N], which rows these are.
+        """Return the log of the documents, in the order of their first rows, and a mask of these rows, bool[N].
 
         Args:
-            queries: int64[N], number of the query of each row; None: those that were read, or all are of one.
+            queries: int64[N], query of each row; None for those that were read, or a single query.
         """
         queries = self.queries if queries is None else queries
+        # Number the documents by (query, document id), in the order of their first rows.
         rows, first = np.arange(self.positions.size), np.ones(self.positions.size, bool)
         if self.documents is not None:
             names = self.documents
@@ -130,11 +129,11 @@ class ClickRows:
         return log, first
 
     def of_data(self, data: RankingDataset) -> tuple[RankingDataset, ClickLog, Int64Array | None]:
-        """The documents of a data set that was read from the same rows, each once; their log; and the rows of the data
-        set that they are (None: all).
+        """Return the distinct documents of a data set read from the same rows, their log, and their rows (None for
+        all).
 
         Raises:
-            DataError: another number of rows.
+            DataError: a different number of rows.
         """
         if data.n_documents != self.positions.size:
             raise DataError(f"{self.positions.size:,} rows of clicks, and the data have {data.n_documents:,}")
@@ -142,7 +141,7 @@ class ClickRows:
         if first.all():
             return data, log, None
         kept = np.flatnonzero(data.in_row_order(first))
-        if data.input_rows is not None:  # the log counts documents as they came in
+        if data.input_rows is not None:  # the log numbers documents in input order
             log = log.renumbered(np.argsort(data.input_rows[kept]))
         return some_documents(data, kept), log, kept
 
@@ -157,15 +156,15 @@ def from_frame(
     sort: bool = False,
     categorical_feature: Sequence[str | int] | str | None = "auto",
 ) -> tuple[RankingDataset, ClickLog]:
-    """The documents of a data frame, with labels of 0, and their clicks, which stand in columns of it.
+    """Create a data set (with labels 0) and a click log from a data frame with click columns.
 
     Args:
-        frame: a table, as `X` of `RankingDataset.from_arrays`.
-        columns: of the clicks.
-        qid, weight, drop, sort, categorical_feature: as of `RankingDataset.from_frame`.
+        frame: a table, as `X` in `RankingDataset.from_arrays`.
+        columns: names of the click columns.
+        qid, weight, drop, sort, categorical_feature: as in `RankingDataset.from_frame`.
 
     Raises:
-        DataError: as `from_frame`; a cell that cannot be, by its row.
+        DataError: as `from_frame`; an invalid cell, with its row.
     """
     from boostrank.data.arrays import read_frame
     from boostrank.data.frames import as_frame, names_of, values_of
@@ -180,7 +179,7 @@ def from_frame(
         try:
             return np.array([np.nan if one is None else one for one in found[name].tolist()], np.float64)
         except (TypeError, ValueError):
-            raise DataError(f"column {name!r} holds no numbers") from None
+            raise DataError(f"column {name!r} does not hold numbers") from None
 
     counts = checked_counts(number, columns.names, _refuse)
     documents = None
@@ -200,20 +199,14 @@ def from_frame(
 def checked_counts(
     number: Callable[[str], Float64Array], names: Sequence[str], refuse: Callable[[int, str], Exception]
 ) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """(positions, impressions, clicks) of some rows.
-
-    Args:
-        number: gives a column.
-        names: of these columns.
-        refuse: makes the error about a row.
-    """
+    """Validate and return (positions, impressions, clicks) of some rows."""
     position, shown, clicked = names[:3]
     impressions = whole_numbers(number(shown), shown, 0, MOST, None, refuse)
     clicks = whole_numbers(number(clicked), clicked, 0, MOST, None, refuse)
     positions = whole_numbers(number(position), position, 1, MAX_POSITION, impressions > 0, refuse)
     more = np.flatnonzero(clicks > impressions)
     if more.size:
-        words = f"{clicks[more[0]]} {clicked} of {impressions[more[0]]} {shown}: an impression is clicked or not"
+        words = f"{clicks[more[0]]} {clicked} of {impressions[more[0]]} {shown}: an impression has at most one click"
         raise refuse(int(more[0]), words)
     return positions, impressions, clicks
 

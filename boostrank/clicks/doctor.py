@@ -1,4 +1,4 @@
-"""A linter for click logs: what training by clicks will refuse, what will mislead it, what is worth knowing.
+"""Linter for click logs: problems that training refuses, problems that mislead it, and useful facts.
 
 findings = look_at_clicks("train.txt.clicks", queries)
 """
@@ -40,15 +40,15 @@ OF_LABELS = frozenset(
         "steep-gains",
     }
 )
-"""What `boostrank.data.doctor` finds in labels, which training by clicks does not look at."""
+"""Findings of `boostrank.data.doctor` about labels, which training on clicks ignores."""
 
-FEW_LISTS = 5  # shown of the median query: with 2, debiasing ranked worse than click counts did
-MANY = 0.2  # of the queries: more than this is a matter of quality
-RARE = 0.02  # of the impressions of position 1
+FEW_LISTS = 5  # impressions of the median query's list: with 2, debiasing ranked worse than click counts
+MANY = 0.2  # share of queries from which a note becomes a warning
+RARE = 0.02  # share of the impressions of position 1
 _RATES = 10  # positions whose click rates are listed
 _ENOUGH = 20  # impressions
-_SURE = 0.01  # probability by chance, over all documents together, below which clicks are no luck
-_BEYOND = 2.0  # times the clicks that anybody could give
+_SURE = 0.01  # family-wise error over all documents of the test for excess clicks
+_BEYOND = 2.0  # minimum ratio of clicks to the largest expected number
 _REFITS = 3
 _ERRORS = 3.0  # standard errors between click rates
 
@@ -56,11 +56,11 @@ _ERRORS = 3.0  # standard errors between click rates
 def look_at_clicks(
     path: str | PathLike[str], queries: QueryIndex, counted: bool = True, columns: ClickColumns | None = None
 ) -> Findings:
-    """What is found in a click log, the gravest first.
+    """Check a click log; return the findings, the most severe first.
 
     Args:
-        path, queries, counted: as of `ClickProfile.read`; or, with columns, path and queries as of its `of_table`.
-        columns: of the data's own table that hold the clicks; None: `path` is a log.
+        path, queries, counted: as in `ClickProfile.read`; with columns, path and queries as in `ClickProfile.of_table`.
+        columns: columns of the data's own table that hold the clicks; None if `path` is a log.
     """
     try:
         if columns is None:
@@ -69,21 +69,21 @@ def look_at_clicks(
             profile = ClickProfile.of_table(path, columns, queries)
     except (FileFormatError, OSError) as error:
         reason, line = (error.reason, error.line) if isinstance(error, FileFormatError) else (str(error.strerror), 0)
-        cost = "training by clicks refuses it"
+        cost = "training on clicks refuses it"
         finding = Finding("unreadable-clicks", Severity.ERROR, fspath(path), line or 0, 0, 1, reason, cost, "")
         return Findings([finding])
     found = [finding for check in CHECKS for finding in check(profile)]
     return Findings(finding for severity in Severity for finding in found if finding.severity is severity)
 
 
-# What cannot be learnt from ------------------------------------------------------------------------------------------
+# Errors --------------------------------------------------------------------------------------------------------------
 
 
 def refused_lines(profile: ClickProfile) -> Iterator[Finding]:
-    """Lines that cannot be: no numbers, rows that the data do not have, more clicks than impressions."""
+    """Find invalid lines: not numbers, rows that are not in the data, more clicks than impressions."""
     found, cost = (
         profile.entries,
-        "training by clicks refuses the log; the rest of this report is about the other lines",
+        "training on clicks refuses the log; the rest of this report covers the other lines",
     )
     for error in found.refused:
         yield Finding(
@@ -95,7 +95,7 @@ def refused_lines(profile: ClickProfile) -> Iterator[Finding]:
             1,
             error.reason,
             cost,
-            "mend the line, or take it out",
+            "correct or remove the line",
         )
     if found.n_refused > len(found.refused):
         yield profile.finding(
@@ -103,15 +103,15 @@ def refused_lines(profile: ClickProfile) -> Iterator[Finding]:
             Severity.ERROR,
             found.refused[0].line,
             found.n_refused,
-            f"{found.n_refused:,} of {found.n_refused + found.rows.size:,} entries cannot be; {len(found.refused)} are "
-            "shown",
+            f"{found.n_refused:,} of {found.n_refused + found.rows.size:,} entries are impossible; "
+            f"{len(found.refused)} are shown",
             cost,
-            "was it made from these data, in this order?",
+            "was the log made from these data, in this order?",
         )
 
 
 def nothing_clicked(profile: ClickProfile) -> Iterator[Finding]:
-    """A log without clicks, or of nothing else."""
+    """Find logs without clicks, or without unclicked impressions."""
     log = profile.log
     if not log.clicks.any():
         yield profile.finding(
@@ -121,7 +121,7 @@ def nothing_clicked(profile: ClickProfile) -> Iterator[Finding]:
             int(log.impressions.sum()),
             "no impression was clicked" if log.rows.size else "there is no entry",
             "there is nothing to learn",
-            "do the columns `impressions` and `clicks` hold what they say?",
+            "check the contents of the columns `impressions` and `clicks`",
         )
     elif log.impressions.sum() >= _ENOUGH and log.clicks.sum() == log.impressions.sum():
         yield profile.finding(
@@ -130,29 +130,29 @@ def nothing_clicked(profile: ClickProfile) -> Iterator[Finding]:
             0,
             int(log.clicks.sum()),
             "every impression was clicked: were those without a click left out?",
-            "nothing tells a document that is liked from one that was shown often",
-            "log each impression, whether it was clicked or not",
+            "relevant documents cannot be distinguished from those shown often",
+            "log every impression, clicked or not",
         )
 
 
 def moves(profile: ClickProfile) -> Iterator[Finding]:
-    """Positions whose propensity nothing tells, since no document moved to them."""
+    """Find positions whose propensity cannot be estimated, because no document moved to them."""
     log, curve = profile.log, profile.curve
     if not log.clicks.any():
         return
     if curve is None:
         message = "no clicked document was shown both at position 1 and elsewhere, by itself or through others"
         if log.positions.min() > 1:
-            message = f"position {log.positions.min()} is the first at which anything was shown: are positions from 1?"
+            message = f"position {log.positions.min()} is the first with impressions: do positions count from 1?"
         yield profile.finding(
             "nothing-moved",
             Severity.ERROR,
             0,
             log.depth,
             f"{message}; {percent(moved_share(log), 1)} of the clicked documents moved at all",
-            "nothing tells how likely positions are looked at: training needs --propensities, comparisons by clicks "
-            "are no better than chance, and bots are not told from good documents",
-            "log lists that vary a little, or bring a file of propensities",
+            "propensities cannot be estimated: training needs --propensities, comparisons by clicks are no better than "
+            "chance, and bots cannot be distinguished from good documents",
+            "log lists that vary a little, or pass a file of propensities",
         )
         return
     for name, entries, own in profile.parts:
@@ -163,15 +163,15 @@ def moves(profile: ClickProfile) -> Iterator[Finding]:
                 profile.line(segment=name),
                 int(entries.impressions.sum()),
                 f"segment {name}: no clicked document moved",
-                "nothing tells how likely positions are looked at there: it has the curve of all segments together",
-                "log lists that vary a little there, too, or count it together with one that is like it",
+                "its propensities cannot be estimated: the curve of all segments together is used",
+                "log lists that vary a little there, too, or merge it with a similar segment",
             )
             continue
         yield from _of_curve(profile, name, entries, own)
 
 
 def _of_curve(profile: ClickProfile, segment: str, log: ClickLog, curve: Propensities) -> Iterator[Finding]:
-    """Positions of a curve that nothing, or little, tells; `segment` is empty of a log without."""
+    """Find positions of a curve with unknown or imprecise propensities; `segment` is empty without segments."""
     where = f"segment {segment}: " if segment else ""
     shown = np.bincount(log.positions - 1, log.impressions)
     still = np.flatnonzero((shown > 0) & ~np.isfinite(curve.at(np.arange(1, log.depth + 1))[0])) + 1
@@ -182,9 +182,9 @@ def _of_curve(profile: ClickProfile, segment: str, log: ClickLog, curve: Propens
             Severity.WARNING,
             profile.line(position=int(still[0]), segment=segment),
             still.size,
-            f"{where}no clicked document moved between {plural(still.size, 'position', 'positions')} and those above, "
-            f"position {still[0]} the first",
-            f"they have no propensity: {lost:,} impressions ({percent(lost, shown.sum())}) are left out",
+            f"{where}no clicked document moved between {plural(still.size, 'position', 'positions')} (from position "
+            f"{still[0]}) and those above",
+            f"they have no propensity: {lost:,} impressions ({percent(lost, shown.sum())}) are ignored",
             "log lists that vary a little there, too",
         )
     assert curve.errors is not None
@@ -195,18 +195,18 @@ def _of_curve(profile: ClickProfile, segment: str, log: ClickLog, curve: Propens
             Severity.WARNING,
             profile.line(position=int(vague[0]), segment=segment),
             vague.size,
-            f"{where}the propensities of {plural(vague.size, 'position', 'positions')}, position {vague[0]} the first, "
-            "are known to a factor of 2.7 at best",
-            "clicks there are divided by a number that is mostly chance",
-            "more clicks on documents that move",
+            f"{where}the propensities of {plural(vague.size, 'position', 'positions')} (from position {vague[0]}) are "
+            "known to a factor of 2.7 at best",
+            "clicks there are divided by a number that is mostly noise",
+            "collect more clicks on documents that move",
         )
 
 
-# What is little ------------------------------------------------------------------------------------------------------
+# Sparse logs ---------------------------------------------------------------------------------------------------------
 
 
 def few_lists(profile: ClickProfile) -> Iterator[Finding]:
-    """Queries whose list was hardly ever shown."""
+    """Find queries with few impressions."""
     lists = profile.lists[profile.lists > 0]
     if not lists.size:
         return
@@ -218,9 +218,9 @@ def few_lists(profile: ClickProfile) -> Iterator[Finding]:
             0,
             int(lists.sum()),
             f"the list of the median query was shown {middle:g} times",
-            "a gain beyond chance is unlikely: with 2 lists a query, clicks over exposure have ranked worse than the "
-            "number of clicks",
-            f"log longer, {FEW_LISTS * 2} lists a query and more, and believe the gate that train prints",
+            "a gain beyond chance is unlikely: with 2 lists per query, clicks over exposure ranked worse than click "
+            "counts",
+            f"log at least {FEW_LISTS * 2} lists per query, and rely on the gate that train prints",
         )
     once = np.flatnonzero(profile.lists == 1)
     if once.size:
@@ -232,13 +232,13 @@ def few_lists(profile: ClickProfile) -> Iterator[Finding]:
             once.size,
             f"{once.size:,} of {lists.size:,} queries that were shown ({percent(once.size, lists.size)}) were shown "
             "once",
-            "none of their documents moved: they tell nothing of positions, and little of documents",
+            "none of their documents moved: they carry no information on positions, and little on documents",
             "log longer",
         )
 
 
 def rare_positions(profile: ClickProfile) -> Iterator[Finding]:
-    """Positions at which hardly anything was shown."""
+    """Find positions with few impressions."""
     shown = profile.of_positions(profile.log.impressions)
     if not shown.size or not shown[0]:
         return
@@ -252,26 +252,26 @@ def rare_positions(profile: ClickProfile) -> Iterator[Finding]:
             rare.size,
             f"{plural(rare.size, 'position has', 'positions have')} under {RARE:.0%} of the impressions of position 1: "
             f"position {p} has {shown[p - 1]:,.0f} of {shown[0]:,.0f}",
-            "their propensities rest on little, and single clicks there weigh much",
-            "leave such entries out, if their intervals are wide (boostrank data propensities)",
+            "their propensities are imprecise, and single clicks there have large weights",
+            "remove such entries if their intervals are wide (boostrank data propensities)",
         )
 
 
 def never_shown(profile: ClickProfile) -> Iterator[Finding]:
-    """Documents and queries that nobody saw, and queries that nobody clicked in."""
+    """Find documents and queries that were never shown, and queries without clicks."""
     log, count = profile.log, profile.queries.n_documents
     hidden = count - int(log.shown.sum())
     if hidden and log.rows.size:
         unseen = int((profile.lists == 0).sum())
-        also = f", and {plural(unseen, 'query', 'queries')} as a whole" if unseen else ""
+        also = f", including {plural(unseen, 'whole query', 'whole queries')}" if unseen else ""
         yield profile.finding(
             "never-shown",
             Severity.NOTE,
             0,
             hidden,
             f"{hidden:,} of {count:,} documents ({percent(hidden, count)}) were never shown{also}",
-            "training leaves them out; a ranker that shows them is measured as if nobody clicked",
-            "if they should have been shown: was the log counted over these data, in this order of rows?",
+            "training excludes them; comparisons count them as not clicked",
+            "if this is unexpected: was the log counted over these data, in this row order?",
         )
     clicked = np.bincount(profile.owner, log.total_clicks(), len(profile.queries))
     without = np.flatnonzero((profile.lists > 0) & (clicked == 0))
@@ -283,23 +283,22 @@ def never_shown(profile: ClickProfile) -> Iterator[Finding]:
             severity,
             profile.line_of_query(int(without[0])),
             without.size,
-            f"in {without.size:,} of {shown:,} queries that were shown ({percent(without.size, shown)}) nothing was "
-            "clicked",
-            "they teach nothing",
+            f"{without.size:,} of {shown:,} queries that were shown ({percent(without.size, shown)}) have no clicks",
+            "they carry no information",
             "log longer",
         )
 
 
-# What misleads -------------------------------------------------------------------------------------------------------
+# Misleading logs -----------------------------------------------------------------------------------------------------
 
 
 def short_lists(profile: ClickProfile) -> Iterator[Finding]:
-    """Lists with fewer impressions at a position than further down: some were not logged."""
+    """Find lists with fewer impressions at a position than further down: some impressions were not logged."""
     cell, shown = profile.cells
     if not cell.size:
         return
     query, position = np.divmod(cell, profile.log.depth + 1)
-    # The most of a cell and those below it in its query, by ranks of the numbers so that none overflows.
+    # Reverse running maximum of impressions within each query. Numbers are replaced by their ranks to avoid overflow.
     levels, level = np.unique(shown, return_inverse=True)
     backwards = (query.max() - query)[::-1] * levels.size + level[::-1]
     most = levels[np.maximum.accumulate(backwards)[::-1] % levels.size]
@@ -322,21 +321,21 @@ def short_lists(profile: ClickProfile) -> Iterator[Finding]:
             f"in {short.size:,} of {queries:,} queries a position has fewer impressions than one further down, "
             f"{missing.sum():,} are missing in all: qid {profile.queries.qid[q]} has {own:,} at position {p} and "
             f"{most[i]:,} at position {deeper}",
-            "what was shown and not logged makes exposure too small, and gains too large",
-            "log every place of a list down to the last one that was shown; nothing, if documents that the data lack "
-            "stood there",
+            "unlogged impressions make exposure too small, and gains too large",
+            "log every position of a list down to the last one shown; ignore this if those documents are not in the "
+            "data",
         )
 
 
 def click_rates(profile: ClickProfile) -> Iterator[Finding]:
-    """Clicks an impression by position, which should fall."""
+    """Report clicks per impression by position, which should decrease."""
     shown, clicked = (profile.of_positions(one) for one in (profile.log.impressions, profile.log.clicks))
     if not clicked.any():
         return
     rates = np.divide(clicked, shown, out=np.full(shown.size, np.nan), where=shown > 0)
     listed = ", ".join("-" if np.isnan(rate) else f"{rate:.3f}" for rate in rates[:_RATES])
     more = ", ..." if rates.size > _RATES else ""
-    message = f"clicks an impression at positions 1, 2, ...: {listed}{more}"
+    message = f"clicks per impression at positions 1, 2, ...: {listed}{more}"
     error = np.sqrt(np.maximum(rates * (1.0 - rates), 1e-12) / np.maximum(shown, 1.0))
     higher = np.flatnonzero(rates - rates[0] > _ERRORS * np.hypot(error, error[0]))
     if higher.size:
@@ -347,8 +346,8 @@ def click_rates(profile: ClickProfile) -> Iterator[Finding]:
             profile.line(position=p),
             higher.size,
             f"{message}: position {p} is clicked more often than position 1",
-            "positions may not be those that people saw",
-            "is position 1 the top of the list?",
+            "positions may differ from those that users saw",
+            "check that position 1 is the top of the list",
         )
     else:
         yield profile.finding(
@@ -357,18 +356,18 @@ def click_rates(profile: ClickProfile) -> Iterator[Finding]:
             0,
             rates.size,
             message,
-            "they fall with attention and with how good documents are: labels of clicks would teach both",
+            "they reflect both attention and relevance; click counts as labels would mix the two",
             "",
         )
 
 
 def bots(profile: ClickProfile) -> Iterator[Finding]:
-    """Documents that were clicked more often than anybody looks at their positions.
+    """Find documents with more clicks than examination allows.
 
-    A document at position p is clicked with probability e_p at most, however good it is. The clicks of n independent
-    impressions whose probabilities have the mean x / n are c or more with probability exp(-n KL(c / n || x / n)) at
-    most (W. Hoeffding, "Probability inequalities for sums of bounded random variables", JASA 58, 1963). Propensities
-    are estimated again without what was found, which made them too flat.
+    A document at position p is clicked with probability e_p at most. The clicks of n independent impressions whose
+    probabilities have the mean x / n exceed c with probability exp(-n KL(c / n || x / n)) at most (W. Hoeffding,
+    "Probability inequalities for sums of bounded random variables", JASA 58, 1963). Such documents flatten the
+    propensities, which are estimated again without them.
     """
     log, curve, found = profile.log, profile.curve, np.zeros(profile.queries.n_documents, bool)
     for _ in range(_REFITS):
@@ -396,18 +395,18 @@ def bots(profile: ClickProfile) -> Iterator[Finding]:
         Severity.WARNING,
         profile.line(row=row),
         at.size,
-        f"{plural(at.size, 'document was', 'documents were')} clicked more often than anybody looks there, in "
+        f"{plural(at.size, 'document was', 'documents were')} clicked more often than its position is examined, in "
         f"{plural(queries, 'query', 'queries')}: row {profile.number(row):,} (qid {profile.queries.qid[q]}) has {c:,} "
-        f"clicks of {n:,} impressions at {where}, the rest of its query {rate:.2f} clicks an impression",
+        f"clicks of {n:,} impressions at {where}, the rest of its query {rate:.2f} clicks per impression",
         "bots, or one person who clicks everywhere: they count as the best documents, and make propensities too flat",
-        "drop such sessions before counting (boostrank data count-clicks --where), or take these rows out of the log",
+        "drop such sessions before counting (boostrank data count-clicks --where), or remove these rows from the log",
     )
 
 
 def _beyond_looks(log: ClickLog, curve: AnyPropensities) -> npt.NDArray[np.bool_]:
-    """bool[N], documents with more clicks than a perfect one would get, but for a probability of 1% over all."""
+    """Mark documents with more clicks than a perfect one would get, bool[N], with a family-wise error of 1%."""
     curves = {"": curve} if isinstance(curve, Propensities) else curve.curves
-    # Of segments all of whose entries were left out of the estimate nothing is known.
+    # Segments without entries in the estimate have no curve; 1 is the largest possible propensity.
     highest = {name: _highest(one) for name, one in curves.items()}
     looked = np.ones(log.rows.size)
     for number, name in enumerate(log.segment_names or ("",)):
@@ -428,7 +427,7 @@ def _beyond_looks(log: ClickLog, curve: AnyPropensities) -> npt.NDArray[np.bool_
 
 
 def _highest(curve: Propensities) -> Float64Array:
-    """float64[P + 1], the most that positions may be looked at: 1 where that is not known, and beyond the curve."""
+    """Return upper bounds of the propensities, float64[P + 1]; 1 where unknown and beyond the curve."""
     assert curve.errors is not None
     sure = np.isfinite(curve.examination) & (curve.errors <= NONSENSE)
     highest = np.ones(sure.size + 1)
@@ -441,4 +440,4 @@ CHECKS = tuple(
     for one in list(vars().values())
     if inspect.isgeneratorfunction(one) and one.__module__ == __name__ and not one.__name__.startswith("_")
 )
-"""Every public generator of this module, in order."""
+"""All public generators of this module, in order."""

@@ -1,11 +1,11 @@
-"""Estimates of how likely each position is looked at, from documents that were shown at several.
+"""Estimate position propensities from documents that were shown at several positions.
 
-The expected clicks of document d at position p are n_dp e_p r_d: its impressions there, the propensity of the position
-and the document's own probability of a click. Given how many clicks a document got in all, where they fell says nothing
-of r_d: with probability n_dp e_p / sum_q n_dq e_q at p. The maximum of that likelihood over e is that of the Poisson
-model with an effect of each document (J. Hausman, B. Hall, Z. Griliches, Econometrica 52, 1984), and needs the
-expectation alone to be right (J. Wooldridge, "Distribution-free estimation of some nonlinear panel data models",
-Journal of Econometrics 90, 1999), so that errors are those that clicks really have, by query.
+The expected clicks of document d at position p are n_dp e_p r_d: impressions, propensity of the position, and click
+probability of the document. Given the total clicks of a document, their distribution over positions does not depend on
+r_d: a click falls at p with probability n_dp e_p / sum_q n_dq e_q. The maximum of this likelihood over e equals that of
+the Poisson model with document effects (J. Hausman, B. Hall, Z. Griliches, Econometrica 52, 1984). It is consistent if
+only the expectation is correct (J. Wooldridge, "Distribution-free estimation of some nonlinear panel data models",
+Journal of Econometrics 90, 1999), so standard errors are clustered by query.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 
 NONSENSE = 0.5
-"""Standard error of log e from which on a propensity says nothing."""
+"""Standard error of log e above which a propensity is meaningless."""
 _FEW = 20
 _STEPS, _CLOSE = 100, 1e-10
 
 
 @dataclass(frozen=True)
 class CurveCheck:
-    """Whether clicks fell where a curve says that they fall.
+    """Test of a given curve against the observed clicks.
 
     Args:
-        nats: by how much less likely they are under it than under the curve that suits them best.
-        p: probability of as great a difference by chance: twice the nats against a chi-square distribution, over how
-            much more the clicks of a query vary together than by themselves (J. Rao, A. Scott, "On chi-squared tests
-            for multiway contingency tables", Annals of Statistics 12, 1984, first order).
-        positions: that were compared, besides the first.
+        nats: log-likelihood of the best curve minus that of the given one.
+        p: p-value: twice the nats against a chi-square distribution, divided by the variance inflation of clicks within
+            queries (J. Rao, A. Scott, "On chi-squared tests for multiway contingency tables", Annals of Statistics 12,
+            1984, first order).
+        positions: number of positions compared, without the first.
     """
 
     nats: float
@@ -50,14 +50,13 @@ class CurveCheck:
 
 
 def estimate_propensities(log: ClickLog, queries: QueryIndex | None = None) -> Propensities:
-    """Propensities of the positions of a log, from the documents that moved.
+    """Estimate propensities from the documents that moved.
 
-    A position that no chain of moved and clicked documents ties to position 1 has none (NaN).
+    Positions that no chain of moved and clicked documents connects to position 1 are NaN.
 
     Args:
-        log: of clicks.
-        queries: of the documents in the order of the log, whose clicks may have to do with each other; None: each
-            document is taken for itself.
+        log: the click log.
+        queries: queries of the documents, whose clicks may be dependent; None to treat documents as independent.
 
     Raises:
         DataError: no clicked document moved between position 1 and another.
@@ -69,27 +68,27 @@ def estimate_propensities(log: ClickLog, queries: QueryIndex | None = None) -> P
     examination[moved.known] = np.exp(theta)
     alone, together = (np.diag(one) for one in moved.covariances(theta, queries))
     pairs = np.unique(moved.clusters(queries)[moved.document] * theta.size + moved.at)
-    few = np.bincount(pairs % theta.size) < _FEW  # which seem to vary less than they do: one alone, not at all
+    few = np.bincount(pairs % theta.size) < _FEW  # few clusters underestimate the variance
     errors[moved.known] = np.sqrt(np.where(few, np.maximum(alone, together), together))
     vague = np.flatnonzero(errors > NONSENSE) + 1
     if vague.size:
         warn_user(
-            f"the propensities of {vague.size} positions, {vague[0]} the first, say nothing: the standard error of "
-            f"their logarithm is above {NONSENSE:g} (more clicks on documents that move are needed)",
+            f"the propensities of {vague.size} positions (from {vague[0]}) are unreliable: the standard error of their "
+            f"logarithm is above {NONSENSE:g}; collect more clicks on documents that move",
             DataWarning,
         )
     return Propensities(examination, errors=errors, method="documents that moved", moved=moved.totals.size)
 
 
 def check_curve(log: ClickLog, given: Propensities, queries: QueryIndex | None = None) -> CurveCheck:
-    """Compare a given curve with where the clicks of moved documents fell.
+    """Test a given curve against the clicks of moved documents.
 
     Raises:
-        DataError: no clicked document moved between position 1 and another that the curve has.
-        ParameterError: a curve with false clicks, which where clicks of a document fell does not tell.
+        DataError: no clicked document moved between position 1 and another position of the curve.
+        ParameterError: a curve with false clicks, which this likelihood does not identify.
     """
     if given.false_clicks.any():
-        raise ParameterError("a curve with false_clicks cannot be checked: clicks of one document depend on it, too")
+        raise ParameterError("a curve with false_clicks cannot be checked: false clicks depend on the document, too")
     log = log.pooled()
     allowed = np.isfinite(np.append(given.examination, np.full(log.depth, np.nan))[: log.depth])
     moved = _Moved.of(log, allowed)
@@ -102,12 +101,12 @@ def check_curve(log: ClickLog, given: Propensities, queries: QueryIndex | None =
 
 @dataclass(frozen=True, eq=False)
 class _Moved:
-    """The entries of clicked documents at two positions or more, which moves tie to position 1.
+    """Entries of clicked documents shown at two or more positions that are connected to position 1.
 
     Args:
-        known: int64[K], positions from 0, the first 0.
+        known: int64[K], positions from 0, starting with 0.
         row: int64[D], row of each document.
-        document, at, impressions, clicks: [m], number of the document and of the position among the known ones.
+        document, at, impressions, clicks: [m], document and known position by index, and counts.
     """
 
     known: npt.NDArray[np.int64]
@@ -119,11 +118,12 @@ class _Moved:
 
     @classmethod
     def of(cls, log: ClickLog, allowed: npt.NDArray[np.bool_]) -> _Moved:
-        """Those of a log at some positions, bool[P].
+        """Select the entries of a log at the allowed positions, bool[P].
 
         Raises:
             DataError: there are none.
         """
+        # Dropping a document may disconnect a position and vice versa; repeat until nothing changes.
         entries = np.flatnonzero(allowed[log.positions - 1])
         while True:
             rows = log.rows[entries]
@@ -138,8 +138,8 @@ class _Moved:
             entries = left
         if not entries.size:
             raise DataError(
-                "no clicked document was shown both at position 1 and elsewhere, by itself or through others: nothing "
-                "tells how likely positions are looked at. Give a file of propensities, or log lists that vary"
+                "no clicked document was shown both at position 1 and elsewhere, by itself or through others, so "
+                "propensities cannot be estimated. Pass a file of propensities, or log lists that vary"
             )
         known, number = np.unique(log.positions[entries] - 1, return_inverse=True)
         row, document = np.unique(log.rows[entries], return_inverse=True)
@@ -148,37 +148,36 @@ class _Moved:
 
     @property
     def totals(self) -> Float64Array:
-        """float64[D]: clicks of each document."""
+        """Clicks of each document, float64[D]."""
         return np.asarray(np.bincount(self.document, self.clicks), np.float64)
 
     def clusters(self, queries: QueryIndex | None) -> npt.NDArray[np.int64]:
-        """int64[D], from 0: documents with the same number may be clicked together, those of a query; or none are."""
+        """Number the clusters of dependent documents, int64[D]: the queries, or each document alone."""
         if queries is None:
             return np.arange(self.row.size)
         return np.asarray(np.unique(queries.of_rows()[self.row], return_inverse=True)[1], np.int64)
 
     def _shares(self, theta: Float64Array) -> Float64Array:
-        """float64[m]: the probability that a click of the document falls at the position."""
+        """Return the probability that a click on the document falls at the position, float64[m]."""
         weight = self.impressions * np.exp(theta - theta.max())[self.at]
         return np.asarray(weight / np.bincount(self.document, weight)[self.document])
 
     def likelihood(self, theta: Float64Array) -> float:
-        """Log-likelihood of where the clicks fell, in nats, up to a constant; theta is log e of the known positions."""
+        """Return the log-likelihood in nats, up to a constant; theta is log e of the known positions."""
         return float(self.clicks @ np.log(self._shares(theta)))
 
     def _matrix(self, values: Float64Array) -> Any:
-        """CSR [D, K] of one number an entry."""
         return sparse.csr_matrix((values, (self.document, self.at)), shape=(self.row.size, self.known.size))
 
     def _information(self, theta: Float64Array) -> Float64Array:
-        """float64[K, K]: minus the second derivatives of the log-likelihood."""
+        """Return the observed information, float64[K, K]."""
         shares = self._shares(theta)
         expected = np.bincount(self.at, self.totals[self.document] * shares, self.known.size)
         root = self._matrix(np.sqrt(self.totals[self.document]) * shares)
         return np.asarray(np.diag(expected) - (root.T @ root).toarray())
 
     def fit(self) -> Float64Array:
-        """float64[K]: log e of the known positions, the first 0, by Newton's method: the likelihood is concave."""
+        """Maximise the concave likelihood by Newton's method: log e of the known positions, float64[K], the first 0."""
         theta = np.zeros(self.known.size)
         value = self.likelihood(theta)
         for _ in range(_STEPS):
@@ -196,9 +195,10 @@ class _Moved:
         return theta
 
     def covariances(self, theta: Float64Array, queries: QueryIndex | None) -> tuple[Float64Array, Float64Array]:
-        """float64[K, K] of log e, of clicks that fall by themselves, and the sandwich by query (or document).
+        """Return the covariance of log e for independent clicks, and the sandwich estimate by cluster, float64[K, K]
+        each.
 
-        0 of the first position, to which they are relative.
+        Row and column of the first position, the reference, are 0.
         """
         bread = np.linalg.pinv(self._information(theta)[1:, 1:])
         scores = self._matrix(self.clicks - self.totals[self.document] * self._shares(theta))
@@ -214,9 +214,9 @@ class _Moved:
 def _tied_to_first(
     document: npt.NDArray[np.int64], at: npt.NDArray[np.int64], clicks: npt.NDArray[np.int64], positions: int
 ) -> npt.NDArray[np.bool_]:
-    """bool[P]: the positions that a chain of documents ties to the first, clicked at the one and shown at the other.
+    """Mark the positions connected to the first, bool[P]: a document clicked at one was shown at the other, and back.
 
-    In both directions: a position where none of them was clicked has no finite logarithm.
+    A connection in one direction is not enough: a position without clicks has no finite logarithm.
     """
     shape = (int(document.max(initial=-1)) + 1, positions)
     if not document.size:
@@ -231,9 +231,9 @@ def _tied_to_first(
 
 
 def estimate(log: ClickLog, queries: QueryIndex | None = None) -> AnyPropensities:
-    """Propensities of a log as `estimate_propensities` finds them, of each segment where it has some.
+    """Estimate the propensities of a log, per segment if it has segments.
 
-    A segment whose documents did not move has the curve of all segments together, which a `DataWarning` says.
+    A segment whose documents did not move gets the curve of all segments together, with a `DataWarning`.
 
     Raises:
         DataError: no clicked document moved between position 1 and another.
@@ -248,10 +248,10 @@ def estimate(log: ClickLog, queries: QueryIndex | None = None) -> AnyPropensitie
                 curves[name] = estimate_propensities(log.of_segment(name), queries)
             except DataError:
                 curves[name] = replace(
-                    estimate_propensities(log, queries), moved=0, method="that of all segments together"
+                    estimate_propensities(log, queries), moved=0, method="curve of all segments together"
                 )
                 warnings.warn(
-                    "no clicked document moved: it has the curve of all segments together", DataWarning, stacklevel=1
+                    "no clicked document moved: using the curve of all segments together", DataWarning, stacklevel=1
                 )
         for one in warned:
             warn_user(f"segment {name}: {one.message}", DataWarning)
@@ -259,10 +259,10 @@ def estimate(log: ClickLog, queries: QueryIndex | None = None) -> AnyPropensitie
 
 
 def check(log: ClickLog, given: AnyPropensities, queries: QueryIndex | None = None) -> CurveCheck:
-    """As `check_curve`; of a curve for each segment, that all of them hold: p by Bonferroni's inequality.
+    """Test a curve as `check_curve` does; with segments, test all curves jointly (Bonferroni).
 
     Raises:
-        DataError, ParameterError: as `check_curve`, where no segment tells; a segment without a curve.
+        DataError, ParameterError: as `check_curve`, if no segment can be tested; a segment without a curve.
     """
     if isinstance(given, Propensities):
         return check_curve(log, given, queries)

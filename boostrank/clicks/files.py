@@ -1,7 +1,7 @@
-"""Files of click logs: a table with the columns `row,position,impressions,clicks`, a row per document and position.
+"""Click log files: tables with columns `row,position,impressions,clicks`, one row per document and position.
 
-Rows count the documents of the data from 1, in the order of the file. Entries of one row and position are added up. A
-log by segment has a fifth column, `segment`. CSV, TSV (plain or compressed), Parquet and Arrow files are read.
+Rows number the documents of the data from 1, in file order. Entries with the same row and position are summed. Logs by
+segment have a fifth column, `segment`. CSV, TSV (plain or compressed), Parquet and Arrow files are supported.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _QUOTED = re.compile(r'[,"]|^\s|\s$')
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """Entries of a click log in the order of the file.
+    """Entries of a click log in file order.
 
     Args:
         rows, positions, impressions, clicks: int64[m]; rows count from 0.
-        segments: int64[m], number of the segment of each; None: the log has none.
-        names: of the segments.
+        segments: int64[m], segment of each entry, by index; None without segments.
+        names: segment names.
         lines: int64[m], line of each entry; 0 in files without lines.
-        refused: errors of the first impossible entries.
-        n_refused: number of impossible entries.
+        refused: errors of the first invalid entries.
+        n_refused: number of invalid entries.
     """
 
     rows: Int64Array
@@ -58,11 +58,11 @@ def read_clicks(path: str | PathLike[str], n_documents: int | None = None) -> Cl
     """Read a click log.
 
     Args:
-        path: of the file.
-        n_documents: number of rows of the data; None: the rows of the log are numbered anew.
+        path: the file.
+        n_documents: number of rows of the data; None to renumber the rows of the log.
 
     Raises:
-        FileFormatError: an entry is impossible, with its line, or the file cannot be read.
+        FileFormatError: an invalid entry, with its line, or an unreadable file.
     """
     found = read_entries(path, MAX_ROWS if n_documents is None else n_documents)
     rows = found.rows
@@ -76,12 +76,10 @@ def read_entries(path: str | PathLike[str], n_documents: int, *, most_refused: i
     """Read the entries of a click log.
 
     Args:
-        path: of the file.
-        n_documents: number of rows of the data.
-        most_refused: number of impossible entries that are kept as errors; 0: the first one is raised.
+        most_refused: number of errors to collect; 0 to raise the first one.
 
     Raises:
-        FileFormatError: an entry is impossible, with its line, or the file cannot be read.
+        FileFormatError: an invalid entry, with its line, or an unreadable file.
     """
     texts = (SEGMENT,) if SEGMENT in header_of(path) else ()
     parts: list[list[Int64Array]] = [[np.zeros(0, np.int64)] for _ in range(6)]
@@ -101,7 +99,7 @@ def read_entries(path: str | PathLike[str], n_documents: int, *, most_refused: i
             if odd is None:
                 reason = why_impossible(rows[i] - 1, positions[i], impressions[i], clicks[i], n_documents)
             else:
-                reason = f"{COLUMNS[odd]} {values[odd][i]:g} is no whole number"
+                reason = f"{COLUMNS[odd]} {values[odd][i]:g} is not a whole number"
             refused.append(batch.refuse(i, reason))
         if refused and not most_refused:
             raise refused[0]
@@ -118,35 +116,35 @@ def read_entries(path: str | PathLike[str], n_documents: int, *, most_refused: i
 
 
 def segment_numbers(batch: Batch, by: str, kept: npt.NDArray[np.bool_] | None, known: dict[str, int]) -> Int64Array:
-    """Return the number of the segment of each row, int64[n]; new names are added to `known`.
+    """Return the segment of each row by index, int64[n]; add new names to `known`.
 
     Raises:
-        FileFormatError: a name is missing, is no text for C and UTF-8, or there are too many.
+        FileFormatError: a name that is missing or contains forbidden characters, or too many names.
     """
     coded = batch.text(by).dictionary_encode()
     codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     missing = np.flatnonzero((codes < 0) if kept is None else (codes < 0) & kept)
     if missing.size:
-        raise batch.refuse(int(missing[0]), f"{by} is missing, and names the segment")
+        raise batch.refuse(int(missing[0]), f"the segment name in {by} is missing")
     used = np.unique(codes if kept is None else codes[kept]).tolist()
     names = coded.dictionary.to_pylist()
     at = first_unfit(names[code] for code in used)
     if at is not None:
         row = int(np.flatnonzero(codes == used[at])[0])
-        raise batch.refuse(row, f"{by} {names[used[at]]!r} holds {UNFIT_WORDS}, and names the segment")
+        raise batch.refuse(row, f"the segment name in {by}, {names[used[at]]!r}, contains {UNFIT_WORDS}")
     own = np.zeros(len(names) + 1, np.int64)
     for code in used:
         own[code] = known.setdefault(names[code], len(known))
     if len(known) > MAX_SEGMENTS:
-        raise batch.refuse(0, f"column {by!r} has more than {MAX_SEGMENTS} segments: name one with fewer")
+        raise batch.refuse(0, f"column {by!r} has more than {MAX_SEGMENTS} segments: choose one with fewer")
     return np.asarray(own[codes], np.int64)
 
 
 def write_clicks(path: str | PathLike[str], log: ClickLog) -> None:
-    """Write a log as CSV, whole or not at all.
+    """Write a log as CSV, atomically.
 
     Raises:
-        DataError: a segment has no name, or a line break in it.
+        DataError: a segment name that is empty or contains a line break.
     """
     names = [_cell(name) for name in log.segment_names]
     header = COLUMNS if log.segments is None else (*COLUMNS, SEGMENT)

@@ -1,8 +1,8 @@
-"""Comparison of two rankers on clicks, and how far it can be trusted.
+"""Comparison of two rankers by clicks, and its reliability.
 
-The DCG of a ranking whose documents have clicks over exposure for gains, those that were never shown none: an estimate
-of the clicks that the ranking would get if every position were looked at by its discount. It is near the truth where
-the documents of a query moved among the positions, and no better than chance where they did not.
+The metric is DCG with clicks over exposure as gains, and 0 for documents that were never shown. It estimates the clicks
+on a ranking whose positions are examined with the probability of their discount. The estimate is good if the documents
+of a query moved among positions, and no better than chance if they did not.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from boostrank.metric import Conventions, Metric
 K = 10
 FOLDS = 5
 _MANY = 200
-"""Queries by which to judge from which on a part of the data is enough."""
+"""Number of held-out queries that suffices for one fold instead of all."""
 
 
 @dataclass(frozen=True)
 class ClickGate:
-    """What clicks say of two rankers, and how far.
+    """Result of a comparison by clicks.
 
     Args:
         k: cut-off.
-        old, new: mean exposure-DCG of the queries.
-        difference: new minus old, by query: the luck of the log is in its interval, that of trainings is not.
-        known: share of the new ranker's top k that was ever shown; what was not has a gain of 0.
+        old, new: mean exposure-DCG.
+        difference: new minus old, by query. Its interval covers the noise of the log, not that of training.
+        known: share of the new ranker's top k that was ever shown; other documents have a gain of 0.
         moved: share of the clicked documents that were shown at several positions.
     """
 
@@ -58,18 +58,18 @@ class ClickGate:
 
 
 def with_click_gains(data: RankingDataset, log: ClickLog, propensities: AnyPropensities) -> RankingDataset:
-    """All documents with clicks over exposure in place of labels, 0 where they were never shown: to measure rankers.
+    """Label all documents with clicks over exposure, and 0 if never shown, to evaluate rankers.
 
     Raises:
-        DataError: another number of documents; no clicked document moved, so that the comparison would be chance.
+        DataError: a different number of documents; no clicked document moved.
     """
     if data.n_documents != log.n_documents:
         raise DataError(f"the click log is of {log.n_documents:,} documents, the data have {data.n_documents:,}")
     log = log.up_to(propensities)
     if not moved_share(log) > 0.0:
         raise DataError(
-            "no clicked document was shown at two positions: clicks on lists that never vary tell a ranker from "
-            "another no better than chance. Log lists that vary a little, or compare on judgements"
+            "no clicked document was shown at two positions: comparing rankers by clicks on lists that never vary is "
+            "no better than chance. Log lists that vary a little, or compare on judgements"
         )
     gains = np.nan_to_num(log.gains(propensities, 0.0), nan=0.0)
     return with_labels(data, data.in_row_order(gains), {"propensities": propensities.to_dict(), "prior": 0.0})
@@ -78,16 +78,15 @@ def with_click_gains(data: RankingDataset, log: ClickLog, propensities: AnyPrope
 def judging_propensities(
     log: ClickLog, queries: QueryIndex | None, learnt: AnyPropensities
 ) -> tuple[AnyPropensities, bool]:
-    """Those by which held-out clicks compare rankers: their own where they tell them, for those that were learnt with
-    favour whoever believed them.
+    """Choose the propensities for comparing rankers on held-out clicks.
+
+    The held-out log's own estimate is preferred: the training propensities favour the ranker that used them.
 
     Args:
-        log: of held-out clicks.
-        queries: of its documents, as for `estimate_propensities`.
-        learnt: the propensities that a ranker learnt with.
+        learnt: propensities used in training.
 
     Returns:
-        The propensities, and whether they are the log's own.
+        The propensities, and True if they are the log's own.
     """
     try:
         own = estimate(log, queries)
@@ -101,13 +100,13 @@ def judging_propensities(
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """Held-out documents, and two rankers' scores of them.
+    """Held-out documents with the scores of two rankers.
 
     Args:
         data: the documents.
-        log: of clicks on them that neither ranker has learnt from.
-        propensities: of the positions.
-        old, new: float64[N], scores of the documents in the order in which they came in, as `predict` gives them.
+        log: clicks on them that neither ranker has been trained on.
+        propensities: propensities of the positions.
+        old, new: float64[N], scores in input order, as returned by `predict`.
     """
 
     data: RankingDataset
@@ -129,9 +128,8 @@ def gate(
     """Compare two rankings of held-out documents by their clicks.
 
     Args:
-        data, log, propensities, old, new: as of `Judged`.
+        data, log, propensities, old, new: see `Judged`.
         k: cut-off.
-        seed: of the interval.
 
     Raises:
         DataError: as `with_click_gains`.
@@ -140,7 +138,7 @@ def gate(
 
 
 def gate_of_parts(parts: Iterable[Judged], k: int = K, seed: int = 0) -> ClickGate:
-    """The same over the queries of several parts, each with rankers of its own: two ways to train, by folds.
+    """Compare over several parts, each with its own pair of rankers, such as the folds of two training methods.
 
     Raises:
         DataError: as `with_click_gains`.
@@ -162,34 +160,28 @@ def gate_of_parts(parts: Iterable[Judged], k: int = K, seed: int = 0) -> ClickGa
 
 
 def held_out(count: int) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    """Numbers of queries to learn from and to judge by: every fifth, or each fifth in turn where that is few.
-
-    Args:
-        count: of queries.
-    """
+    """Split query numbers into (training, held-out): every fifth is held out, or each fifth in turn for few queries."""
     turn = np.arange(count) % FOLDS
     turns = range(FOLDS) if count < FOLDS * _MANY else (FOLDS - 1,)
     return [(np.flatnonzero(turn != one), np.flatnonzero(turn == one)) for one in turns]
 
 
 def known_share(data: RankingDataset, log: ClickLog, scores: npt.ArrayLike, k: int) -> float:
-    """Share of the first k documents of each query by these scores, of rows, that was ever shown."""
+    """Return the share of the top k of each query that was ever shown."""
     return float(np.mean(_shown_at_the_top(data, log, scores, k)))
 
 
 def moved_share(log: ClickLog) -> float:
-    """Share of the clicked documents that were shown at two positions or more."""
+    """Return the share of the clicked documents that were shown at two or more positions."""
     moved = _clicked_moved(log)
     return float(np.mean(moved)) if moved.size else 0.0
 
 
 def _shown_at_the_top(data: RankingDataset, log: ClickLog, scores: npt.ArrayLike, k: int) -> npt.NDArray[np.bool_]:
-    """Whether each of the first k documents of each query was ever shown."""
     return np.asarray(data.in_row_order(log.shown)[data.queries.ranks(scores) <= k])
 
 
 def _clicked_moved(log: ClickLog) -> npt.NDArray[np.bool_]:
-    """Whether each clicked document was shown at two positions or more."""
     log = log.pooled()
     several = np.bincount(log.rows, minlength=log.n_documents) > 1
     return np.asarray(several[log.total_clicks() > 0])

@@ -1,10 +1,10 @@
-"""Impressions and clicks of documents by position, and the gains that they make.
+"""Impressions and clicks of documents by position, and gains computed from them.
 
-A document that was shown n_p times at position p and clicked c times has the exposure x = sum_p n_p e_p, where e_p is
-the probability that position p is looked at. E[c] = x r, so that c / x estimates r, the probability of a click on a
-document that is looked at (T. Joachims, A. Swaminathan, T. Schnabel, "Unbiased learning-to-rank with biased feedback",
-WSDM 2017; A. Agarwal, K. Takatsu, I. Zaitsev, T. Joachims, "A general framework for counterfactual learning-to-rank",
-SIGIR 2019). Objectives take it as a real-valued gain.
+A document shown n_p times at position p and clicked c times has the exposure x = sum_p n_p e_p, where e_p is the
+probability that position p is examined. E[c] = x r, so c / x estimates r, the probability of a click on an examined
+document (T. Joachims, A. Swaminathan, T. Schnabel, "Unbiased learning-to-rank with biased feedback", WSDM 2017;
+A. Agarwal, K. Takatsu, I. Zaitsev, T. Joachims, "A general framework for counterfactual learning-to-rank", SIGIR 2019).
+Objectives use it as a real-valued gain.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from boostrank.data.candidates import Candidates
 from boostrank.data.dataset import RankingDataset
 
 PRIOR = 1.0
-"""Exposure added to every document's: little that was seen is drawn to a gain of 0. It takes the bias away at 0."""
+"""Click-free exposure added to every document. It shrinks the gains of rarely shown documents to 0; 0 is unbiased."""
 
 
 @dataclass(frozen=True, eq=False)
 class ClickLog:
-    """How often each document was shown at each position, and clicked there.
+    """Impressions and clicks of each document at each position.
 
     Args:
         rows: int64[m], row of the document in the data, from 0.
         positions: int64[m], from 1.
         impressions: int64[m], at least 1.
-        clicks: int64[m], 0 to the impressions. Entries of one row, position and segment are added up.
-        n_documents: rows of the data.
-        segments: int64[m], number of the segment, such as phones, that each entry is of; None: there are none.
-        segment_names: of them, those that have entries, ascending.
+        clicks: int64[m], from 0 to the impressions. Entries of the same row, position and segment are summed.
+        n_documents: number of rows of the data.
+        segments: int64[m], segment of each entry (such as phones), by index; None without segments.
+        segment_names: names of the segments with entries, ascending.
 
     Raises:
-        DataError: entries that cannot be, the first by number (from 0).
+        DataError: an invalid entry, with its number (from 0).
     """
 
     rows: Int64Array
@@ -57,12 +57,13 @@ class ClickLog:
         segments = np.zeros(rows.size, np.int64) if self.segments is None else self._of_known_segments(rows.size)
         if len({column.size for column in columns}) > 1:
             sizes = ", ".join(f"{column.size} {name}" for name, column in zip(COLUMNS, columns, strict=True))
-            raise DataError(f"a click log has as many of each: {sizes}")
+            raise DataError(f"the columns of a click log have different lengths: {sizes}")
         bad = impossible_entries(rows, positions, impressions, clicks, self.n_documents)
         if bad.size:
             i = int(bad[0])
             why = why_impossible(rows[i], positions[i], impressions[i], clicks[i], self.n_documents)
             raise DataError(f"entry {i} of the click log: {why}")
+        # Sort by row, segment and position if necessary, then sum equal entries.
         if not _ascending(rows, segments, positions):
             order = np.lexsort((positions, segments, rows))
             rows, positions, impressions, clicks = (column[order] for column in columns)
@@ -77,15 +78,15 @@ class ClickLog:
             object.__setattr__(self, "segments", segments[starts])
 
     def _of_known_segments(self, entries: int) -> Int64Array:
-        """Their numbers, in the order of their names; names without entries are gone."""
+        """Renumber the segments in the order of their names; drop names without entries."""
         assert self.segments is not None
         given = _whole(self.segments, "segments")
         if given.size != entries or np.any((given < 0) | (given >= len(self.segment_names))):
-            raise DataError(f"segments of a click log: the number of one of {len(self.segment_names)} of each entry")
+            raise DataError(f"segments of a click log: each entry needs an index below {len(self.segment_names)}")
         names = [str(one) for one in self.segment_names]
         unfit = first_unfit(names)
         if unfit is not None:
-            raise DataError(f"the segment name {names[unfit]!r} holds {UNFIT_WORDS}: give the segment another")
+            raise DataError(f"the segment name {names[unfit]!r} contains {UNFIT_WORDS}: rename the segment")
         known, number = np.unique(np.array(names or [""])[given], return_inverse=True)
         object.__setattr__(self, "segment_names", tuple(known.tolist()))
         return np.asarray(number, np.int64)
@@ -100,62 +101,63 @@ class ClickLog:
 
     @property
     def depth(self) -> int:
-        """The deepest position at which something was shown; 0 of an empty log."""
+        """Largest position; 0 for an empty log."""
         return int(self.positions.max(initial=0))
 
     @property
     def shown(self) -> npt.NDArray[np.bool_]:
-        """bool[N]: the documents that were shown at all."""
+        """Mask of the documents that were ever shown, bool[N]."""
         return np.bincount(self.rows, minlength=self.n_documents) > 0
 
     def total_clicks(self) -> Int64Array:
-        """int64[N]: clicks of each document, at all positions together."""
+        """Return the clicks of each document over all positions, int64[N]."""
         return self._sum(self.clicks).astype(np.int64)
 
     def exposure(self, propensities: AnyPropensities) -> Float64Array:
-        """float64[N]: how often each document was looked at, by expectation: sum_p n_p e_p."""
+        """Return the expected number of examinations of each document, sum_p n_p e_p, float64[N]."""
         log = self.up_to(propensities)
         return log._sum(log.impressions * log.at(propensities)[0])
 
     def gains(self, propensities: AnyPropensities, prior: float = PRIOR) -> Float64Array:
-        """float64[N]: clicks over exposure of each document, at least 0; NaN where it was never shown.
+        """Return clicks over exposure of each document, float64[N], at least 0; NaN if never shown.
 
-        Impressions at positions without a propensity are left out, with a warning. Clicks that irrelevant documents
-        would have had too (`Propensities.false_clicks`) are taken off first.
+        Impressions at positions without a propensity are ignored, with a warning. Expected clicks on irrelevant
+        documents
+        (`Propensities.false_clicks`) are subtracted first.
 
         Args:
-            propensities: of the positions.
-            prior: impressions looked at, without a click, that every document is given besides; 0 is unbiased.
+            propensities: propensities of the positions.
+            prior: click-free exposure added to every document; 0 is unbiased.
 
         Raises:
-            ParameterError: a prior that is negative or no number.
+            ParameterError: a prior that is negative or not a number.
         """
         if not 0.0 <= prior < np.inf:
-            raise ParameterError(f"prior={prior!r}: a number of at least 0")
+            raise ParameterError(f"prior={prior!r}: expected a number of at least 0")
         log = self.up_to(propensities)
         clicks = log._sum(log.clicks - log.impressions * log.at(propensities)[1])
         looked_at = log.exposure(propensities) + prior
         return np.where(log.shown, np.maximum(clicks, 0.0) / np.where(log.shown, looked_at, 1.0), np.nan)
 
     def at(self, propensities: AnyPropensities) -> tuple[Float64Array, Float64Array]:
-        """float64[m] of each entry: its propensity, NaN where there is none, and false clicks."""
+        """Return the propensity (NaN if unknown) and the false clicks of each entry, float64[m] each."""
         return propensities.at(self.positions, self.segments, self.segment_names)
 
     def up_to(self, propensities: AnyPropensities) -> ClickLog:
-        """The entries at positions that have a propensity; what is left out is said in a `DataWarning`."""
+        """Select the entries at positions with a propensity; warn about the others."""
         kept = np.isfinite(self.at(propensities)[0])
         if kept.all():
             return self
         lost, least = int(self.impressions[~kept].sum()), int(self.positions[~kept].min())
         warn_user(
-            f"{lost:,} of {self.impressions.sum():,} impressions, at position {least} and others that have no "
-            "propensity, are left out",
+            f"{lost:,} of {self.impressions.sum():,} impressions are ignored: their positions (from {least}) have no "
+            "propensity",
             DataWarning,
         )
         return self.where(kept)
 
     def where(self, kept: npt.NDArray[np.bool_]) -> ClickLog:
-        """Some entries of it, bool[m]."""
+        """Select entries by a mask, bool[m]."""
         return ClickLog(
             self.rows[kept],
             self.positions[kept],
@@ -167,17 +169,17 @@ class ClickLog:
         )
 
     def of_segment(self, name: str) -> ClickLog:
-        """The entries of a segment, which has none itself."""
+        """Return the entries of a segment, as a log without segments."""
         if self.segments is None or name not in self.segment_names:
             raise DataError(f"the click log has no segment {name!r}: it has {', '.join(self.segment_names) or 'none'}")
         return self.where(self.segments == self.segment_names.index(name)).pooled()
 
     def pooled(self) -> ClickLog:
-        """The same with all segments together."""
+        """Merge all segments."""
         return self if self.segments is None else replace(self, segments=None, segment_names=())
 
     def renumbered(self, rows: Int64Array | None) -> ClickLog:
-        """The same with row i called rows[i], int64[N]; None: as it is."""
+        """Rename row i to rows[i], int64[N]; None changes nothing."""
         if rows is None:
             return self
         return replace(self, rows=rows[self.rows])
@@ -185,17 +187,17 @@ class ClickLog:
     def training_set(
         self, data: RankingDataset, propensities: AnyPropensities | None, prior: float = PRIOR
     ) -> RankingDataset:
-        """The documents that were shown, their gains in place of labels: to be trained on with gain "linear".
+        """Return the documents that were shown, labelled with their gains, for training with gain "linear".
 
-        Columns within queries are computed of all documents, as where they are served. Rows on disk stay there.
+        Columns within queries are computed over all documents, as in serving. Rows on disk stay there.
 
         Args:
-            data: the documents; rows of the log count them in the order in which they came in.
-            propensities: of the positions; None: the number of clicks is the gain, which is biased to the top.
-            prior: as of `gains`.
+            data: the documents; rows of the log number them in input order.
+            propensities: propensities of the positions; None for click counts as gains, which are biased to the top.
+            prior: see `gains`.
 
         Raises:
-            DataError: another number of documents; no clicks at all.
+            DataError: a different number of documents; no clicks at all.
         """
         if data.n_documents != self.n_documents:
             raise DataError(f"the click log is of {self.n_documents:,} documents, the data have {data.n_documents:,}")
@@ -212,7 +214,7 @@ class ClickLog:
         return replace(found, candidates=Candidates(data, rows))
 
     def of_queries(self, data: RankingDataset, queries: npt.ArrayLike) -> tuple[RankingDataset, ClickLog]:
-        """Some whole queries of the data, and the log of their documents."""
+        """Select whole queries of the data, and the log of their documents."""
         chosen = np.asarray(queries, np.int64)
         rows = data.queries.take(chosen)[1]
         number = np.full(self.n_documents, -1, np.int64)
@@ -222,39 +224,39 @@ class ClickLog:
         return data.take(chosen), replace(part, rows=number[part.rows], n_documents=rows.size)
 
     def _sum(self, values: npt.ArrayLike) -> Float64Array:
-        """float64[N]: what the entries of each document add up to."""
+        """Sum values of entries by document, float64[N]."""
         return np.asarray(np.bincount(self.rows, np.asarray(values, np.float64), self.n_documents), np.float64)
 
 
 MOST = 10**12
-"""Impressions of one entry: as many as there may be entries add up."""
+"""Maximum impressions of an entry; sums over all entries do not overflow."""
 COLUMNS = ("rows", "positions", "impressions", "clicks")
 
 
 def impossible_entries(
     rows: Int64Array, positions: Int64Array, impressions: Int64Array, clicks: Int64Array, n_documents: int
 ) -> Int64Array:
-    """Return the numbers of the entries that are impossible, ascending."""
+    """Return the numbers of the invalid entries, ascending."""
     bad = (rows < 0) | (rows >= n_documents) | (positions < 1) | (positions > MAX_POSITION)
     bad |= (impressions < 1) | (impressions > MOST) | (clicks < 0) | (clicks > impressions)
     return np.flatnonzero(bad).astype(np.int64)
 
 
 def why_impossible(row: int, position: int, impressions: int, clicks: int, n_documents: int) -> str:
-    """Say what is wrong with an impossible entry."""
+    """Describe an invalid entry."""
     if not 0 <= row < n_documents:
-        return f"there is no row {row + 1:,}: the data have {n_documents:,}"
+        return f"row {row + 1:,} does not exist: the data have {n_documents:,} rows"
     if not 1 <= position <= MAX_POSITION:
         return f"position {position}: positions count from 1, to {MAX_POSITION:,} at most"
     if impressions > MOST:
-        return f"{impressions:,} impressions: more than can be added up"
+        return f"{impressions:,} impressions: more than {MOST:,}"
     if impressions < 1:
-        return f"{impressions} impressions: what was not shown has no entry"
-    return f"{clicks} clicks of {impressions} impressions: count each impression as clicked or not"
+        return f"{impressions} impressions: documents that were not shown have no entry"
+    return f"{clicks} clicks of {impressions} impressions: an impression has at most one click"
 
 
 def _ascending(*columns: Int64Array) -> bool:
-    """Whether entries are in the order of the first column, those alike in it in that of the second, and so on."""
+    """Return True if the entries are sorted by all columns lexicographically, without duplicates."""
     later, alike = np.zeros(max(0, columns[0].size - 1), bool), np.ones(max(0, columns[0].size - 1), bool)
     for column in columns:
         step = np.diff(column)
@@ -264,13 +266,13 @@ def _ascending(*columns: Int64Array) -> bool:
 
 
 def with_labels(data: RankingDataset, gains: Float64Array, how: dict[str, Any]) -> RankingDataset:
-    """The same documents with gains of clicks in place of labels; `how` is kept with where the data came from."""
+    """Replace the labels by gains of clicks, and record `how` in the provenance."""
     options = {key: value for key, value in data.provenance.options.items() if key != "gain"} | {"clicks": how}
     return replace(data, labels=gains, provenance=replace(data.provenance, options=options))
 
 
 def some_documents(data: RankingDataset, rows: Int64Array) -> RankingDataset:
-    """Some documents of a data set, by their rows, ascending; queries without any are gone. On disk they stay there."""
+    """Select documents by ascending rows; queries without any are dropped. Rows on disk stay there."""
     kept = np.zeros(data.n_documents + 1, np.int64)
     kept[rows] = 1
     sizes = np.add.reduceat(kept, data.queries.ptr[:-1])
@@ -291,29 +293,30 @@ def some_documents(data: RankingDataset, rows: Int64Array) -> RankingDataset:
 
 @dataclass(frozen=True)
 class _PlacesOf:
-    """Where the rows that are left were read; see `QueryIndex`."""
+    """Places of the selected rows; see `QueryIndex`."""
 
     places: Places | None
     rows: Int64Array
 
     def __call__(self, row: int) -> tuple[str, int]:
-        """(file or nothing, line or row)."""
         row = int(self.rows[row])
         return ("", row) if self.places is None else self.places(row)
 
 
 def _whole(values: npt.ArrayLike, name: str) -> Int64Array:
-    """int64[m] of whole numbers.
+    """Convert to int64[m].
 
     Raises:
-        DataError: others.
+        DataError: values that are not whole numbers.
     """
     given = np.asarray(values)
     if given.ndim != 1 or given.dtype.kind not in "iuf":
-        raise DataError(f"{name} of a click log: one-dimensional whole numbers, not {given.dtype}{list(given.shape)}")
+        raise DataError(
+            f"{name} of a click log must be one-dimensional whole numbers, not {given.dtype}{list(given.shape)}"
+        )
     with np.errstate(invalid="ignore"):
         whole = given.astype(np.int64)
     if not np.array_equal(whole, given):
         at = int(np.flatnonzero(whole != given)[0])
-        raise DataError(f"entry {at} of the click log: {name} {given[at]} is no whole number")
+        raise DataError(f"entry {at} of the click log: {name} {given[at]} is not a whole number")
     return whole

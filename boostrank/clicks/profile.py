@@ -1,4 +1,4 @@
-"""A click log as its linter reads it: entries in the order of the file, lines that cannot be passed over."""
+"""A click log prepared for its linter: entries in file order, with invalid lines skipped."""
 
 from __future__ import annotations
 
@@ -20,18 +20,15 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.doctor.finding import Finding, Severity
 
-SHOWN_LINES = 5  # refused lines that are listed one by one
+SHOWN_LINES = 5  # invalid lines listed individually
 
 
 @dataclass(frozen=True, eq=False)
 class ClickProfile:
-    """A click log, and the queries of its documents.
+    """A click log with the queries of its documents.
 
     Args:
-        file: its name.
-        queries: of the documents.
-        entries: of the log, in the order of the file, and those that are impossible.
-        rows_of_table: int64[N], the row of each document, from 0, where clicks stand in the data's own table; None: the
+        rows_of_table: int64[N], table row of each document, from 0, if the clicks are in the data's own table; None if
             documents are the rows.
     """
 
@@ -42,12 +39,10 @@ class ClickProfile:
 
     @classmethod
     def read(cls, path: str | PathLike[str], queries: QueryIndex, counted: bool = True) -> ClickProfile:
-        """Read a log; lines that cannot be are passed over.
+        """Read a log, skipping invalid lines.
 
         Args:
-            path: of the log.
-            queries: of the documents.
-            counted: whether these are all documents: the rows of others are refused.
+            counted: these are all documents, so other rows are invalid.
 
         Raises:
             FileFormatError: the file cannot be read to its end.
@@ -57,19 +52,14 @@ class ClickProfile:
 
     @classmethod
     def of_table(cls, path: str | PathLike[str], columns: ClickColumns, queries: QueryIndex) -> ClickProfile:
-        """Those in columns of the data's own table.
-
-        Args:
-            path: of the table.
-            columns: that hold the clicks.
-            queries: of its rows.
+        """Read the click columns of the data's own table.
 
         Raises:
-            FileFormatError: a cell that cannot be, by its place; other rows than those of `queries`.
+            FileFormatError: an invalid cell, with its place; rows that differ from those of `queries`.
         """
         name, clicks = fspath(path), ClickRows.read(path, columns)
         if clicks.positions.size != queries.n_documents:
-            words = f"{clicks.positions.size:,} rows of clicks, of which {queries.n_documents:,} can be read as data"
+            words = f"{clicks.positions.size:,} rows of clicks, but {queries.n_documents:,} rows of data"
             raise FileFormatError(words, file=name)
         owner = queries.of_rows()
         log, first = clicks.log(owner)
@@ -80,7 +70,7 @@ class ClickProfile:
 
     @cached_property
     def log(self) -> ClickLog:
-        """Of the documents that the data have."""
+        """Log of the documents in the data."""
         found = self.entries
         kept = found.rows < self.queries.n_documents
         return ClickLog(
@@ -95,12 +85,12 @@ class ClickProfile:
 
     @cached_property
     def curve(self) -> AnyPropensities | None:
-        """Propensities of the positions, by segment where there are some; None: no clicked document moved."""
+        """Propensities of the positions, by segment if there are any; None if no clicked document moved."""
         return estimated(self.log, self.queries)
 
     @cached_property
     def parts(self) -> list[tuple[str, ClickLog, Propensities]]:
-        """(name, entries, curve) of each segment, all under "" where there are none; none without a curve."""
+        """Name, entries and curve of each segment that has a curve; "" without segments."""
         if self.curve is None:
             return []
         if isinstance(self.curve, Propensities):
@@ -109,12 +99,12 @@ class ClickProfile:
 
     @cached_property
     def owner(self) -> Int64Array:
-        """int64[N], the query of each document."""
+        """Query of each document, int64[N]."""
         return self.queries.of_rows()
 
     @cached_property
     def lists(self) -> Int64Array:
-        """int64[Q], how often the list of each query was shown, as far as the log says."""
+        """Largest number of impressions at a position of each query, int64[Q]."""
         cell, shown = self.cells
         most = np.zeros(len(self.queries), np.int64)
         np.maximum.at(most, cell // (self.log.depth + 1), shown)
@@ -122,21 +112,21 @@ class ClickProfile:
 
     @cached_property
     def cells(self) -> tuple[Int64Array, Int64Array]:
-        """(query times depth + 1, plus position; impressions of all documents there), ascending."""
+        """Keys query * (depth + 1) + position, ascending, and the impressions there."""
         log = self.log
         cell, number = np.unique(self.owner[log.rows] * (log.depth + 1) + log.positions, return_inverse=True)
         return cell, np.bincount(number, log.impressions).astype(np.int64)
 
     def of_positions(self, values: npt.ArrayLike) -> Float64Array:
-        """float64[P], what the log's entries have at each position."""
+        """Sum values of entries by position, float64[P]."""
         return np.asarray(np.bincount(self.log.positions - 1, np.asarray(values, np.float64)), np.float64)
 
     def number(self, row: int) -> int:
-        """The number of a document's row, from 1."""
+        """Return the row number of a document, from 1."""
         return 1 + (row if self.rows_of_table is None else int(self.rows_of_table[row]))
 
     def line(self, row: int | None = None, position: int | None = None, segment: str = "") -> int:
-        """The line of the first entry of a row (from 0), at a position, of a segment; 0: there is none."""
+        """Return the line of the first entry of a row (from 0), position and segment; 0 if there is none."""
         found = self.entries
         here = np.ones(found.rows.size, bool)
         here &= True if row is None else found.rows == row
@@ -146,7 +136,7 @@ class ClickProfile:
         return self._first(here)
 
     def line_of_query(self, query: int, position: int | None = None) -> int:
-        """The line of the first entry of a query, at a position."""
+        """Return the line of the first entry of a query, optionally at a position."""
         a, b = self.queries.ptr[query : query + 2]
         here = (self.entries.rows >= a) & (self.entries.rows < b)
         return self._first(here if position is None else here & (self.entries.positions == position))
@@ -158,12 +148,11 @@ class ClickProfile:
     def finding(
         self, check: str, severity: Severity, line: int, count: int, message: str, cost: str, fix: str
     ) -> Finding:
-        """A finding at a line; 0 means the whole log."""
         return Finding(check, severity, self.file, line, 0, int(count), message, cost, fix)
 
 
 def estimated(log: ClickLog, queries: QueryIndex) -> AnyPropensities | None:
-    """Propensities of a log, by segment where it has some; None: no clicked document moved."""
+    """Estimate the propensities of a log, ignoring warnings; None if no clicked document moved."""
     if not log.rows.size:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Probabilities that positions are looked at, and the file that holds them."""
+"""Examination probabilities of positions (propensities), and their file format."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ MAX_POSITION = 10_000
 
 @dataclass(frozen=True, eq=False)
 class Propensities:
-    """The probability that each position is looked at, relative to the first.
+    """Examination probability of each position, relative to the first.
 
     Args:
-        examination: float64[P], e of position 1, 2, ..., above 0, the first 1; NaN where it is not known.
-        false_clicks: float64[P], clicks an impression that irrelevant documents get too, less than 1; with them,
-            `examination` is by how much more relevant ones are clicked (the affine correction of A. Vardasbi,
-            H. Oosterhuis, M. de Rijke, "When inverse propensity scoring does not work", CIKM 2020).
-        errors: float64[P], standard errors of log e, 0 of the first; None of a given curve.
-        method: how they came about, in words.
-        moved: documents that were clicked, and shown at two positions or more; 0 of a curve that is not by them.
+        examination: float64[P], e of positions 1, 2, ..., positive, the first 1; NaN if unknown.
+        false_clicks: float64[P], clicks per impression on irrelevant documents, less than 1. `examination` is then the
+            additional click rate of relevant ones (affine correction of A. Vardasbi, H. Oosterhuis, M. de Rijke, "When
+            inverse propensity scoring does not work", CIKM 2020).
+        errors: float64[P], standard errors of log e, 0 for the first; None for a given curve.
+        method: description of the method.
+        moved: number of clicked documents shown at two or more positions; 0 for other methods.
     """
 
     examination: Float64Array
@@ -46,12 +46,12 @@ class Propensities:
         false = np.array(self.false_clicks, np.float64).reshape(-1)
         false = np.zeros(e.size) if false.size == 0 else false
         if not 1 <= e.size <= MAX_POSITION:
-            raise ParameterError(f"propensities of {e.size} positions: 1 to {MAX_POSITION:,}")
+            raise ParameterError(f"propensities of {e.size} positions: expected 1 to {MAX_POSITION:,}")
         known = np.isfinite(e)
         if not np.all(e[known] > 0.0) or np.isinf(e).any() or not known[0] or abs(e[0] - 1.0) > 1e-9:
             raise ParameterError("propensities are relative to position 1: the first is 1, and all are above 0")
         if false.shape != e.shape or not np.all((false >= 0.0) & (false < 1.0)):
-            raise ParameterError(f"false_clicks: a number from 0 to below 1 for each of the {e.size} positions")
+            raise ParameterError(f"false_clicks: expected {e.size} numbers from 0 to below 1, one per position")
         object.__setattr__(self, "examination", e)
         object.__setattr__(self, "false_clicks", false)
         if self.errors is not None:
@@ -68,28 +68,28 @@ class Propensities:
     def at(
         self, positions: Int64Array, segments: Int64Array | None = None, names: Sequence[str] = ()
     ) -> tuple[Float64Array, Float64Array]:
-        """float64[m] of each entry of a log: propensity, NaN where there is none, and false clicks.
+        """Return the propensity (NaN if unknown) and the false clicks of each entry of a log, float64[m] each.
 
         Args:
             positions: int64[m], from 1.
-            segments, names: as of a `ClickLog`; this is one curve for all.
+            segments, names: ignored: all segments share this curve.
         """
         at = np.minimum(positions - 1, self.examination.size)
         return np.append(self.examination, np.nan)[at], np.append(self.false_clicks, 0.0)[at]
 
     @classmethod
     def power(cls, eta: float, positions: int = 100) -> Propensities:
-        """e_p = p^-eta: the usual assumption, eta 1 for a list read from the top."""
+        """Return e_p = p^-eta, the usual assumption; eta is 1 for a list read from the top."""
         if not 0.0 <= eta <= 10.0:
             raise ParameterError(f"eta={eta!r}: 0 (no position bias) to 10")
         return cls(np.arange(1, positions + 1, dtype=np.float64) ** -eta, method=f"position to the power of -{eta:g}")
 
     def write(self, path: str | PathLike[str]) -> None:
-        """Write them as JSON, whole or not at all."""
+        """Write as JSON, atomically."""
         write_atomically(path, (json.dumps(self.to_dict(), indent=1) + "\n").encode())
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data: null stands for what is not known."""
+        """Return plain data, with null for unknown values."""
 
         return dict(msgspec.to_builtins(self._record()))
 
@@ -128,28 +128,28 @@ class SegmentPropensities:
 
     @property
     def errors(self) -> Float64Array | None:
-        """Those of all curves, one behind the other; None where one has none."""
+        """Standard errors of all curves, concatenated; None if a curve has none."""
         every = [curve.errors for curve in self.curves.values()]
         return None if any(one is None for one in every) else np.concatenate([one for one in every if one is not None])
 
     @property
     def false_clicks(self) -> Float64Array:
-        """Those of all curves, one behind the other."""
+        """False clicks of all curves, concatenated."""
         return np.concatenate([curve.false_clicks for curve in self.curves.values()])
 
     def at(
         self, positions: Int64Array, segments: Int64Array | None = None, names: Sequence[str] = ()
     ) -> tuple[Float64Array, Float64Array]:
-        """As of `Propensities`, each entry by the curve of its segment.
+        """Evaluate each entry with the curve of its segment, as `Propensities.at`.
 
         Raises:
-            DataError: a log without segments, or with one that has no curve.
+            DataError: a log without segments, or with a segment that has no curve.
         """
         if segments is None:
-            raise DataError("these propensities are by segment, and the click log has none: give one curve")
+            raise DataError("these propensities are by segment, but the click log has none: pass a single curve")
         missing = [name for name in names if name not in self.curves]
         if missing:
-            raise DataError(f"no propensities of segment {missing[0]!r}: there are those of {', '.join(self.curves)}")
+            raise DataError(f"no propensities for segment {missing[0]!r}; known segments: {', '.join(self.curves)}")
         e, false = np.full(positions.size, np.nan), np.zeros(positions.size)
         for number, name in enumerate(names):
             own = segments == number
@@ -157,11 +157,11 @@ class SegmentPropensities:
         return e, false
 
     def write(self, path: str | PathLike[str]) -> None:
-        """Write them as JSON, whole or not at all."""
+        """Write as JSON, atomically."""
         write_atomically(path, (json.dumps(self.to_dict(), indent=1) + "\n").encode())
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         records = {name: curve._record() for name, curve in self.curves.items()}
         return dict(msgspec.to_builtins(SegmentRecord(segments=records)))
 
@@ -170,7 +170,7 @@ AnyPropensities = Propensities | SegmentPropensities
 
 
 def propensities_of_dict(content: Any) -> AnyPropensities:
-    """Return the propensities that `to_dict` of either class described.
+    """Create propensities from the result of `to_dict` of either class.
 
     Raises:
         ValueError: a field is unknown, missing or wrong.
@@ -182,14 +182,14 @@ def propensities_of_dict(content: Any) -> AnyPropensities:
 
 
 def read_propensities(path: str | PathLike[str]) -> AnyPropensities:
-    """Read what `write` of either kind wrote.
+    """Read a file of propensities, of either class.
 
     Raises:
-        FileFormatError: what cannot be, with the key.
+        FileFormatError: an invalid entry, with its key.
     """
     name = os.fspath(path)
     text = read_text(name)
     try:
         return propensities_of_dict(from_json(text))
     except ValueError as error:
-        raise FileFormatError(f"no file of propensities: {error}", file=name) from None
+        raise FileFormatError(f"not a file of propensities: {error}", file=name) from None

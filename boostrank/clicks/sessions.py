@@ -1,6 +1,6 @@
-"""Session logs, a row an impression, added up to click logs in one pass.
+"""Aggregate session logs, with one row per impression, into click logs in one pass.
 
-Tables of any size: what is held is one batch of rows and an entry for each document and position.
+Tables of any size: memory holds one batch of rows, and an entry per document and position.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class SessionColumns:
     """Columns of a session log.
 
     Args:
-        position: of the list at which the document was shown, from 1.
-        clicked: 1 or true where it was clicked, else 0 or false; with `impressions`, how often it was.
-        row: row of the document in the data, from 1; not looked at where there are keys.
-        keys: columns that name the document, in the log as in the data.
-        where: column -> the text that it must hold, for a log of one segment.
-        impressions: how many impressions a row stands for; None: one each.
-        by: names the segment of a row, for a log by segment.
+        position: position at which the document was shown, from 1.
+        clicked: 1 or true if clicked, else 0 or false; with `impressions`, the number of clicks.
+        row: row of the document in the data, from 1; ignored if there are keys.
+        keys: columns that identify the document, in the log and in the data.
+        where: column -> required text, to select one segment.
+        impressions: number of impressions of a row; None for one each.
+        by: segment of a row, for a log by segment.
     """
 
     position: str = "position"
@@ -52,20 +52,20 @@ def count_clicks(
     columns: SessionColumns | None = None,
     data: str | PathLike[str] | None = None,
 ) -> ClickLog:
-    """Impressions and clicks of each document at each position.
+    """Count impressions and clicks of each document at each position.
 
     Args:
         sessions: CSV, TSV (plain or compressed), Parquet or Arrow files.
-        columns: what they are called.
-        data: the table of the documents; needed where keys name them.
+        columns: column names.
+        data: the table of the documents; required with keys.
 
     Raises:
-        FileFormatError: a cell that cannot be, with file and row; a document that the data do not have, or have twice.
+        FileFormatError: an invalid cell, with file and row; a document that is missing or repeated in the data.
         InputError: keys without data.
     """
     c = columns or SessionColumns()
     if c.keys and data is None:
-        raise InputError(f"the columns {', '.join(c.keys)} name documents: give the table that has them (data)")
+        raise InputError(f"the columns {', '.join(c.keys)} identify documents: pass the table that has them (data)")
     known = _Documents.of(data, c.keys) if c.keys and data is not None else None
     counted = () if c.impressions is None else (c.impressions, c.clicked)
     numbers = (c.position, *counted, *(() if c.keys else (c.row,)))
@@ -87,9 +87,10 @@ def count_clicks(
                 shown, clicks = batch.whole(c.impressions, 1, MOST, kept), batch.whole(c.clicked, 0, MOST, kept)
                 more = np.flatnonzero(clicks > shown)
                 if more.size:
-                    words = f"{clicks[more[0]]} clicks of {shown[more[0]]} impressions: an impression is clicked or not"
+                    words = f"{clicks[more[0]]} clicks of {shown[more[0]]} impressions: an impression has at most one"
                     raise batch.refuse(int(more[0]), words)
-            keys = rows * (MAX_POSITION + 1) + positions  # with the segment below 2^63
+            # Pack row, position and segment into one key below 2^63.
+            keys = rows * (MAX_POSITION + 1) + positions
             if c.by is not None:
                 keys = keys * MAX_SEGMENTS + segment_numbers(batch, c.by, kept, segments)
             total.add(*(one if kept is None else one[kept] for one in (keys, shown, clicks)))
@@ -105,7 +106,7 @@ def count_clicks(
 
 @dataclass(frozen=True)
 class _Documents:
-    """The documents of a table by the text of their keys."""
+    """Documents of a table, by the text of their keys."""
 
     keys: tuple[str, ...]
     count: int
@@ -113,10 +114,10 @@ class _Documents:
 
     @classmethod
     def of(cls, path: str | PathLike[str], keys: tuple[str, ...]) -> _Documents:
-        """Those of a file.
+        """Read the documents of a file.
 
         Raises:
-            FileFormatError: two rows of the same keys.
+            FileFormatError: two rows with the same keys.
         """
         pa, pc = arrow(), arrow(".compute")
         parts = [_joined(batch, keys) for batch in batches(path, texts=keys)]
@@ -124,23 +125,23 @@ class _Documents:
         if pc.count_distinct(index).as_py() != len(index):
             twice = pc.value_counts(index)
             name = next(one["values"] for one in twice.to_pylist() if one["counts"] > 1)
-            words = f"two rows have the keys {_shown(name)}: no impression says which is meant"
+            words = f"two rows have the keys {_shown(name)}: impressions cannot be matched"
             raise FileFormatError(words, file=str(path))
         return cls(keys, len(index), index)
 
     def rows(self, batch: Batch, kept: npt.NDArray[np.bool_] | None) -> Int64Array:
-        """int64: the row of the document of each impression."""
+        """Return the document row of each impression, int64."""
         pc, texts = arrow(".compute"), _joined(batch, self.keys)
         found = pc.fill_null(pc.index_in(texts, self.index, skip_nulls=True), -1).to_numpy(zero_copy_only=False)
         missing = np.flatnonzero((found < 0) if kept is None else (found < 0) & kept)
         if missing.size:
             row = int(missing[0])
-            raise batch.refuse(row, f"the data have no document {_shown(texts[row].as_py())}")
+            raise batch.refuse(row, f"no document {_shown(texts[row].as_py())} in the data")
         return np.asarray(np.maximum(found, 0), np.int64)
 
 
 _SMALLEST = 1 << 12
-_FULL = 0.7  # share of used places from which the table grows
+_FULL = 0.7  # load factor at which the table grows
 _I2 = types.Array(INT, 2, "C")
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio (D. Knuth, The Art of Computer Programming 3, 6.4)
 _HALF = np.uint64(32)
@@ -152,13 +153,13 @@ def _shown(key: str | None) -> str:
 
 
 def _joined(batch: Batch, keys: Sequence[str]) -> Any:
-    """The keys of each row as one text; null where one is."""
+    """Join the keys of each row to one text; null if one is null."""
     texts = [batch.text(key) for key in keys]
     return arrow(".compute").binary_join_element_wise(*texts, _BETWEEN) if len(texts) > 1 else texts[0]
 
 
 def _kept(batch: Batch, where: Mapping[str, str]) -> npt.NDArray[np.bool_] | None:
-    """bool[n]: which rows hold what they must; None: all."""
+    """Return a mask of the rows to keep, bool[n]; None for all."""
     pc, kept = arrow(".compute"), None
     for name, wanted in where.items():
         one = pc.fill_null(pc.equal(batch.text(name), wanted), False).to_numpy(zero_copy_only=False)
@@ -167,9 +168,9 @@ def _kept(batch: Batch, where: Mapping[str, str]) -> npt.NDArray[np.bool_] | Non
 
 
 class Sums:
-    """Sums of impressions and clicks by key: an open hash table that holds the distinct keys alone.
+    """Sums of impressions and clicks by key, in an open-addressing hash table.
 
-    Twice as fast as `group_by` of Arrow on many batches, in two thirds of the memory.
+    Twice as fast as Arrow's `group_by` on many batches, in two thirds of the memory.
     """
 
     def __init__(self) -> None:
@@ -177,7 +178,7 @@ class Sums:
         self._used = 0
 
     def add(self, keys: Int64Array, impressions: Int64Array, clicks: Int64Array) -> None:
-        """Entries, of which several may have one key; keys are above 0."""
+        """Add entries; keys are positive and may repeat."""
         needed, places = self._used + keys.size, self._table.shape[0]
         while needed > _FULL * places:
             places *= 2
@@ -187,7 +188,7 @@ class Sums:
         self._used += _add(keys, impressions, clicks, self._table)
 
     def sums(self) -> tuple[Int64Array, Int64Array, Int64Array]:
-        """(keys ascending, impressions, clicks); nothing can be added any more."""
+        """Return (keys ascending, impressions, clicks) and release the table."""
         keys, impressions, clicks = _columns(self._table)
         self._table = np.zeros((0, 3), np.int64)
         order = np.argsort(keys)
@@ -202,7 +203,7 @@ def _columns(table: npt.NDArray[np.int64]) -> tuple[Int64Array, Int64Array, Int6
 
 @entry_point(INT(I1, I1, I1, _I2))
 def _add(keys: Int64Array, impressions: Int64Array, clicks: Int64Array, table: npt.NDArray[np.int64]) -> int:
-    """Add entries to a table of 2^b rows of key (0: free) and sums; how many keys are new."""
+    """Add entries to a table of 2^b rows of key (0 if free) and sums; return the number of new keys."""
     last, new = table.shape[0] - 1, 0
     for i in range(keys.size):
         key = keys[i]

@@ -1,4 +1,4 @@
-"""Clicks of simulated users on lists of graded documents: the truth is known."""
+"""Clicks of simulated users on lists of graded documents."""
 
 from __future__ import annotations
 
@@ -18,22 +18,21 @@ UserModel = Literal["position", "cascade", "trust"]
 USERS: tuple[UserModel, ...] = ("position", "cascade", "trust")
 _CELLS = 1 << 20
 _GOES_ON = 0.9
-"""Cascade users look at the next document with this probability where they did not click, and half of it where they
-did."""
+"""Probability that cascade users continue to the next document; halved after a click."""
 
 
 @dataclass(frozen=True)
 class Users:
-    """How people click on a list.
+    """A click model.
 
     Args:
-        model: "position": whoever looks at position p, with probability p^-eta, clicks with the probability of the
-            document. "trust": besides, people who look click on what they trust: on a relevant document with
-            1 - (min(p, 20) + 1) / 100, on an irrelevant one with .65 / p (A. Agarwal, X. Wang, C. Li, M. Bendersky,
-            M. Najork, "Addressing trust bias for unbiased learning-to-rank", WWW 2019). "cascade": they read from the
-            top, and leave after a click more often than after none; eta is not used.
-        eta: of the position bias.
-        noise: probability of a click on an irrelevant document that is looked at.
+        model: "position": users examine position p with probability p^-eta, and click an examined document with its
+            click probability. "trust": in addition, users click examined documents by trust: relevant ones with
+            1 - (min(p, 20) + 1) / 100, irrelevant ones with .65 / p (A. Agarwal, X. Wang, C. Li, M. Bendersky,
+            M. Najork, "Addressing trust bias for unbiased learning-to-rank", WWW 2019). "cascade": users read from the
+            top and are more likely to leave after a click; eta is not used.
+        eta: strength of the position bias.
+        noise: probability of a click on an examined irrelevant document.
     """
 
     model: UserModel = "position"
@@ -49,14 +48,14 @@ class Users:
             raise ParameterError(f"noise={self.noise!r}: a probability below 1")
 
     def propensities(self, positions: int) -> Propensities:
-        """Those that a log of these users has; of cascade users there are none, for they depend on the list.
+        """Return the true propensities of these users.
 
         Raises:
-            ParameterError: of cascade users.
+            ParameterError: cascade users, whose propensities depend on the list.
         """
         p = np.arange(1, positions + 1, dtype=np.float64)
         if self.model == "cascade":
-            raise ParameterError("cascade users have no propensities of positions: they depend on the list")
+            raise ParameterError("cascade users have no position propensities: examination depends on the list")
         if self.model == "position":
             return Propensities.power(self.eta, positions)
         relevant, irrelevant = _trust(p)
@@ -64,11 +63,10 @@ class Users:
         return Propensities(slope / slope[0], false, method="trust of simulated users")
 
     def clicks(self, attraction: Float64Array, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
-        """bool[I, P]: what is clicked of I lists.
+        """Draw clicks on I lists, bool[I, P].
 
         Args:
-            attraction: float64[I, P], probability of a click on each document that is looked at.
-            rng: draws.
+            attraction: float64[I, P], click probability of each document if examined.
         """
         p = np.arange(1, attraction.shape[1] + 1, dtype=np.float64)
         wanted = rng.random(attraction.shape) < attraction
@@ -85,10 +83,10 @@ class Users:
 
 
 def click_probabilities(labels: npt.ArrayLike, noise: float) -> Float64Array:
-    """float64[N]: noise + (1 - noise) (2^y - 1) / (2^m - 1) of a label y above the lowest, of which m is the highest.
+    """Return noise + (1 - noise) (2^y - 1) / (2^m - 1), float64[N], for labels y above the lowest, with maximum m.
 
     Raises:
-        ParameterError: labels that are all the same, or too far apart for grades.
+        ParameterError: labels that are all equal, or too far apart for grades.
     """
     y = np.asarray(labels, np.float64)
     y = y - y.min(initial=np.inf)
@@ -108,27 +106,27 @@ def simulate_clicks(
     spread: float = 0.5,
     seed: int = 0,
 ) -> ClickLog:
-    """Show each query's documents so many times, ranked by scores that vary, and log the clicks.
+    """Show each query's documents repeatedly, ranked by perturbed scores, and log the clicks.
 
     Args:
-        labels: float[N], of the documents.
-        queries: of N documents.
-        scores: float[N], of the ranker that is logged.
-        users: how they click; None: by position with eta 1 and noise .1.
-        impressions: lists a query.
-        shown: documents of a list.
-        spread: what is added to the scores of each list: Gumbel noise of this many standard deviations of the query's
-            scores. At 0 nothing moves, and propensities cannot be estimated.
-        seed: of everything drawn; the clicks on a query depend on the seed and its number alone.
+        labels: float[N], labels of the documents.
+        queries: queries of N documents.
+        scores: float[N], scores of the logged ranker.
+        users: click model; None for position bias with eta 1 and noise .1.
+        impressions: lists per query.
+        shown: documents per list.
+        spread: Gumbel noise added to the scores of each list, in standard deviations of the query's scores. At 0 no
+            document moves, and propensities cannot be estimated.
+        seed: random seed; clicks on a query depend only on the seed and its number.
 
     Raises:
         ParameterError: options out of range.
     """
     users = users or Users()
     if impressions < 1 or shown < 1:
-        raise ParameterError(f"impressions={impressions}, shown={shown}: at least 1")
+        raise ParameterError(f"impressions={impressions}, shown={shown}: expected at least 1")
     if not 0.0 <= spread < np.inf:
-        raise ParameterError(f"spread={spread!r}: a number of at least 0")
+        raise ParameterError(f"spread={spread!r}: expected a number of at least 0")
     attraction, scores = click_probabilities(labels, users.noise), np.asarray(scores, np.float64)
     entries = []
     for q, (a, b) in enumerate(zip(queries.ptr[:-1], queries.ptr[1:], strict=True)):
@@ -150,5 +148,5 @@ def simulate_clicks(
 
 
 def _trust(p: Float64Array) -> tuple[Float64Array, Float64Array]:
-    """Clicks of people who look at position p, on relevant and on irrelevant documents."""
+    """Return the click probabilities at examined position p, of relevant and of irrelevant documents."""
     return 1.0 - (np.minimum(p, 20.0) + 1.0) / 100.0, 0.65 / p

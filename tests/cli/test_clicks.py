@@ -176,7 +176,7 @@ def test_comparing_by_clicks_is_the_exposure_dcg(folder: Path) -> None:
         (("--clicks", "--gain", "linear"), "--clicks and --gain do not go together"),
         (("--clicks", "--click-prior", "-1"), "--click-prior"),
         (("--clicks", "--valid", "valid.txt"), r"valid.txt.clicks: no such file"),
-        (("--clicks", "--propensities", "held.txt"), r"held.txt: no file of propensities"),
+        (("--clicks", "--propensities", "held.txt"), r"held.txt: not a file of propensities"),
         (("--clicks", "held.txt"), "give one TRAIN"),
         (("--clicks", "--on-bad-line", "skip"), "no --on-bad-line skip"),
         (("--clicks", "--objective", "lightgbm:rank_xendcg"), "lightgbm:rank_xendcg takes grades"),
@@ -216,7 +216,7 @@ def test_lists_that_never_varied_are_refused(folder: Path, tmp_path: Path) -> No
     curve = ("--clicks", "--propensities", folder / "p.json")
     trained = invoke("train", data, *curve, "-m", tmp_path / "m.txt", *FEW)
     assert trained.exit_code == 0
-    assert "nothing tells whether these propensities hold" in trained.stderr
+    assert "these propensities cannot be checked" in trained.stderr
     assert "no gate: " in trained.stderr
     compared = invoke("compare", folder / "logger.txt", folder / "m.txt", data, *curve)
     assert compared.exit_code == 2
@@ -409,7 +409,7 @@ def test_clicks_on_rows_that_do_not_exist_are_refused_by_line(folder: Path, tmp_
     Path(f"{data}.clicks").write_text(f"{HEADER}1,1,5,2\n3,1,5,2\n")
     result = invoke("train", data, "--clicks", "-m", tmp_path / "m.txt", *FEW)
     assert result.exit_code == 2
-    assert "few.txt.clicks:3: there is no row 3: the data have 2" in result.stderr
+    assert "few.txt.clicks:3: row 3 does not exist: the data have 2" in result.stderr
 
 
 def test_a_report_by_clicks_and_a_section_on_them_without_being_asked(folder: Path, tmp_path: Path) -> None:

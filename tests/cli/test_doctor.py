@@ -155,7 +155,7 @@ def test_the_log_that_lies_there_is_the_one_that_is_named(rows: list[str], tmp_p
         (("--regroup",), "looks at queries as they stand: sort the file first"),
         (("--on-bad-line", "skip"), "no --on-bad-line skip"),
         (("train.txt",), "give one FILE"),
-        (("--valid", "-"), "- is no file beside which"),
+        (("--valid", "-"), "- is not a file"),
     ],
 )
 def test_what_does_not_go_with_clicks_is_refused(words: tuple[str, ...], reason: str, data: Path) -> None:

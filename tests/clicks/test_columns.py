@@ -129,7 +129,7 @@ def test_cells_that_cannot_be_are_refused_by_their_row(
 def test_words_are_no_counts_and_rows_of_other_data_are_refused(tmp_path: Path) -> None:
     table = pd.DataFrame({"qid": [1, 1], "doc": ["x", "y"], "a": [0.0, 1.0], "position": [1, 2],
                           "impressions": [2, 2], "clicks": ["many", "few"]})  # fmt: skip
-    with pytest.raises(DataError, match="column 'clicks' holds no numbers"):
+    with pytest.raises(DataError, match="column 'clicks' does not hold numbers"):
         from_frame(table, ClickColumns.of(NAMES))
     table["clicks"] = [1, 0]
     rows = ClickRows.read(write(table, tmp_path / "t.csv"), ClickColumns.of(NAMES))
@@ -184,7 +184,7 @@ def test_the_commands_take_columns_as_they_take_a_log(
     [
         (("--click-columns", "a,b,c"), "--click-columns is for --clicks"),
         (("--clicks", "--click-columns", "position,clicks"), "three or four names"),
-        (("--clicks", "--click-columns", "position,impressions,clicks"), "is no table"),
+        (("--clicks", "--click-columns", "position,impressions,clicks"), "is not a table"),
     ],
 )
 def test_columns_that_make_no_sense_are_refused(words: tuple[str, ...], reason: str, tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_columns_that_make_no_sense_are_refused(words: tuple[str, ...], reason: 
     words = ("--clicks", "--click-columns", "position,shown,clicks", "--label", "clicks")
     result = invoke("train", table, *words, "-m", tmp_path / "m")
     assert result.exit_code == 2
-    assert "column 'clicks' is taken as --label and as one of --click-columns" in result.stderr
+    assert "column 'clicks' is used for both --label and --click-columns" in result.stderr
 
 
 @pytest.mark.parametrize("names", [NAMES, NAMES[:3]])

@@ -61,7 +61,7 @@ def test_a_clean_log_has_its_click_rates(ask: Ask, tmp_path: Path) -> None:
     (rates,) = (f for f in look_at_clicks(tmp_path / "log", QUERIES) if f.check == "click-rates")
     shown, clicked = (np.bincount([e[1] for e in entries], [e[i] for e in entries]) for i in (2, 3))
     told = ", ".join(f"{c / n:.3f}" for c, n in zip(clicked[1:], shown[1:], strict=True))
-    assert rates.message == f"clicks an impression at positions 1, 2, ...: {told}"
+    assert rates.message == f"clicks per impression at positions 1, 2, ...: {told}"
     assert rates.severity is Severity.NOTE
 
 
@@ -71,7 +71,7 @@ def test_lines_that_cannot_be_are_told_and_the_rest_is_looked_at(ask: Ask) -> No
     found = ask(entries)
     assert list(found) == ["unreadable-click-line"]  # the last of two
     assert (found["unreadable-click-line"].line, found["unreadable-click-line"].severity) == (7, Severity.ERROR)
-    assert f"there is no row {ROWS + 1}" in found["unreadable-click-line"].message
+    assert f"row {ROWS + 1} does not exist" in found["unreadable-click-line"].message
     assert ask(entries[:4] + entries[5:], counted=False) == {}  # rows of data that were not read to their end
 
 
@@ -81,7 +81,7 @@ def test_of_many_such_lines_the_first_are_told_and_all_are_counted(ask: Ask, tmp
     assert found["unreadable-click-lines"].count == -(-len(entries) // 10)
     lines = [f.line for f in look_at_clicks(tmp_path / "log", QUERIES) if f.check == "unreadable-click-line"]
     assert lines == [2, 12, 22, 32, 42]
-    assert "count each impression as clicked or not" in found["unreadable-click-line"].message
+    assert "an impression has at most one click" in found["unreadable-click-line"].message
 
 
 def test_a_file_that_cannot_be_read_is_one_finding(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_no_clicks_and_nothing_but_clicks(ask: Ask) -> None:
 def test_lists_that_never_vary_and_positions_that_do_not_begin_at_1(ask: Ask) -> None:
     one(ask(simulated(spread=0.0)), "nothing-moved", "error", 0, DEPTH, "0.0% of the clicked documents moved")
     found = ask([(row, p + 1, n, c) for row, p, n, c in simulated()])
-    assert "position 2 is the first at which anything was shown" in found["nothing-moved"].message
+    assert "position 2 is the first with impressions" in found["nothing-moved"].message
 
 
 def test_positions_to_which_nothing_moves(ask: Ask) -> None:
@@ -123,7 +123,7 @@ def test_propensities_that_rest_on_nearly_nothing(ask: Ask) -> None:
     found = ask([*entries, (1, 1, LISTS, 1), (1, 6, LISTS, 1)])
     assert found["vague-positions"].severity is Severity.WARNING
     assert found["vague-positions"].line == len(entries) + 3
-    assert "position 6 the first" in found["vague-positions"].message
+    assert "from position 6" in found["vague-positions"].message
 
 
 def test_few_impressions_and_queries_that_were_shown_once(ask: Ask) -> None:
@@ -153,10 +153,10 @@ def test_documents_never_shown_and_queries_without_a_click(ask: Ask, tmp_path: P
     entries = [e for e in simulated() if e[0] > 16]
     quiet = [(row, p, n, 0 if row <= 24 else c) for row, p, n, c in entries]
     found = ask(quiet)
-    one(found, "unclicked-queries", "note", 2, 1, "in 1 of 58 queries that were shown (1.7%)")
+    one(found, "unclicked-queries", "note", 2, 1, "1 of 58 queries that were shown (1.7%)")
     (never,) = (f for f in look_at_clicks(tmp_path / "log", QUERIES) if f.check == "never-shown")
     assert never.count == ROWS - len({row for row, *_ in quiet})
-    assert ", and 2 queries as a whole" in never.message
+    assert ", including 2 whole queries" in never.message
 
 
 def test_impressions_that_fall_short_of_the_list(ask: Ask) -> None:
@@ -265,9 +265,9 @@ def test_positions_are_told_by_segment(tmp_path: Path) -> None:
     assert {check: found[check].line for check in lines} == lines
     still, vague, tablet = (found[check] for check in lines)
     assert (still.count, vague.count, tablet.count) == (1, 1, 9)
-    assert still.message.startswith("segment desktop: no clicked document moved between 1 position and those above")
+    assert still.message.startswith("segment desktop: no clicked document moved between 1 position (from position")
     assert f"{7 * 60} impressions" in still.cost
-    assert vague.message.startswith("segment watch: the propensities of 1 position, position 2 the first")
+    assert vague.message.startswith("segment watch: the propensities of 1 position (from position 2)")
     assert tablet.message == "segment tablet: no clicked document moved"
     (tmp_path / "log").write_text(f"{text[0]}\n")
     assert [f.check for f in look_at_clicks(tmp_path / "log", QUERIES)] == ["no-clicks"]

@@ -57,7 +57,7 @@ def test_positions_are_clicked_as_often_as_expected(users: Users) -> None:
 
 
 def test_cascade_users_have_no_propensities_of_positions() -> None:
-    with pytest.raises(ParameterError, match="cascade users have no propensities of positions"):
+    with pytest.raises(ParameterError, match="cascade users have no position propensities"):
         Users(model="cascade").propensities(5)
 
 
