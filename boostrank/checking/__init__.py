@@ -1,4 +1,4 @@
-"""Checks of an objective against the kernel contract, with what mends it: `boostrank objectives --check my.py`."""
+"""Checks of an objective against the kernel contract, with remedies: `boostrank objectives --check my.py`."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from boostrank.kernels.objective.contract import ObjectiveSpec
 
 __all__ = ["Finding", "Status", "Verdict", "check_contract", "check_objective"]
 
-# After these every later result may be an accident.
+# After these failures, later results are meaningless.
 _FATAL = ("memory", "runs")
 
 
 def check_contract(spec: ObjectiveSpec, function: Callable[..., float] | None = None) -> Iterator[Finding]:
-    """Every rule of the kernel contract, on queries of 0 to 11 documents.
+    """Check every rule of the kernel contract, on queries of 0 to 11 documents.
 
     Args:
         spec: the objective.
-        function: what is called in place of the compiled kernel (its Python body, say).
+        function: function to call in place of the compiled kernel, such as its Python body.
     """
     probe = Probe(spec, function)
     for rule in RULES:
@@ -44,15 +44,12 @@ def check_contract(spec: ObjectiveSpec, function: Callable[..., float] | None = 
 
 
 def check_objective(spec: ObjectiveSpec) -> Iterator[Finding]:
-    """The contract; then threads, cost by length, and a short training on every engine that is installed.
+    """Check the contract, threads, cost by list length, and a short training on every installed engine.
 
-    Findings come as they are made, a few seconds in all.
-
-    Args:
-        spec: the objective.
+    Findings are yielded as they are made, within a few seconds.
     """
     found = unsafe(spec)
-    if found is not None:  # it is not even called as compiled code
+    if found is not None:  # compiled code would not be safe to call
         yield found
         return
     sound = True

@@ -1,4 +1,4 @@
-"""Measurements of an objective: equal bytes on any number of threads, the cost by length, and whether trees learn."""
+"""Measurements of an objective: results on several threads, cost by list length, and learning on trees."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _METRIC = "ndcg@10"
 
 LENGTHS = (10, 100, 1000, 4000)
 _DOCUMENTS = 20_000
-_SECONDS = 1.0  # that a pass over one length may take, by the estimate of the one before
+_SECONDS = 1.0  # maximum time of a pass over one length, extrapolated from the previous one
 
-# A cost of n^p a query is called by the nearest of these.
+# Bounds on the exponent p of a cost of n^p per query.
 _LINEAR, _QUADRATIC, _CUBIC = 1.4, 1.7, 2.6
 
 
 def threads_agree(spec: ObjectiveSpec) -> Finding:
-    """One thread, two threads, and the same again: the same bytes."""
+    """Check that one thread, two threads, and one again give the same bytes."""
     rng = np.random.default_rng(2)
     sizes = rng.integers(1, 60, 1500)
     labels, scores = rng.integers(0, 5, sizes.sum()), rng.normal(size=sizes.sum())
@@ -51,18 +51,18 @@ def threads_agree(spec: ObjectiveSpec) -> Finding:
         return Finding(
             "threads",
             Status.FAIL,
-            "one thread, two threads and the same again do not give the same bytes",
+            "one thread, two threads, and one again do not give the same bytes",
             f"{len(sizes):,} queries of 1 to 59 documents",
-            "a training could not be repeated",
-            "use nothing but the arguments: no global arrays, no numpy.random; set scratch before it is read",
+            "training would not be reproducible",
+            "use only the arguments: no global arrays, no numpy.random; set scratch before reading it",
         )
-    return passed("threads", "one thread and two give the same bytes")
+    return passed("threads", "one thread and two threads give the same bytes")
 
 
 def cost(spec: ObjectiveSpec) -> Finding:
-    """Nanoseconds a document by length of list, sort and driver included, and how a query's cost grows."""
+    """Measure nanoseconds per document by list length, including sort and driver, and the growth of a query's cost."""
     measured: dict[int, float] = {}  # seconds a document
-    power = 3.0  # of a query's cost, until it is known
+    power = 3.0  # exponent of a query's cost; a safe guess until it is measured
     try:
         for length in LENGTHS:
             documents = _DOCUMENTS
@@ -79,14 +79,14 @@ def cost(spec: ObjectiveSpec) -> Finding:
         return _broken("speed", error)
     shape = "n or n log n" if power < _LINEAR else "n^2" if _QUADRATIC <= power < _CUBIC else f"about n^{power:.1f}"
     costs = ", ".join(f"{seconds * 1e9:,.0f} at {length:,}" for length, seconds in measured.items())
-    message = f"ns a document, by length of list: {costs}; a query costs {shape}"
+    message = f"ns per document, by list length: {costs}; the cost of a query grows as {shape}"
     if power >= _CUBIC:
         return Finding(
             "speed",
             Status.FAIL,
             message,
             "",
-            "a list of 1,000 documents costs a thousand million steps a round",
+            "a list of 1,000 documents costs 10^9 steps per round",
             "look for a sum inside a pair loop that does not depend on the pair, and keep it in scratch",
         )
     if power >= _QUADRATIC and not spec.quadratic:
@@ -95,7 +95,7 @@ def cost(spec: ObjectiveSpec) -> Finding:
             Status.FAIL,
             message,
             "",
-            "quadratic=False switches off the guard that stops a list of 100,000 documents before it takes minutes",
+            "quadratic=False disables the guard against long lists, and 100,000 documents take minutes",
             "declare quadratic=True",
         )
     if power < _LINEAR and spec.quadratic:
@@ -104,14 +104,14 @@ def cost(spec: ObjectiveSpec) -> Finding:
             Status.NOTE,
             message,
             "",
-            "the driver refuses lists of more than 50,000 documents without need",
+            "the driver refuses lists of more than 50,000 documents unnecessarily",
             "declare quadratic=False",
         )
     return passed("speed", message)
 
 
 def _power(measured: dict[int, float]) -> float:
-    """The p of a cost of n^p a query, over all lengths but the shortest: a busy machine bends one pair of them."""
+    """Fit p in a cost of n^p per query, without the shortest length if there are others."""
     longer = list(measured.items())[1 if len(measured) > 2 else 0 :]
     lengths, seconds = np.log(np.array(longer)).T
     return 1.0 + float(np.polyfit(lengths, seconds, 1)[0])
@@ -130,7 +130,7 @@ def _seconds_a_document(spec: ObjectiveSpec, length: int, queries: int) -> float
 
 
 def learning(spec: ObjectiveSpec) -> Iterator[Finding]:
-    """A short training on generated data: the training metric improves."""
+    """Train briefly on generated data and check that the training metric improves."""
     for name in ENGINES:
         try:
             engine = get_backend(name)
@@ -154,19 +154,19 @@ def _learns(spec: ObjectiveSpec, backend: str) -> Finding:
         return Finding(
             backend,
             Status.FAIL,
-            f"the training made the ranking worse: {message}",
+            f"training made the ranking worse: {message}",
             f"{len(data.queries)} generated queries, {data.n_documents:,} documents",
             "following the gradient must lift relevant documents",
-            "a relevant document that stands too low needs a negative gradient: scores move against it",
+            "a relevant document that ranks too low needs a negative gradient: scores move against the gradient",
         )
     if end - start < 0.5 * (usual - start):
         return Finding(
             backend,
             Status.NOTE,
-            f"{message}: less than half of what LambdaRank learns",
+            f"{message}: less than half of LambdaRank's gain",
             "",
             "gradients may be too weak where they matter, or the hessian too large",
-            "compare grad / hess with the steps that you expect; try train_discount-like weights",
+            "compare grad / hess with the expected steps; try weights such as train_discount",
         )
     return passed(backend, message)
 
@@ -186,8 +186,7 @@ def _lambdarank() -> float:
 
 
 def _learnt(objective: Objective | str, backend: str) -> float:
-    """The metric of the training set after a short training."""
     data = _training_data()
-    with contextlib.redirect_stdout(sys.stderr):  # LightGBM 4.3 prints whatever the verbosity
+    with contextlib.redirect_stdout(sys.stderr):  # LightGBM 4.3 ignores the verbosity
         model = train({"objective": objective, **_TREES}, data, ROUNDS, backend=backend)
     return Metric.parse(_METRIC).evaluate(data.labels, model.predict(data, threads=1), data.queries).mean

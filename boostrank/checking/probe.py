@@ -1,8 +1,8 @@
-"""Probe of a kernel: findings, example queries, and one run in memory that shows what the kernel must not do.
+"""Instrumented runs of a kernel on example queries, and the findings made from them.
 
-Inputs are compared with what they were. Outputs, scratch memory and the margins around every array hold meaningless
-numbers, and a second run finds other numbers there: a kernel that reads or leaves any of them gives another result.
-Margins and whole-number scratch hold valid positions, so that a bad index does no harm here.
+Inputs are compared before and after. Outputs, scratch memory and margins around every array are filled with arbitrary
+numbers, and a second run uses other numbers: a kernel that depends on any of them gives another result. Margins and
+integer scratch hold valid positions, so a bad index does no harm.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from boostrank.kernels.objective.contract import ObjectiveSpec
 
 
 class Status(enum.Enum):
-    """How a check ended. A note passes, and says something worth knowing."""
+    """Outcome of a check. A note passes and adds a remark."""
 
     PASS = "pass"
     NOTE = "note"
@@ -33,13 +33,11 @@ class Status(enum.Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One check of one objective.
+    """Result of one check of an objective.
 
     Args:
-        check: its name, one word or two.
-        status: how it ended.
-        message: what was seen, one line.
-        example: the smallest example that fails: scores, labels, gains, and the document.
+        message: observation, one line.
+        example: the smallest failing example: scores, labels, gains, and the document.
         why: why it matters.
         mend: what to change.
     """
@@ -54,34 +52,27 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Every check of one objective.
-
-    Args:
-        objective: its name.
-        findings: in the order in which they were made.
-    """
+    """Results of all checks of an objective, in order."""
 
     objective: str
     findings: tuple[Finding, ...]
 
     @property
     def passed(self) -> bool:
-        """Whether nothing failed."""
+        """True if no check failed."""
         return all(f.status is not Status.FAIL for f in self.findings)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return plain data."""
         findings = [asdict(f) | {"status": f.status.value} for f in self.findings]
         return {"objective": self.objective, "passed": self.passed, "checks": findings}
 
 
 def passed(check: str, message: str) -> Finding:
-    """A check that found nothing wrong."""
     return Finding(check, Status.PASS, message)
 
 
 def skipped(check: str, message: str) -> Finding:
-    """A check that does not apply, with the reason."""
     return Finding(check, Status.SKIP, message)
 
 
@@ -93,10 +84,9 @@ _MEANINGLESS = (7.25e11, -3.5e11)
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """One query.
+    """A query for a check.
 
     Args:
-        what: in words, for messages.
         scores, labels: float64[n].
     """
 
@@ -106,14 +96,14 @@ class Example:
 
     @property
     def gains(self) -> Float64Array:
-        """float64[n], exponential."""
+        """Exponential gains, float64[n]."""
         return np.asarray(np.exp2(self.labels) - 1.0)
 
     def __len__(self) -> int:
         return int(self.scores.size)
 
     def at(self, scores: Float64Array) -> Example:
-        """The same documents with other scores."""
+        """Return the same documents with other scores."""
         return Example(self.what, scores, self.labels)
 
     def __str__(self) -> str:
@@ -123,7 +113,7 @@ class Example:
 
 
 class Output(NamedTuple):
-    """What a kernel made of a query."""
+    """Result of a kernel for one query."""
 
     loss: float
     grad: Float64Array
@@ -131,12 +121,11 @@ class Output(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """A run with what it did to memory.
+    """Result of a run and its memory violations.
 
     Args:
-        output: its result.
-        inputs_written: names of the inputs that it changed.
-        margins_written: names of the arrays beyond whose ends it wrote.
+        inputs_written: names of modified inputs.
+        margins_written: names of arrays with writes beyond their ends.
     """
 
     output: Output
@@ -145,11 +134,11 @@ class Trace(NamedTuple):
 
 
 class Probe:
-    """An objective's kernel, ready to be called on examples.
+    """Run an objective's kernel on examples.
 
     Args:
         spec: the objective.
-        function: what is called; None for the compiled kernel. Its Python body does the same, slowly.
+        function: function to call; None for the compiled kernel. The Python body is equivalent, but slow.
     """
 
     def __init__(self, spec: ObjectiveSpec, function: Callable[..., float] | None = None) -> None:
@@ -157,15 +146,15 @@ class Probe:
         self._function = spec.kernel if function is None else function
 
     def run(self, example: Example, values: Values) -> Output:
-        """Loss, gradient and hessian.
+        """Return loss, gradient and hessian.
 
         Raises:
-            ParameterError: `prepare` does not give what it must.
+            ParameterError: `prepare` returns invalid constants.
         """
         return self.trace(example, values).output
 
     def trace(self, example: Example, values: Values, *, outputs: int = 0, scratch: int = 0, margins: int = 0) -> Trace:
-        """A run, with one of two meaningless contents (0 or 1) in the outputs, the scratch memory and the margins."""
+        """Run with arbitrary content of kind 0 or 1 in outputs, scratch memory and margins."""
         n = len(example)
         gains = example.gains
         doc_const, query_const = self._constants(example.labels, gains, values)
@@ -187,7 +176,7 @@ class Probe:
             "scratch": _Framed(_meaningless(room, scratch), margins),
             "iscratch": _Framed(np.full(room, (n - 1) * scratch, np.int64), margins),
         }
-        with np.errstate(all="ignore"):  # a Python body warns where compiled code goes on in silence
+        with np.errstate(all="ignore"):  # compiled code does not warn, either
             loss = self._function(*(a.inside for a in arrays.values()), *(a.inside for a in out.values()))
         return Trace(
             Output(float(loss), out["grad"].inside, out["hess"].inside),
@@ -207,10 +196,10 @@ class Probe:
 
 
 class _Framed:
-    """A copy of an array inside a larger one whose margins hold meaningless values."""
+    """A copy of an array with margins of arbitrary values."""
 
     def __init__(self, array: npt.NDArray[Any], kind: int) -> None:
-        # A position is valid wherever it is used; other numbers may be anything.
+        # Integers are used as indices and must stay valid.
         filler = kind * max(0, len(array) - 1) if array.dtype.kind == "i" else _MEANINGLESS[kind]
         self._whole = np.full((len(array) + 2 * _MARGIN, *array.shape[1:]), filler, array.dtype)
         self._filler = filler
@@ -219,7 +208,6 @@ class _Framed:
 
     @property
     def margins_changed(self) -> bool:
-        """Whether anything was written there."""
         around = (self._whole[:_MARGIN], self._whole[len(self._whole) - _MARGIN :])
         return any(bool(np.any(margin != self._filler)) for margin in around)
 
@@ -229,7 +217,7 @@ def _meaningless(size: int, kind: int) -> Float64Array:
 
 
 def parameter_cases(spec: ObjectiveSpec) -> Iterator[dict[str, Any]]:
-    """Parameter values: the defaults, then each parameter changed alone."""
+    """Yield the default parameters, then each parameter changed alone."""
     default = {p.name: p.default for p in spec.params}
     yield default
     for param in spec.params:
@@ -239,7 +227,7 @@ def parameter_cases(spec: ObjectiveSpec) -> Iterator[dict[str, Any]]:
 
 
 def options(param: Param) -> list[Any]:
-    """Values of a parameter that are worth trying, from its declaration alone."""
+    """Choose values of a parameter to test, from its declaration."""
     if param.kind == "choice":
         return list(param.choices)
     if param.kind == "switch":
@@ -259,7 +247,7 @@ def options(param: Param) -> list[Any]:
 
 
 def ordinary_examples() -> list[Example]:
-    """Distinct scores on the scale of labels, shortest first."""
+    """Return examples with distinct scores on the scale of labels, shortest first."""
     rng = np.random.default_rng(7)
     return [
         _example("2 documents in the right order", [0.4, -0.3], [1, 0]),
@@ -271,7 +259,7 @@ def ordinary_examples() -> list[Example]:
 
 
 def special_examples() -> list[Example]:
-    """Where objectives divide by nothing: short, tied, equal, far apart."""
+    """Return edge cases: short lists, ties, equal labels, distant scores."""
     far = 1e4
     return [
         _example("no document", [], []),
@@ -290,7 +278,7 @@ def special_examples() -> list[Example]:
 
 
 def nothing_to_learn(example: Example) -> bool:
-    """Whether no order of the documents is better than another."""
+    """Return True if all orders of the documents are equally good."""
     return len(example) < 2 or bool(np.ptp(example.labels) == 0)
 
 

@@ -1,7 +1,7 @@
-"""Rules of the kernel contract, each a function of a probe; examples are tried from the shortest on.
+"""Rules of the kernel contract as functions of a probe. Examples are tried from the shortest.
 
-`unsafe` runs before a kernel is compiled: compiled code checks no index, and one beyond an end overwrites other data or
-ends the process. The Python body of the same kernel is called by NumPy's rules, which raise.
+`unsafe` runs before a kernel is compiled: compiled code does not check indices, and a bad index corrupts memory or ends
+the process. It calls the Python body of the kernel, where NumPy checks them.
 """
 
 from __future__ import annotations
@@ -33,14 +33,13 @@ from boostrank.checking.probe import (
 from boostrank.core.types import Float64Array, HessianKind
 from boostrank.kernels.objective.contract import ObjectiveSpec
 
-# How far gradients may be from what they should be, as a share of the largest: training needs no more, and what is
-# wrong (a sign, a factor, a missing term) is wrong by far more.
+# Tolerances relative to the largest gradient. Real faults (a sign, a factor, a missing term) exceed them by far.
 _DERIVATIVE_TOLERANCE = 1e-4
 _SYMMETRY_TOLERANCE = 1e-5
 
 
 def inputs_are_read_only(probe: Probe) -> Finding:
-    """No input is written."""
+    """Check that no input is written."""
     for example, values in _cases(probe, [*special_examples(), *ordinary_examples()]):
         changed = probe.trace(example, values).inputs_written
         if changed:
@@ -49,14 +48,14 @@ def inputs_are_read_only(probe: Probe) -> Finding:
                 f"the kernel writes to {changed[0]}",
                 example,
                 values,
-                why="the arrays are those of the training: the next round, and the metrics, would see other data",
+                why="the arrays belong to the training: the next round and the metrics would see other data",
                 mend=f"copy {changed[0]} into scratch and change the copy",
             )
     return passed("inputs", "no input is written")
 
 
 def outputs_are_written(probe: Probe) -> Finding:
-    """Every element of the outputs is set, whatever stood there before."""
+    """Check that every element of the outputs is set, regardless of previous content."""
     for example, values in _cases(probe, [*special_examples(), *ordinary_examples()]):
         one, other = (probe.trace(example, values, outputs=kind).output for kind in (0, 1))
         for name in ("grad", "hess"):
@@ -64,19 +63,19 @@ def outputs_are_written(probe: Probe) -> Finding:
             if stale.size:
                 return _failed(
                     "outputs",
-                    f"{name} is not written, or added to what stood there",
+                    f"{name} is not written, or is added to previous content",
                     example,
                     values,
                     document=int(stale[0]),
                     why="the memory holds gradients of another query",
-                    mend="write kernel(query, params, grad, hess, scratch), where both begin as zeros; or "
-                    f"begin with grad[:] = 0.0 and hess[:] = 0.0, before any return, and then add to {name}",
+                    mend="write kernel(query, params, grad, hess, scratch), where both start as zeros; or start with "
+                    f"grad[:] = 0.0 and hess[:] = 0.0, before any return, and then add to {name}",
                 )
     return passed("outputs", "every element of grad and hess is written")
 
 
 def memory_is_its_own(probe: Probe) -> Finding:
-    """Nothing beyond the ends of arrays is touched, and scratch memory is written before it is read."""
+    """Check that accesses stay within the arrays, and that scratch memory is written before it is read."""
     for example, values in _cases(probe, [*special_examples(), *ordinary_examples()]):
         base = probe.trace(example, values)
         if base.margins_written:
@@ -85,34 +84,34 @@ def memory_is_its_own(probe: Probe) -> Finding:
                 f"the kernel writes beyond an end of {base.margins_written[0]}",
                 example,
                 values,
-                why="compiled code checks no index: it overwrites other data, or the process dies",
-                mend="every index is at least 0 and below n = query.scores.size, in a row of scratch too; a kernel of "
+                why="compiled code does not check indices: it overwrites other data, or the process dies",
+                mend="keep every index from 0 to below n = query.scores.size, also in a row of scratch; a kernel with "
                 f"ten arrays has {probe.spec.scratch_per_document} * n numbers of scratch (scratch_per_document=)",
             )
         if not _same(base.output, probe.trace(example, values, margins=1).output):
             return _failed(
                 "memory",
-                "the result depends on what lies beyond an end of an array",
+                "the result depends on memory beyond an end of an array",
                 example,
                 values,
-                why="compiled code checks no index: what is read there is never the same twice",
-                mend="every index is at least 0 and below n = query.scores.size: look at loops to n + 1, at i - 1 and "
-                "i + 1, and at n = 0",
+                why="compiled code does not check indices: that memory changes from run to run",
+                mend="keep every index from 0 to below n = query.scores.size: check loops to n + 1, i - 1, i + 1, and "
+                "n = 0",
             )
         if not _same(base.output, probe.trace(example, values, scratch=1).output):
             return _failed(
                 "memory",
-                "the result depends on what scratch held before",
+                "the result depends on previous content of scratch",
                 example,
                 values,
                 why="scratch holds numbers of another query",
-                mend="set a row of scratch before it is read: row = scratch.row; row[:] = 0.0",
+                mend="set a row of scratch before reading it: row = scratch.row; row[:] = 0.0",
             )
-    return passed("memory", "stays within its arrays, and sets scratch before it reads it")
+    return passed("memory", "stays within its arrays, and sets scratch before reading it")
 
 
 def results_are_finite(probe: Probe) -> Finding:
-    """Neither NaN nor infinity, in float32 either, however short, tied, equal or far apart the documents are."""
+    """Check that results are finite, also in float32, for short, tied, equal and distant documents."""
     for example, values in _cases(probe, [*special_examples(), *ordinary_examples()]):
         output = probe.run(example, values)
         for name, numbers in zip(("loss", "grad", "hess"), _arrays(output), strict=True):
@@ -124,7 +123,7 @@ def results_are_finite(probe: Probe) -> Finding:
                     example,
                     values,
                     document=None if name == "loss" else int(bad[0]),
-                    why="real data has such queries; one number that is not finite stops the training",
+                    why="real data has such queries, and a single non-finite number stops the training",
                     mend="guard divisions by zero, take exponentials of negative numbers only (exp(-abs(u))), and "
                     "return zeros where there is nothing to learn",
                 )
@@ -138,13 +137,13 @@ def results_are_finite(probe: Probe) -> Finding:
                     values,
                     document=int(wide[0]),
                     why="the engines take float32, whose largest number is 3.4e38",
-                    mend="divide by what the query's gains add up to (query.query_const[0] is the ideal DCG)",
+                    mend="divide by the sum of the query's gains (query.query_const[0] is the ideal DCG)",
                 )
     return passed("finite", "finite at 0 and 1 documents, ties, equal labels, scores of +-1e4, labels up to 31")
 
 
 def hessian_is_not_negative(probe: Probe) -> Finding:
-    """Curvature is at least zero, and above zero where there is a gradient."""
+    """Check that curvature is not negative, and positive where there is a gradient."""
     flat: Finding | None = None
     ordinary = ordinary_examples()
     for example, values in _cases(probe, [*special_examples(), *ordinary]):
@@ -158,27 +157,27 @@ def hessian_is_not_negative(probe: Probe) -> Finding:
                 example,
                 values,
                 document=p,
-                why="a tree's leaf is -sum(grad) / sum(hess): below zero it goes the wrong way, near zero it explodes",
-                mend="write a bound of the curvature instead, abs(...) of each term for one, and say hessian='proxy'",
+                why="a leaf is -sum(grad) / sum(hess): a negative sum flips its sign, one near zero makes it huge",
+                mend="use a bound of the curvature, such as abs(...) of each term, and declare hessian='proxy'",
             )
         idle = np.flatnonzero((hess == 0) & (np.abs(grad) > 1e-6 * np.abs(grad).max(initial=0.0)))
         if idle.size and flat is None and any(example is e for e in ordinary):
             flat = _noted(
                 "hessian",
-                "not negative, but zero for documents that are pushed",
+                "not negative, but zero for documents with a gradient",
                 example,
                 values,
                 document=int(idle[0]),
                 why="such documents take the longest steps that the driver's floor allows",
-                mend="give each pair's curvature to both of its documents",
+                mend="add each pair's curvature to both of its documents",
             )
     return flat or passed("hessian", "never negative")
 
 
 def gradient_is_the_derivative(probe: Probe) -> Finding:
-    """Central differences of the returned loss."""
+    """Compare the gradient with central differences of the returned loss."""
     if not probe.spec.exact_gradient:
-        return skipped("gradient", "the objective says that its gradient is not the derivative of the loss it reports")
+        return skipped("gradient", "exact_gradient=False: the gradient is not the derivative of the reported loss")
     for example, values in _cases(probe, ordinary_examples()):
         if not probe.spec.is_exact(values):
             continue
@@ -187,7 +186,7 @@ def gradient_is_the_derivative(probe: Probe) -> Finding:
         error = np.abs(output.grad - wanted)
         scale = float(np.abs(wanted).max())
         if error.max() > _DERIVATIVE_TOLERANCE * scale + 1e-9 * max(1.0, abs(output.loss)):
-            # One query of two documents agrees with any factor: all of them tell whether it is one.
+            # A query of two documents fits any factor, so diagnose the error over all examples.
             others = [(e, probe.run(e, values).grad) for e in ordinary_examples()]
             whole = [_derivative(probe, e, values, attrgetter("loss"), grad) for e, grad in others]
             message, mend = _disagreement(np.concatenate([grad for _, grad in others]), np.concatenate(whole))
@@ -199,20 +198,20 @@ def gradient_is_the_derivative(probe: Probe) -> Finding:
                 values,
                 document=p,
                 detail=f"gradient {output.grad[p]:.6g}, finite difference of the loss {wanted[p]:.6g}",
-                why="the trees follow the gradient: they would minimise something else than the loss that you see",
+                why="trees follow the gradient: they would minimise something other than the reported loss",
                 mend=mend,
             )
     return passed("gradient", "equals the central differences of the returned loss")
 
 
 def curvature_keeps_its_claim(probe: Probe) -> Finding:
-    """The hessian is what its kind says."""
+    """Check the defining property of the hessian's kind."""
     kind = probe.spec.hessian
     if kind is HessianKind.EXACT:
         return _exact_curvature(probe)
     if kind is HessianKind.MAJORISER and probe.spec.exact_gradient:
         return _majorising_curvature(probe)
-    return skipped("curvature", f"hessian is a {kind.value}, which promises nothing that could be tested here")
+    return skipped("curvature", f"hessian is a {kind.value}, which has no testable property")
 
 
 def _exact_curvature(probe: Probe) -> Finding:
@@ -226,13 +225,13 @@ def _exact_curvature(probe: Probe) -> Finding:
             p = int(np.argmax(error))
             return _failed(
                 "curvature",
-                "hess is not the second derivative that 'exact' promises",
+                "hess is declared 'exact', but is not the second derivative",
                 example,
                 values,
                 document=p,
                 detail=f"hess {hess[p]:.6g}, finite difference of the gradient {wanted[p]:.6g}",
-                why="a second derivative with a wrong factor makes every step too long or too short by it",
-                mend="mend the formula, or say hessian='proxy' if the difference is meant",
+                why="a wrong factor in the second derivative scales every step by its inverse",
+                mend="correct the formula, or declare hessian='proxy' if the difference is intended",
             )
     return passed("curvature", "the exact diagonal, by central differences of the gradient")
 
@@ -254,18 +253,18 @@ def _majorising_curvature(probe: Probe) -> Finding:
                     document=p,
                     detail=f"moved by {step:g} the loss is {there:.6g}, the parabola {bound:.6g}",
                     why="a majoriser promises that a full step never makes the loss worse",
-                    mend="enlarge hess to a bound of the second derivative, or say hessian='proxy'",
+                    mend="enlarge hess to a bound of the second derivative, or declare hessian='proxy'",
                 )
     return passed("curvature", "a majoriser: the parabola lies above the loss, one score moved")
 
 
 def shifts_change_nothing(probe: Probe) -> Finding:
-    """Gradients sum to zero over a query, and adding a constant to all scores changes none of them."""
+    """Check that gradients sum to zero over a query, and that adding a constant to all scores changes no gradient."""
     if not probe.spec.shift_invariant:
-        return skipped("shift", "shift_invariant=False: the objective cares for the scores' level")
-    why = "only score differences rank; a gradient on the level of a query is spent by trees on nothing"
-    mend = "use scores as differences only, and give document j what you take from document i; or declare "
-    mend += "shift_invariant=False if the level is meant, as in a regression"
+        return skipped("shift", "shift_invariant=False: the objective depends on the level of scores")
+    why = "only score differences affect the ranking; a gradient on the level of a query wastes trees"
+    mend = "use score differences only, and add to document j what you subtract from document i; or declare "
+    mend += "shift_invariant=False if the level matters, as in a regression"
     for example, values in _cases(probe, ordinary_examples()):
         here = probe.run(example, values)
         total, size = float(here.grad.sum()), float(np.abs(here.grad).sum())
@@ -285,11 +284,11 @@ def shifts_change_nothing(probe: Probe) -> Finding:
 
 
 def file_order_changes_nothing(probe: Probe) -> Finding:
-    """Documents in another order get the same gradients; a note where that fails at tied scores alone."""
+    """Check that the order of documents does not affect gradients; only note it if that fails for tied scores alone."""
     if probe.spec.random:
         return skipped("order", "the objective draws random numbers by position")
-    why = "the order of rows in a file means nothing: relevant rows may stand first because somebody sorted them"
-    mend = "ask which score is higher, not which index is lower; query.order[0] is the document with the highest score"
+    why = "the order of rows carries no information: relevant rows may come first because the file was sorted"
+    mend = "compare scores, not indices; query.order[0] is the document with the highest score"
     for example, values in _cases(probe, ordinary_examples()):
         p = _moved(probe, example, values)
         if p is not None:
@@ -304,16 +303,16 @@ def file_order_changes_nothing(probe: Probe) -> Finding:
                 example,
                 values,
                 document=p,
-                why="in the first round every score is tied: there the order of the file speaks (as in LambdaRank)",
+                why="in the first round all scores are tied, so the file order has an effect (as in LambdaRank)",
                 mend="treat documents with equal scores alike",
             )
-    return passed("order", "rows in another order get the same gradients, among ties too")
+    return passed("order", "rows in another order get the same gradients, also among ties")
 
 
 def nothing_to_learn_is_left_alone(probe: Probe) -> Finding:
-    """Where no order is better than another, nothing is pushed; a note, since a loss may want equal scores."""
+    """Check that queries of equal labels have no gradient; only note it, since a loss may prefer equal scores."""
     if not probe.spec.shift_invariant:
-        return skipped("idle", "shift_invariant=False: a query of equal labels may teach the level")
+        return skipped("idle", "shift_invariant=False: a query of equal labels may affect the level")
     flat = [
         Example(f"{len(e)} documents with equal labels", e.scores, np.full(len(e), 2.0)) for e in ordinary_examples()
     ]
@@ -323,12 +322,12 @@ def nothing_to_learn_is_left_alone(probe: Probe) -> Finding:
         if nothing_to_learn(example) and pushed.size:
             return _noted(
                 "idle",
-                f"a gradient where no order is better than another ({example.what})",
+                f"a gradient where all orders are equally good ({example.what})",
                 example,
                 values,
                 document=int(pushed[0]),
                 why="no ranking metric can gain from it, and it takes capacity from the trees",
-                mend="return 0.0 with zeros in both outputs when all gains are equal, unless the gradient is meant",
+                mend="return 0.0 with zeros in both outputs when all gains are equal, unless the gradient is intended",
             )
     return passed("idle", "no gradient where all labels are equal")
 
@@ -352,7 +351,6 @@ def _cases(probe: Probe, examples: list[Example]) -> Iterator[tuple[Example, Val
 
 
 def _moved(probe: Probe, example: Example, values: Values) -> int | None:
-    """A document whose gradient changes when the rows are reversed or shuffled."""
     here = probe.run(example, values)
     n = len(example)
     for rows in (np.arange(n)[::-1], np.random.default_rng(3).permutation(n)):
@@ -376,9 +374,9 @@ def _derivative(
     claimed: Float64Array,
     only: int | None = None,
 ) -> Float64Array:
-    """Central differences of fourth order by each score; of three steps, the one that agrees best with `claimed`.
+    """Compute fourth-order central differences by each score, with the step (of three) that agrees best with `claimed`.
 
-    A sharp function wants a short step, a flat one a long step against rounding; what is wrong disagrees with all.
+    Sharp functions need a short step, flat ones a long step against rounding; a wrong gradient disagrees with all.
     """
     best, smallest = np.zeros(len(example)), np.inf
     for step in (1e-3, 1e-4, 1e-5):
@@ -396,23 +394,23 @@ def _derivative(
 
 
 def _disagreement(grad: Float64Array, wanted: Float64Array) -> tuple[str, str]:
-    """What is wrong with a gradient, and what to look for."""
+    """Diagnose a wrong gradient; return the message and the remedy."""
     if np.abs(wanted).max() <= 1e-6 * np.abs(grad).max():
         return "the returned loss does not change with the scores, but there is a gradient", (
-            "return the loss; or declare exact_gradient=False if the gradient is the derivative of no loss"
+            "return the loss; or declare exact_gradient=False if the gradient is not the derivative of a loss"
         )
     factor = float(grad @ wanted / (wanted @ wanted))
     if np.abs(grad - factor * wanted).max() <= 1e-3 * np.abs(wanted).max() * max(1.0, abs(factor)) and factor != 0.0:
         if abs(factor + 1.0) < 1e-3:
             return "the gradient has the wrong sign", (
-                "a loss is minimised: return minus what you maximise, and write the derivative of what you return"
+                "a loss is minimised: negate a quantity to maximise, and differentiate the returned loss"
             )
         return f"the gradient is {factor:.4g} times the derivative of the loss", (
             "look for a missing factor: an inner derivative (1 / sigma), a 2, the other end of each pair"
         )
     return "the gradient is not the derivative of the returned loss", (
-        "differentiate the returned loss by one score, every term of it; or declare exact_gradient=False if the "
-        "gradient is meant to differ, as LambdaRank's is"
+        "differentiate every term of the returned loss by one score; or declare exact_gradient=False if the gradient "
+        "differs on purpose, as LambdaRank's does"
     )
 
 
@@ -456,10 +454,9 @@ _failed, _noted = partial(_found, Status.FAIL), partial(_found, Status.NOTE)
 
 
 def unsafe(spec: ObjectiveSpec) -> Finding | None:
-    """The first thing that must not be compiled, on queries of 0 to 11 documents: an index beyond an end, memory that
-    is not the kernel's own, an output that is left as it was. None where there is none.
+    """Return the first memory violation on queries of 0 to 11 documents, or None: a bad index, unset memory or outputs.
 
-    Whatever else is wrong is left to the other checks, and to the compiler.
+    Other faults are left to the other checks and the compiler.
     """
     probe = Probe(spec, spec.kernel.in_python)
     for values, example in product(parameter_cases(spec), [*special_examples(), *ordinary_examples()]):
@@ -467,7 +464,7 @@ def unsafe(spec: ObjectiveSpec) -> Finding | None:
             probe.run(example, values)
         except IndexError as error:
             return _beyond(spec, error, example)
-        except Exception:  # Python stops at 1 / 0, say, where compiled code goes on
+        except Exception:  # such as 1 / 0, which does not stop compiled code
             continue
     try:
         found = [rule(probe) for rule in (memory_is_its_own, outputs_are_written)]
@@ -477,7 +474,7 @@ def unsafe(spec: ObjectiveSpec) -> Finding | None:
 
 
 def _beyond(spec: ObjectiveSpec, error: IndexError, example: Example) -> Finding:
-    """An index beyond an end, with its line."""
+    """Return the finding for an index error, with its line."""
     file = spec.kernel.body.__code__.co_filename
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     return Finding(
@@ -485,7 +482,7 @@ def _beyond(spec: ObjectiveSpec, error: IndexError, example: Example) -> Finding
         Status.FAIL,
         f"{f'line {lines[-1]}: ' if lines else ''}{error}",
         str(example),
-        why="compiled code checks no index: it overwrites other data, or the process dies",
-        mend="every index is at least 0 and below the length of its array: n = query.scores.size, also of a row of "
+        why="compiled code does not check indices: it overwrites other data, or the process dies",
+        mend="keep every index from 0 to below the length of its array: n = query.scores.size, also for a row of "
         "scratch",
     )

@@ -1,7 +1,7 @@
-"""Objectives in a user's Python file: `my.py`, or `my.py:NAME` where it holds several.
+"""Objectives in a user's Python file: `my.py`, or `my.py:NAME` if it defines several.
 
-Loading runs the file, so it happens only where somebody types its name: on the command line, or in `load_objective`.
-Models and sidecars record a file's name and sha256, and nothing ever loads code from what they say.
+Loading runs the file, so it happens only on explicit request: on the command line or in `load_objective`. Models and
+sidecar files record the file's name and sha256, but code is never loaded from them.
 """
 
 from __future__ import annotations
@@ -24,18 +24,20 @@ _HOW = 'end the file with SPEC = boostrank.define_objective("my-objective", kern
 
 
 def load_objective(text: str | os.PathLike[str], *, checked: bool = True) -> ObjectiveSpec:
-    """Run a file and return the objective that it defines, compiled.
+    """Run a file and return its objective, compiled.
 
-    Compiled code checks no index, so that a kernel that leaves its arrays ends the process, or trains on what it finds
-    there. Its Python body is therefore called first, on queries of 0 to 11 documents, where NumPy looks.
+    Compiled code does not check indices, so a faulty kernel may end the process or read arbitrary memory. Its Python
+    body
+    is therefore called first, on queries of 0 to 11 documents, with NumPy's checks.
 
     Args:
-        text: path of the file; `path:NAME` names the variable, which is otherwise `SPEC` or the only objective there.
-        checked: False leaves that to `check_objective`.
+        text: path of the file; `path:NAME` selects a variable, by default `SPEC` or the only objective.
+        checked: False leaves these checks to `check_objective`.
 
     Raises:
-        FileFormatError: it cannot be read, run or compiled, holds no objective, or one whose kernel leaves its arrays
-            or an output unwritten; names file and line.
+        FileFormatError: the file cannot be read, run or compiled, has no objective, or its kernel leaves its arrays or
+            an
+            output unwritten; names file and line.
     """
     path, name = split_objective_file(os.fspath(text))
     spec = _find(_run(path), path, name)
@@ -45,36 +47,36 @@ def load_objective(text: str | os.PathLike[str], *, checked: bool = True) -> Obj
     found = unsafe(spec) if checked else None
     if found is not None:
         raise FileFormatError(
-            f"{found.message}: {found.mend}. `boostrank objectives --check {text}` says more", file=path
+            f"{found.message}: {found.mend}. For details, run `boostrank objectives --check {text}`", file=path
         )
     _ = spec.kernel.compiled
     return spec
 
 
 def is_objective_file(text: str) -> bool:
-    """Whether a word names a file rather than an objective: `my.py`, `my.py:NAME`."""
+    """Return True if the text names a file, `my.py` or `my.py:NAME`, rather than an objective."""
     return split_objective_file(text)[0].endswith(".py")
 
 
 def template_text() -> str:
-    """A file to start from: the template that boostrank's own objectives start from, which the tests keep true."""
+    """Return the template for a new objective."""
     return (Path(__file__).parents[1] / "objectives" / "_template.py").read_text(encoding="utf-8")
 
 
 def split_objective_file(text: str) -> tuple[str, str | None]:
-    """`my.py:NAME` -> path and name; the name is None where none is said."""
+    """Split `my.py:NAME` into path and name; the name may be None."""
     path, colon, name = text.rpartition(":")
     return (path, name) if colon and path.endswith(".py") else (text, None)
 
 
 def _run(path: str) -> ModuleType:
     body = read_whole(path)
-    # The bytes that are run are those that are read here: no __pycache__, which knows a file by the second.
+    # Compile the bytes read here, without __pycache__, whose time stamps have a resolution of a second.
     module = ModuleType(f"{Path(path).stem}_{hashlib.sha256(body).hexdigest()[:12]}")
     module.__file__ = path
     sys.modules[module.__name__] = module  # where dataclasses and pickle look it up
     folder = str(Path(path).resolve().parent)
-    sys.path.append(folder)  # last, so that a neighbour of the file hides no library
+    sys.path.append(folder)  # last, so that modules in the same folder hide no library
     try:
         exec(compile(body, path, "exec"), module.__dict__)
     except SyntaxError as error:
@@ -96,7 +98,7 @@ def _find(module: ModuleType, path: str, name: str | None) -> ObjectiveSpec:
     found = {key: value for key, value in vars(module).items() if isinstance(value, ObjectiveSpec)}
     if name is not None:
         if name not in found:
-            hint = did_you_mean(name, found) if found else f" It holds none: {_HOW}"
+            hint = did_you_mean(name, found) if found else f" It has none: {_HOW}"
             raise FileFormatError(f"there is no objective {name!r}.{hint}", file=path)
         return found[name]
     if "SPEC" in found:
@@ -105,5 +107,5 @@ def _find(module: ModuleType, path: str, name: str | None) -> ObjectiveSpec:
         return next(iter(found.values()))
     if found:
         names = ", ".join(f"{path}:{key}" for key in found)
-        raise FileFormatError(f"it holds {len(found)} objectives: say which, {names}", file=path)
-    raise FileFormatError(f"it holds no objective: {_HOW}", file=path)
+        raise FileFormatError(f"it has {len(found)} objectives: choose one of {names}", file=path)
+    raise FileFormatError(f"it has no objective: {_HOW}", file=path)

@@ -1,1 +1,1 @@
-"""Objectives with their parameters: description, binding to data, mixtures, a user's own file."""
+"""Objectives with their parameters: description, binding to data, mixtures."""

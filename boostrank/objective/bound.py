@@ -1,4 +1,4 @@
-"""Objectives over a data set: constants, buffers, one gradient a round."""
+"""Objectives bound to a data set: constants, buffers, and one gradient per round."""
 
 from __future__ import annotations
 
@@ -23,13 +23,12 @@ from boostrank.kernels.objective.options import GAIN_BASE, Composition
 from boostrank.kernels.objective.shared_params import K
 from boostrank.objectives import OBJECTIVES
 
-# Where a pair loop stops being a wait and becomes a mistake: 50,000 documents are 2.5e9 ordered pairs, seconds a
-# round. Longer lists are refused with the numbers.
+# Limit for pair loops: 50,000 documents are 2.5e9 ordered pairs, seconds per round. Longer lists are refused.
 MAX_QUADRATIC_DOCUMENTS = 50_000
 
 
 class Described(Protocol):
-    """One objective as it is bound, see `description.Objective`."""
+    """Interface of a single objective, see `description.Objective`."""
 
     spec: ObjectiveSpec
     gain: str | tuple[float, ...]
@@ -45,7 +44,7 @@ class Described(Protocol):
 
 
 class Composed(Protocol):
-    """One objective, or several made into one, as they are bound; see `description.TrainingObjective`."""
+    """Interface of an objective or a mixture, see `description.TrainingObjective`."""
 
     hessian_scale: str
     threads: int | None
@@ -61,7 +60,7 @@ class Composed(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Gradient:
-    """One round's result; the arrays belong to the bound objective and are overwritten by the next round."""
+    """Result of one round. The arrays belong to the bound objective and are overwritten in the next round."""
 
     grad: Float32Array
     hess: Float32Array
@@ -70,12 +69,12 @@ class Gradient:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """The objective at some scores as it is: no scale or floor of an engine's.
+    """Objective at given scores, without an engine's scale or floor.
 
     Args:
         value: weighted sum of the losses of all queries.
-        grad, hess: float64[N], of it.
-        dead_queries: queries whose gradient is zero everywhere.
+        grad, hess: float64[N], its gradient and curvature.
+        dead_queries: number of queries with a zero gradient.
     """
 
     value: float
@@ -85,19 +84,20 @@ class Evaluation:
 
 
 class BoundObjective:
-    """An objective over one data set. Not for use by two threads at once.
+    """An objective bound to a data set. Not thread-safe.
 
     Args:
-        objective: what to compute: one objective, or a mixture of two.
+        objective: an objective or a mixture.
         labels: float64[N].
-        queries: N documents. Where they have a `k` each, it takes the place of the objective's.
-        all_reduce: where several processes train together, each with queries of its own: adds up what all queries share
-            (the scale of the hessian, the balance of a mixture, the mean weight). Called the same number of times in
-            each of them.
+        queries: queries of N documents. Their `k`, if any, replaces the objective's.
+        all_reduce: with several processes, each with its own queries: sums quantities shared by all queries (the scale
+            of
+            the hessian, the balance of a mixture, the mean weight). Every process calls it equally often.
 
     Raises:
-        DataError: lengths that differ, labels the gain cannot take, a list too long for a pair loop, queries with a
-            `k` for an objective without one, documents with weights for an objective that takes none.
+        DataError: lengths that differ, invalid labels for the gain, a list too long for a pair loop, queries with `k`
+            for
+            an objective without one, document weights for an objective that does not support them.
     """
 
     def __init__(
@@ -114,10 +114,10 @@ class BoundObjective:
         weights = queries.each_weight
         total, count = all_reduce(np.array([weights.sum(), weights.size]))
         self.total_queries = int(count)
-        """Queries, of every process that trains together."""
+        """Number of queries over all processes."""
         self._weights = weights / (total / count) if count else weights
         if queries.k is not None and all(part.slot < 0 for part in self._parts):
-            raise DataError(f"the queries have a k each, but objective {objective.name!r} has no cut-off")
+            raise DataError(f"queries have their own k, but objective {objective.name!r} has no cut-off")
         self._buffers = Buffers.allocate(labels.size, len(queries))
         single = len(self._parts) == 1
         self._part_buffers = [
@@ -126,23 +126,23 @@ class BoundObjective:
         self._exact_buffers = [] if single else self._part_buffers
         self._threads = resolve_threads(objective.threads)
         self.seconds = 0.0
-        """Time spent in kernels so far."""
+        """Seconds spent in kernels."""
 
     @property
     def losses(self) -> Float64Array:
-        """float64[Q], the weighted loss of each query at the last `gradient` with `loss`; every call overwrites it."""
+        """Weighted loss of each query at the last `gradient` with `loss`, float64[Q]; overwritten by every call."""
         return self._buffers.loss
 
     def gradient(self, scores: npt.ArrayLike, round: int, *, loss: bool = True) -> Gradient:
-        """Gradient and hessian of the loss at these scores.
+        """Compute the gradient and hessian of the loss.
 
         Args:
-            scores: float[N]; read, never kept.
-            round: 0-based, earlier rounds of a continued model included.
-            loss: whether the loss is wanted; without, it is 0 where it would cost much (`Kernel.loss_on_demand`).
+            scores: float[N]; not kept.
+            round: round from 0, including rounds of a continued model.
+            loss: compute the loss; if False, it is 0 where it is expensive (`Kernel.loss_on_demand`).
 
         Raises:
-            TrainingError: something that is not finite; names objective, round, query and the range of scores.
+            TrainingError: a result that is not finite; names objective, round, query and the range of scores.
         """
         started = time.perf_counter()
         s = self._run(scores, round, self._part_buffers, loss)
@@ -165,9 +165,9 @@ class BoundObjective:
         return Gradient(self._buffers.grad, self._buffers.hess, stats)
 
     def evaluate(self, scores: npt.ArrayLike, round: int) -> Evaluation:
-        """Loss, gradient and curvature at these scores in float64, for optimisers that compare losses.
+        """Compute loss, gradient and curvature in float64, for optimisers that compare losses.
 
-        Args, raises: as `gradient`; scores without any gradient are not an error where gains differ in some query.
+        Arguments and errors are those of `gradient`, but a zero gradient is allowed if gains differ in some query.
         """
         started = time.perf_counter()
         if not self._exact_buffers:
@@ -194,8 +194,8 @@ class BoundObjective:
             raise NothingToLearn("nothing to learn: in every query all documents have the same gain")
 
     def _run(self, scores: npt.ArrayLike, round: int, out: Sequence[Buffers], loss: bool) -> Float64Array:
-        """Every part's pass over these scores, which come back as the kernels take them."""
-        s = np.require(scores, np.float64, ["C", "W"]).ravel()  # a copy only where it is another type, or read-only
+        """Run every part's kernel; return the scores as the kernels take them."""
+        s = np.require(scores, np.float64, ["C", "W"]).ravel()  # copies only another dtype or a read-only array
         if s.shape != (self.queries.n_documents,):
             raise TrainingError(f"{s.size} scores for {self.queries.n_documents} documents")
         for part, buffers in zip(self._parts, out, strict=True):
@@ -205,7 +205,7 @@ class BoundObjective:
         return s
 
     def _factors(self, round: int, parts: Sequence[Buffers]) -> tuple[float, ...]:
-        """What each part is multiplied by in this round."""
+        """Return the factor of each part in this round."""
         if len(parts) == 1:
             return (1.0,)
         *magnitudes, documents = self._all_reduce(
@@ -229,34 +229,34 @@ class BoundObjective:
 
 
 def _check_document_weights(spec: ObjectiveSpec, queries: QueryIndex) -> None:
-    """Refuse weights of documents for an objective that takes none.
+    """Refuse document weights for an objective that does not support them.
 
     Raises:
-        DataError: names objectives that do.
+        DataError: such weights; lists the objectives that support them.
     """
     if queries.document_weights is not None and spec.document_weights is None:
         raise DataError(
-            f"documents of a query have weights of their own, which objective {spec.name!r} does not take: leave them "
-            "out, or give each query one weight. Objectives that take them: "
+            f"objective {spec.name!r} does not support document weights: remove them, or use one weight per query. "
+            "Objectives that support them: "
             f"{', '.join(s.name for s in OBJECTIVES if s.document_weights is not None)}"
         )
 
 
 class _Part:
-    """One objective of a bound one: what the driver needs, round after round."""
+    """A single objective of a bound one, with the arguments of the driver."""
 
     def __init__(self, objective: Described, labels: Float64Array, queries: QueryIndex) -> None:
         spec = objective.spec
         by_pairs = objective.params.get("sums") == "direct"
         if (spec.quadratic or by_pairs) and queries.longest > MAX_QUADRATIC_DOCUMENTS:
             q = int(np.argmax(queries.sizes))
-            what, mend = f"objective {spec.name!r}", "Objectives without a pair loop: "
+            what, mend = f"objective {spec.name!r}", "Objectives without this limit: "
             mend += ", ".join(s.name for s in OBJECTIVES if not s.quadratic)
             if by_pairs:
                 what, mend = "sums=direct", "sums=fast and sums=exact have no such limit"
             raise DataError(
-                f"query {queries.qid[q]} has {queries.longest:,} documents, {queries.longest**2:.1e} pairs a round: "
-                f"{what} stops at {MAX_QUADRATIC_DOCUMENTS:,} documents a query. {mend}"
+                f"query {queries.qid[q]} has {queries.longest:,} documents, {queries.longest**2:.1e} pairs per round: "
+                f"{what} is limited to {MAX_QUADRATIC_DOCUMENTS:,} documents per query. {mend}"
             )
         self.objective = objective
         self.ptr = np.require(queries.ptr, np.int64, ["C", "W"])  # compiled code takes no read-only arrays
@@ -284,7 +284,7 @@ class _Part:
     def run(
         self, scores: Float64Array, weights: Float64Array, round: int, out: Buffers, threads: int, loss: bool
     ) -> None:
-        """Write loss, where it is asked for, gradient and hessian at these scores, neither mixed nor scaled yet."""
+        """Write loss (if requested), gradient and hessian, neither mixed nor scaled."""
         spec = self.objective.spec
         run_kernel(
             spec.kernel,

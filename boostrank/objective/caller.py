@@ -1,5 +1,6 @@
-"""The engine that calls an objective: its round, read from its stack frame. Tried with LightGBM 4.3 to 4.7, XGBoost 3.1
-to 3.4; `tests/engines/test_private.py` holds it.
+"""Current round of the engine that calls an objective, read from its stack frame.
+
+Tested with LightGBM 4.3 to 4.7 and XGBoost 3.1 to 3.4 in `tests/engines/test_private.py`.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from collections.abc import Callable
 
 
 def round_of_caller() -> int | None:
-    """The round that the engine is in, earlier rounds of a continued model included.
+    """Return the engine's current round, including rounds of a continued model.
 
-    No engine hands it over: LightGBM passes scores and data alone, and `xgb.train` counts from 0 again on
-    continuation. The booster that is calling knows it, and is the `self` of an `update` some frames up.
+    No engine passes it: LightGBM passes scores and data only, and `xgb.train` restarts at 0 on continuation. The
+    calling
+    booster knows it, and is the `self` of an `update` a few frames up.
     """
     frame = sys._getframe(2)
     for _ in range(6):
@@ -29,7 +31,7 @@ def round_of_caller() -> int | None:
 
 
 def in_cross_validation() -> bool:
-    """Whether `lgb.cv` is calling."""
+    """Return True if called from `lgb.cv`."""
     frame = sys._getframe(2)
     while frame is not None:
         if frame.f_code.co_name == "cv" and frame.f_globals.get("__name__") == "lightgbm.engine":

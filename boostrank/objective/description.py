@@ -1,7 +1,7 @@
-"""An objective with its parameters, and what it becomes once it is bound to labels and queries.
+"""An objective with its parameters, and its binding to labels and queries.
 
-An `Objective` is a description: a name and parameters, picklable and serialisable. `bind` gives it data and buffers.
-Called with what an engine hands to a custom objective, it does both by itself:
+An `Objective` is a description: a name and parameters, picklable and serialisable. `bind` adds data and buffers.
+As a custom objective of an engine, it binds itself at the first call:
 
     lgb.train({"objective": Objective("shf-sdcg", sigma=0.5)}, dataset)
     lgb.LGBMRanker(objective=Objective("shf-sdcg", sigma=0.5)).fit(X, y, group=sizes)
@@ -37,12 +37,10 @@ from boostrank.schedules import is_schedule_text, parse_schedule
 
 @dataclass
 class _Binding:
-    """What an objective that an engine calls remembers between rounds; the engine's data set is not kept alive.
+    """State of an objective between an engine's calls, without a reference to the engine's data set.
 
     Args:
-        key: the data set, or the labels, that `bound` was made from.
-        bound: the objective with their labels and queries.
-        calls: how often it was called: the round, where the caller does not tell.
+        calls: number of calls, which is the round if the caller does not provide it.
     """
 
     key: weakref.ref[Any]
@@ -51,13 +49,13 @@ class _Binding:
 
 
 class TrainingObjective(ABC):
-    """What an engine can train with: one objective, or several made into one.
+    """An objective for an engine: a single one or a mixture.
 
     Args:
-        gain: of a label, for metrics that are not told otherwise.
+        gain: gain of a label, the default of metrics.
         hessian_scale: "unit" or "raw".
         total_rounds: length of the whole training, for schedules that span it.
-        threads: None means every available core.
+        threads: None for every available core.
     """
 
     gain: str | tuple[float, ...]
@@ -69,82 +67,77 @@ class TrainingObjective(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """What messages call it."""
+        """Name used in messages."""
 
     @property
     @abstractmethod
     def parts(self) -> tuple[Objective, ...]:
-        """The objectives it is made of."""
+        """The single objectives it consists of."""
 
     @abstractmethod
     def factors(self, round: int, magnitudes: Sequence[float]) -> tuple[float, ...]:
-        """What the gradients of each part are multiplied by before they are added.
+        """Return the factors of the parts' gradients in their sum.
 
         Args:
-            round: 0-based.
-            gradients: mean |gradient| of each part over the documents, this round.
+            round: round from 0.
+            magnitudes: mean |gradient| of each part over the documents in this round.
         """
 
     @property
     @abstractmethod
     def needs_total(self) -> bool:
-        """Whether a schedule spans the training, so that `total_rounds` must be known."""
+        """True if a schedule spans the training, so `total_rounds` must be known."""
 
     @abstractmethod
     def settled_round(self, total: int) -> int:
-        """First round at which early stopping may look at the metric."""
+        """Return the first round in which early stopping may use the metric."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Plain data that `from_dict` turns back into this objective."""
+        """Return plain data for `from_dict`."""
 
     def check_gain_weights(self, what: str, mends: str) -> None:
-        """Refuse what weighs gains by the weights of documents, beside an objective that weighs losses by them.
-
-        Args:
-            what: learns from gains.
-            mends: what to do instead.
+        """Refuse a component that applies document weights to gains if this objective applies them to losses.
 
         Raises:
-            ParameterError: it does not go with this objective.
+            ParameterError: the two contradict each other.
         """
         losses = [part.name for part in self.parts if part.spec.document_weights == LOSS_WEIGHTS]
         if losses:
             raise ParameterError(
-                f"{what} takes the weights of documents for factors of their gains, objective {losses[0]!r} for "
-                f"factors of their losses: {mends}"
+                f"{what} applies document weights to gains, but objective {losses[0]!r} applies them to losses: {mends}"
             )
 
     def over(self, total_rounds: int) -> Self:
-        """The same objective, told how long the whole training is."""
+        """Return a copy with the total number of rounds."""
         copy = type(self).__new__(type(self))
         copy.__setstate__(self.__getstate__() | {"total_rounds": int(total_rounds)})
         return copy
 
     def __getstate__(self) -> dict[str, Any]:
-        # Buffers and compiled code stay behind: a copy (LightGBM deep-copies its parameters) starts afresh.
+        # Copies start without buffers and compiled code: LightGBM deep-copies its parameters.
         return self.__dict__ | {"_binding": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
 
     def bind(self, labels: npt.ArrayLike, queries: QueryIndex, all_reduce: AllReduce = alone) -> BoundObjective:
-        """Give it data: constants are computed and buffers allocated, once.
+        """Bind to data: compute constants and allocate buffers.
 
         Args:
             labels: float[N], finite, >= 0.
-            queries: boundaries, names, weights and cut-offs of the queries.
+            queries: boundaries, ids, weights and cut-offs of the queries.
             all_reduce: see `BoundObjective`.
 
         Raises:
-            DataError: labels the gain cannot take, lengths that differ, a list too long for a pair loop.
+            DataError: invalid labels for the gain, lengths that differ, a list too long for a pair loop.
         """
         return BoundObjective(self, np.ascontiguousarray(labels, dtype=np.float64), queries, all_reduce)
 
     def __call__(
         self, first: Any, second: Any, weight: Any = None, group: Any = None
     ) -> tuple[Float32Array, Float32Array]:
-        """What the engines call: (scores, data set), or LGBMRanker's (labels, scores, weights, group sizes).
+        """Entry point for the engines: (scores, data set), or LGBMRanker's (labels, scores, weights, group sizes).
 
         Returns:
             Gradient and hessian, float32[N], valid until the next call.
@@ -152,7 +145,7 @@ class TrainingObjective(ABC):
         native = hasattr(second, "get_label")
         key, scores = (second, np.asarray(first)) if native else (first, np.asarray(second))
         known, round = self._binding, round_of_caller()
-        # A training that starts may have new labels in the same data set.
+        # A new training may have new labels in the same data set, so bind again in round 0.
         if known is None or known.key() is not key or round == 0:
             if native:
                 if in_cross_validation():
@@ -169,16 +162,15 @@ class TrainingObjective(ABC):
 
 
 class Objective(TrainingObjective):
-    """A named objective with parameters; each may be a number, a word or, where it says so, a schedule.
+    """A named objective with parameters: numbers, words or, where supported, schedules.
 
     Args:
-        name: canonical name or alias, see `boostrank objectives`; or an objective of your own, see
-            `boostrank.define_objective`.
+        name: name or alias, see `boostrank objectives`; or your own objective from `boostrank.define_objective`.
         gain: "exponential", "linear", or a table of gains by label.
-        total_rounds: length of the whole training, for schedules that span it; `boostrank.train` fills it in.
-        threads: threads for the kernels; None means every available core.
-        params: the objective's own parameters, and the options that every objective takes (score noise,
-            normalisation, scale control, `hessian_scale`: see `kernels.objective.options`), by name or alias.
+        total_rounds: length of the whole training, for schedules that span it; `boostrank.train` sets it.
+        threads: threads for the kernels; None for every available core.
+        params: the objective's parameters and the options shared by all objectives (score noise, normalisation, scale
+            control, `hessian_scale`: see `kernels.objective.options`), by name or alias.
 
     Raises:
         ParameterError: unknown name or parameter, value out of range.
@@ -194,10 +186,10 @@ class Objective(TrainingObjective):
         **params: Any,
     ) -> None:
         if not isinstance(name, str | ObjectiveSpec):
-            raise ParameterError(f"{name!r} is neither a name nor what boostrank.define_objective returns")
+            raise ParameterError(f"{name!r} is neither a name nor the result of boostrank.define_objective")
         if isinstance(name, str) and name.strip().lower() == "auto":
             raise ParameterError(
-                "'auto' is a mixture behind a linear start, which boostrank.train and BoostRanker make; the mixture "
+                "'auto' is a mixture after a linear start, available in boostrank.train and BoostRanker; the mixture "
                 "alone, for LGBMRanker(objective=...), is boostrank.Mixture('lambdarank', 'xe-ndcg')"
             )
         self.spec = OBJECTIVES.get(name) if isinstance(name, str) else name
@@ -222,11 +214,9 @@ class Objective(TrainingObjective):
 
     @property
     def parts(self) -> tuple[Objective, ...]:
-        """Itself."""
         return (self,)
 
     def factors(self, round: int, magnitudes: Sequence[float]) -> tuple[float, ...]:
-        """One: alone it is taken as it is."""
         return (1.0,)
 
     def __repr__(self) -> str:
@@ -237,7 +227,7 @@ class Objective(TrainingObjective):
         return f"Objective({', '.join(words)}, gain={self.gain!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        # By name where the registry knows it, so that a pickle holds no code.
+        # Registered objectives are pickled by name, without code.
         known = any(spec is self.spec for spec in OBJECTIVES)
         return super().__getstate__() | {"spec": self.name if known else self.spec}
 
@@ -250,7 +240,7 @@ class Objective(TrainingObjective):
         return any(isinstance(v, Schedule) and v.needs_total for v in (self.params | self.options).values())
 
     def values(self, round: int) -> dict[str, Any]:
-        """Every parameter as it is at a 0-based round.
+        """Return all parameters at a round (from 0).
 
         Raises:
             ParameterError: a schedule needs `total_rounds`, or leaves the parameter's range.
@@ -258,7 +248,7 @@ class Objective(TrainingObjective):
         return {p.name: value_at(p, self.params[p.name], round, self) for p in self.spec.params}
 
     def option_values(self, round: int) -> dict[str, Any]:
-        """Every option as it is at a 0-based round; raises as `values` does."""
+        """Return all options at a round (from 0); raises as `values`."""
         values = self.options | self.params
         return {o.name: value_at(o, values[o.name], round, self) for o in OPTIONS}
 
@@ -278,26 +268,22 @@ class Objective(TrainingObjective):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Objective:
-        """Back from `to_dict`.
+        """Create an objective from the result of `to_dict`.
 
         Raises:
-            ParameterError: it stands in a user's own file; what a model says loads no code.
+            ParameterError: an objective of a user's own file; code is never loaded from a model.
         """
         if "source" in data:
             raise ParameterError(
-                f"objective {data['name']!r} stands in {data['source']['file']}, a file of its own: import it and "
-                "build Objective(SPEC, ...) with these parameters"
+                f"objective {data['name']!r} is defined in {data['source']['file']}: import it and create "
+                "Objective(SPEC, ...) with these parameters"
             )
         own = {**data["params"], **data["options"]}
         return cls(data["name"], gain=data["gain"], total_rounds=data["total_rounds"], **own)
 
 
 def objective_constructor(name: str) -> Callable[..., Objective] | None:
-    """`ShfSdcg(sigma=0.5)` for `Objective("shf-sdcg", sigma=0.5)`; None when there is no such objective.
-
-    Args:
-        name: the objective's name in CapWords; case and dashes do not matter.
-    """
+    """Return a constructor such as `ShfSdcg(sigma=0.5)` for `Objective("shf-sdcg", sigma=0.5)`; None if unknown."""
     spec = next((s for s in OBJECTIVES if plain_name(s.name) == plain_name(name)), None)
     if spec is None:
         return None
@@ -313,13 +299,13 @@ def objective_constructor(name: str) -> Callable[..., Objective] | None:
 
 
 def parse_value(param: Param, value: Any, owner: str) -> Any:
-    """A parameter's value in its own type, or the schedule that it follows.
+    """Convert a parameter's value to its type, or parse its schedule.
 
     Raises:
-        ParameterError: out of range, or a schedule where none is taken.
+        ParameterError: out of range, or a schedule for a parameter that does not support one.
     """
     called = param.schedulable and isinstance(value, str) and value.rstrip().endswith(")")
-    if (is_schedule_text(value) or called) and value not in param.choices:  # "logistic" is also a kind of noise
+    if (is_schedule_text(value) or called) and value not in param.choices:  # "logistic" is also a choice of noise
         value = parse_schedule(value)
     if isinstance(value, Schedule):
         if not param.schedulable:
@@ -329,31 +315,30 @@ def parse_value(param: Param, value: Any, owner: str) -> Any:
 
 
 def value_at(param: Param, value: Any, round: int, owner: TrainingObjective) -> Any:
-    """A parameter's value at a 0-based round.
+    """Return a parameter's value at a round (from 0).
 
     Raises:
         ParameterError: a schedule needs `total_rounds`, or leaves the parameter's range.
     """
-    # A protocol is looked up slowly, and this is asked some twenty times a round.
+    # Check plain types first: isinstance with a protocol is slow, and this runs some twenty times per round.
     if isinstance(value, str | int | float) or not isinstance(value, Schedule):
         return value
     if value.needs_total:
         if owner.total_rounds is None:
             raise ParameterError(
                 f"objective {owner.name!r}: {param.name}={value} spans the whole training, whose length is not known "
-                f"here. Say total_rounds=N, or use boostrank.train, which knows it."
+                f"here. Pass total_rounds=N, or use boostrank.train, which sets it."
             )
         value = value.over(owner.total_rounds)
     return param.parse(value(round))
 
 
 def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values with every schedule as its text."""
     return {k: str(v) if isinstance(v, Schedule) else v for k, v in values.items()}
 
 
 def queries_of_native(dataset: Any) -> tuple[npt.NDArray[Any], QueryIndex]:
-    """Labels and queries of a LightGBM Dataset or an XGBoost DMatrix, told by what they can be asked.
+    """Return labels and queries of a LightGBM Dataset or an XGBoost DMatrix, distinguished by their methods.
 
     Raises:
         DataError: no queries, or group sizes that do not sum to the rows.
@@ -370,10 +355,10 @@ def queries_of_native(dataset: Any) -> tuple[npt.NDArray[Any], QueryIndex]:
 
 
 def _check_whole(dataset: Any) -> None:
-    """Refuse a part of LightGBM's data set that cuts queries: its `cv` splits by row, but for objectives of its own.
+    """Refuse a subset of a LightGBM Dataset that cuts queries: `lgb.cv` splits by row for custom objectives.
 
     Raises:
-        DataError: so it does.
+        DataError: a query is cut.
     """
     rows, whole = getattr(dataset, "used_indices", None), getattr(dataset, "reference", None)
     sizes = None if rows is None or whole is None else whole.get_group()
@@ -384,21 +369,21 @@ def _check_whole(dataset: Any) -> None:
     cut = int(np.count_nonzero((inside > 0) & (inside < sizes)))
     if cut:
         raise DataError(
-            f"lgb.cv splits by row here, and cuts {cut} of {len(sizes)} queries, which no list survives: give it "
-            "folds= of whole queries (sklearn.model_selection.GroupKFold), or use boostrank.train with "
-            "folds=5, `boostrank train --folds 5`, or BoostRanker with QueryKFold"
+            f"lgb.cv splits by row and cuts {cut} of {len(sizes)} queries: pass folds= of whole queries "
+            "(sklearn.model_selection.GroupKFold), or use boostrank.train with folds=5, `boostrank train --folds 5`, "
+            "or BoostRanker with QueryKFold"
         )
 
 
 def queries_given(sizes: Any, weight: Any, rows: int) -> QueryIndex:
-    """Queries as an engine's own data set was given them: sizes, and weights a row or None.
+    """Create queries from an engine's group sizes and row weights (or None).
 
     Raises:
         DataError: as `queries_of_native`.
     """
     if sizes is None or not len(sizes):
         raise DataError(
-            "the data set has no queries: give group sizes (LightGBM: group=, XGBoost: qid= or group=); without them "
+            "the data set has no queries: pass group sizes (LightGBM: group=, XGBoost: qid= or group=); without them "
             "all rows would be one query"
         )
     queries = QueryIndex.from_sizes(sizes)

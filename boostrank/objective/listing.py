@@ -1,4 +1,4 @@
-"""List objectives, as plain data and as a Markdown table."""
+"""Descriptions of objectives, as plain data and as the README's table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AUTO_SUMMARY = "the default: LambdaRank's pairs, half and half with XE-NDCG"
 
 
 def described(spec: ObjectiveSpec) -> dict[str, Any]:
-    """An objective as plain data."""
+    """Describe an objective as plain data."""
 
     def plain(param: Param) -> dict[str, Any]:
         names = ("name", "aliases", "kind", "default", "range", "unit", "schedulable", "help")
@@ -36,13 +36,13 @@ def described(spec: ObjectiveSpec) -> dict[str, Any]:
 
 
 def weighs(spec: ObjectiveSpec) -> str:
-    """What the weight of a document does, in words."""
+    """Describe the effect of document weights."""
     words = {"gain": "multiplies its gain", "loss": "multiplies its loss"}
     return words.get(spec.document_weights or "", "is refused")
 
 
 def markdown_table(specs: list[ObjectiveSpec]) -> str:
-    """Return a Markdown table with one row per objective."""
+    """Create the README's table, one row per objective."""
     rows = ["| objective | what it is | parameters (default) | Hessian | source |", "|---|---|---|---|---|"]
     for spec in specs:
         params = ", ".join(f"`{p.name}` ({typed(default_of(spec, p))})" for p in spec.params) or "none"
@@ -52,12 +52,12 @@ def markdown_table(specs: list[ObjectiveSpec]) -> str:
 
 
 def shared_options(spec: ObjectiveSpec | None = None) -> list[Param]:
-    """Options that every objective takes beside its own parameters."""
+    """Return the options that all objectives share, without an objective's own parameters."""
     return [option for option in OPTIONS if spec is None or option not in spec.params]
 
 
 def default_of(spec: ObjectiveSpec, param: Param) -> Any:
-    """The value when none is given: a schedule's text, a level's word, or the declared default."""
+    """Return the default of a parameter: a schedule's text, a level's word, or the declared default."""
     for own in (spec.default_schedules, spec.default_options):
         if param.name in own:
             return own[param.name]
@@ -65,14 +65,13 @@ def default_of(spec: ObjectiveSpec, param: Param) -> Any:
 
 
 def typed(value: Any) -> str:
-    """A default as it would be typed."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def param_rows(
     params: Iterable[Param], default: Callable[[Param], Any] = attrgetter("default")
 ) -> list[tuple[str, str]]:
-    """A row a parameter: with its default, and in words."""
+    """Return (name=default, description) for each parameter."""
     rows = []
     for param in params:
         allowed = param.range + (f", unit: {param.unit}" if param.unit else "")

@@ -1,4 +1,4 @@
-"""Two objectives as one, and objectives as text.
+"""Mixtures of two objectives, and objectives as text.
 
 shf-sdcg                                               by name
 shf-sdcg(sigma=0.5, score_noise=gumbel)                with parameters
@@ -24,35 +24,34 @@ MIX = Param("mix", 0.5, "share of the first objective", low=0.0, high=1.0, sched
 BALANCE = Param(
     "balance",
     "l1",
-    "l1: the gradients of each objective are divided by their mean size over the training set, round by round; raw: "
-    "both as they are",
+    "l1: divide the gradients of each objective by their mean size over the training set, in each round; raw: do not "
+    "scale",
     choices=("l1", "raw"),
 )
 MIXTURE_PARAMS = (MIX, BALANCE)
 
 AUTO = "mix(lambdarank, xe-ndcg)"
-"""What the objective `auto` stands for: LambdaRank's pairs, half and half with XE-NDCG; see `experiments/peers`."""
+"""The objective `auto`: equal parts of LambdaRank and XE-NDCG; see `experiments/peers`."""
 
 _NAMES = ("mix", "mixture")
 _CALL = re.compile(r"\s*([^\s()]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 
 
 class Mixture(TrainingObjective):
-    """Two objectives mixed: mix * first + (1 - mix) * second, on gradients and Hessians, before leaves are solved for.
+    """A mixture of two objectives: mix * first + (1 - mix) * second, applied to gradients and Hessians in each round.
 
-    Each objective has a scale of its own, so by default each one's gradient and Hessian are first divided by its mean
-    |gradient| over the training set in that round; one without any gradient stays out of that round. REG-SHF-SDCG (Wu
-    et al. 2009, eqs (18)-(19)) is `Mixture("regression(per_query=true)", "shf-sdcg", mix="logistic", balance="raw")`.
+    By default, each objective's gradient and Hessian are first divided by its mean |gradient| over the training set in
+    that
+    round; an objective without any gradient is ignored in that round. REG-SHF-SDCG (Wu et al. 2009, eqs (18)-(19)) is
+    `Mixture("regression(per_query=true)", "shf-sdcg", mix="logistic", balance="raw")`.
 
     Args:
-        first, second: an `Objective` each, or its text: "shf-sdcg(sigma=0.5)".
+        first, second: an `Objective`, or its text: "shf-sdcg(sigma=0.5)". Metrics use the gain of `first` by default.
         mix: share of the first, 0 to 1, or a schedule.
         balance: "l1" as above, or "raw".
-        hessian_scale: as for `Objective`, for the mixture; that of each part does not matter.
+        hessian_scale: as in `Objective`, for the mixture; that of each part is ignored.
         total_rounds: length of the whole training, for schedules that span it.
-        threads: threads for the kernels; None means every available core.
-
-    Metrics that are not told a gain take that of `first`.
+        threads: threads for the kernels; None for every available core.
 
     Raises:
         ParameterError: unknown names, values out of range, a mixture of mixtures.
@@ -81,16 +80,14 @@ class Mixture(TrainingObjective):
 
     @property
     def name(self) -> str:
-        """`mix(first, second)`."""
         return f"mix({self.first.name}, {self.second.name})"
 
     @property
     def parts(self) -> tuple[Objective, ...]:
-        """Both."""
         return self.first, self.second
 
     def factors(self, round: int, magnitudes: Sequence[float]) -> tuple[float, ...]:
-        """The shares, divided by the gradients when they are balanced; see `TrainingObjective`."""
+        """Return the shares, divided by the magnitudes if balanced; see `TrainingObjective`."""
         share = float(value_at(MIX, self.mix, round, self))
         shares = share, 1.0 - share
         if self.balance == "raw":
@@ -102,7 +99,7 @@ class Mixture(TrainingObjective):
         return (isinstance(self.mix, Schedule) and self.mix.needs_total) or any(p.needs_total for p in self.parts)
 
     def settled_round(self, total: int) -> int:
-        """When both parts have settled and `mix` is nearer to its last value than to its first."""
+        """Return the round in which both parts have settled and `mix` is closer to its last value than to its first."""
         settled = max(part.settled_round(total) for part in self.parts)
         if not isinstance(self.mix, Schedule) or total < 1:
             return settled
@@ -136,32 +133,30 @@ class Mixture(TrainingObjective):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Mixture:
-        """Back from `to_dict`."""
+        """Create a mixture from the result of `to_dict`."""
         options = {key: data[key] for key in ("mix", "balance", "hessian_scale", "total_rounds")}
         return cls(Objective.from_dict(data["first"]), Objective.from_dict(data["second"]), **options)
 
 
 def objective_from_dict(data: Mapping[str, Any]) -> TrainingObjective:
-    """Back from any objective's `to_dict`: what a sidecar holds under "objective".
+    """Create an objective or a mixture from the result of `to_dict`, as stored in a sidecar under "objective".
 
     Raises:
-        ParameterError: it holds something else, or what stands in a user's own file.
+        ParameterError: invalid data, or an objective of a user's own file.
     """
     try:
         return Mixture.from_dict(data) if data["name"] == "mixture" else Objective.from_dict(data)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         if isinstance(error, ParameterError):
             raise
-        raise ParameterError(
-            f"this is no objective of boostrank ({type(error).__name__}: {str(error)[:100]})"
-        ) from error
+        raise ParameterError(f"not an objective of boostrank ({type(error).__name__}: {str(error)[:100]})") from error
 
 
 def accepted_params(text: str) -> tuple[Param, ...]:
-    """What `parse_objective` takes beside this text.
+    """Return the parameters that `parse_objective` accepts with this text.
 
     Raises:
-        ParameterError: an unknown objective, text that cannot be read.
+        ParameterError: an unknown objective, or invalid text.
     """
     name, positional, _ = _call(text)
     if name not in _NAMES:
@@ -171,18 +166,19 @@ def accepted_params(text: str) -> tuple[Param, ...]:
 
 
 def parse_objective(text: str, *, threads: int | None = None, **params: Any) -> TrainingObjective:
-    """An objective from its text and what is said beside it.
+    """Create an objective from its text and parameters.
 
-    Beside a mixture, its own parameters are its own; every other goes to each part that takes it and does not say
-    it in brackets.
+    For a mixture, its own parameters apply to the mixture. Every other parameter applies to each part that accepts it
+    and
+    does not set it in brackets.
 
     Args:
         text: see the module.
-        threads: None means every available core.
-        params: `gain` and what `accepted_params` lists.
+        threads: None for every available core.
+        params: `gain` and the parameters in `accepted_params`.
 
     Raises:
-        ParameterError: unknown names, values out of range, text that cannot be read.
+        ParameterError: unknown names, values out of range, or invalid text.
     """
     name, positional, named = _call(text)
     if name not in _NAMES:
@@ -217,13 +213,13 @@ def _as_part(part: Objective | str) -> Objective:
 
 
 def _beside(params: Sequence[Param], beside: Mapping[str, Any], inside: Mapping[str, Any]) -> dict[str, Any]:
-    """What is said beside a text, less what its brackets say: the nearer word counts."""
+    """Return the parameters that the text in brackets does not set; brackets take precedence."""
     taken = {find_param(key, params) for key in inside} - {None}
     return {k: v for k, v in beside.items() if k not in inside and find_param(k, params) not in taken}
 
 
 def _call(text: str) -> tuple[str, list[str], dict[str, Any]]:
-    """`name(a, b, c=d)` -> name, [a, b], {c: d}."""
+    """Parse `name(a, b, c=d)` into name, [a, b], {c: d}."""
     call = _CALL.fullmatch(AUTO if text.strip().lower() == "auto" else text)
     if call is None:
         raise ParameterError(f"{text!r} is not an objective: write name, name(param=value) or mix(first, second)")
@@ -240,5 +236,5 @@ def _call(text: str) -> tuple[str, list[str], dict[str, Any]]:
 
 def _two(text: str, positional: list[str]) -> tuple[str, str]:
     if len(positional) != 2:
-        raise ParameterError(f"{text!r}: a mixture is of two objectives, as in mix(shf-sdcg, regression, mix=0.5)")
+        raise ParameterError(f"{text!r}: a mixture needs two objectives, as in mix(shf-sdcg, regression, mix=0.5)")
     return positional[0], positional[1]

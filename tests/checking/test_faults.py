@@ -59,7 +59,7 @@ EXPLAINED = ("fault", "check", "message", "example", "mend")
 SHARED = [
     (
         (FORCES, FORCES.replace("-=", "?").replace("+=", "-=").replace("?", "+=")),
-        "gradient", "wrong sign", "2 documents in the right order", "minus what you maximise",
+        "gradient", "wrong sign", "2 documents in the right order", "negate a quantity to maximise",
     ),
     (
         (FORCES, FORCES.replace("alpha * ", "")),
@@ -88,20 +88,20 @@ SHARED = [
     ((CURVATURES, CURVATURES.replace("+=", "-=")), "hessian", "negative", "document 0", "proxy"),
     (
         (CURVATURES, CURVATURES.replace("curvature", "2.0 * curvature")),
-        "curvature", "second derivative", "finite difference of the gradient", "mend the formula",
+        "curvature", "second derivative", "finite difference of the gradient", "correct the formula",
     ),
     (("HessianKind.EXACT", "HessianKind.MAJORISER"), "curvature", "parabola", "moved by", "enlarge hess"),
     (
         (PAIR, PAIR.replace(":", " and i < j:")),
-        "order", "order of the rows", "2 documents", "which score is higher",
+        "order", "order of the rows", "2 documents", "compare scores, not indices",
     ),
     (
         (U, "u = alpha * scores[i] * scores[i] - alpha * scores[j]\n"),
-        "shift", "adding 2 to every score changes grad", "2 documents", "use scores as differences only",
+        "shift", "adding 2 to every score changes grad", "2 documents", "use score differences only",
     ),
     (
         (FORCES, FORCES.splitlines()[0]),
-        "shift", "does not sum to zero", "the gradient sums to", "give document j what you take from document i",
+        "shift", "does not sum to zero", "the gradient sums to", "add to document j what you subtract from document i",
     ),
     (("range(n)", "range(n + 1)"), "runs", "raises IndexError", "", "kernel contract"),
 ]  # fmt: skip
@@ -117,7 +117,7 @@ OF_ARRAYS = [
     ),
     (
         ("value = 0.0\n", "value = scratch[0] if n > 0 else 0.0\n"),
-        "memory", "what scratch held before", "one document", "row[:] = 0.0",
+        "memory", "previous content of scratch", "one document", "row[:] = 0.0",
     ),
 ]  # fmt: skip
 OF_NAMES = [
@@ -127,7 +127,7 @@ OF_NAMES = [
     ),
     (
         ("params=PARAMS)\ndef kernel", "params=PARAMS, scratch='row')\ndef kernel"),
-        "memory", "what scratch held before", "one document", "row[:] = 0.0",
+        "memory", "previous content of scratch", "one document", "row[:] = 0.0",
     ),
 ]  # fmt: skip
 

@@ -185,12 +185,12 @@ def of_cost(monkeypatch: pytest.MonkeyPatch, seconds: Callable[[int], float]) ->
 @pytest.mark.parametrize(
     ("seconds", "quadratic", "status", "message"),
     [
-        (lambda n: 3e-8 * n**0.1, False, "pass", "a query costs n or n log n"),
-        (lambda n: 3e-8 * n**0.1, True, "note", "a query costs n or n log n"),
-        (lambda n: 3e-7 + 1e-8 * n, True, "pass", "a query costs n^2"),
-        (lambda n: 3e-7 + 1e-8 * n * (2.4 if n == 4000 else 1), True, "pass", "a query costs n^2"),  # a neighbour
-        (lambda n: 3e-7 + 1e-8 * n, False, "fail", "a query costs n^2"),
-        (lambda n: 3e-7 + 1e-9 * n**2, True, "fail", "a query costs about n^3.0"),
+        (lambda n: 3e-8 * n**0.1, False, "pass", "grows as n or n log n"),
+        (lambda n: 3e-8 * n**0.1, True, "note", "grows as n or n log n"),
+        (lambda n: 3e-7 + 1e-8 * n, True, "pass", "grows as n^2"),
+        (lambda n: 3e-7 + 1e-8 * n * (2.4 if n == 4000 else 1), True, "pass", "grows as n^2"),  # a neighbour
+        (lambda n: 3e-7 + 1e-8 * n, False, "fail", "grows as n^2"),
+        (lambda n: 3e-7 + 1e-9 * n**2, True, "fail", "grows as about n^3.0"),
     ],
 )  # fmt: skip
 def test_the_cost_is_called_by_how_it_grows(
@@ -228,7 +228,7 @@ def test_the_printed_template_passes(tmp_path: Path, monkeypatch: pytest.MonkeyP
     [
         ("x = (1,\n", "my.py:1:5: '(' was never closed"),
         ("import math\n\nx = math.nosuch\n", "my.py:3: AttributeError: module 'math' has no attribute 'nosuch'"),
-        ("x = 1\n", "my.py: it holds no objective: end the file with SPEC = boostrank.define_objective("),
+        ("x = 1\n", "my.py: it has no objective: end the file with SPEC = boostrank.define_objective("),
         (OWN.replace(", scratch, iscratch", ""), "my.py:5: kernel takes 8 arguments, not 5: write def kernel(query,"),
         (NAMED.replace("grad, hess", "hess, grad"), "my.py:5: kernel calls its argument 3 hess, which is argument 4"),
         (NAMED.replace("    return loss\n", ""), "it returns nothing on some path; a kernel returns its loss"),
@@ -260,7 +260,7 @@ def test_what_is_wrong_with_a_file_is_one_line_with_its_place(tmp_path: Path, te
 def test_a_file_with_several_objectives_is_asked_for_a_name(tmp_path: Path) -> None:
     path = tmp_path / "my.py"
     path.write_text(OWN.replace("SPEC =", "A =") + "B = A\n")
-    with pytest.raises(FileFormatError, match=r"it holds 2 objectives: say which, .*my\.py:A, .*my\.py:B"):
+    with pytest.raises(FileFormatError, match=r"it has 2 objectives: choose one of .*my\.py:A, .*my\.py:B"):
         load_objective(path)
     with pytest.raises(FileFormatError, match=r"there is no objective 'C'\. Known: A, B\."):
         load_objective(f"{path}:C")
@@ -337,12 +337,12 @@ def test_an_objective_that_learns_against_the_labels_is_found_out(tmp_path: Path
     spec = _of(tmp_path, against.replace("centred-squares", "against"))
     found = {one.check: one for one in measured.learning(spec)}
     assert found["lightgbm"].status is Status.FAIL
-    assert found["lightgbm"].message.startswith("the training made the ranking worse")
+    assert found["lightgbm"].message.startswith("training made the ranking worse")
     few = "grad[i] = (params[0] if i == 0 else 0.0) * ("
     slow = _of(tmp_path, OWN.replace("grad[i] = params[0] * (", few).replace("centred-squares", "of-first-documents"))
     found = {one.check: one for one in measured.learning(slow)}
     assert found["lightgbm"].status is Status.NOTE
-    assert "less than half of what LambdaRank learns" in found["lightgbm"].message
+    assert "less than half of LambdaRank's gain" in found["lightgbm"].message
 
 
 def test_a_kernel_that_breaks_ends_its_check_with_the_reason(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_a_name_that_no_file_gives_back_is_refused(name: str, tmp_path: Path) ->
         ClickLog([0], [1], [1], [0], 1, [0], (name,))
     if "\0" in name:
         pd.DataFrame({"row": [1, 1], "position": 1, "clicked": 0, "d": ["a", name]}).to_parquet(tmp_path / "s.parquet")
-        with pytest.raises(FileFormatError, match=r"s\.parquet: row 2.*holds NUL"):
+        with pytest.raises(FileFormatError, match=r"s\.parquet: row 2.*contains NUL"):
             count_clicks([tmp_path / "s.parquet"], SessionColumns(by="d"))
 
 

@@ -81,7 +81,7 @@ def test_weights_of_rows_in_a_dataset_of_lightgbm_are_those_of_documents() -> No
 
 def test_what_does_not_know_them_refuses_by_name() -> None:
     weighted, _ = pair()
-    with pytest.raises(DataError, match=r"which objective 'ranknet' does not take"):
+    with pytest.raises(DataError, match=r"objective 'ranknet' does not support"):
         scores(weighted, params={"objective": "ranknet"})
     with pytest.raises(DataError, match=r"which the engine's own objective 'lambdarank' is not given"):
         scores(weighted, params={"objective": "lightgbm:lambdarank"})

@@ -106,7 +106,7 @@ def test_rows_of_queries_that_do_not_fit(data: RankingDataset) -> None:
 
 
 def test_a_native_data_set_without_queries(data: RankingDataset) -> None:
-    with pytest.raises(DataError, match="the data set has no queries: give group sizes"):
+    with pytest.raises(DataError, match="the data set has no queries: pass group sizes"):
         boostrank.train(PARAMS, lgb.Dataset(data.features, data.labels), 2)
 
 

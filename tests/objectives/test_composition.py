@@ -206,7 +206,7 @@ def test_k_comes_from_arrays_stays_with_its_query_and_is_refused_without_a_cutof
     assert np.array_equal(by_query.queries.k, ks)
     assert np.array_equal(by_row.queries.k, ks)
     assert list(by_row.take([3, 2]).queries.k) == [3, 2]
-    with pytest.raises(DataError, match="k each, but objective 'regression' has no cut-off"):
+    with pytest.raises(DataError, match="own k, but objective 'regression' has no cut-off"):
         Objective("regression").bind(by_row.labels, by_row.queries)
     cut = boostrank.train({"objective": "sdcg", "num_leaves": 4, "verbosity": -1}, by_query, 2)
     whole = boostrank.train({"objective": "sdcg", "num_leaves": 4, "verbosity": -1}, data, 2)
@@ -363,7 +363,7 @@ def test_what_is_said_beside_a_mixture_goes_to_the_parts_that_take_it_and_bracke
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("mix(sdcg)", "of two objectives"),
+        ("mix(sdcg)", "two objectives"),
         ("mix(sdcg, sdcgg)", "Did you mean 'sdcg'"),
         ("mix(sdcg, mix(sdcg, regression))", "not a mixture"),
         ("mix(sdcg, regression, mix=2)", "out of range"),

@@ -177,14 +177,14 @@ def test_lengths_that_differ_are_refused():
 def test_a_list_too_long_for_a_pair_loop_is_refused_with_the_numbers_and_a_way_out():
     n = MAX_QUADRATIC_DOCUMENTS + 1
     index = QueryIndex.from_sizes([2, n])
-    with pytest.raises(DataError, match=r"query 1 has 50,001 documents, 2.5e\+09 pairs a round.*lambdarank"):
+    with pytest.raises(DataError, match=r"query 1 has 50,001 documents, 2.5e\+09 pairs per round.*lambdarank"):
         Objective(replace(OBJECTIVES.get("sdcg"), quadratic=True)).bind(np.zeros(n + 2), index)
     Objective("lambdarank").bind(np.zeros(n + 2), index)
 
 
 def test_fault_050_sums_pair_by_pair_are_refused_where_they_would_not_end():
     index = QueryIndex.from_sizes([2, MAX_QUADRATIC_DOCUMENTS + 1])
-    with pytest.raises(DataError, match=r"query 1 has 50,001 documents.*sums=direct stops at.*sums=fast"):
+    with pytest.raises(DataError, match=r"query 1 has 50,001 documents.*sums=direct is limited to.*sums=fast"):
         Objective("sdcg", sums="direct").bind(np.zeros(index.n_documents), index)
     Objective("sdcg").bind(np.zeros(index.n_documents), index)
 
