@@ -1,4 +1,4 @@
-"""Gradient-boosted tree ranking that optimises the ranking metric itself.
+"""Learning to rank with LightGBM and XGBoost: any metric, lists of any length, proved exports.
 
     import boostrank
     train = boostrank.RankingDataset.from_libsvm("train.txt")

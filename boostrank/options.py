@@ -27,7 +27,7 @@ LARGEST_MAX_FEATURE = 2**31 - 2
 
 _WORDS = ("choices", "params", "conflicts")
 SAME: Any = object()
-"""In place of a value of its own: the default."""
+"""Sentinel: use the default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,10 +169,10 @@ def declared(struct: type[Any]) -> Mapping[str, Option]:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Base of the structs of options: checks each value, and which options go together.
+    """Base of the structs of options: checks each value, and conflicts between options.
 
     Args:
-        group: heading of the options that a class declares, given behind the name of its base.
+        group: heading of the options that a class declares, given after its base class.
 
     Raises:
         ParameterError: a value that is not allowed, or options that contradict each other.
@@ -253,7 +253,7 @@ def parse_parts(text: str) -> dict[str, float]:
 
 
 def parse_workers(text: str) -> str:
-    """Who starts workers; a blank text, of a variable that is not set, would train on this machine."""
+    """Parse --cluster; refuse blank text, such as an unset variable."""
     if not text.strip():
         raise ValueError("it is blank: say who starts the workers, or leave --cluster out")
     return text
@@ -369,7 +369,7 @@ class ConfigOptions(Options, group="Data and output"):
 
 @dataclass(frozen=True, kw_only=True)
 class ConventionOptions(Options, group="Metrics and stopping"):
-    """How metrics are computed."""
+    """Conventions of metrics."""
 
     gain: Any = option(
         None,
@@ -387,7 +387,7 @@ class ConventionOptions(Options, group="Metrics and stopping"):
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectiveOptions(Options, group="Objective"):
-    """What is optimised."""
+    """Objective options."""
 
     objective: Any = option(
         None,
@@ -441,7 +441,7 @@ class TreeOptions(Options, group="Trees"):
 
 @dataclass(frozen=True, kw_only=True)
 class StoppingOptions(Options, group="Metrics and stopping"):
-    """What is measured each round."""
+    """Metrics of each round, and early stopping."""
 
     metrics: tuple[str, ...] = option(
         (),
@@ -484,9 +484,7 @@ class FitOptions(ObjectiveOptions, TreeOptions, ThreadOptions, StoppingOptions, 
         found, given = dict(self.params), dict(self.settings)
         for name, one in declared(type(self)).items():
             if name in found and not one.params:
-                raise ParameterError(
-                    f"{name!r} is no parameter of the engine: give {one.spelled} beside the parameters"
-                )
+                raise ParameterError(f"{name!r} is no parameter of the engine: pass {one.spelled} separately")
         known = {one.params[0]: one for one in declared(type(self)).values() if one.params and one.name != "rounds"}
         for canonical, one in known.items():
             value = getattr(self, one.name)
@@ -522,7 +520,7 @@ class WithinQueryOptions(Options, group="Start and features"):
 
 @dataclass(frozen=True, kw_only=True)
 class StartOptions(Options, group="Start and features"):
-    """What the trees start from."""
+    """Start of the training."""
 
     start: Any = option(
         "auto",
@@ -589,11 +587,11 @@ class MemoryOptions(Options, group="Memory and machines"):
 
     memory_limit: int | None = option(
         None,
-        "Memory that training may take, as 800MB or 2GB. The route is chosen to stay below it; if none does, training "
-        "is refused before anything long starts.",
+        "Memory limit of the training, as 800MB or 2GB. The route is chosen to stay below it; if none does, training "
+        "is refused.",
         metavar="SIZE",
         parse=parse_size,
-        shown="what the machine or the cgroup leaves",
+        shown="free memory of the machine or the cgroup",
     )
 
 
@@ -618,26 +616,26 @@ class ClickOptions(Options, group="Clicks"):
 
 @dataclass(frozen=True, kw_only=True)
 class PropensityOptions(ClickOptions, group="Clicks"):
-    """Clicks, and how likely each position is looked at."""
+    """Clicks and propensities of positions."""
 
     propensities: str | None = option(
         None,
         "Propensities of the positions, a file of `boostrank data propensities`.",
         file="read",
-        shown="estimated from documents that moved",
+        shown="estimated from documents shown at several positions",
         needs="clicks",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainCommand(PropensityOptions, MemoryOptions, ConfigOptions, JsonOptions, group="Data and output"):
-    """Options of `boostrank train` beside those of the training."""
+    """Options of `boostrank train` only."""
 
     train: tuple[str, ...] = argument("TRAIN...", default=(), file="data")
     model: str = option(None, "Model file to write.", short="-m", file="write", required=True)
     valid: tuple[str, ...] = option(
         (),
-        "Validation file, or files ('valid/*.gz') as one set. Folds deal its queries too: one model is measured on a "
+        "Validation file, or files ('valid/*.gz') as one set. Its queries join the folds: one model is measured on a "
         "query, the others learn from it.",
         file="data",
         common=True,
@@ -672,7 +670,7 @@ class TrainCommand(PropensityOptions, MemoryOptions, ConfigOptions, JsonOptions,
         "directory implies streaming.",
         metavar="DIR|none",
         file="folder",
-        shown=".boostrank-cache beside the data",
+        shown=".boostrank-cache next to the data",
         group=MemoryOptions.GROUP,
     )
     cluster: str | None = option(
@@ -687,7 +685,7 @@ class TrainCommand(PropensityOptions, MemoryOptions, ConfigOptions, JsonOptions,
     )
     worker_timeout: float = option(
         60.0,
-        "A worker that has not answered for this long ends the training with status 4.",
+        "End the training with status 4 if a worker does not answer for this long.",
         metavar="DURATION",
         parse=parse_seconds,
         shown="60s",
@@ -714,12 +712,12 @@ class StudyOptions(MeasureOptions, group="Measures"):
     noise: str | None = option(
         None, "Output of `boostrank study noise --json`: differences that luck explains are marked.", file="read"
     )
-    seed: int = option(0, "Seed of shuffles, samples and resampling.", ge=0)
+    seed: int = option(0, "Random seed of shuffles and samples.", ge=0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions(Options, group="Reading"):
-    """Options that change what is read from data files.
+    """Options of reading data files.
 
     Raises:
         ParameterError: a value that is not allowed.
@@ -727,7 +725,7 @@ class ReadOptions(Options, group="Reading"):
 
     missing_tokens: Any = option(
         (),
-        "Word that stands for a missing value (NaN), exactly as in the file: NULL, NA.",
+        "Word for a missing value (NaN), exactly as in the file: NULL, NA.",
         kind="tuple[str, ...]",
         flag="--missing-token",
         metavar="WORD",
@@ -746,7 +744,7 @@ class ReadOptions(Options, group="Reading"):
     max_bad_share: float = option(
         0.001, "Refuse the data if more than this share of the rows would be skipped.", ge=0, le=1
     )
-    regroup: bool = option(False, "Bring the scattered rows of a query together, stably.")
+    regroup: bool = option(False, "Group scattered rows of a query, in their order.")
     label_map: Any = option(None, "Replace labels, keep the others: -1=0,2=1.", metavar="OLD=NEW,...")
     strict: bool = option(False, "Turn warnings about the data into errors.")
     max_feature: int = option(2**24, "Largest feature number to accept.", ge=1, le=LARGEST_MAX_FEATURE)

@@ -24,26 +24,26 @@ from boostrank.core.process import leave_at_second_press, stop_quietly, take_ove
 _HEADINGS = {
     "Train": {
         "train": ("train", "Train a ranker from libsvm text or a table."),
-        "tune": ("tune", "Search for the parameters that rank best, into a config file for train."),
-        "plan": ("plan", "What training on some files will cost, before it starts."),
-        "objectives": ("objectives", "Objectives, their parameters and papers; check one of your own."),
-        "study": ("study", "Noise of trainings, trade-offs between two goals, averages of models."),
+        "tune": ("tune", "Search for the best parameters and write a config file for train."),
+        "plan": ("plan", "Estimate the memory of a training before it starts."),
+        "objectives": ("objectives", "List objectives, their parameters and papers; check your own."),
+        "study": ("study", "Measure noise, trade off two goals, average models."),
     },
     "Judge": {
-        "evaluate": ("evaluate", "Measure models or score files, and compare them query by query."),
-        "compare": ("compare", "Compare two rankers, and refuse the new one if it is worse."),
-        "report": ("report", "Everything about a ranker on one page."),
-        "importance": ("importance", "What each feature is worth to the ranking."),
-        "why": ("why", "Why one document of a query stands above another."),
-        "metrics": ("metrics", "One metric as each library computes it, and why they differ."),
+        "evaluate": ("evaluate", "Measure models or score files with 95% intervals."),
+        "compare": ("compare", "Compare two rankers query by query: the release gate."),
+        "report": ("report", "Write a page about a ranker: quality, features, failures."),
+        "importance": ("importance", "Measure the loss of the metric without each feature."),
+        "why": ("why", "Explain why one document ranks above another."),
+        "metrics": ("metrics", "Compute one metric as each library does."),
     },
     "Ship": {
         "predict": ("predict", "Score documents, one score per line in input order."),
-        "export": ("export", "Write a model for a program that serves rankers, with proof."),
+        "export": ("export", "Write a model for a search engine or library, with proof."),
         "verify": ("verify", "Compare scores that a search engine logged with the model's."),
     },
     "Data": {
-        "doctor": ("doctor", "Look for faults in ranking data, and how to mend them."),
+        "doctor": ("doctor", "Find faults in ranking data."),
         "data": ("data", "Split, sample, sort, shard, merge or make data; count and simulate clicks."),
     },
 }
@@ -51,28 +51,28 @@ _SUBCOMMANDS = {
     "data": {
         "split": ("data:split", "Split ranking data into training, validation and test queries."),
         "sample": ("data:sample", "Draw whole queries from ranking data."),
-        "shard": ("data:shard", "Spread ranking data over files of about equal size."),
-        "sort": ("data:sort", "Bring the rows of each query together."),
+        "shard": ("data:shard", "Split ranking data into files of about equal size."),
+        "sort": ("data:sort", "Group the rows of each query."),
         "merge": ("data:merge", "Join ranking data sets into one file."),
         "make": ("data:make", "Generate realistic ranking data with a known truth."),
-        "count-clicks": ("clicks:count_clicks", "Count session logs, a row per impression, by document and position."),
-        "propensities": ("clicks:propensities", "Estimate how likely each position is looked at, from clicks."),
+        "count-clicks": ("clicks:count_clicks", "Count clicks and impressions in session logs."),
+        "propensities": ("clicks:propensities", "Estimate examination propensities from clicks."),
         "simulate-clicks": ("clicks:simulate_clicks", "Simulate clicks on graded documents with a known truth."),
     },
     "study": {
-        "noise": ("study:noise", "What seeds, row order and the draw of queries do to the metric."),
-        "pareto": ("study:pareto", "What a second goal, such as margin, costs of the first, mix by mix."),
-        "average": ("study:average", "Write several models as one model file."),
+        "noise": ("study:noise", "Measure the effect of seed, row order and queries on the metric."),
+        "pareto": ("study:pareto", "Trade the label off against a second goal, such as margin."),
+        "average": ("study:average", "Average several models into one model file."),
     },
 }
 _SETUP = {
-    "compile": ("setup:compile_all", "Compile what train, predict, evaluate and doctor need, for a container image."),
-    "completion": ("setup:completion", "Print the script that completes commands and options in a shell."),
+    "compile": ("setup:compile_all", "Fill the cache of machine code, for container images."),
+    "completion": ("setup:completion", "Print a completion script for a shell."),
 }
 
 
 class _Commands(click.Group):
-    """Loads the module of a command when that command is asked for; groups of commands are made here."""
+    """Group of commands whose modules are imported on use."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -97,7 +97,7 @@ class _Commands(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         try:
             return super().resolve_command(ctx, args)
-        except click.UsageError as error:  # unknown: also what is a command of a group is near
+        except click.UsageError as error:  # suggest commands of groups too
             grouped = {word: f"{group} {word}" for group, own in _SUBCOMMANDS.items() for word in own}
             known = {**grouped, **{name: name for name in self._places}}
             near = [known[word] for word in difflib.get_close_matches(args[0], known, 1)]
@@ -142,7 +142,7 @@ class _Commands(click.Group):
 @click.version_option(__version__, message="boostrank %(version)s")
 @click.option("--debug", is_flag=True, envvar="BOOSTRANK_DEBUG", help="Show the whole traceback of an error.")
 def cli(debug: bool) -> None:
-    """Gradient-boosted tree ranking that optimises the ranking metric itself.
+    """Learning to rank with LightGBM and XGBoost: any metric, lists of any length, proved exports.
 
     \b
     boostrank train train.txt --valid vali.txt --model model.txt
@@ -151,12 +151,12 @@ def cli(debug: bool) -> None:
     boostrank predict model.txt new.txt -o scores.txt
     boostrank report model.txt test.txt
 
-    Results go to standard output, everything else to standard error. Exit status: 0 done, 1 what
-    `compare --fail-if`, `doctor --strict` or `verify` looks for is there, 2 usage or bad input, 3 failure,
+    Results go to standard output, everything else to standard error. Exit status: 0 done, 1 failed
+    check (`compare --fail-if`, `doctor --strict`, `verify`), 2 usage or bad input, 3 failure,
     130 stopped by Ctrl-C, 143 by SIGTERM.
     """
-    # OpenMP reads its environment once, when the first engine is imported. Only the command line sets it: that of a
-    # process that imports boostrank is its own.
+    # OpenMP reads its environment once, when the first engine is imported. Only the command line sets it; a library
+    # must not change the environment of its process.
     os.environ.update(openmp_environment())
     threads = os.environ.get("NUMBA_NUM_THREADS", "").strip()
     if threads.lstrip("-0") == "" != threads or threads.startswith("-"):
@@ -167,7 +167,7 @@ main = cli
 
 
 def commands() -> dict[str, click.Command]:
-    """Every command by its words on the command line: `train`, `data split`, ..."""
+    """Return all commands by name: `train`, `data split`, ..."""
     found: dict[str, click.Command | None] = {}
     for name in cli.list_commands(click.Context(cli)):
         one = cli.get_command(click.Context(cli), name)
@@ -179,7 +179,7 @@ def commands() -> dict[str, click.Command]:
 
 
 def run() -> None:
-    """The command line in a process of its own."""
+    """Run the command line as a process."""
     stop_quietly()
     take_over_streams()
     leave_at_second_press()

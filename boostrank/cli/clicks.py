@@ -44,7 +44,7 @@ class CountClicks(Options):
 
     sessions: tuple[str, ...] = argument("SESSIONS...", default=(), file="read")
     output: str = option(
-        None, "Click log to write: DATA.clicks, beside the documents.", short="-o", file="write", required=True
+        None, "Click log to write; name it DATA.clicks to use it with DATA.", short="-o", file="write", required=True
     )
     position: str = option("position", "Position of the document in the list, from 1.", metavar="COLUMN")
     clicked: str = option(
@@ -54,20 +54,20 @@ class CountClicks(Options):
     row: str = option("row", "Row of the document in the data, from 1.", metavar="COLUMN")
     key: str | None = option(
         None,
-        "In place of --row: columns that identify a document, here and in --documents.",
+        "Columns that identify a document in both tables, instead of --row.",
         metavar="COLUMN,...",
         needs="documents",
     )
-    documents: str | None = option(None, "The data, a table with the columns of --key.", file="read", needs="key")
+    documents: str | None = option(None, "Table of documents with the columns of --key.", file="read", needs="key")
     where: tuple[tuple[str, str], ...] = option(
         (), "Count only rows with this text in this column.", metavar="COLUMN=TEXT", parse=parse_cell
     )
-    by: str | None = option(None, "Count the segments in this column separately, such as devices.", metavar="COLUMN")
+    by: str | None = option(None, "Count each segment in this column separately, such as devices.", metavar="COLUMN")
 
 
 @command("count-clicks", CountClicks)
 def count_clicks(own: CountClicks) -> None:
-    """Add up session logs, a row per impression, to a log of clicks by document and position.
+    """Count session logs, one row per impression, into a click log by document and position.
 
     SESSIONS are CSV, TSV, Parquet or Arrow, of any size: they are read in one pass.
     """
@@ -98,9 +98,9 @@ class PropensityCommand(JsonOptions):
     )
     qid: str | None = option(
         None,
-        "Query id column of the table; documents are told apart within a query.",
+        "Query id column of the table; document names are unique within a query.",
         metavar="COLUMN",
-        shown="qid or query_id, if there is one",
+        shown="qid or query_id, if present",
         needs="click_columns",
     )
     check: str | None = option(None, "Check whether clicks agree with these propensities.", file="read")
@@ -112,7 +112,7 @@ class PropensityCommand(JsonOptions):
 
 @command("propensities", PropensityCommand)
 def propensities(own: PropensityCommand) -> None:
-    """How likely each position is looked at, from documents that were shown at several.
+    """Estimate how likely each position is examined, from documents shown at several positions.
 
     CLICKS is a table with the columns row, position, impressions and clicks, or one with --click-columns. Where a
     document's clicks fell, given how many there were, depends on the positions alone. Refused where no clicked document
@@ -170,10 +170,10 @@ def propensities(own: PropensityCommand) -> None:
 
 
 def _drawn(found: Mapping[str, AnyPropensities]) -> Chart:
-    """The curves of what is called so, each of its segments where it has some.
+    """Return the curves to draw, one per segment if there are segments.
 
     Raises:
-        InputError: more curves than can be told apart.
+        InputError: too many curves for one picture.
     """
     from boostrank.report.propensity_chart import MOST_CURVES, curve_chart, curves_of
 
@@ -207,7 +207,9 @@ class SimulateClicks(ThreadOptions, group="Users"):
     """Options of `simulate-clicks`."""
 
     data: tuple[str, ...] = argument("DATA...", default=(), file="data")
-    logger: str = option(None, "Ranker that is logged: a model or scores.", file="read", required=True, group="Options")
+    logger: str = option(
+        None, "Ranker that produced the lists: a model or scores.", file="read", required=True, group="Options"
+    )
     output: str = option(None, "Click log to write.", short="-o", file="write", required=True, group="Options")
     impressions: int = option(10, "Number of lists shown per query.", ge=1)
     shown: int = option(10, "Number of documents in a list.", ge=1)
@@ -220,17 +222,17 @@ class SimulateClicks(ThreadOptions, group="Users"):
         choices="position cascade trust",
     )
     eta: float | None = option(
-        None, "Position p is looked at with probability p^-eta; not for cascade users.", ge=0, le=10, shown="1"
+        None, "Position p is examined with probability p^-eta; not for cascade users.", ge=0, le=10, shown="1"
     )
     click_noise: float = option(
-        0.1, "Probability of a click on an irrelevant document that is looked at.", ge=0, le=1, flag="--noise"
+        0.1, "Probability of a click on an examined irrelevant document.", ge=0, le=1, flag="--noise"
     )
     seed: int = option(0, "The same seed gives the same bytes.", ge=0)
 
 
 @command("simulate-clicks", SimulateClicks, FileOptions)
 def simulate_clicks(own: SimulateClicks, reading: FileOptions) -> None:
-    """Clicks of simulated users on graded DATA, whose truth is known: what would it take to learn from clicks?
+    """Simulate users who click on graded DATA, to test learning from clicks against a known truth.
 
     Writes a line `row,position,impressions,clicks` for each document and position at which it was shown; rows count
     the documents from 1 in the order of DATA.

@@ -1,4 +1,4 @@
-"""Commands from structs of options: flags, `--help`, keys of `--config`, and which options go together."""
+"""Make commands from structs of options: flags, `--help`, keys of `--config`, conflicts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FloatRange(click.FloatRange):
 
 
 class Parsed(click.ParamType):  # type: ignore[type-arg]
-    """The result of a function of the text, whose ValueError says what is wrong."""
+    """Result of a function of the text; its ValueError becomes the error message."""
 
     def __init__(self, metavar: str, parse: Callable[[str], Any]) -> None:
         self.name, self._parse = metavar, parse
@@ -131,7 +131,7 @@ _FILES: dict[str, click.ParamType] = {  # type: ignore[type-arg]
 
 
 def registered(package: str) -> list[str]:
-    """Names in a registry, from the names of its files, none of which is imported."""
+    """Names in a registry, from its file names, without importing them."""
     spec = find_spec(f"boostrank.{package}")
     places = spec.submodule_search_locations if spec is not None else None
     return sorted(one.name.replace("_", "-") for one in pkgutil.iter_modules(places) if not one.name.startswith("_"))
@@ -161,7 +161,7 @@ def complete(context: click.Context, parameter: click.Parameter, incomplete: str
     if values is None:
         return parameter.type.shell_complete(context, parameter, incomplete)
     found = [CompletionItem(value) for value in values() if value.startswith(incomplete)]
-    # A shell that is offered files takes nothing else beside them.
+    # Shells complete either files or words, not both.
     files = not found and parameter.name in ("objective", "start")
     return [CompletionItem(incomplete, type="file")] if files else found
 
@@ -173,7 +173,7 @@ class Flag(click.Option):
         self.declared = one
         value = one.default if one.unset is SAME else one.unset
         shown = one.shown or value not in (None, False, ()) or None
-        # An explicit default of None would count as a value that is given.
+        # An explicit default of None would count as a given value.
         default: dict[str, Any] = {} if one.required else {"default": None if one.several else value}
         super().__init__(
             [*([one.short] if one.short else []), flag, one.name],
@@ -207,12 +207,12 @@ def _type_of(one: Option) -> Any:
 
 
 class Command(click.Command):
-    """A command that is made from structs of options.
+    """A command made from structs of options.
 
     Args:
         structs: types of the structs that its function takes, in that order.
         flags: name of an option -> another flag than the declared one; None: not an option of this command.
-        replaceable: options whose files may be overwritten by what the command writes.
+        replaceable: options whose files the command may overwrite.
     """
 
     def __init__(
@@ -264,7 +264,7 @@ class Command(click.Command):
         return self._run(*(_filled(struct, values, context) for struct in self._structs))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the function of the command, after the checks that need no file to be opened.
+        """Check options without opening files, then run the command.
 
         Raises:
             UsageError: options that do not go together, or standard input given twice.
@@ -318,7 +318,7 @@ class Command(click.Command):
                 raise InputError(f"{path}: is to be written twice: name another file")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The options in groups, the most used first; a long command shows the others with --help-all only."""
+        """Write options in groups, the most used first; long commands show the rest with --help-all."""
         short = self.is_long and not ctx.meta.get(_ALL)
         sections: dict[str, list[tuple[str, str]]] = {"Most used": []}
         others = 0
@@ -345,7 +345,7 @@ class Command(click.Command):
 def command(
     name: str, *structs: type[Any], flags: Mapping[str, str | None] | None = None, replaceable: Sequence[str] = ()
 ) -> Callable[[Callable[..., Any]], Command]:
-    """Decorator: a command whose function takes one struct of options for each type; see `Command`."""
+    """Decorate a function that takes one struct of options per type; see `Command`."""
     return lambda run: Command(name, run, structs, flags or {}, replaceable)
 
 
@@ -364,7 +364,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def _filled(struct: type[Any], values: Mapping[str, Any], context: click.Context) -> Any:
-    """A struct from the values of the command line; tables of the configuration are merged name by name."""
+    """Make a struct from command line values; merge tables of the configuration by name."""
     found = {}
     for name, one in declared(struct).items():
         if name not in values or (one.flag is None and not one.positional):
@@ -382,7 +382,7 @@ def _filled(struct: type[Any], values: Mapping[str, Any], context: click.Context
 
 
 def read_config(context: click.Context, parameter: click.Parameter, path: str | None) -> str | None:
-    """Callback of the eager option `--config`: its values become the defaults of the command.
+    """Use the values of `--config` as defaults of the command.
 
     Raises:
         FileFormatError: not TOML, a key that is not an option of the command, or an option that is given twice.
@@ -425,7 +425,7 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
 
 
 def _check_numbers(key: str, value: Any, path: str) -> None:
-    """Refuse whole numbers beyond 64 bits, which no option and no engine takes and Python may refuse to print."""
+    """Refuse whole numbers beyond 64 bits: no option takes them, and Python may refuse to print them."""
     if isinstance(value, dict | list):
         for name, one in value.items() if isinstance(value, dict) else ((key, one) for one in value):
             _check_numbers(name, one, path)
@@ -434,7 +434,7 @@ def _check_numbers(key: str, value: Any, path: str) -> None:
 
 
 def _as_typed(key: str, option: click.Parameter, value: Any, path: str) -> Any:
-    """A value as it would be typed on the command line, so that the type of the option checks it."""
+    """Return a value as typed on the command line, so that the option checks it."""
     shown = str(value).lower() if isinstance(value, bool) else repr(value)[:40]
     if isinstance(option, click.Option) and option.is_flag:
         if not isinstance(value, bool):

@@ -36,7 +36,7 @@ class Compare(PropensityOptions, StudyOptions, group="Measures"):
         metavar="NAME",
         shown="ndcg@10; dcg@10 for clicks",
     )
-    top: int = option(10, "Number of top ranks in which moved documents are counted and shown.", metavar="K", ge=1)
+    top: int = option(10, "Number of top ranks in which to count and show changes.", metavar="K", ge=1)
     conditions: tuple[str, ...] = option(
         (),
         "Exit with 1 if this holds: `ndcg@10 < -0.002 at p<0.05`.",
@@ -44,7 +44,7 @@ class Compare(PropensityOptions, StudyOptions, group="Measures"):
         metavar="CONDITION",
         group="Results",
     )
-    html: str | None = option(None, "Write one page that needs no network.", file="write", group="Results")
+    html: str | None = option(None, "Write an HTML page.", file="write", group="Results")
 
 
 @command("compare", Compare, FileOptions)
@@ -67,7 +67,7 @@ def compare(own: Compare, reading: FileOptions) -> int:
     from boostrank.report.rank_changes import Ranker
     from boostrank.report.segments import read_segments
 
-    # What is wrong with the command is said before anything is read.
+    # Check the options before reading.
     own, reading, columns = by_clicks(own, reading)
     wanted = [Metric.parse(name) for name in own.metrics or (("dcg@10",) if own.clicks else ("ndcg@10",))]
     gate = [Condition.parse(text) for text in own.conditions]
@@ -85,7 +85,7 @@ def compare(own: Compare, reading: FileOptions) -> int:
 
             judge = judge or ClickJudge.read(own.data[0], dataset, own.propensities, columns, say)
             rows, dataset = dataset, judge.judged(dataset)
-        if judge is not None and judge.kept is not None and models[path] is None:  # a score for each row of the file
+        if judge is not None and judge.kept is not None and models[path] is None:  # score files have one line per row
             scores = scores_of(path, None, rows, own.threads)[judge.kept]
         else:
             scores = scores_of(path, models[path], dataset, own.threads)
@@ -118,7 +118,7 @@ def compare(own: Compare, reading: FileOptions) -> int:
 
 
 def by_clicks(own: Study, reading: FileOptions) -> tuple[Study, FileOptions, ClickColumns | None]:
-    """Options of a comparison by clicks, if one is asked for: a linear gain, and columns of clicks are dropped."""
+    """Return reading options for --clicks: a linear gain, without click columns."""
     if not own.clicks:
         return own, reading, None
     from boostrank.clicks.beside import prepare

@@ -28,8 +28,8 @@ class Tool(Options):
     files: tuple[str, ...] = argument("FILE...", default=(), file="data")
     output: str = option(
         None,
-        "File to write, compressed if it ends in .gz, .bz2, .xz or .zst; - for standard output. Of several files, {} "
-        "stands for the part: out/web-{}.txt.gz.",
+        "File to write, compressed if it ends in .gz, .bz2, .xz or .zst; - for standard output. With several files, {} "
+        "is replaced by the part: out/web-{}.txt.gz.",
         short="-o",
         metavar="OUT",
         file="stream",
@@ -57,7 +57,7 @@ class Split(Tool, SeedOptions):
     )
 
 
-@command("split", Split, replaceable=("files",))  # OUT is what the files are named after
+@command("split", Split, replaceable=("files",))  # OUT is a pattern
 def split(own: Split) -> None:
     """Split FILE... into parts of whole queries, as out-train.txt, out-valid.txt, ... for -o out.txt.
 
@@ -95,7 +95,7 @@ class Shard(Tool):
 
 @command("shard", Shard, replaceable=("files",))
 def shard(own: Shard) -> None:
-    """Spread the queries of FILE... over N files of about as many rows: out-000.txt, out-001.txt, ... for -o out.txt.
+    """Split FILE... into N files of about as many rows, by whole queries: out-000.txt, out-001.txt, ... for -o out.txt.
 
     Each query goes to the file with the fewest rows so far, so that no two differ by more than the longest query.
     """
@@ -107,13 +107,13 @@ class Sort(Tool):
     """Options of `sort`."""
 
     memory: int = option(
-        256, "Megabytes of text to sort at a time; more goes through a temporary file beside OUT.", metavar="MB", ge=1
+        256, "Megabytes of text to sort in memory; more uses a temporary file next to OUT.", metavar="MB", ge=1
     )
 
 
 @command("sort", Sort, replaceable=("files",))
 def sort(own: Sort) -> None:
-    """Bring the scattered rows of each query in FILE... together.
+    """Group the scattered rows of each query in FILE....
 
     Queries come in the order of their first rows, the rows of a query in the order of the input.
     """
@@ -129,15 +129,15 @@ class Merge(Tool):
 
 @command("merge", Merge)
 def merge(own: Merge) -> None:
-    """Join data sets, one behind the other. A quoted pattern, 'day1/*.gz', is one set.
+    """Concatenate data sets. A quoted pattern, 'day1/*.gz', is one set.
 
-    A query id that is in two sets is refused, unless --rename tells the sets apart.
+    A query id in two sets is refused, unless --rename makes ids unique.
     """
     _run("merge", own, rename=own.rename)
 
 
 def _run(tool: str, own: Tool, *arguments: Any, **options: Any) -> None:
-    """Call a tool; paths go to standard output, what is in them to standard error.
+    """Call a tool; print paths to standard output, counts to standard error.
 
     SIGTERM ends it as Ctrl-C does, so that no temporary file stays behind.
     """
@@ -170,11 +170,11 @@ class Make(SeedOptions):
 
 @command("make", Make)
 def make(own: Make) -> None:
-    """Write train.txt, valid.txt and test.txt (libsvm with `qid:`) to DIR, and what is true of them.
+    """Write train.txt, valid.txt and test.txt (libsvm with `qid:`) to DIR, with their known truth.
 
-    60% of the queries are for training, 20% each for validation and test. roles.json says which feature is what.
+    60% of the queries are for training, 20% each for validation and test. roles.json describes the features.
     test-relevance.txt has the relevance of each document of test.txt before the judges' noise, one number per line:
-    `boostrank evaluate` takes it for scores, and what it gets is the best that a ranker can.
+    evaluate it as a score file for the best possible result.
     """
     from boostrank.core.files import check_writable, write_atomically
     from boostrank.data.synthetic import make_ranking_data

@@ -37,9 +37,9 @@ class Doctor(ClickOptions, JsonOptions, ThreadOptions, group="Data and report"):
 
 @command("doctor", Doctor, FileOptions)
 def doctor(own: Doctor, reading: FileOptions) -> int:
-    """Look for faults in the training data FILE..., and print what they cost and how to mend them.
+    """Find faults in the training data FILE..., with their cost and remedy.
 
-    With the reading options of `train`, findings are what a training would meet. Exit status 0: only notes, or
+    Use the reading options of `train` to find what a training would meet. Exit status 0: only notes, or
     warnings; 1: warnings, with --strict; 2: errors, which train refuses.
 
     \b
@@ -52,7 +52,7 @@ def doctor(own: Doctor, reading: FileOptions) -> int:
 
     strict, reading, columns = reading.strict, replace(reading, strict=False), None
     if own.clicks:
-        if reading.regroup:  # each piece of a query would be looked at as a query
+        if reading.regroup:  # each piece would count as a query
             raise InputError("doctor --clicks looks at queries as they stand: sort the file first")
         if len(own.files) > 1:
             raise InputError("--clicks counts the rows of one file: give one FILE")

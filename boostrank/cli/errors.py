@@ -1,4 +1,4 @@
-"""Errors and warnings in one line each, on standard error; exit statuses."""
+"""Print errors and warnings as one line each on standard error; set exit statuses."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def settle(status: int) -> None:
 
 
 def run_reporting_errors(work: Callable[[], Any]) -> int:
-    """Run a command; what goes wrong becomes one line on standard error and the exit status."""
+    """Run a command; report an error as one line on standard error and the exit status."""
     status = _status_of(work)
     try:
         sys.stdout.flush()
-    except Exception:  # it has been told, or weighs less than what was: the interpreter would try again, and complain
+    except Exception:  # the error is already reported; keep the interpreter from flushing again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return status
 
@@ -83,14 +83,14 @@ def _status_of(work: Callable[[], Any]) -> int:
         _say_error(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
         return FAILED
     except Exception as error:
-        # XGBoost puts a timestamp first and a C++ stack trace behind; the first line says it all.
+        # XGBoost adds a timestamp and a C++ stack trace; keep the first line.
         lines = [f": {line.strip()}" for line in str(error).splitlines() if line.strip()]
         _say_error(f"{type(error).__name__}{''.join(lines[:1])} (boostrank --debug ... shows where)")
         return FAILED
 
 
 def _without_far_options(error: click.UsageError) -> str:
-    """Return the message; of the options that click suggests, those that are one slip away."""
+    """Return the message, with suggested options only if they are one slip away."""
     if not isinstance(error, click.NoSuchOption):
         return error.format_message()
     close = difflib.get_close_matches(
@@ -110,7 +110,7 @@ def _say_error(message: str) -> None:
 
 @contextlib.contextmanager
 def _warnings_in_one_line() -> Iterator[None]:
-    """Every distinct warning once, as `boostrank: warning: ...`, whoever raised it."""
+    """Print each distinct warning once, as `boostrank: warning: ...`."""
     seen: set[str] = set()
 
     def show(message: Warning | str, *args: Any, **kwargs: Any) -> None:

@@ -67,12 +67,12 @@ def evaluate(own: Evaluate, reading: FileOptions) -> None:
 
 
 def _rankers_and_data(files: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """The files that are rankers, and those that are data; at least one of each."""
+    """Separate rankers from data files; at least one of each."""
     from boostrank.model.score_files import holds_ranker
 
     many = next((i for i, path in enumerate(files) if i and not holds_ranker(path)), len(files) - 1)
     if not many:
-        raise click.UsageError("DATA is missing: name its files behind the rankers", click.get_current_context())
+        raise click.UsageError("DATA is missing: name its files after the rankers", click.get_current_context())
     rankers = [InputFile().convert(path, None, None) for path in files[:many]]
     if len(set(rankers)) < len(rankers):
         raise InputError("the same file is given twice")

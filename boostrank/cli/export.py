@@ -31,14 +31,14 @@ class Export(Options, group="Export"):
     )
     allow: tuple[str, ...] = option(
         (),
-        "Write it although rows of this kind get other scores (thresholds, random, zeros, missing, infinite, "
-        "categories), or documents of DATA change places (moved).",
+        "Accept different scores for rows of this kind (thresholds, random, zeros, missing, infinite, categories), "
+        "or changed ranks of documents of DATA (moved).",
         metavar="KIND",
     )
 
 
 class _WithTargets(Command):
-    """Lists the targets below the options."""
+    """List the targets below the options."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         from boostrank.export import target_lines
@@ -48,7 +48,7 @@ class _WithTargets(Command):
 
 
 def _export(own: Export, reading: FileOptions) -> None:
-    """Write MODEL as a program that serves rankers reads it, with proof that it gives the same scores there.
+    """Write MODEL for a search engine or library, and prove that it gives the same scores there.
 
     Rows at both sides of every split, with zeros, missing values, infinities and unseen categories are scored by the
     program itself where it can run here. Otherwise the file is read back and scored by the program's rules. Other

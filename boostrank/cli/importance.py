@@ -48,11 +48,11 @@ class ImportanceOptions(MeasureOptions, group="Measures"):
 
 @command("importance", ImportanceOptions, FileOptions)
 def importance(own: ImportanceOptions, reading: FileOptions) -> None:
-    """What the ranking of DATA loses when a feature is shuffled among the documents of each query.
+    """Measure the loss of the metric when a feature is shuffled within each query of DATA.
 
-    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). Beside the loss: gain and splits of the trees, and
-    SHAP centred within queries. Features that are constant within a query order nothing by themselves: they are
-    exchanged between queries instead.
+    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). Also prints gain and splits of the
+    trees, and SHAP centred within queries. Features that are constant within a query are exchanged
+    between queries instead.
     """
     from boostrank.metric import Conventions
     from boostrank.report.inputs import read_groups

@@ -1,4 +1,4 @@
-"""Signals. Ctrl-C once: the round is finished, model and checkpoint are written. Twice: at once. SIGTERM: as once."""
+"""Signals: Ctrl-C and SIGTERM finish the round and write model and checkpoint; a second Ctrl-C exits at once."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _SHOW_CURSOR = "\x1b[?25h"
 
 
 class StopRequest:
-    """A request to stop, and what came of it.
+    """A request to stop, and its outcome.
 
     Attributes:
-        made: whether there is one.
+        made: whether a signal arrived.
         heeded: the training ended early because of it. A request in the last round, or while the model is being
             written, changes nothing.
         saving: the training is over, and the model is being written.

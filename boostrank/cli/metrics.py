@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from boostrank.report.conventions import Explanation, Reading
 
 LIBRARIES = "lightgbm,xgboost,catboost,sklearn,trec,letor"
-# So many rows of --target: those that meet it; or the nearest ones, when none does.
+# Number of rows of --target: matches, or the nearest ones if none matches.
 MOST_HITS, NEAREST = 20, 5
 
 
@@ -66,7 +66,7 @@ class MetricOptions(JsonOptions, ThreadOptions, group="Measures"):
 
 @command("metrics", MetricOptions, FileOptions)
 def metrics(own: MetricOptions, reading: FileOptions) -> None:
-    """The same scores as each library measures them, and why the numbers differ.
+    """Measure scores by the conventions of each library, and split the differences.
 
     MODEL|SCORES is a model, or a file with one score per line in the order of DATA. The way from one number to another
     changes one convention at a time, in the order of the columns, so that each row adds up. --conventions says which

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from boostrank.fit.plan import Member, Plan, Recipe
     from boostrank.model.ranking_model import RankingModel
 
-PLAIN = "plain"  # as in boostrank.fit.plan, which is heavy to import
+PLAIN = "plain"  # a copy from boostrank.fit.plan, which is slow to import
 
 
 class Sayer(Observer):
-    """Prints what was chosen before the training."""
+    """Print the choices made before the training."""
 
     def choosing(self, trainings: int) -> None:
         say(f"--of auto: {trainings} trainings on folds of the queries, with and without the columns of --within-query")
@@ -41,7 +41,7 @@ class Sayer(Observer):
 
 
 class FoldTable(Observer):
-    """Prints a row for each fold when it is trained."""
+    """Print a row for each trained fold."""
 
     def __init__(self, recipe: Recipe, metric: str | None, stop: StopRequest, progress: RoundProgress) -> None:
         self._metric, self._stop, self._progress, self._first = metric, stop, progress, True
@@ -74,7 +74,7 @@ def print_outcome(
     data: RankingDataset | None = None,
     valid: Sequence[str] = (),
 ) -> None:
-    """Print what was trained, what it is worth and what it costs."""
+    """Print the trained model: its parts, metric and size."""
     from boostrank.model.price import price_of
 
     record, summary = model.info.folds, model.summary
@@ -122,7 +122,7 @@ def _report_one(model: RankingModel, progress: RoundProgress, stopped: bool) -> 
 
 
 def _say_cost(model: RankingModel, data: RankingDataset | None, seconds: float) -> None:
-    """Print trees and training time, and what a limit came to."""
+    """Print trees, training time and the effect of a limit."""
     from boostrank.model.booster_methods import tree_counts
     from boostrank.model.price import count_trees, microseconds
 

@@ -37,10 +37,10 @@ class PlanOptions(MemoryOptions, ThreadOptions, JsonOptions, group="The training
 
 @command("plan", PlanOptions, FileOptions)
 def plan(own: PlanOptions, reading: FileOptions) -> None:
-    """Say what is in FILE..., and what memory each route of training on it takes.
+    """Describe FILE..., and estimate the memory of each route of training on it.
 
-    A sample of 12 MB at several places is read, small files wholly; a compressed file is sampled at its beginning. The
-    length of a pipe is unknown. Peaks are of anonymous memory, roughly.
+    Reads a sample of 12 MB (the beginning of compressed files). The length of a pipe is unknown. Estimates are of peak
+    anonymous memory.
     """
     from boostrank.planning.plan import make_plan
     from boostrank.planning.sample import survey

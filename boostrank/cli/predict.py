@@ -24,7 +24,7 @@ class Predict(ThreadOptions):
 
 @command("predict", Predict, FileOptions)
 def predict(own: Predict, reading: FileOptions) -> None:
-    """Score the documents of DATA by MODEL: one score per line, in input order.
+    """Score the documents of DATA with MODEL: one score per line, in input order.
 
     DATA is one file or several, plain or compressed, a quoted pattern, or `-` for standard input.
 
@@ -48,7 +48,7 @@ def predict(own: Predict, reading: FileOptions) -> None:
 
         if own.output != "-":
             check_output(own.output)
-        with without("sklearn", "pandas"):  # an engine imports them for a second, and scores without them
+        with without("sklearn", "pandas"):  # an engine would import them, which takes a second, without need
             model = RankingModel.load(own.model)
         pieces = Reader(reading, own.threads).scores(own.data, model, own.model, own.num_iteration)
         first = list(islice(pieces, 1))

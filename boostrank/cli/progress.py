@@ -1,4 +1,4 @@
-"""Progress of training, reading and other steps: one live line on a terminal, a plain line now and then elsewhere."""
+"""Show progress: one live line on a terminal, occasional plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from boostrank.cli.errors import say
 _LINES = 10
 _AT_LEAST_EVERY = 60.0
 _AT_MOST_EVERY = 1.0
-# Time left is reckoned from the last rounds: as many as took this long, and at least so many.
+# Time left is estimated from the last rounds: this many seconds, and at least this many rounds.
 _RECENT_SECONDS = 10.0
 _RECENT_ROUNDS = 20
 _PATIENCE = 0.5
@@ -26,7 +26,7 @@ class RoundProgress:
     Args:
         metric: the headline metric; None shows no metric.
         folds: number of trainings, one after another; 0: one.
-        stops: whether early stopping may end the training at any round, so that nobody knows the time left.
+        stops: whether early stopping may end the training at any round, so that the time left is unknown.
     """
 
     before_iteration = False
@@ -70,15 +70,15 @@ class RoundProgress:
 
     @property
     def seconds(self) -> float:
-        """Since this was made."""
+        """Seconds since creation."""
         return time.monotonic() - self._started
 
     def say(self, line: str) -> None:
-        """Print a line that stays."""
+        """Print a permanent line."""
         self._display.print(line)
 
     def binning(self, done: int, rows: int) -> None:
-        """Rows put into bins, of how many; engines may go over them several times."""
+        """Show binned rows; engines may pass over them several times."""
         now = time.monotonic()
         if self._binning is None or done < self._binning[2]:  # a pass begins
             self._binning = (now, done, done)
@@ -90,7 +90,7 @@ class RoundProgress:
 
 
 class _Status:
-    """A line about work that takes a while: rewritten in place on a terminal, now and then printed elsewhere."""
+    """Progress line of a long step, rewritten in place on a terminal."""
 
     def __init__(self) -> None:
         self._started = self._shown = time.monotonic()
@@ -121,7 +121,7 @@ class ReadProgress(_Status):
     """Called with the bytes read and their total; shows the share once reading takes a while.
 
     Args:
-        path: what is being read, for the line.
+        path: name of the file in the line.
     """
 
     def __init__(self, path: str) -> None:
@@ -198,7 +198,7 @@ class _LiveLine:
 
 
 class _PlainLines:
-    """The same in plain lines, rarely."""
+    """Print plain lines, rarely."""
 
     def __init__(self, every: float) -> None:
         self._last_round, self._last_time, self._every = 0, 0.0, every

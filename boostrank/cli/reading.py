@@ -1,4 +1,4 @@
-"""Reading of a command's data files, with progress and one line about each."""
+"""Read the data files of a command, with progress and one line about each."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 class Reader:
-    """Reads files as the options of a command say.
+    """Read files by the options of a command.
 
     Args:
         reading: options of reading.
         threads: number of threads; None: all.
         gain: value of `--gain`: an expression there replaces the labels.
-        asks: whether the command measures by `--gain`, so that a hint may be given.
+        asks: whether the command measures by `--gain`, for a hint.
         labelled: whether a table must have labels.
         keep_comments: whether comments of rows are kept.
         stream: options of `stream_files`, if features stay on disk.
@@ -98,7 +98,7 @@ class Reader:
     def scores(
         self, paths: Sequence[str], model: RankingModel, path: str, num_iteration: int | None = None
     ) -> Iterator[Float64Array]:
-        """Scores of the rows, some at a time, in input order; prints a line about the files to standard error.
+        """Yield scores in chunks, in input order; print a line about the files to standard error.
 
         Args:
             paths: files.
@@ -138,7 +138,7 @@ class Reader:
         return format_of([paths] if isinstance(paths, str) else list(paths), self.options.data_format)
 
     def feature_space(self, model: RankingModel, path: str, data: str | Sequence[str]) -> FeatureSpace:
-        """How the files of a model number features, or what their columns are.
+        """Return reading options that match the feature numbers or columns of a model.
 
         Args:
             model, path: the model and its file.
@@ -175,7 +175,7 @@ class Reader:
     def read_for(
         self, models: Mapping[str, RankingModel | None], paths: Sequence[str]
     ) -> Iterator[tuple[str, RankingDataset]]:
-        """(ranker, the data as it wants them); read once for all that number features alike. None takes any.
+        """Yield (ranker, data with its features); read once for rankers with the same numbering.
 
         Raises:
             InputError: models that number features differently, and data that can be read only once.
@@ -207,7 +207,7 @@ def name_of(paths: str | Sequence[str]) -> str:
 
 
 def document_names(data: RankingDataset, path: str, *, needed: bool = True) -> list[str] | None:
-    """The document that the comment of each row names, `docid = NAME` or its first word; None unless all have one.
+    """Return the document name in the comment of each row, `docid = NAME` or its first word; None unless all have one.
 
     Raises:
         InputError: names are needed, and a row has no comment.

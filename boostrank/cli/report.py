@@ -51,7 +51,7 @@ class ReportOptions(PropensityOptions, StudyOptions, group="Measures"):
     only: tuple[str, ...] = option((), "Only this section.", choices=" ".join(section_names()), group="Results")
     output: str | None = option(
         None,
-        "Write one page that needs no network; the default without --save and --json.",
+        "Write an HTML page; the default without --save and --json.",
         short="-o",
         file="write",
         shown="MODEL-report.html",
@@ -68,8 +68,8 @@ class ReportOptions(PropensityOptions, StudyOptions, group="Measures"):
 
 @command("report", ReportOptions, FileOptions)
 def report(own: ReportOptions, reading: FileOptions) -> None:
-    """Study MODEL on DATA, which it was not trained on, and write a page: what it is worth, which features it rests
-    on, how scores depend on them, how it learnt, and where it fails.
+    """Write a page about MODEL on DATA, which it was not trained on: metrics, important features, how scores depend on
+    them, how it learnt, and where it fails.
 
     MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON).
     """
@@ -88,7 +88,7 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
         output = page_beside(own.model)
     if own.baseline == own.model:
         raise InputError("the model is its own --baseline")
-    # What is wrong with the command is said before anything is read.
+    # Check the options before reading.
     own, reading, columns = by_clicks(own, reading)
     wanted = [Metric.parse(name) for name in own.metrics or ((_BY_CLICKS,) if own.clicks else METRICS)]
     rules = Conventions.given(own.conventions, own.gain)
@@ -113,7 +113,7 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
         datasets = {name: judge.judged(one) for name, one in rows.items()}
     dataset = datasets[own.model]
     if own.baseline:
-        kept = None if judge is None or old is not None else judge.kept  # a file has a score for each row
+        kept = None if judge is None or old is not None else judge.kept  # score files have one line per row
         of_old = datasets[own.baseline] if kept is None else rows[own.baseline]
         scores = scores_of(own.baseline, old, of_old, own.threads)
         previous = datasets[own.baseline].in_input_order(scores if kept is None else scores[kept])
@@ -153,7 +153,7 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
 
 
 def _clicks_beside(model: RankingModel, own: ReportOptions, reading: FileOptions, rows: int) -> ClickLog | None:
-    """The click log beside the data of a model that was trained by clicks, if there is one that can be read."""
+    """Read the click log of the data for a model trained by clicks, if it exists."""
     from boostrank.clicks.beside import ENDING
     from boostrank.clicks.files import read_clicks
     from boostrank.data.side_files import find_sidecar
@@ -165,7 +165,7 @@ def _clicks_beside(model: RankingModel, own: ReportOptions, reading: FileOptions
     try:
         name = find_sidecar(own.data[0], (ENDING,))
         log = None if name is None else read_clicks(name, rows)
-    except BoostrankError as error:  # which nobody asked for
+    except BoostrankError as error:  # the log was not requested
         say(f"no section on clicks: {error}")
         return None
     if log is not None:

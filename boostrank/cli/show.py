@@ -42,7 +42,7 @@ def print_wrapped(texts: Iterable[str], indent: str = "  ") -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON object; what is not a number is null."""
+    """Print one JSON object; NaN becomes null."""
     from boostrank.records import jsonable
 
     click.echo(json.dumps(jsonable(value), allow_nan=False))
@@ -59,7 +59,7 @@ def listed(names: Sequence[str], most: int = 12) -> str:
 
 
 def check_page(path: str | None) -> None:
-    """Check before the work whether a page can be drawn and written."""
+    """Check early that a page can be drawn and written."""
     if path is None:
         return
     from boostrank.core.files import check_output
@@ -78,7 +78,7 @@ def write_page(path: str, html: str) -> None:
 
 
 def time_left() -> Callable[[int, int], str]:
-    """A clock that starts now: (steps done, steps in all) -> "  12 s left", or an empty text at the end."""
+    """Return a function (steps done, total) -> "  12 s left", empty at the end."""
     started = time.monotonic()
 
     def left(done: int, total: int) -> str:

@@ -46,10 +46,10 @@ class Average(Options):
 
 @command("average", Average)
 def average(own: Average) -> None:
-    """Write one model whose scores are the mean of the scores of MODELs, of one engine and over the same features.
+    """Average MODELs of one engine and the same features into one model.
 
-    It is an ordinary model file with all their trees. Models that were trained with other seeds (--seed), or on other
-    folds, rank better together than one of them.
+    The result is an ordinary model file with all their trees. Averages of models with other seeds (--seed) or folds
+    rank better than one model.
     """
     from boostrank.core.files import check_writable, reserved
 
@@ -65,7 +65,7 @@ def average(own: Average) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Noise(ConfigOptions, JsonOptions, group="Data and output"):
-    """Options of `noise` beside those of the trainings."""
+    """Options of `noise` only."""
 
     train: tuple[str, ...] = argument("TRAIN...", default=(), file="data")
     valid: str = option(None, "Measure on this file.", file="data", required=True)
@@ -74,11 +74,10 @@ class Noise(ConfigOptions, JsonOptions, group="Data and output"):
 
 @command("noise", Noise, FitOptions, FileOptions)
 def noise(own: Noise, options: FitOptions, reading: FileOptions) -> None:
-    """What luck alone does to the metric: below which difference two trainings are alike.
+    """Measure how far luck alone moves the metric: smaller differences of two trainings mean nothing.
 
-    Trains on TRAIN --runs times with other seeds, as often with the rows in other orders, and as often with other draws
-    (with replacement) of the training queries. All else is as given, with the options of `boostrank train`. Says
-    beforehand how long it will take at most.
+    Trains on TRAIN --runs times each with other seeds, other orders of the rows, and other draws (with replacement) of
+    the training queries. Takes the options of `boostrank train`. Prints an upper limit of the time first.
     """
     from boostrank.report.noise import SOURCES, expected_seconds, measure_noise
 
@@ -91,7 +90,7 @@ def noise(own: Noise, options: FitOptions, reading: FileOptions) -> None:
     how: dict[str, Any] = {"runs": own.runs, "backend": options.backend, "conventions": options.conventions}
 
     def progress(done: int, total: int, source: str, metrics: dict[str, float]) -> None:
-        """A line for each run: what it gave, and how long the rest will take."""
+        """Print the result of a run and the time left."""
         name, value = list(metrics.items())[-1]
         say(f"{done}/{total}  {source}  {name} {value:.4f}{left(done, total)}")
 
@@ -157,7 +156,7 @@ def _cells(spread: Spread) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Pareto(StartOptions, ConfigOptions, JsonOptions, group="Data and output"):
-    """Options of `pareto` beside those of the trainings."""
+    """Options of `pareto` only."""
 
     train: tuple[str, ...] = argument("TRAIN...", default=(), file="data")
     goal: str = option(
@@ -169,10 +168,12 @@ class Pareto(StartOptions, ConfigOptions, JsonOptions, group="Data and output"):
     valid: str | None = option(
         None, "Measure on this file.", file="data", shown="folds of the queries of TRAIN", common=True
     )
-    folds: int = option(5, "Without --valid: each fold is measured by models of the others.", metavar="K", ge=2)
+    folds: int = option(
+        5, "Number of folds without --valid; each is measured by models of the others.", metavar="K", ge=2
+    )
     mixes: tuple[float, ...] | None = option(
         None,
-        "Shares of the goal; 0, the label alone, is always among them.",
+        "Shares of the goal; 0, the label alone, is always included.",
         kind="shares",
         metavar="W,W,...",
         parse=parse_shares,
@@ -180,14 +181,12 @@ class Pareto(StartOptions, ConfigOptions, JsonOptions, group="Data and output"):
         common=True,
     )
     at: int = option(10, "Cut-off of NDCG and DCG.", metavar="K", ge=1, common=True)
-    output: str | None = option(
-        None, "Write one page with the picture, which needs no network.", short="-o", file="write", common=True
-    )
+    output: str | None = option(None, "Write an HTML page with the picture.", short="-o", file="write", common=True)
 
 
 @command("pareto", Pareto, FitOptions, FileOptions)
 def pareto(own: Pareto, options: FitOptions, reading: FileOptions) -> None:
-    """What ranking by a second goal, such as margin, costs of the first, the label.
+    """Measure what a second goal, such as margin, costs in ranking by the label.
 
     Trains a ranker for each mix of the gain of the label (--gain) and the goal, with the same parameters and rounds,
     and measures each by both on held-out queries. Both are scaled to the same mean ideal DCG over the training
@@ -222,7 +221,7 @@ def pareto(own: Pareto, options: FitOptions, reading: FileOptions) -> None:
     left = time_left()
 
     def progress(done: int, total: int, mix: Mix) -> None:
-        """A line for each mix: what it gave, and how long the rest will take."""
+        """Print the result of a mix and the time left."""
         values = "  ".join(f"{name} {result.mean:.4f}" for name, result in list(mix.metrics.items())[:2])
         say(f"mix {mix.share:g}  {values}{left(done, total)}")
 

@@ -34,8 +34,8 @@ def train(own: TrainCommand, options: TrainOptions, reading: FileOptions) -> int
     TRAIN is one file or several, plain or compressed (.gz, .bz2, .xz, .zst), a quoted pattern, 'shards/*.gz', or `-`
     for standard input. Several files are one data set; a query must lie in one of them.
 
-    Prints where the model lies. Ctrl-C and SIGTERM finish the round and write the model, and the checkpoint if there
-    is to be one; Ctrl-C twice stops at once.
+    Prints the path of the model. Ctrl-C and SIGTERM finish the round and write the model and the checkpoint, if any;
+    a second Ctrl-C exits at once.
     """
     from boostrank.clicks.beside import prepare
     from boostrank.core.errors import InputError, ParameterError
@@ -83,7 +83,7 @@ def train(own: TrainCommand, options: TrainOptions, reading: FileOptions) -> int
 
 
 def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns: Any) -> int:
-    """The exit status of the training, once its outputs can be written and nobody else writes them."""
+    """Lock the outputs, train, and return the exit status."""
     from boostrank.clicks.beside import ClickTraining
     from boostrank.core.errors import InputError
     from boostrank.core.files import remove_leftovers
@@ -97,7 +97,7 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
     from boostrank.model.files import sidecar_path
     from boostrank.planning.route import choose_route, wanted_route
 
-    remove_leftovers(sidecar_path(own.model))  # those of the model went when it was checked
+    remove_leftovers(sidecar_path(own.model))  # those of the model are already removed
     gain = options.gain
     options = prepared(options)
     checked = draft(options).settings
@@ -146,7 +146,7 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
         pairs = zip(own.valid, valid_sets, strict=True)
         valid_sets = [clicked.measured(path, data, on_folds) for path, data in pairs]
         tell_gate(clicked, options, checked.rounds, estimated=own.propensities is None)
-    # Without a validation set, the training set shows that something is learnt; folds watch themselves.
+    # Without a validation set, show the metric of the training set; folds have held-out queries.
     watched = list(zip(names, valid_sets, strict=True)) or ([] if on_folds else [("training", train_set)])
     with contextlib.redirect_stdout(sys.stderr):  # the engines print
         plan = resolve(replace(options, rounds=rounds), train_set, watched, Sayer())
@@ -185,7 +185,7 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
 
 
 def prepared(options: Fit) -> Fit:
-    """Options with the objective of a Python file, a parsed gain, and a silent engine.
+    """Load the objective of a Python file, parse the gain, and silence the engine.
 
     Raises:
         ParameterError: a parameter under the wrong option.

@@ -37,35 +37,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Tune(WithinQueryOptions, ConfigOptions, JsonOptions, group="Search"):
-    """Options of the command beside those of the trainings."""
+    """Options of `tune` only."""
 
     train: tuple[str, ...] = argument("TRAIN...", default=(), file="data")
     valid: str | None = option(None, "Measure trials on this file.", file="data", shown="folds of TRAIN", common=True)
     output: str = option(
         "tuned.toml", "Configuration to write, for `boostrank train --config`.", short="-o", file="write", common=True
     )
-    resume: bool = option(False, "Continue the search whose trials OUTPUT.study holds, if it exists.")
+    resume: bool = option(False, "Continue the search in OUTPUT.study, if it exists.")
     trials: int = option(50, "Number of trials, including those of a continued study.", ge=1, common=True)
     folds: int = option(
         5, "Without --valid: hold out each of K folds of whole queries once.", metavar="K", ge=2, common=True
     )
     space: tuple[tuple[str, Any], ...] = option(
         (),
-        "Search this too, or otherwise: sigma=0.1:10:log, num_leaves=7:63, objective=shf-sdcg,xe-ndcg.",
+        "Add or replace a dimension of the search: sigma=0.1:10:log, num_leaves=7:63, objective=shf-sdcg,xe-ndcg.",
         metavar="NAME=VALUE",
         parse=parse_assignment,
         common=True,
     )
-    no_trees: bool = option(False, "Leave the parameters of the trees as they are.")
+    no_trees: bool = option(False, "Do not search the parameters of the trees.")
 
 
 @command("tune", Tune, FitOptions, FileOptions)
 def tune(own: Tune, options: FitOptions, reading: FileOptions) -> int:
-    """Search for the parameters that rank best, and write them down for `boostrank train --config`.
+    """Search for the best parameters and write them for `boostrank train --config`.
 
-    The search covers learning rate, leaves, regularisation and the declared parameters of the objective; options that
-    are given stay as they are. Trials are measured on --valid, or on folds of whole queries, and compared query by
-    query. How far two trainings differ by luck is measured first.
+    The search covers learning rate, leaves, regularisation and the parameters of the objective; options that you give
+    are fixed. Trials are measured on --valid, or on folds of whole queries, and compared query by query. The effect of
+    luck is measured first.
     """
     from boostrank.core.files import check_not_read, check_writable, write_output
 
@@ -126,7 +126,7 @@ def tune(own: Tune, options: FitOptions, reading: FileOptions) -> int:
 
 
 class _Progress:
-    """A line each trial: what it gave, the best so far, and how long the rest will take."""
+    """Print the result of a trial, the best so far, and the time left."""
 
     def __init__(self) -> None:
         self._started, self.trials = time.monotonic(), 0

@@ -38,7 +38,7 @@ class Verify(JsonOptions, ThreadOptions):
 
 @command("verify", Verify, FileOptions)
 def verify(own: Verify, reading: FileOptions) -> int:
-    """Compare scores that a search engine logged for the documents of DATA with the model's own.
+    """Compare scores logged by a search engine for the documents of DATA with the model's.
 
     The result is: equal (to the logged digits), equal but for rounding to float32, the same ranking of each query, or
     different. The first document that differs is shown, and the number of those that do.
@@ -72,7 +72,7 @@ def verify(own: Verify, reading: FileOptions) -> int:
 
 
 def _place(data: tuple[str, ...], row: int, reading: FileOptions) -> str:
-    """Where a row stands."""
+    """Return the place of a row."""
     from boostrank.data.formats.libsvm import place_of_row
     from boostrank.data.source import format_of
 

@@ -32,12 +32,12 @@ class WhyOptions(JsonOptions, ThreadOptions, group="Results"):
     b: str = argument("B")
     query: str = option(None, "The query of both documents.", flag="--qid", metavar="Q", required=True)
     top: int = option(12, "Number of features in each table; --json and --html have all.", ge=1)
-    html: str | None = option(None, "Write one page that needs no network.", file="write")
+    html: str | None = option(None, "Write an HTML page.", file="write")
 
 
 @command("why", WhyOptions, FileOptions, flags={"qid": "--qid-column"})
 def why(own: WhyOptions, reading: FileOptions) -> None:
-    """Why document A of query Q stands above (or below) document B, and the smallest change that would swap them.
+    """Explain why document A of query Q ranks above (or below) document B, and find the smallest swapping change.
 
     \b
     A and B are documents of the query, each given by
@@ -46,9 +46,9 @@ def why(own: WhyOptions, reading: FileOptions) -> None:
       D7         its name in the comment of its row: `# docid = D7`, or the first word
       name:D7    the same, whatever the name looks like
 
-    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). What each feature adds to A's score beyond B's is
-    the engine's TreeSHAP. A change is of one feature of one document, all others as they are: the nearest value in DATA
-    that swaps the two. Its size is the share of DATA's documents in between.
+    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). Feature contributions are the engine's TreeSHAP
+    values. A change replaces one feature of one document by the nearest value in DATA that swaps the two. Its size is
+    the share of DATA's documents in between.
     """
     from boostrank.report.explanation import why
 
@@ -104,7 +104,7 @@ def _print_parts(found: Why, top: int, width: int) -> None:
 
 
 def _bar(share: float, room: int) -> str:
-    """`   ---|` or `      |+++`: to the left what speaks for B; the largest part fills its side."""
+    """Draw `   ---|` (for B) or `      |+++` (for A); the largest fills its side."""
     if room < _LEAST:
         return ""
     length = round(abs(share) * room)
