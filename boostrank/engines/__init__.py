@@ -1,4 +1,4 @@
-"""Engine registry: engines and their model formats, each imported only when it is asked for."""
+"""Registry of engines and their model formats; each is imported on first use."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Engine:
-    """What is known of an engine before it is imported.
+    """Facts about an engine that are known without importing it.
 
     Args:
-        module: whose `BACKEND` it is.
-        format: "module:name" of its `ModelFormat`, which is known without the engine.
-        install: what to type where it is missing.
-        native_objectives: its own ranking objectives, as they are spelt behind "name:".
-        default_objective: what is trained when nothing is said; None: what every engine trains.
-        routes: of the data: "memory", floats in memory; "bins", streamed into bins; "again", bins from the cache of a
-            run before; "external", bins on disk.
+        module: module that defines its `BACKEND`.
+        format: "module:name" of its `ModelFormat`, which needs no engine.
+        install: command that installs it.
+        native_objectives: names of its own ranking objectives, as in "name:objective".
+        default_objective: objective trained by default; None: the default of all engines.
+        routes: supported data routes: "memory", floats in memory; "bins", streamed into bins; "again", bins from the
+            cache of an earlier run; "external", bins on disk.
     """
 
     module: str
@@ -52,7 +52,7 @@ ENGINES = {
         "boostrank.engines.xgboost.format:XGBOOST",
         "pip install xgboost, or the much smaller xgboost-cpu",
         ("rank:ndcg", "rank:map", "rank:pairwise"),
-        routes=("memory", "bins", "external"),  # it has no bins that could be loaded again
+        routes=("memory", "bins", "external"),  # XGBoost cannot load bins again
     ),
     # SmoothRank as published
     "linear": Engine(
@@ -61,15 +61,15 @@ ENGINES = {
         default_objective="smooth-ndcg",
     ),
 }
-"""Name -> engine: an entry here is all that makes an engine known."""
+"""Name -> engine; an entry here registers an engine."""
 
 
 def get_backend(name: str) -> Backend:
-    """The engine of that name.
+    """Return the engine with this name.
 
     Raises:
-        ParameterError: unknown.
-        MissingDependency: not installed; the message says what to type.
+        ParameterError: the name is unknown.
+        MissingDependency: the engine is not installed; the message names the command to install it.
     """
     word = str(name).lower()
     if word not in ENGINES:
@@ -82,7 +82,7 @@ def get_backend(name: str) -> Backend:
         if error.name != word:
             raise
         raise MissingDependency(f"backend {word!r} is not installed: {engine.install}") from error
-    except OSError as error:  # LightGBM's Linux wheel uses the system's OpenMP library, which a bare machine lacks
+    except OSError as error:  # LightGBM's Linux wheel needs the system's OpenMP library, which may be missing
         raise MissingDependency(
             f"backend {word!r} cannot be loaded: {error}; if memory is limited (ulimit -v), allow more; if OpenMP is "
             "missing: apt-get install libgomp1 (Debian, Ubuntu), brew install libomp (macOS)"
@@ -92,16 +92,16 @@ def get_backend(name: str) -> Backend:
 
 
 def formats() -> list[ModelFormat]:
-    """Return the model format of every engine; they import no engine."""
+    """Return the model format of every engine, without importing the engines."""
     places = (engine.format.split(":") for engine in ENGINES.values())
     return [getattr(import_module(module), name) for module, name in places]
 
 
 def format_of(body: bytes) -> ModelFormat:
-    """Return the format of a model file, by how it begins.
+    """Return the format of a model file, judged by its first bytes.
 
     Raises:
-        ModelError: of no engine.
+        ModelError: no engine has this format.
     """
     known, kind = formats(), foreign_kind(body[:1000])
     for one in reversed(known):
@@ -113,16 +113,16 @@ def format_of(body: bytes) -> ModelFormat:
 
 
 def parse_model(body: bytes) -> Any:
-    """Take a model file apart and check it.
+    """Parse and check a model file.
 
     Raises:
-        ModelError: of no engine, damaged or hostile.
+        ModelError: the file has no known format, or is damaged or hostile.
     """
     return format_of(body).parse(body)
 
 
 def booster_of(native: Any) -> Booster | None:
-    """Return the `Booster` of a `lightgbm.Booster` or `xgboost.Booster`; None: it is neither."""
+    """Return the `Booster` of a `lightgbm.Booster` or `xgboost.Booster`; None for other types."""
     name = type(native).__module__.partition(".")[0]
     engine = get_backend(name) if name in ENGINES else None
     if engine is None or engine.booster_type is None or not isinstance(native, engine.booster_type):

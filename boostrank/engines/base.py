@@ -1,4 +1,4 @@
-"""Contract of an engine: a `Backend` makes data sets and trains, a `Booster` is a trained model."""
+"""Contract of an engine: a `Backend` creates data sets and trains, a `Booster` is a trained model."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from boostrank.objective.description import TrainingObjective
 
 GradientFunction = Callable[[npt.NDArray[Any], Any, int], tuple[Any, Any]]
-"""(scores, engine's data set, round) -> gradient and hessian, float32[N]."""
+"""(scores, engine's data set, round) -> gradient and Hessian, float32[N]."""
 MetricFunction = Callable[[npt.NDArray[Any], Any], list[tuple[str, float, bool]]]
 """(scores, engine's data set) -> (metric, value, higher is better), as LightGBM's `feval` returns them."""
 EvaluateFunction = Callable[[npt.NDArray[Any], Any, int], "Evaluation"]
-"""(scores, engine's data set, round) -> our objective there, in float64 and on no engine's scale."""
+"""(scores, engine's data set, round) -> value of our objective, in float64 and without the engine's scaling."""
 
 SCORES, LEAVES, CONTRIBUTIONS = "scores", "leaves", "contributions"
-"""What `Booster.predict` computes."""
+"""Kinds of output of `Booster.predict`."""
 
 
 class LostContact(Exception):
@@ -39,15 +39,14 @@ class LostContact(Exception):
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to predict, and how.
+    """Options of a prediction.
 
     Args:
-        what: SCORES; LEAVES, the leaf of each tree, those of a linear start first; or CONTRIBUTIONS, what each feature
-            adds to each score, and last the score of no feature (TreeSHAP).
-        rounds: number of rounds, at most as many as there are; 0: all.
-        threads: at least 1.
-        queries: queries of the rows, where they are known.
-        absent_is_missing: treat what a sparse row does not name as missing, not as zero, if the engine can tell.
+        what: SCORES; LEAVES, the leaf of each tree, those of a linear start first; or CONTRIBUTIONS, TreeSHAP values of
+            each feature and then the expected score.
+        rounds: maximum number of rounds; 0: all.
+        queries: queries of the rows, if known.
+        absent_is_missing: treat absent entries of a sparse row as missing, not as zero, if the engine supports it.
     """
 
     what: str = SCORES
@@ -59,10 +58,10 @@ class Wanted:
 
 @dataclass(eq=False)
 class Booster:
-    """A trained model of an engine. Subclass this; methods with a default body are optional.
+    """Trained model of an engine. Subclass this; methods with a default body are optional.
 
     Args:
-        native: the engine's own object; or one of ours with `rounds`, `feature_names` and `to_bytes(rounds)`.
+        native: the engine's own object, or an object of ours with `rounds`, `feature_names` and `to_bytes(rounds)`.
     """
 
     native: Any
@@ -70,9 +69,9 @@ class Booster:
     engine: ClassVar[str]
     """Name of the engine."""
     scores_rows_alone: ClassVar[bool] = True
-    """Whether the score of a row is the same to the last bit, whatever rows are beside it."""
+    """Whether the score of a row is bit-identical whatever other rows are predicted with it."""
     absent_is_missing: ClassVar[bool] = False
-    """Whether the engine's own data sets treat what a sparse row does not name as missing, not as zero."""
+    """Whether the engine's own data sets treat absent entries of a sparse row as missing, not as zero."""
 
     @property
     def rounds(self) -> int:
@@ -88,15 +87,14 @@ class Booster:
         """Compute raw scores, leaves or contributions.
 
         Args:
-            features: float32[N, d]; for contributions, not on disk.
-            wanted: what to compute.
+            features: float32[N, d]; in memory for contributions.
 
         Returns:
-            float64[N] of scores, integers[N, trees] of leaves, float64[N, d+1] of contributions.
+            Scores float64[N], leaves as integers [N, trees], or contributions float64[N, d+1].
 
         Raises:
-            DataError: the model needs the queries, and they are not known.
-            ModelError: the model has no leaves, or no contributions.
+            DataError: the model needs the queries, and they are unknown.
+            ModelError: the model has no leaves or contributions.
         """
         raise NotImplementedError
 
@@ -107,7 +105,6 @@ class Booster:
 
     @property
     def n_features(self) -> int:
-        """Number of features."""
         return len(self.feature_names)
 
     @property
@@ -117,42 +114,38 @@ class Booster:
 
     @property
     def stopped_rounds(self) -> int:
-        """Number of rounds up to the best one, where early stopping elsewhere left it in the file; 0: it did not."""
+        """Number of rounds up to the best one, if another program's early stopping stored it; otherwise 0."""
         return 0
 
     @property
     def start_trees(self) -> int:
-        """Number of trees of a linear start, which come before the first round."""
+        """Number of trees of a linear start, which precede the first round."""
         return 0
 
     def finished(self, categories: Mapping[int, Categories]) -> Booster:
-        """Return the model as it is saved. The native object may be changed.
+        """Return the model as it is saved; may change the native object.
 
-        Leaves are rounded to what every program adds up alike, where that does not count (`engines.trees.Leaves`).
+        Leaves are rounded so that every program computes the same sums, if that is harmless (`engines.trees.Leaves`).
 
         Args:
-            categories: column -> its categories, for engines whose files have a place for them.
+            categories: column -> its categories, for engines whose files store them.
         """
         return self
 
     def categories(self, names: Sequence[str]) -> dict[str, Categories]:
-        """Return feature -> categories of a model that was trained elsewhere, where it tells them."""
+        """Return feature -> categories of a model trained elsewhere, if its file has them."""
         return {}
 
     def linear_start(self, rounds: int) -> LinearStart | None:
-        """Return the model of the first `rounds` rounds (0: all) as trees can begin with it; None: it is not linear.
+        """Return the model of the first `rounds` rounds (0: all) as a start for trees; None if it is not linear.
 
         Raises:
-            ParameterError: it is linear, but trees cannot begin with it.
+            ParameterError: it is linear, but trees cannot start from it.
         """
         return None
 
     def tree_table(self, names: Sequence[str]) -> dict[str, list[Any]]:
-        """Return nodes and leaves by the columns of `lightgbm.Booster.trees_to_dataframe`; it needs pandas.
-
-        Args:
-            names: of the columns that trees split by.
-        """
+        """Return nodes and leaves in the columns of `lightgbm.Booster.trees_to_dataframe`; needs pandas."""
         raise ModelError("it has no trees")
 
 
@@ -162,20 +155,18 @@ class TrainRequest:
 
     Args:
         params: engine parameters in LightGBM's names (or the engine's own).
-        train: training data in the engine's own form, from `Backend.dataset`.
-        valid: names and data sets to evaluate after each round; may hold `train` itself.
-        rounds: rounds to add.
+        train: training set in the engine's own form, from `Backend.dataset`.
+        valid: names and data sets to evaluate after each round; may include `train` itself.
+        rounds: number of rounds to add.
         gradient: our objective, or None to use `native_objective`.
         native_objective: name of one of the engine's own objectives.
-        metrics: evaluated on every member of `valid`, in order.
         init_model: model to continue, or None.
-        rows: the data sets that `train`, and then each member of `valid`, was made of.
-        start_scores: float64[N] of `train`, and then of each member of `valid`: what its rows begin with; None, or no
-            entry: what `init_model` says of them.
-        callbacks: LightGBM-style callbacks.
+        rows: data sets from which `train` and then each member of `valid` were made.
+        start_scores: initial scores float64[N] of `train` and then of each member of `valid`; None or absent: the
+            scores of `init_model`.
         keep_training_booster: as in `lgb.train`.
-        resumed: a training that stopped, to go on with; `rounds` are still all that it was to have.
-        objective, evaluate: our objective and its losses, for a backend that compares those; None without one.
+        resumed: interrupted training to resume; `rounds` is still its full number of rounds.
+        objective, evaluate: our objective and its losses, for a backend that compares losses; otherwise None.
     """
 
     params: dict[str, Any]
@@ -196,7 +187,7 @@ class TrainRequest:
 
 
 class Backend:
-    """One engine: trees, linear models, or others. Subclass this; methods with a default body are optional."""
+    """Engine of trees, linear models or others. Subclass this; methods with a default body are optional."""
 
     name: str
     version: str
@@ -204,25 +195,24 @@ class Backend:
     params: Params
     booster: type[Booster]
     booster_type: type | None = None
-    """Class of the engine's own models, which users may hand over."""
+    """Class of the engine's own models, which users may pass."""
     error_types: tuple[type[Exception], ...] = ()
-    """What the engine's own code raises."""
+    """Exceptions that the engine's own code raises."""
     grows_trees: bool = True
-    """Whether the parameters of trees are its own."""
+    """Whether the engine has the parameters of trees."""
     starts_linear: bool = False
-    """Whether the objective `auto` begins with a linear ranker here: see `begin_with`."""
+    """Whether the objective `auto` starts from a linear ranker: see `begin_with`."""
     shares_bins: bool = False
-    """Whether `dataset` takes parts of a `data.rows.Whole`, and these share their bins."""
+    """Whether `dataset` accepts parts of a `data.rows.Whole` that share their bins."""
 
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
         """Convert a data set into the engine's own form.
 
         Args:
-            data: rows, labels, queries.
-            params: engine parameters (binning depends on them).
+            params: engine parameters, on which binning depends.
             reference: the training set in the engine's form, for a validation set.
-            weights: whether the engine shall know the query weights (its own objectives need them; with ours the
-                driver applies them).
+            weights: pass the query weights to the engine. Its own objectives need them; the driver applies them to
+                ours.
         """
         raise NotImplementedError
 
@@ -234,25 +224,25 @@ class Backend:
         """
 
     def train(self, request: TrainRequest) -> tuple[Any, int]:
-        """Train; return the `Booster` and its best number of rounds (0: all of them)."""
+        """Train, and return the `Booster` and its best number of rounds (0: all)."""
         raise NotImplementedError
 
     def load(self, data: bytes) -> Any:
-        """Return the `Booster` in a model file whose structure has been checked."""
+        """Return the `Booster` of a model file whose structure has been checked."""
         return self.booster(self.format.parse(data))
 
     def begin_with(self, start: LinearStart) -> Booster:
-        """Return a model of no rounds that scores as a linear ranker does, for training to continue.
+        """Return a model of no rounds with the scores of a linear ranker, for training to continue.
 
         Raises:
-            ParameterError: this engine's files cannot hold one.
+            ParameterError: the engine's files cannot store one.
         """
-        raise ParameterError(f"{self.name} cannot begin with a linear model")
+        raise ParameterError(f"{self.name} cannot start from a linear model")
 
     def snapshot(self, model: Any) -> Snapshot:
-        """Return a training after a round, for a backend that can be resumed.
+        """Return the state of a training after a round, for a backend that can resume.
 
         Args:
-            model: what its callbacks find as `model`.
+            model: the `model` of the callback's environment.
         """
         raise ParameterError(f"a training of {self.name} has no checkpoint")

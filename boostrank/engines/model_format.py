@@ -1,4 +1,4 @@
-"""Model format contract: what the file of an engine must say, and what is asked of it."""
+"""Model format contract: methods that every engine's model file provides."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from boostrank.kernels.trees.curves import Curve
 from boostrank.records import from_json
 
 LARGEST_SCORE = 1e150
-"""Of a document, either side of 0: squares and sums of such numbers are numbers."""
+"""Largest magnitude of a document's score; squares and sums of such numbers stay finite."""
 
 
 def in_range(scores: npt.NDArray[Any]) -> bool:
-    """Whether all are numbers up to `LARGEST_SCORE`, without an array besides: there may be 10^8 of them."""
-    return not scores.size or max(float(scores.max()), -float(scores.min())) <= LARGEST_SCORE  # NaN is not
+    """Return True if all scores are finite up to `LARGEST_SCORE`, without a temporary array for 10^8 of them."""
+    return not scores.size or max(float(scores.max()), -float(scores.min())) <= LARGEST_SCORE  # False for NaN
 
 
 @dataclass(frozen=True, eq=False)
 class LinearStart:
-    """A linear ranker that trees begin with: its score is the sum of a function of each feature.
+    """Linear ranker from which trees start: its score is a sum of functions of single features.
 
     Args:
         feature_names: d names.
@@ -40,12 +40,11 @@ class LinearStart:
 
 
 class ModelFormat(Protocol):
-    """The model file of one engine.
+    """Model file of one engine.
 
     Attributes:
-        name: of the engine.
-        title: of the format, for messages.
-        averages: whether models can be averaged, most of them at least: `merge`.
+        title: title of the format, for messages.
+        averages: whether `merge` can average models.
     """
 
     name: str
@@ -53,84 +52,83 @@ class ModelFormat(Protocol):
     averages: bool = True
 
     def recognises(self, body: bytes) -> bool:
-        """Whether a file is of this format, by how it begins."""
+        """Return True if a file has this format, judged by its first bytes."""
         ...
 
     def parse(self, body: bytes) -> Any:
-        """The file, taken apart and checked. Nothing in it is executed, and no size in it is believed.
+        """Parse and check the file. Nothing in it is executed, and no size in it is trusted.
 
         Raises:
-            ModelError: its engine would not load it, or would read outside its memory: what is wrong, and where.
+            ModelError: the engine would not load the file, or would read beyond its memory.
         """
         ...
 
     def write(self, model: Any) -> bytes:
-        """The file of what `parse` gave, without a loss."""
+        """Return the file of a parsed model, without loss."""
         ...
 
     def trees(self, model: Any, n_features: int) -> Trees:
-        """The trees of what `parse` gave as arrays, for a model of so many features."""
+        """Return the trees of a parsed model as arrays, for `n_features` features."""
         ...
 
     def served(self, model: Any) -> ServedTrees:
-        """All trees of what `parse` gave, those of a start among them, for `boostrank.export`.
+        """Return all trees of a parsed model, including those of a start, for `boostrank.export`.
 
         Raises:
-            ModelError: its scores are no sum of constant leaves.
+            ModelError: scores are not a sum of constant leaves.
         """
         raise ModelError(f"models of {self.name} cannot be exported")
 
     def merge(self, models: Sequence[Any], weights: Sequence[float] | None = None) -> bytes:
-        """One file whose scores are the weighted sum of those of several, at least one, of this format.
+        """Return one file whose scores are the weighted sum of those of one or more models of this format.
 
         Args:
-            models: as `parse` gives them.
-            weights: of each, above 0; None: that of a mean.
+            weights: weight of each model, > 0; None: the mean.
 
         Raises:
-            ModelError, ParameterError: they cannot be added up.
+            ModelError, ParameterError: the models cannot be added.
         """
         raise ModelError(f"models of {self.name} cannot be averaged")
 
     def stamp(self, body: bytes) -> bytes:
-        """The same model, with what other programs need to open it and its engine may have left out."""
+        """Return the same model with everything that other programs need to open it."""
         return body
 
 
 def refuse(wrong: bool | npt.NDArray[np.bool_], reason: str) -> None:
-    """A ModelError for this reason if something is wrong: a condition, or an array with one."""
-    if wrong is not False and np.any(wrong):  # NumPy takes microseconds to look at one condition
+    """Raise ModelError with this reason if the condition, or any entry of an array, is true."""
+    if wrong is not False and np.any(wrong):  # NumPy takes microseconds for one condition
         raise ModelError(reason)
 
 
 def read_json(body: bytes) -> Any:
-    """JSON without a key twice in one object; it may hold NaN and infinity.
+    """Parse JSON without repeated keys; NaN and infinity are allowed.
 
     Raises:
-        ModelError: it cannot be read.
+        ModelError: the JSON is invalid.
     """
     try:
         return from_json(body, once=True)
     except ValueError as error:
-        raise ModelError(f"broken JSON, the file is damaged, or no model: {str(error)[:200]}") from None
+        raise ModelError(f"broken JSON; the file is damaged or not a model: {str(error)[:200]}") from None
 
 
 def write_json(document: Any) -> bytes:
-    """What `read_json` reads, with every letter as it is: XGBoost's reader takes the escape of one for six letters."""
+    """Write JSON for `read_json` without escapes, which XGBoost's reader takes for six letters."""
     return json.dumps(document, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 
 def reals(values: Any, what: str, length: int, *, largest: float | None = None) -> Float64Array:
-    """float64[length] from a list of JSON numbers.
+    """Return float64[length] from a list of JSON numbers.
 
     Args:
-        values: the list.
-        what: it is, for messages.
-        length: of it.
-        largest: size of the largest finite number; None where those that are not finite may be there too.
+        values: list.
+        what: name of the list, for messages.
+        length: required length.
+        largest: largest allowed magnitude; None: any number, finite or not.
 
     Raises:
-        ModelError: another length, or entries that are no such numbers.
+        ModelError: the length is wrong, or an entry is not such a number.
     """
     if not isinstance(values, list) or len(values) != length:
         raise ModelError(f"{what} has {len(values) if isinstance(values, list) else 'no list'} entries, needs {length}")
@@ -138,16 +136,16 @@ def reals(values: Any, what: str, length: int, *, largest: float | None = None) 
     try:
         numbers = np.array(values, dtype=np.float64)
     except OverflowError:
-        raise ModelError(f"{what} has an entry that no number type holds") from None
+        raise ModelError(f"{what} has an entry too large for a float64") from None
     if largest is not None and not bool(np.all(np.abs(numbers) <= largest)):
         raise ModelError(f"{what} has an entry that is not finite")
     return numbers
 
 
 def engine_names(names: Sequence[str]) -> tuple[str, ...]:
-    """Feature names that every engine takes, as near to the real ones as can be: `price [EUR]` becomes `price__EUR_`.
+    """Return feature names that every engine accepts, close to the real ones: `price [EUR]` becomes `price__EUR_`.
 
-    LightGBM refuses the characters of JSON and changes blanks, XGBoost refuses brackets and `<`. The model keeps the
+    LightGBM rejects the characters of JSON and changes blanks, XGBoost rejects brackets and `<`. The model keeps the
     real names.
     """
     safe = [re.sub(r"[\s\[\]{}\",:<>]", "_", name) for name in names]

@@ -1,4 +1,4 @@
-"""Data sets of LightGBM and XGBoost become `RankingDataset`s where they are handed over."""
+"""Conversion of LightGBM's and XGBoost's data sets into `RankingDataset`s."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def at_the_door(
     Args:
         params: parameters of the training; they override those of `train_set`.
         train_set: a `RankingDataset`, `lgb.Dataset` or `xgb.DMatrix`.
-        valid_sets: None, one data set or a list; may hold `train_set` itself.
+        valid_sets: None, one data set or a list; may include `train_set` itself.
 
     Raises:
-        ParameterError: another type, or an engine's data set that does not hold its rows.
-        DataError: labels, groups or numbers that cannot be used.
+        ParameterError: a data set has another type, or does not keep its rows.
+        DataError: labels, groups or numbers are invalid.
     """
     given = {**_own_params(train_set), **(params or {})}
     sets = valid_sets if isinstance(valid_sets, list | tuple) else [] if valid_sets is None else [valid_sets]
-    # By identity: where `train_set` is among the validation sets, its conversion is too.
+    # Matched by identity: if `train_set` is a validation set, so is its conversion.
     train = as_ranking_dataset(train_set)
     converted = {id(train_set): train} | {
         id(one): as_ranking_dataset(one, train.feature_names) for one in sets if one is not train_set
@@ -46,15 +46,14 @@ def at_the_door(
 
 
 def as_ranking_dataset(data: Any, names: Sequence[str] | None = None) -> RankingDataset:
-    """Return `data`, or the rows, labels and groups of a `lgb.Dataset` or `xgb.DMatrix`, which stays as it is.
+    """Return `data`, or convert a `lgb.Dataset` or `xgb.DMatrix`, which is not changed.
 
     Args:
-        data: the data set.
-        names: names of the features, for an engine's data set without names.
+        names: feature names, for an engine's data set without names.
 
     Raises:
-        ParameterError: another type, or an engine's data set that does not hold its rows.
-        DataError: labels, groups or numbers that cannot be used.
+        ParameterError: the data set has another type, or does not keep its rows.
+        DataError: labels, groups or numbers are invalid.
     """
     if isinstance(data, RankingDataset):
         return data
@@ -64,21 +63,21 @@ def as_ranking_dataset(data: Any, names: Sequence[str] | None = None) -> Ranking
         return _from_xgboost(data, names)
     raise ParameterError(
         f"a data set must be a RankingDataset, lgb.Dataset or xgb.DMatrix, not {type(data).__name__}; "
-        "RankingDataset.from_arrays(X, y, qid=...) makes one"
+        "create one with RankingDataset.from_arrays(X, y, qid=...)"
     )
 
 
 def _is_a(data: Any, engine: str, name: str) -> bool:
-    module = sys.modules.get(engine)  # without an import: who has such data has imported the engine
+    module = sys.modules.get(engine)  # not imported here: the engine of existing data is loaded
     return module is not None and isinstance(data, getattr(module, name))
 
 
 def _refused(kind: str, reason: str) -> ParameterError:
-    return ParameterError(f"the {kind} {reason}: give a RankingDataset, or train it by {_IN_THE_ENGINE[kind]}")
+    return ParameterError(f"the {kind} {reason}: pass a RankingDataset, or train with {_IN_THE_ENGINE[kind]}")
 
 
 def _own_params(data: Any) -> dict[str, Any]:
-    """Parameters of a `lgb.Dataset`, which `lgb.train` merges with those of the training."""
+    """Return the parameters of a `lgb.Dataset`, which `lgb.train` merges with those of the training."""
     if not _is_a(data, "lightgbm", "Dataset"):
         return {}
     named = {} if data.categorical_feature == "auto" else {"categorical_feature": data.categorical_feature}
@@ -90,13 +89,13 @@ def _from_lightgbm(data: Any, default_names: Sequence[str] | None) -> RankingDat
 
     raw = data.data
     if raw is None:
-        raise _refused("lgb.Dataset", "has not kept its raw data (free_raw_data=False keeps them)")
+        raise _refused("lgb.Dataset", "has discarded its raw data (create it with free_raw_data=False)")
     if not hasattr(raw, "shape"):
-        raise _refused("lgb.Dataset", f"holds data of type {type(raw).__name__}, which LightGBM alone reads")
+        raise _refused("lgb.Dataset", f"holds data of type {type(raw).__name__}, which only LightGBM reads")
     if data.init_score is not None:
-        raise _refused("lgb.Dataset", "has an init_score, which LightGBM does not add back when it predicts")
+        raise _refused("lgb.Dataset", "has an init_score, which LightGBM does not add to predictions")
     if getattr(data, "position", None) is not None:
-        raise _refused("lgb.Dataset", "has a position of each document, which LightGBM's own lambdarank alone reads")
+        raise _refused("lgb.Dataset", "has positions of documents, which only LightGBM's own lambdarank uses")
     if data.label is None:
         raise DataError("the lgb.Dataset has no labels")
     labels = np.asarray(data.label).reshape(-1)
@@ -112,17 +111,17 @@ def _from_xgboost(matrix: Any, default_names: Sequence[str] | None) -> RankingDa
     from boostrank.objective.description import queries_of_native  # imports all objectives
 
     if isinstance(matrix, xgboost.QuantileDMatrix | xgboost.ExtMemQuantileDMatrix):
-        raise _refused("xgb.DMatrix", "holds bins in place of its numbers")
+        raise _refused("xgb.DMatrix", "holds bins, not numbers")
     if matrix.get_base_margin().size:
-        raise _refused("xgb.DMatrix", "has a base_margin, which XGBoost does not add back when it predicts")
+        raise _refused("xgb.DMatrix", "has a base_margin, which XGBoost does not add to predictions")
     try:
         rows = matrix.get_data()
     except xgboost.core.XGBoostError as error:
-        raise _refused("xgb.DMatrix", "does not give back its numbers") from error
+        raise _refused("xgb.DMatrix", "does not return its numbers") from error
     cells = rows.shape[0] * rows.shape[1]
     if 4 * cells > free_memory():
-        raise _refused("xgb.DMatrix", f"takes {4e-9 * cells:.0f} GB with its missing values, more than is free")
-    features = np.full(rows.shape, np.nan, np.float32)  # what a row does not name is missing, not zero
+        raise _refused("xgb.DMatrix", f"needs {4e-9 * cells:.0f} GB with its missing values, more than the free memory")
+    features = np.full(rows.shape, np.nan, np.float32)  # absent entries of a row are missing, not zero
     features[np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)), rows.indices] = rows.data
     names = tuple(matrix.feature_names or default_names or default_feature_names(rows.shape[1]))
     codes = [name for name, kind in zip(names, matrix.feature_types or (), strict=False) if kind == "c"]

@@ -1,4 +1,4 @@
-"""Parameters of the engines: those of single features, trial runs, and the number of threads."""
+"""Engine parameters: those of single features, trial runs, and the number of threads."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from boostrank.core.types import Int64Array
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """What parameters ask of single features, of d.
+    """Constraints on single features.
 
     Args:
-        direction: int64[d], 1: scores must not fall where the feature rises; -1: nor rise; 0: as they like. What
-            missing values get is free, as in the engines.
-        unused: columns that trees cannot split by, or not as by numbers, ascending.
-        groups: sets of columns; what leads to a leaf are columns of one of them. None: any.
+        direction: int64[d], 1: scores rise with the feature, -1: they fall, 0: free. Missing values are free, as in the
+            engines.
+        unused: columns that trees cannot split by, or only as categories, ascending.
+        groups: sets of columns; the splits above a leaf use columns of one set. None: any columns.
     """
 
     direction: Int64Array
@@ -34,16 +34,12 @@ class Limits:
 
     @classmethod
     def none(cls, columns: int) -> Limits:
-        """Of no feature."""
+        """Return no constraints."""
         return cls(np.zeros(columns, np.int64))
 
 
 class Params:
-    """Parameters of an engine, in LightGBM's names or its own. Subclass this; every method is optional.
-
-    Args:
-        known: their names.
-    """
+    """Parameters of an engine, in LightGBM's names or its own. Subclass this; every method is optional."""
 
     of_objectives: frozenset[str] = frozenset()
     """Parameters that only the engine's own objectives read."""
@@ -54,41 +50,40 @@ class Params:
         self._known = known
 
     def check(self, params: dict[str, Any]) -> None:
-        """Refuse unknown parameters, and those that contradict what boostrank does."""
+        """Raise for unknown parameters, and for those that contradict boostrank."""
         unknown = next((name for name in params if name not in self._known), None)
         if unknown is not None:
             raise UnknownParameter(f"this engine has no parameter {unknown!r}.{did_you_mean(unknown, self._known)}")
 
     def named(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the parameters under their main names, whatever alias was given."""
+        """Return the parameters under their main names."""
         return dict(params)
 
     def of_native(self, objective: str, gain: Gain) -> dict[str, Any]:
-        """Return the parameters that give one of the engine's own objectives a gain.
+        """Return the parameters that set the gain of one of the engine's own objectives.
 
         Raises:
-            ParameterError: its models rank nothing, its scores would not be right, or it has no such gain.
+            ParameterError: the objective does not rank, its scores would be wrong, or it does not support this gain.
         """
         raise ParameterError(f"{objective}: this engine has no objectives of its own")
 
     def of_columns(
         self, params: dict[str, Any], names: Sequence[str], *, codes: Sequence[int] = (), followed: Sequence[int] = ()
     ) -> dict[str, Any]:
-        """Return parameters that speak of features, in whichever spelling, as the engine takes them.
+        """Return parameters of single features, in any spelling, in the engine's form.
 
         Args:
-            params: as they were given, or as this method returns them.
-            names: of the features.
-            codes: columns that hold codes of categories, for engines that are told so by parameters.
-            followed: for each column behind the features, the feature whose values of the parameters it takes over.
+            params: parameters as given, or as this method returns them.
+            codes: columns with codes of categories, for engines that learn of them from parameters.
+            followed: for each column after the features, the feature whose parameters it copies.
 
         Raises:
-            ParameterError: features that are not there, or something else than the engine takes.
+            ParameterError: a feature does not exist, or a value is invalid.
         """
         return params
 
     def limits(self, params: dict[str, Any], names: Sequence[str]) -> Limits:
-        """Return what the parameters ask of single features; a linear start must keep it too.
+        """Return the constraints on single features, which a linear start must respect too.
 
         Raises:
             ParameterError: as `of_columns`.
@@ -96,24 +91,24 @@ class Params:
         return Limits.none(len(names))
 
     def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
-        """Return what in these parameters keeps a training from being resumed exactly; None if nothing."""
+        """Return the reason why a training with these parameters cannot be resumed exactly; None if it can."""
         return "a training of this engine cannot be resumed"
 
     def unstartable(self, params: dict[str, Any]) -> str | None:
-        """Return what in these parameters keeps trees from beginning with a linear ranker; None if nothing."""
+        """Return the reason why trees with these parameters cannot start from a linear ranker; None if they can."""
         return None
 
 
 def read_directions(value: Any, names: Sequence[str] | None, *, padded: bool) -> list[int]:
-    """`monotone_constraints`, a number a feature.
+    """Parse `monotone_constraints` into one number per feature.
 
     Args:
-        value: numbers in the order of the features, or a mapping from names; or either as text.
-        names: of the features; None: nobody knows them yet.
-        padded: whether there may be fewer numbers than features: the others are 0.
+        value: numbers in the order of the features, a mapping from names, or either as text.
+        names: names of the features; None: not known yet.
+        padded: allow fewer numbers than features; the others are 0.
 
     Raises:
-        ParameterError: no such numbers.
+        ParameterError: the value is invalid.
     """
     found = _parsed(value, "monotone_constraints")
     if isinstance(found, Mapping):
@@ -124,69 +119,69 @@ def read_directions(value: Any, names: Sequence[str] | None, *, padded: bool) ->
         found = list(numbers.values())
     found = list(found) if isinstance(found, list | tuple | np.ndarray) else [found]
     if any(isinstance(number, str) or number not in (-1, 0, 1) for number in found):
-        raise ParameterError(f"monotone_constraints={value!r}: each feature has 1 (rising), -1 (falling) or 0")
+        raise ParameterError(f"monotone_constraints={value!r}: use 1 (rising), -1 (falling) or 0 for each feature")
     if names is not None and found and (len(found) > len(names) or (len(found) < len(names) and not padded)):
         raise ParameterError(
-            f"monotone_constraints has {len(found)} numbers, the data {len(names)} features: one each is needed"
+            f"monotone_constraints has {len(found)} numbers, the data {len(names)} features: give one per feature"
         )
     return [int(number) for number in found] + [0] * (len(names or ()) - len(found))
 
 
 def read_groups(value: Any, names: Sequence[str] | None) -> list[list[Any]]:
-    """`interaction_constraints`: groups of columns.
+    """Parse `interaction_constraints` into groups of columns.
 
     Args:
-        value: lists of columns or of names; or that as text.
-        names: of the features; None: nobody knows them yet, and names stay names.
+        value: lists of columns or names, or those as text.
+        names: names of the features; None: not known yet, names are kept.
 
     Raises:
-        ParameterError: no such lists.
+        ParameterError: the value is invalid.
     """
     found = _parsed(value, "interaction_constraints")
     groups = list(found) if isinstance(found, list | tuple) else [found]
     if isinstance(value, str) and groups and not any(isinstance(group, list | tuple) for group in groups):
         groups = [groups]  # "[0,1]" alone is one group to LightGBM
     if any(not isinstance(group, list | tuple) for group in groups):
-        raise ParameterError(f"interaction_constraints={value!r}: give lists of features, as [[0, 1], [2]]")
+        raise ParameterError(f"interaction_constraints={value!r}: pass lists of features, such as [[0, 1], [2]]")
     columns = [[(_column(one, names, "interaction_constraints"), one) for one in group] for group in groups]
     return [[one if column is None else column for column, one in group] for group in columns]
 
 
 def groups_with(groups: Sequence[Sequence[int]], columns: int, followed: Sequence[int]) -> list[list[int]]:
-    """Groups of columns, with each of those behind the first `columns` wherever the one that it follows is."""
+    """Return the groups, with each column after the first `columns` added to the groups of the feature it follows."""
     return [[*group, *(columns + i for i, one in enumerate(followed) if one in group)] for group in groups]
 
 
 def by_name(value: Any) -> bool:
-    """Whether `monotone_constraints` or `interaction_constraints` speak of features by their names."""
+    """Return True if constraints name features instead of numbering them."""
     found = _parsed(value, "constraints")
     groups = [found] if isinstance(found, Mapping) else found if isinstance(found, list | tuple) else []
     return any(isinstance(one, str) for group in groups if isinstance(group, Mapping | list | tuple) for one in group)
 
 
 def read_numbers(value: Any, names: Sequence[str], parameter: str) -> list[float]:
-    """A number a feature, or as text.
+    """Parse one number per feature, or those as text.
 
     Raises:
-        ParameterError: no such numbers.
+        ParameterError: the value is invalid.
     """
     found = _parsed(value, parameter)
     try:
         numbers = [float(number) for number in (found if isinstance(found, list | tuple | np.ndarray) else [found])]
     except (TypeError, ValueError):
-        raise ParameterError(f"{parameter}={value!r} must be a number for each feature") from None
+        raise ParameterError(f"{parameter}={value!r} must have one number per feature") from None
     if len(numbers) != len(names):
         raise ParameterError(
-            f"{parameter} has {len(numbers)} numbers, the data {len(names)} features: one each is needed"
+            f"{parameter} has {len(numbers)} numbers, the data {len(names)} features: give one per feature"
         )
     return numbers
 
 
 def read_columns(value: Any, names: Sequence[str] | None, parameter: str) -> list[int]:
-    """Columns in LightGBM's spelling: a list of columns or names, or as text "0,2" or "name:a,b".
+    """Parse columns in LightGBM's spelling: a list of columns or names, or text such as "0,2" or "name:a,b".
 
     Raises:
-        ParameterError: one that is not there.
+        ParameterError: a column does not exist.
     """
     if isinstance(value, str):
         by_name = value.startswith("name:")
@@ -197,27 +192,27 @@ def read_columns(value: Any, names: Sequence[str] | None, parameter: str) -> lis
 
 
 def _parsed(value: Any, parameter: str) -> Any:
-    """Text as what it spells."""
+    """Parse text as a literal; return other values as they are."""
     if not isinstance(value, str):
         return value
     try:
         return ast.literal_eval(value.strip() or "()")
     except (ValueError, SyntaxError, MemoryError, RecursionError):
-        raise ParameterError(f"{parameter}={value!r} is no list: put names in quotes, numbers between commas") from None
+        raise ParameterError(f"{parameter}={value!r} is not a list of numbers or quoted names") from None
 
 
 def _column(one: Any, names: Sequence[str] | None, parameter: str) -> int | None:
-    """The column of a feature by its name or number; None where it cannot be known yet."""
+    """Return the column of a feature by name or number; None if the names are not known yet."""
     if isinstance(one, str):
         if names is not None and one not in names:
             raise ParameterError(
-                f"{parameter}: the data have no feature {one!r}.{did_you_mean(one, names, list_all=False)}"
+                f"{parameter}: the data has no feature {one!r}.{did_you_mean(one, names, list_all=False)}"
             )
         return None if names is None else list(names).index(one)
     if isinstance(one, bool) or not isinstance(one, int | np.integer) or one < 0:
-        raise ParameterError(f"{parameter}: {one!r} is no feature: give its name, or its column counted from 0")
+        raise ParameterError(f"{parameter}: {one!r} is not a feature: pass its name, or its column counted from 0")
     if names is not None and one >= len(names):
-        raise ParameterError(f"{parameter}: there is no column {one}: the data have {len(names)}, counted from 0")
+        raise ParameterError(f"{parameter}: there is no column {one}: the data has {len(names)}, counted from 0")
     return int(one)
 
 
@@ -229,19 +224,18 @@ _WHOLE = {
     "min_data_in_leaf": 0,
     "verbosity": -(2**31),
 }
-"""Parameters of either engine that are whole numbers -> the least that is taken."""
+"""Integer parameters of either engine -> minimum."""
 
 
 def check_numbers(params: Mapping[str, Any], given_as: Mapping[str, str]) -> None:
-    """Refuse by name what an engine, or the plan of its memory, would fail on later, or take for something else.
+    """Check numbers that an engine or the memory plan would reject later or misread.
 
     Args:
-        params: by their main names.
-        given_as: main name -> the name that was given.
+        params: parameters by main name.
+        given_as: main name -> name as given.
 
     Raises:
-        ParameterError: a value is no finite number; or no whole number where one is needed, or too small, or above
-            2^31 - 1.
+        ParameterError: a number is not finite, or an integer parameter is not an integer within its range.
     """
     for name, value in params.items():
         if name not in _WHOLE and isinstance(value, float | np.floating) and not np.isfinite(value):
@@ -262,7 +256,7 @@ def check_numbers(params: Mapping[str, Any], given_as: Mapping[str, str]) -> Non
 
 
 Attempt = Callable[[dict[str, Any]], object]
-"""Hands an engine parameters, and raises what it raises."""
+"""Function that passes parameters to an engine and raises its errors."""
 
 _TAKEN: set[str] = set()
 _LIMIT = re.compile(r"Check failed: \((?:static_cast<\w+>\()?(\w+)\)+ (\S+) \(([^()]*)\)")
@@ -271,15 +265,13 @@ _LONGEST = 300
 
 
 def try_parameters(engine: str, params: Mapping[str, Any], attempt: Attempt) -> None:
-    """Let an engine have parameters, together and, where it refuses those, one by one.
+    """Pass parameters to an engine, together and, if it rejects them, one by one.
 
     Args:
-        engine: its name.
-        params: as they were given.
-        attempt: tries them, in a millisecond or so.
+        attempt: function that tries them, within a millisecond or so.
 
     Raises:
-        ParameterError: it refuses them; names the one that it does not take, or all where it takes each.
+        ParameterError: the engine rejects a parameter, or only the combination; the message names them.
     """
     known = f"{engine} {sorted(params.items(), key=str)!r}"
     if not params or known in _TAKEN:
@@ -303,10 +295,10 @@ def _quietly(attempt: Attempt, params: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def without_stderr() -> Iterator[None]:
-    """Inside, nothing gets to standard error: LightGBM prints there, past Python, the errors that it raises."""
+    """Silence standard error inside the context, where LightGBM prints errors that it also raises."""
     try:
         kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    except OSError:  # it is closed
+    except OSError:  # standard error is closed
         yield
         return
     os.dup2(nowhere, 2)
@@ -324,29 +316,29 @@ def _words(engine: str, params: Mapping[str, Any], error: Exception) -> str:
 
 
 def refusal(error: Exception) -> str:
-    """What an engine's error says, in one line without its source files, times and stack."""
+    """Return an engine's error in one line, without source files, times and stack."""
     lines = [line.strip() for line in str(error).partition("Stack trace")[0].splitlines()]
     text = _PLACES.sub("", " ".join(filter(None, lines)))
     limit = _LIMIT.search(text)
     if limit is not None:
         return f"{limit[1]} must be {limit[2]} {limit[3]}"
     if text.startswith("Unknown token"):
-        return "a number is needed"
+        return "a number is required"
     return text[:_LONGEST].strip() or type(error).__name__
 
 
-# GNU's OpenMP keeps its threads between two calls, and a forked child has none of them: an engine would wait for them
-# forever. So the engines of a child whose parent had loaded them use one thread.
+# GNU's OpenMP keeps its threads between calls. A forked child has none of them, and an engine would wait for them
+# forever. So engines that the parent had loaded use one thread in the child.
 _warned: dict[str, bool] = {}
-"""Engine that this process has from its parent -> whether a warning has named its one thread."""
+"""Engine loaded by the parent process -> whether the warning about one thread was shown."""
 
 
 def limit_in_children(engine: str, limit: Callable[[], object]) -> None:
-    """Have an engine use one thread in all processes that are forked from now on.
+    """Make an engine use one thread in all processes forked from now on.
 
     Args:
-        engine: its name, for people.
-        limit: makes it use one where it is not told how many.
+        engine: name of the engine, for messages.
+        limit: function that sets its default to one thread.
     """
 
     def begin() -> None:
@@ -358,19 +350,18 @@ def limit_in_children(engine: str, limit: Callable[[], object]) -> None:
 
 
 def engine_threads(engine: str, threads: int) -> int:
-    """Threads for an engine: as many as are wanted, but 1 in a forked process, with one warning.
+    """Return the number of threads for an engine: as requested, but 1 in a forked process, with one warning.
 
     Args:
-        engine: as of `limit_in_children`.
-        threads: that are wanted.
+        engine: name of the engine, as in `limit_in_children`.
     """
     if engine not in _warned or threads == 1:
         return threads
     if not _warned[engine]:
         _warned[engine] = True
         warn_user(
-            f"{engine} uses one thread in this process: it was forked from one that had loaded {engine}, whose threads "
-            "a fork leaves behind. Start processes by 'spawn' or 'forkserver', or load the model in the child alone",
+            f"{engine} uses one thread in this process: it was forked after its parent had loaded {engine}, and a fork "
+            "loses the threads. Start processes with 'spawn' or 'forkserver', or load the model only in the child",
             TrainingWarning,
         )
     return 1

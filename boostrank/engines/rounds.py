@@ -11,15 +11,18 @@ from typing import Any, NamedTuple
 import numpy.typing as npt
 
 Callback = Callable[[Any], None]
-"""LightGBM's callback: takes a `CallbackEnv`, may have `order` and `before_iteration`, and may stop the training by an
-exception with `best_iteration` and `best_score`. Every engine calls them."""
+"""LightGBM's callback, which every engine calls with a `CallbackEnv`.
+
+It may have `order` and `before_iteration`, and may stop the training by an exception with `best_iteration` and
+`best_score`.
+"""
 
 _MARKS = ("stopping_rounds", "eval_result", "remembers_rounds")
-"""What callbacks have that keep something from round to round: LightGBM's early stopping, its recorder, and ours."""
+"""Attributes that mark callbacks with memory: LightGBM's early stopping and recorder, and ours."""
 
 
 class EvalResult(NamedTuple):
-    """One metric on one data set, as LightGBM 4.7 has it: five fields, and as long as the tuple of four before that."""
+    """Value of one metric on one data set: LightGBM 4.7's five fields, with the length of its earlier four."""
 
     dataset_name: str
     metric_name: str
@@ -34,18 +37,18 @@ class EvalResult(NamedTuple):
         return iter(self[:4])
 
     def is_cv_result(self) -> bool:
-        """Whether it stands for several folds; never, here. LightGBM's callbacks ask."""
+        """Return False: results never stand for several folds; LightGBM's callbacks ask."""
         return False
 
 
 @dataclass
 class CallbackEnv:
-    """What a callback sees; the same fields as LightGBM's.
+    """Environment of a callback, with LightGBM's fields.
 
     Args:
         model: the booster (LightGBM) or a stand-in with `reset_parameter` (XGBoost).
         params: engine parameters, in LightGBM's names.
-        iteration: 0-based round, earlier rounds of a continued model included.
+        iteration: 0-based round, counting the rounds of a continued model.
         begin_iteration, end_iteration: first round of this training, and one past its last.
         evaluation_result_list: metrics after this round; None before it.
     """
@@ -59,7 +62,7 @@ class CallbackEnv:
 
 
 class StopTraining(Exception):
-    """Raised by a callback to end training in good order.
+    """Raised by a callback to stop training normally.
 
     Args:
         best_iteration: 0-based round of the model to use.
@@ -72,29 +75,29 @@ class StopTraining(Exception):
 
 
 def beginning_at(env: Any, round: int) -> Any:
-    """The same environment, ours or LightGBM's, of a training that began in this round."""
+    """Return the environment, ours or LightGBM's, of a training that began in this round."""
     return dataclasses.replace(env, begin_iteration=round)
 
 
 def later(env: Any, rounds: int) -> Any:
-    """The same environment with every round counted from another one."""
+    """Return the environment with every round shifted."""
     names = ("iteration", "begin_iteration", "end_iteration")
     return dataclasses.replace(env, **{name: getattr(env, name) + rounds for name in names})
 
 
 def ordered(callbacks: Sequence[Callback], *, before: bool) -> list[Callback]:
-    """Callbacks of one kind in the order LightGBM runs them: by `order`, unset ones first as given."""
+    """Return the callbacks before or after a round in LightGBM's order: by `order`, those without it first."""
     kind = [cb for cb in callbacks if bool(getattr(cb, "before_iteration", False)) == before]
     first = -len(callbacks)
     return sorted(kind, key=lambda cb: getattr(cb, "order", first))
 
 
 def run_callbacks(callbacks: Sequence[Callback], env: Any) -> int | None:
-    """Call each; where one ends the training, by LightGBM's exception or ours, the rounds of the model to use."""
+    """Call each callback; if one stops the training, return the number of rounds to use."""
     for callback in callbacks:
         try:
             callback(env)
-        except Exception as stop:  # told by what it carries: LightGBM may not be there
+        except Exception as stop:  # recognised by its attribute: LightGBM may not be installed
             if not hasattr(stop, "best_iteration"):
                 raise
             return int(stop.best_iteration) + 1
@@ -102,20 +105,20 @@ def run_callbacks(callbacks: Sequence[Callback], env: Any) -> int | None:
 
 
 def remembers(callback: Callback) -> bool:
-    """Whether a callback keeps something from earlier rounds."""
+    """Return True if a callback keeps state between rounds."""
     return any(hasattr(callback, mark) for mark in _MARKS)
 
 
-# Trees and scores are kept; everything else of a round is a function of its number. Neither engine shows the state of
-# its random numbers, so both are seeded anew in each round, with or without a checkpoint.
+# Trees and scores are kept; everything else of a round follows from its number. Neither engine exposes its random
+# state, so both are seeded anew in each round, with or without a checkpoint.
 @dataclass(frozen=True)
 class Snapshot:
-    """A training between two rounds, as its engine needs it to go on.
+    """State of a training between two rounds, from which its engine can resume.
 
     Args:
-        model: the model file of all rounds so far.
-        scores: of the training set and then each validation set, where trees alone would not give back every bit.
-        scores_sha256: of the training set's scores, where the engine makes them again from the trees.
+        model: model file of all rounds so far.
+        scores: scores of the training set and then each validation set, if trees do not reproduce them bit for bit.
+        scores_sha256: hash of the training set's scores, if the engine recomputes them from the trees.
     """
 
     model: bytes
@@ -125,12 +128,12 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Resumed:
-    """A training to go on with.
+    """Training to resume.
 
     Args:
-        snapshot: after its last round.
-        begin: first round of the training, 0 unless that continued a model.
-        results: metrics of every round since `begin`, for callbacks that remember.
+        snapshot: state after its last round.
+        begin: first round of the training; 0 unless it continued a model.
+        results: metrics of every round since `begin`, for callbacks with memory.
     """
 
     snapshot: Snapshot
@@ -139,6 +142,6 @@ class Resumed:
 
 
 def round_seed(name: str, seed: int, round: int) -> int:
-    """A seed for one use in one round, below 2^30: LightGBM adds the number of a block of rows to it."""
+    """Return a seed below 2^30 for one use in one round; LightGBM adds the number of a block of rows to it."""
     digest = hashlib.blake2b(f"{name} {seed} {round}".encode(), digest_size=4).digest()
     return int.from_bytes(digest, "little") >> 2

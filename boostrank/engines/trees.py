@@ -1,4 +1,4 @@
-"""Trees of a model as arrays; trees of a function in steps; leaves that every program adds up alike."""
+"""Trees of a model as arrays, step functions as trees, and leaves with exact sums."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.trees.curves import Curve, combined
 from boostrank.kernels.trees.walker import Forest
 
-# The engines walk a tree by recursion, and their SHAP code allocates depth^2 numbers: deeper trees exhaust the stack.
+# The engines walk a tree recursively, and their SHAP code allocates depth^2 numbers: deeper trees overflow the stack.
 MAX_DEPTH = 4096
 
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """What a model file says of its trees.
+    """Trees of a model file.
 
     Args:
         forest: for `kernels.trees.walker.Walker`, whose scores differ from the engine's raw ones by a constant
-            (XGBoost's base_score) and by rounding; None where it cannot walk these trees.
-        why_not: what in these trees it cannot walk; empty if it can.
-        count: how many trees there are; a linear start's are none.
-        gain: float64[d], the gain of all splits by each feature, as the engine counts it ("gain" of LightGBM,
+            (XGBoost's base_score) and by rounding; None if it cannot walk these trees.
+        why_not: reason why it cannot walk them; empty if it can.
+        count: number of trees, without those of a linear start.
+        gain: float64[d], total gain of the splits by each feature, as the engine counts it ("gain" of LightGBM,
             "total_gain" of XGBoost).
-        splits: int64[d], how many there are.
+        splits: int64[d], number of splits by each feature.
         used: int64[c], features that a prediction may depend on, ascending.
-        double: whether the engine adds up in float64, and nothing but these trees: the walker's scores are its own.
+        double: whether the engine sums in float64 and only these trees, so that the walker's scores equal its own.
     """
 
     forest: Forest | None
@@ -52,16 +52,15 @@ class Trees:
         why_not: str = "",
         double: bool = False,
     ) -> Trees:
-        """The trees of a forest.
+        """Create the record from a forest.
 
         Args:
-            forest: all of them, and what they begin with.
-            gain: float64[M], of each node.
-            n_features: of the model.
-            also_used: features that leaves depend on.
-            why_not, double: as above.
+            forest: all trees and their start.
+            gain: float64[M], gain of each node.
+            also_used: features of linear leaves.
+            why_not, double: see the class.
         """
-        counted = gain > 0.0  # the engines do not count splits without gain (those that were forced)
+        counted = gain > 0.0  # the engines do not count forced splits without gain
         feature = forest.feature[counted]
         started = [] if forest.start is None else [forest.start.feature]
         return cls(
@@ -77,14 +76,13 @@ class Trees:
 
 @dataclass(frozen=True, eq=False)
 class ServedTrees:
-    """All trees of a model, those of a start too, as programs that serve it walk them.
+    """All trees of a model, including those of a start, as serving programs walk them.
 
     Args:
-        forest: the trees, without a start beside them.
-        node_count, leaf_count: float64[M] and float64[L], documents (LightGBM) or hessians (XGBoost) in each.
-        base: what every score begins with.
-        single: whether values are rounded to float32 and leaves added up in float32, as XGBoost does; otherwise in
-            float64, as LightGBM does.
+        forest: trees, without a separate start.
+        node_count, leaf_count: float64[M] and float64[L], documents (LightGBM) or Hessian sums (XGBoost) in each.
+        base: initial value of every score.
+        single: round values to float32 and sum leaves in float32, as XGBoost does; otherwise float64, as LightGBM does.
     """
 
     forest: Forest
@@ -94,9 +92,9 @@ class ServedTrees:
     single: bool = False
 
     def small_first(self) -> ServedTrees:
-        """The same with trees in the order of what they add to the size of a score.
+        """Return the model with trees ordered by the mean square of their leaves.
 
-        So sums in float32 stay small while most trees are added, and so does what is rounded away.
+        Sums in float32 then stay small while most trees are added, and so do rounding errors.
         """
         forest = self.forest
         owner = forest.leaf_trees()
@@ -111,35 +109,32 @@ class ServedTrees:
 
 
 def depths(parent: Int64Array) -> Int64Array:
-    """Steps from each node to its root.
+    """Return the number of steps from each node to its root, int64[n]; -1 on or below a cycle.
 
-    Doubles the known part of every path at a time, so a chain or a cycle costs no more than a bushy tree.
+    Each pass doubles the known part of every path, so chains and cycles cost no more than bushy trees.
 
     Args:
-        parent: int64[n], the parent of each node, in range; a root is its own parent. Many trees may share the array.
-
-    Returns:
-        int64[n]; -1 for a node that no root reaches, because it is on a cycle or below one.
+        parent: int64[n], parent of each node, in range; a root is its own parent. Many trees may share the array.
     """
     ancestor, steps = parent.copy(), (parent != np.arange(parent.size)).astype(np.int64)
     for _ in range(int(parent.size).bit_length()):
         steps += steps[ancestor]
         ancestor = ancestor[ancestor]
-    # A node that is still under way after more steps than there are nodes goes round in circles.
+    # A node that has not reached a root after n steps is on or below a cycle.
     return np.where(parent[ancestor] == ancestor, steps, -1)
 
 
-# A function of one feature, constant in steps, as a tree. What is missing goes to a leaf of its own, left of a first
-# split below all numbers. No grown tree has such a split, nor splits without a gain: this tells a start from the trees.
+# A step function of one feature as a tree. Missing values go to a leaf of their own, left of a first split below all
+# numbers. No grown tree has such a split without gain, so it identifies a start.
 NOTHING = replace(Curve.line(0.0, 0.0, 0.0), documents=np.ones(2))
-"""Adds 0."""
+"""Function that adds 0."""
 
 
 def just_above(numbers: npt.NDArray[np.float32]) -> Float64Array:
-    """float64[k]: bounds a quarter of the way to the next float32 number.
+    """Return bounds a quarter of the way to the next float32 number, float64[k].
 
-    So whoever compares with `<` has the same numbers below as who does with `<=`; and rounding a bound to float32, as
-    converters of LightGBM's `<=` do, gives back the number.
+    `<` and `<=` then separate the same numbers. Rounding a bound to float32, as converters of LightGBM's `<=` do,
+    returns the number.
     """
     after = np.nextafter(numbers, np.float32(np.inf)).astype(np.float64)
     return 0.75 * numbers.astype(np.float64) + 0.25 * after
@@ -147,13 +142,13 @@ def just_above(numbers: npt.NDArray[np.float32]) -> Float64Array:
 
 @dataclass(frozen=True)
 class StepTree:
-    """A tree; leaf 0 is what is missing, leaf i + 1 is step i.
+    """Step function as a tree; leaf 0 holds missing values, leaf i + 1 is step i.
 
     Args:
-        bounds: of the nodes but the first: a value up to it goes left.
-        left, right: children of each node, of which parents come first; >= 0: a node, < 0: ~child is a leaf.
-        leaf, documents: the value of each leaf, and how many documents are in it, at least 1: TreeSHAP divides by it.
-        node, below: the mean value of the documents below each node, and how many there are.
+        bounds: thresholds of all nodes but the first; values up to the bound go left.
+        left, right: children of each node, parents first; >= 0: a node, < 0: ~child is a leaf.
+        leaf, documents: value of each leaf, and its number of documents, at least 1 because TreeSHAP divides by it.
+        node, below: mean value of the documents below each node, and their number.
     """
 
     bounds: list[float]
@@ -166,11 +161,12 @@ class StepTree:
 
     @classmethod
     def of(cls, curve: Curve) -> StepTree:
-        """The tree of a function in steps whose documents are known."""
+        """Return the tree of a step function with known documents."""
         assert curve.documents is not None
         bounds, left, right = split(curve.bounds)
         leaf = [float(curve.missing), *curve.constant.tolist()]
         documents = np.maximum(1, np.rint(np.roll(curve.documents, 1))).astype(np.int64).tolist()
+        # Means of the nodes, from the leaves up.
         node, below = [0.0] * len(left), [0] * len(left)
         for i in reversed(range(len(left))):
             for child in (left[i], right[i]):
@@ -182,7 +178,9 @@ class StepTree:
 
 
 def split(ends: Float64Array) -> tuple[list[float], list[int], list[int]]:
-    """Nodes that lead to what is missing and to the pieces between some ends: bounds of all but the first; children."""
+    """Return the nodes that separate missing values and the pieces between these ends: bounds, left and right
+    children.
+    """
     bounds: list[float] = []
     left, right = [~0], [0]
     below = ends.tolist()
@@ -204,12 +202,12 @@ def split(ends: Float64Array) -> tuple[list[float], list[int], list[int]]:
 
 
 def parts_of(models: int, weights: Sequence[float] | None) -> list[float]:
-    """What each of several models is divided by: their number, or one over its weight."""
+    """Return the divisor of each model: the number of models, or one over its weight."""
     return [float(models)] * models if weights is None else [1.0 / weight for weight in weights]
 
 
 def sum_of_starts(starts: Sequence[Mapping[int, Curve]], weights: Sequence[float] | None = None) -> dict[int, Curve]:
-    """The start whose scores are the weighted sum of those of several; without weights, their mean."""
+    """Return the start with the weighted sum of the scores of several; without weights, their mean."""
     shares = [1.0 / len(starts)] * len(starts) if weights is None else list(weights)
     found = {}
     for feature in sorted({feature for start in starts for feature in start}):
@@ -218,23 +216,22 @@ def sum_of_starts(starts: Sequence[Mapping[int, Curve]], weights: Sequence[float
     return found
 
 
-# Programs that serve trees add leaves up in float32 or float64, in orders of their own, and each rounds elsewhere.
-# Leaves that are multiples of one power of 2, so small that no sum reaches 2^24 units, are added without rounding.
+# Serving programs sum leaves in float32 or float64 and in their own order, so rounding differs. Leaves that are small
+# multiples of one power of 2, whose sums stay below 2^24 units, are added exactly.
 ROUNDED = 1e-3
-"""Leaves are rounded where that moves scores by no more than this share of their deviation: root mean squares, of trees
-that know nothing of each other."""
-_BITS = 24  # of a float32 number
+"""Largest share of the scores' deviation by which rounding may move them (root mean squares, independent trees)."""
+_BITS = 24  # precision of a float32 number
 
 
 def of_doubles(threshold: Float64Array) -> Float64Array:
-    """Thresholds, float64[M], that send every float64 to the side of the float32 number that it rounds to.
+    """Return thresholds, float64[M], that split float64 values as the float32 numbers they round to.
 
-    Features are float32 here. A threshold between float32 numbers f and g may be a decimal whose float32 is f, and
-    which as float64 lies above it: programs that compare in float64 would send the decimal to the other side. The
-    result lies below the middle of f and g, or on it where the middle rounds to f. Float32 numbers stay where they are.
+    Features are float32 here. A decimal may lie just above a threshold as float64 and round to a float32 number below
+    it, so programs that compare in float64 would send it to the other side. If the threshold lies between the float32
+    numbers f and g, the result is the largest float64 that rounds to f. Float32 numbers themselves keep their side.
 
     Args:
-        threshold: of splits whose values at or below go left.
+        threshold: thresholds of splits whose values at or below go left.
     """
     with np.errstate(over="ignore"):
         below = threshold.astype(np.float32)
@@ -247,13 +244,13 @@ def of_doubles(threshold: Float64Array) -> Float64Array:
 
 @dataclass(frozen=True, eq=False)
 class Leaves:
-    """What trees add to scores.
+    """Leaves of a model.
 
     Args:
-        tree: int64[L], the tree of each leaf, from 0 and ascending.
-        value: float64[L], of each.
-        count: float64[L], documents (or hessians) in each; 0 where nobody knows.
-        base: what every score begins with.
+        tree: int64[L], tree of each leaf, from 0 and ascending.
+        value: float64[L], value of each leaf.
+        count: float64[L], documents or Hessian sum of each leaf; 0 if unknown.
+        base: initial value of every score.
     """
 
     tree: Int64Array
@@ -262,16 +259,20 @@ class Leaves:
     base: float = 0.0
 
     def in_units(self) -> Leaves | None:
-        """The same rounded to multiples of a unit; None where that would count, as beside one leaf
-        that is far larger than the rest; and where all are 0, or one is not finite."""
+        """Return the leaves rounded to multiples of a unit.
+
+        None if rounding would matter, for example next to one leaf far larger than the rest, if all leaves are 0, or if
+        one is not finite.
+        """
         trees = int(self.tree.max(initial=-1)) + 1
         largest = np.zeros(trees)
         np.maximum.at(largest, self.tree, np.abs(self.value))
         total = float(largest.sum()) + abs(self.base)
         if not 0.0 < total < math.inf:
             return None
-        # Rounding adds half a unit to each at most.
+        # Rounding adds at most half a unit to each leaf.
         unit = math.ldexp(1.0, math.frexp(total * (1.0 + (trees + 1) * 2.0**-_BITS))[1] - _BITS)
+        # Compare the rounding error with the deviation of the scores, both as root mean squares.
         count = np.maximum(self.count, 1e-30)
         documents, sums = (np.bincount(self.tree, count * of, trees) for of in (np.ones(count.size), self.value))
         mean = (sums / documents)[self.tree]

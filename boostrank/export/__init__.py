@@ -1,4 +1,4 @@
-"""Exports: models in the formats of the programs that serve rankers, one file per family of targets."""
+"""Export of models to the formats of serving programs; one file per family of targets."""
 
 from __future__ import annotations
 

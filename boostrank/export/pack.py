@@ -1,4 +1,4 @@
-"""Parity pack: rows at which programs that read the same model come to other scores, if they do anywhere."""
+"""Parity pack: rows that reveal whether two readers of a model give different scores."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from boostrank.export.target import above, cuts
 from boostrank.kernels.trees.walker import LISTED_RIGHT, Forest
 
 KINDS = ("thresholds", "random", "zeros", "missing", "infinite", "categories")
-"""What rows of a pack look for, and what `allow` can name."""
+"""Kinds of rows in a pack; `allow` takes these names."""
 
-# Numbers that count as zero to LightGBM, or are no normal float32 numbers.
+# Zeros to LightGBM, and subnormal float32 numbers.
 _SMALL = np.array([0.0, -0.0, 1e-36, -1e-36, 1e-40, -1e-40, 2e-35, -2e-35], np.float32)
-# Values of all features together: 256 MB.
+# Maximum number of values in a pack: 256 MB.
 _MOST_CELLS = 2**26
-# Categories, times splits above a node, that are looked through for all nodes together: some twenty seconds.
+# Maximum number of category checks (categories times splits above a node): about twenty seconds.
 _MOST_WORK = 2**34
 _RANDOM = 1000
 _LARGEST = 1e30
-# Codes that may not have been seen, and some that are none. They are whole: no two programs cut 2.7 alike.
+# Codes that may be unseen or invalid. They are integers because programs truncate 2.7 differently.
 _NO_CATEGORIES = np.array([0, 1, 5, -1, -7, 63, 64, 1e6, 3e9, np.nan], np.float32)
 
 
 @dataclass(frozen=True, eq=False)
 class Pack:
-    """Rows, and what each looks for.
+    """Rows of a parity pack.
 
     Args:
         rows: float32[n, d].
-        kind: int8[n], as numbered in `KINDS`.
-        nodes: how many splits the rows at thresholds pass on both sides, of
-        of_nodes: how many there are.
+        kind: int8[n], index into `KINDS`.
+        nodes: number of splits that the rows cross on both sides.
+        of_nodes: number of splits of the model.
     """
 
     rows: Float32Array
@@ -45,20 +45,19 @@ class Pack:
     of_nodes: int
 
     def without(self, kind: str) -> Pack:
-        """The rows of other kinds."""
+        """Return the pack without the rows of one kind."""
         others = self.kind != KINDS.index(kind)
         return replace(self, rows=self.rows[others], kind=self.kind[others])
 
 
 def parity_pack(forest: Forest, n_features: int, most_rows: int, resolution: Float64Array | None = None) -> Pack:
-    """Two rows for each split, that reach it and go left and right at the border; and random ones of each kind.
+    """Return two rows for each split, just left and just right of its threshold, and random rows of each kind.
 
     Args:
-        forest: the trees, without a start beside them.
+        forest: trees, without a separate start.
         n_features: d.
-        most_rows: at most so many, and 256 MB: of more splits than that some are drawn. The same model gives the same
-            pack.
-        resolution: float64[M], rows keep that far from the border of each node; None: they stand at it.
+        most_rows: maximum number of rows; 256 MB is a limit too. Larger models are sampled, always in the same way.
+        resolution: float64[M], minimum distance of the rows from each threshold; None: 0.
     """
     rng = np.random.default_rng(0)
     values = _Values(forest, n_features, rng, np.zeros(forest.feature.size) if resolution is None else resolution)
@@ -68,11 +67,13 @@ def parity_pack(forest: Forest, n_features: int, most_rows: int, resolution: Flo
     room = min((most - (len(KINDS) - 1) * some) // 3, max(1, _MOST_WORK // values.work_of_a_node))
     if nodes.size > room:
         nodes = np.sort(rng.choice(nodes, room, replace=False))
+    # Rows at the thresholds: two sides and a missing value for each node.
     borders = values.draw(3 * nodes.size)
     for i, node in enumerate(nodes.tolist()):
         values.reach(borders[3 * i : 3 * i + 3], node)
     kind = np.tile(np.array([0, 0, KINDS.index("missing")], np.int8), nodes.size)
     kind[np.isinf(borders).any(axis=1)] = KINDS.index("infinite")
+    # Random rows; the later kinds replace some values by zeros, NaN, infinities or unseen categories.
     random, zeros, missing, infinite, strange = (values.draw(some) for _ in range(5))
     drawn = rng.random((some, n_features))
     small = _SMALL if resolution is None else _SMALL[_SMALL == 0.0]
@@ -89,26 +90,21 @@ def parity_pack(forest: Forest, n_features: int, most_rows: int, resolution: Flo
 
 
 class _Values:
-    """Values of features, near the thresholds of a forest.
-
-    Args:
-        forest: the trees.
-        n_features: d.
-        rng: draws them.
-        resolution: see `parity_pack`.
-    """
+    """Values of features near the thresholds of a forest."""
 
     def __init__(self, forest: Forest, n_features: int, rng: np.random.Generator, resolution: Float64Array) -> None:
         self._forest, self._rng = forest, rng
         cut = np.nan_to_num(cuts(forest), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
-        # Beyond 1e30 numbers stand for infinity, which files of numbers cannot spell.
+        # Values beyond 1e30 stand for infinity, which text files cannot spell.
         self._left = np.minimum(cut.astype(np.float64) - resolution, _LARGEST).astype(np.float32)
         self._right = np.maximum(above(cut).astype(np.float64) + resolution, -_LARGEST).astype(np.float32)
         self.categorical = np.zeros(n_features, bool)
         self.categorical[forest.feature[forest.categorical]] = True
+        # Nodes of each feature.
         by_feature = np.argsort(forest.feature, kind="stable")
         ends = np.searchsorted(forest.feature[by_feature], np.arange(n_features + 1))
         self._of = [by_feature[a:b] for a, b in pairwise(ends)]
+        # Parent of each node, times 2, plus 1 for a right child; -1 for a root.
         self._parent = np.full(forest.feature.size, -1, np.int64)
         for side, child in enumerate((forest.left, forest.right)):
             inner = np.flatnonzero(child >= 0)
@@ -117,12 +113,12 @@ class _Values:
 
     @property
     def work_of_a_node(self) -> int:
-        """Categories that are looked through to reach a node, at most."""
+        """Return the maximum number of categories checked to reach a node."""
         above = np.where(self._parent >= 0, self._parent // 2, np.arange(self._parent.size))
         return 1 + self._any.size * int(depths(above).max(initial=0)) if bool(self.categorical.any()) else 1
 
     def draw(self, n: int) -> Float32Array:
-        """float32[n, d]: at thresholds, right above them, and anywhere near; categories among those that occur."""
+        """Return float32[n, d]: values at, right above and near thresholds; known categories."""
         rows = np.empty((n, len(self._of)), np.float32)
         for feature, nodes in enumerate(self._of):
             if self.categorical[feature]:
@@ -141,8 +137,9 @@ class _Values:
         return rows
 
     def reach(self, rows: Float32Array, node: int) -> None:
-        """Change three rows so that they reach a node, and go left, right, and its way of missing values."""
+        """Change three rows in place: they reach a node and go left, right, and with a missing value there."""
         forest = self._forest
+        # Walk up to the root and collect the bounds and categories that each ancestor allows.
         low: dict[int, np.float32] = {}
         high: dict[int, np.float32] = {}
         allowed: dict[int, npt.NDArray[np.bool_]] = {}
@@ -171,7 +168,7 @@ class _Values:
         rows[2, feature] = np.nan
 
     def _goes_left(self, node: int) -> npt.NDArray[np.bool_]:
-        """bool[categories], of a split by a set."""
+        """Return which categories go left at a categorical split, bool[categories]."""
         left = np.full(self._any.size, bool(self._forest.kind[node] & LISTED_RIGHT))
         listed = self._forest.categories(int(self._forest.threshold[node]))
         left[listed] = ~left[listed]

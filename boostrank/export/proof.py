@@ -1,4 +1,4 @@
-"""Proof of an export: what its reader makes of a parity pack and of a user's own rows, beside the model itself."""
+"""Proof of an export: scores of its reader compared with the model's own, on a parity pack and on a user's rows."""
 
 from __future__ import annotations
 
@@ -21,34 +21,32 @@ from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec
 from boostrank.model.ranking_model import RankingModel
 
 MOVED = "moved"
-"""What `allow` names when documents of the user's own data may change their places."""
+"""Value of `allow` that lets documents of the user's data change their ranks."""
 
 _WHAT = {
-    "thresholds": "rows at the border of a split",
+    "thresholds": "rows at a threshold",
     "random": "random rows",
     "zeros": "rows with zeros",
     "missing": "rows with missing values",
     "infinite": "rows with infinite values",
-    "categories": "rows with categories that were not seen",
+    "categories": "rows with unseen categories",
 }
-# Kinds of rows that a user may know to have none of.
+# Kinds of rows that a user's data may lack.
 _ABSENT = ("zeros", "missing", "infinite", "categories")
 _CHUNK = 1 << 16
-_NOTHING = 1e-30  # nobody has values so near to each other
+_NOTHING = 1e-30  # smaller than any real difference of two values
 _TYPES: dict[str, type[np.floating[Any]]] = {"float32": np.float32, "float64": np.float64}
 
 
 @dataclass(frozen=True)
 class Moves:
-    """What a target makes of a user's documents.
+    """Changes of rank that a target causes in a user's data.
 
     Args:
-        documents, queries: how many there are.
-        moved: documents that change places with one whose score differs by more than rounding.
-        rounded: documents that change places otherwise.
-        largest: difference of scores.
-        first: the first that moved: query, document within it from 1, rank before and after, and both scores;
-            None: none did.
+        moved: documents that swap with one whose score differs by more than rounding.
+        rounded: documents whose rank changes by rounding alone.
+        largest: largest difference of two scores.
+        first: first moved document: query, position in it from 1, rank before and after, both scores; None: none moved.
     """
 
     documents: int
@@ -61,18 +59,18 @@ class Moves:
 
 @dataclass(frozen=True)
 class Proof:
-    """What was run, and what it gave.
+    """Result of a proof.
 
     Args:
         target, proved_by: see `TargetSpec`.
-        rows: of the pack.
-        nodes, of_nodes: splits that the pack passes on both sides, of how many.
-        largest: difference from the model's own scores.
-        same_bits: whether there is none.
-        other_leaves: kind of row -> how many get scores that adding up does not explain, all of them allowed.
-        size: of the file, in bytes.
-        moves: of the user's data.
-        untried: how far from a threshold values were tried, where float32 has numbers nearer to one; else 0.
+        nodes, of_nodes: splits that the pack crosses on both sides, and splits of the model.
+        largest: largest difference from the model's own scores.
+        same_bits: whether all scores are equal bit by bit.
+        other_leaves: kind of row -> number of rows whose difference rounding does not explain; all are allowed.
+        size: size of the file in bytes.
+        moves: changes of rank in the user's data.
+        untried: minimum distance from a threshold at which values were tested; 0: the nearest float32 numbers were
+            tested.
     """
 
     target: str
@@ -97,18 +95,15 @@ def prove(
     data: RankingDataset | None = None,
     allow: Collection[str] = (),
 ) -> Proof:
-    """Score a parity pack, and the user's rows, by what was written.
+    """Compare the scores of an exported file with the model's own.
 
     Args:
-        model: the ranker.
-        served: the same on its way out.
-        target: where to.
-        body: what the target's `write` gave.
-        data: rows of the user's own.
-        allow: kinds of rows (`pack.KINDS`) that may get other scores, and "moved".
+        served: the same model, prepared for export.
+        body: file that `target.write` returned.
+        allow: kinds of rows (`pack.KINDS`) whose scores may differ, and "moved".
 
     Raises:
-        ExportError: rows get other scores, or documents change their places, and `allow` does not name them.
+        ExportError: scores or ranks differ, and `allow` does not name that kind.
     """
     score = target.read(body, served.feature_names)
     pack = parity_pack(served.trees.forest, len(served.feature_names), target.most_rows, _resolution(target, served))
@@ -117,14 +112,14 @@ def prove(
     own = model.predict(pack.rows)
     given = np.asarray(score(pack.rows))
     if given.shape != own.shape:
-        raise ExportError(f"{target.proved_by} gives scores of shape {given.shape} for {own.size} rows")
+        raise ExportError(f"{target.proved_by} returned scores of shape {given.shape} for {own.size} rows")
     if served.engine in target.exact:
         wrong, rounding = given != own, 0.0
     else:
         wanted = _in_arithmetic_of(target, served, pack.rows)
         with np.errstate(all="ignore"):
             differs = ~(np.abs(given.astype(_TYPES[target.gives]) - wanted) <= _unit(wanted, target))
-            # `wanted` and the file come from one reading of the model: the engine itself says whether that is right.
+            # `wanted` comes from our reading of the model; the engine's own scores check that reading.
             wrong = differs | ~(np.abs(wanted - own) <= _rounded(target, served))
         rounding = 2.0 * float(np.where(wrong, 0.0, np.abs(wanted - own)).max())
     found = {kind: int(wrong[pack.kind == number].sum()) for number, kind in enumerate(KINDS)}
@@ -133,10 +128,10 @@ def prove(
     for kind in other:
         if kind not in allow:
             reason = _refusal(target, served, kind, pack.kind, pack.rows, wrong, own, given)
-            raise ExportError(reason if moves is None else f"{reason}; of your data {moved_line(moves)}")
+            raise ExportError(reason if moves is None else f"{reason}; in your data, {moved_line(moves)}")
     difference = np.where(wrong, 0.0, np.abs(given - own))
     if moves is not None and moves.moved and MOVED not in allow:
-        raise ExportError(f"{target.title}: {moved_line(moves)}; `--allow moved` writes it all the same")
+        raise ExportError(f"{target.title}: {moved_line(moves)}; pass `--allow moved` to write the file anyway")
     return Proof(
         target.name,
         target.proved_by,
@@ -153,18 +148,18 @@ def prove(
 
 
 def moved_line(moves: Moves) -> str:
-    """What moved, in words."""
+    """Describe the changes of rank in one line."""
     if moves.first is None:
-        return f"no document of {moves.documents:,} changes its place"
+        return f"none of {moves.documents:,} documents changes its rank"
     query, number, before, after, own, given = moves.first
     return (
-        f"{moves.moved:,} of {count_of(moves.documents, 'document')} change their place; the first is document "
-        f"{number} of query {query}, from rank {before} to {after} (score {own:.9g}, there {given:.9g})"
+        f"{moves.moved:,} of {count_of(moves.documents, 'document')} change rank; the first is document "
+        f"{number} of query {query}, from rank {before} to {after} (score {own:.9g}, exported {given:.9g})"
     )
 
 
 def _in_arithmetic_of(target: TargetSpec, served: ServedModel, rows: npt.NDArray[Any]) -> Float64Array:
-    """The scores of the leaves that the model itself reaches, added up as the target adds."""
+    """Return the model's scores, with leaves rounded and summed as the target does."""
     rules = Rules.of(served.trees)
     rules = Rules(rules.values, leaves=_TYPES[target.leaves], sums=_TYPES[target.adds])
     with np.errstate(over="ignore"):
@@ -173,7 +168,7 @@ def _in_arithmetic_of(target: TargetSpec, served: ServedModel, rows: npt.NDArray
 
 
 def _rounded(target: TargetSpec, served: ServedModel) -> float:
-    """What adding up in the target's types and in the engine's may change in a score, at most."""
+    """Return the maximum difference that rounding and summing in another type can cause."""
     single = served.trees.single or "float32" in (target.leaves, target.adds, target.gives)
     forest = served.trees.forest
     largest = np.zeros(forest.roots.size)
@@ -183,7 +178,6 @@ def _rounded(target: TargetSpec, served: ServedModel) -> float:
 
 
 def _untried(target: TargetSpec, served: ServedModel) -> float:
-    """`Proof.untried`."""
     resolution = _resolution(target, served)
     largest = 0.0 if resolution is None else float(resolution.max(initial=0.0))
     return largest if largest > _NOTHING else 0.0
@@ -194,7 +188,7 @@ def _resolution(target: TargetSpec, served: ServedModel) -> Float64Array | None:
 
 
 def _unit(scores: Float64Array, target: TargetSpec) -> Float64Array:
-    """What the order of adding up may change: nothing that rounding to float32 leaves."""
+    """Return the difference that the order of summation can cause; 0 for float32 scores."""
     return np.zeros(1) if target.gives == "float32" else np.spacing(np.abs(scores))
 
 
@@ -213,13 +207,13 @@ def _refusal(
     largest = bad[np.argmax(np.nan_to_num(np.abs(given[bad] - own[bad]), nan=np.inf))]
     of_row = {"missing": np.isnan(rows[largest]), "infinite": np.isinf(rows[largest])}.get(kind)
     columns = [] if of_row is None else [i for i in np.flatnonzero(of_row) if i in served.trees.forest.used]
-    allowed = f"`--allow {kind}` writes it all the same, where your rows are not of that kind"
+    allowed = f"if your data has no such rows, pass `--allow {kind}` to write the file anyway"
     where = f" ({', '.join(served.feature_names[i] for i in columns)})" if 0 < len(columns) <= 3 else ""
     return (
-        f"{target.title}: {bad.size:,} of {count_of(int(of_kind.sum()), 'row')} of the kind {kind!r} "
-        f"({_WHAT[kind]}) get other scores, as {own[largest]:.9g} by the model and "
-        f"{given[largest]:.9g} by {target.proved_by}{where}; {target.helps.get(kind, '')}"
-        f"{allowed if kind in _ABSENT else 'take another target'}"
+        f"{target.title}: {bad.size:,} of {count_of(int(of_kind.sum()), 'row')} of kind {kind!r} "
+        f"({_WHAT[kind]}) get different scores, e.g. {own[largest]:.9g} from the model and "
+        f"{given[largest]:.9g} from {target.proved_by}{where}; {target.helps.get(kind, '')}"
+        f"{allowed if kind in _ABSENT else 'choose another target'}"
     )
 
 
@@ -233,13 +227,12 @@ def _moves(model: RankingModel, score: Score, data: RankingDataset, rounding: fl
 
 
 def moves_of(own: Float64Array, given: Float64Array, queries: QueryIndex, rounding: float) -> Moves:
-    """Documents that change their places.
+    """Compare two rankings of the same documents.
 
     Args:
-        own: float64[N], scores.
-        given: float64[N], those that somebody else computed.
-        queries: of the documents.
-        rounding: two documents whose scores differ by no more may change places without having moved.
+        own: float64[N], the model's scores.
+        given: float64[N], scores that another program computed.
+        rounding: scores that differ by no more may swap without counting as moved.
     """
     before, after = queries.ranks(own), queries.ranks(given)
     changed, moved = before != after, np.zeros(own.size, bool)
@@ -260,7 +253,7 @@ def moves_of(own: Float64Array, given: Float64Array, queries: QueryIndex, roundi
 
 
 def _jumped(own: Float64Array, after: Int64Array, rounding: float) -> npt.NDArray[np.bool_]:
-    """Documents that come before one which should be above them by more than rounding."""
+    """Return documents ranked above one whose score exceeds theirs by more than rounding."""
     order = np.argsort(-own, kind="stable")
     last = np.concatenate([[-np.inf], np.maximum.accumulate(after[order])])
     above = np.searchsorted(-own[order], -own - rounding, side="left")

@@ -1,4 +1,4 @@
-"""Scores of trees by the rules of a program: its number types, its comparison, its handling of missing values."""
+"""Scores of trees under the rules of a program: its number types, comparison and treatment of missing values."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from boostrank.engines.trees import ServedTrees
 from boostrank.kernels.trees.curves import ZERO
 from boostrank.kernels.trees.walker import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, ZERO_IS_MISSING, Forest
 
-# Rows that are walked together: what they need stays in the cache.
+# Rows walked together, so that they stay in the cache.
 _CHUNK = 4096
 
 
 @dataclass(frozen=True)
 class Rules:
-    """How a program computes scores; the defaults are LightGBM's.
+    """Rules by which a program computes scores; the defaults are LightGBM's.
 
     Args:
         values: type of feature values; thresholds are rounded to it too.
@@ -28,8 +28,8 @@ class Rules:
         slack: number added to thresholds, in the type of values.
         missing: number that replaces missing values; None: each split has a direction for them.
         leaves: type to which leaves are rounded.
-        sums: type in which leaves are added up.
-        equal_categories: a value is in a set if it equals one of its categories; otherwise it is truncated first.
+        sums: type in which leaves are summed.
+        equal_categories: match a category only if the value equals it; otherwise truncate the value first.
     """
 
     values: type[np.floating[Any]] = np.float64
@@ -42,7 +42,7 @@ class Rules:
 
     @classmethod
     def of(cls, trees: ServedTrees) -> Rules:
-        """Rules of the engine that trained the trees."""
+        """Return the rules of the engine that trained the trees."""
         return cls(np.float32, leaves=np.float32, sums=np.float32) if trees.single else cls()
 
 
@@ -52,12 +52,10 @@ def leaves(forest: Forest, rows: npt.NDArray[Any], rules: Rules, trees: slice = 
     Args:
         forest: trees, without a separate start.
         rows: float[n, d]; NaN is missing.
-        rules: of the program.
-        trees: those to walk.
     """
     with np.errstate(over="ignore"):
         rows = rows.astype(rules.values)
-        # One addition of the type itself: programs add the slack when they compare, and round the sum.
+        # Add the slack in the type of values: programs round this sum before they compare.
         threshold = forest.threshold.astype(rules.values) + rules.values(rules.slack)
     if rules.missing is not None:
         rows = np.where(np.isnan(rows), rules.values(rules.missing), rows)
@@ -65,6 +63,7 @@ def leaves(forest: Forest, rows: npt.NDArray[Any], rules: Rules, trees: slice = 
     categorical = (forest.kind & CATEGORICAL) != 0
     roots = forest.roots[trees]
     reached = np.empty((len(rows), roots.size), np.int64)
+    # Walk all rows down one tree together, a level at a time, until each has reached a leaf.
     for number, root in enumerate(roots):
         at = np.full(len(rows), root, np.int64)
         walking = np.flatnonzero(at >= 0)
@@ -79,8 +78,8 @@ def leaves(forest: Forest, rows: npt.NDArray[Any], rules: Rules, trees: slice = 
                 inside = _listed(forest, forest.threshold[node[sets]].astype(np.int64), value[sets])
                 if rules.equal_categories:
                     inside &= value[sets] == np.floor(value[sets])
-                inside &= ~(listed[node[sets]] & (value[sets] < 0.0))  # XGBoost does not cut -0.5 to 0
-                # LightGBM has no way of its own for a category that is missing, XGBoost has.
+                inside &= ~(listed[node[sets]] & (value[sets] < 0.0))  # XGBoost does not truncate -0.5 to 0
+                # A missing category has a direction in XGBoost; in LightGBM it counts as not listed.
                 known = np.where(listed[node[sets]], ~inside, inside)
                 left[sets] = np.where(np.isnan(value[sets]), nan_left[node[sets]], known)
             at[walking] = np.where(left, forest.left[node], forest.right[node])
@@ -90,7 +89,7 @@ def leaves(forest: Forest, rows: npt.NDArray[Any], rules: Rules, trees: slice = 
 
 
 def _listed(forest: Forest, of_set: Int64Array, value: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Whether each value is in its set of categories."""
+    """Return whether each value is in its set of categories."""
     sizes = 32 * np.diff(forest.set_ptr)
     whole = np.where((value > -1.0) & (value < 2.0**24), value, -1.0).astype(np.int64)
     inside = (whole >= 0) & (whole < sizes[of_set])
@@ -99,12 +98,11 @@ def _listed(forest: Forest, of_set: Int64Array, value: npt.NDArray[Any]) -> npt.
 
 
 def scores(trees: ServedTrees, rows: npt.NDArray[Any], rules: Rules) -> npt.NDArray[Any]:
-    """Return scores [n] of the type `rules.sums`: `base`, then the leaves in the order of the trees.
+    """Return scores [n] of type `rules.sums`: `base` plus the leaves, in the order of the trees.
 
     Args:
-        trees: the model.
+        trees: model.
         rows: float[n, d]; NaN is missing.
-        rules: of the program.
     """
     total = np.full(len(rows), rules.sums(trees.base))
     value = trees.forest.value.astype(rules.leaves).astype(rules.sums)
@@ -117,13 +115,13 @@ def scores(trees: ServedTrees, rows: npt.NDArray[Any], rules: Rules) -> npt.NDAr
 
 @dataclass(frozen=True)
 class Split:
-    """One split of an exported file.
+    """Split of an exported file.
 
     Args:
         feature: column.
-        test: threshold; or the categories that go left.
-        missing_left: where missing values go.
-        left, right: the nodes below, in the form of the file.
+        test: threshold, or the categories that go left.
+        missing_left: whether missing values go left.
+        left, right: child nodes, in the form of the file.
     """
 
     feature: int
@@ -138,7 +136,7 @@ def read_trees(roots: Iterable[Any], split_or_leaf: Callable[[Any], Split | floa
 
     Args:
         roots: root node of each tree, in the form of the file.
-        split_or_leaf: parses one node into a `Split`, or into the value of a leaf.
+        split_or_leaf: function that parses a node into a `Split` or the value of a leaf.
     """
     splits: list[Split] = []
     value: list[float] = []
@@ -146,6 +144,7 @@ def read_trees(roots: Iterable[Any], split_or_leaf: Callable[[Any], Split | floa
     children: list[list[int]] = [[], []]
     starts: list[int] = []
     sets: list[npt.NDArray[np.uint32]] = []
+    # Number splits and leaves depth first; a child's place is filled in when it is visited.
     for number, root in enumerate(roots):
         waiting: list[tuple[Any, list[int], int]] = [(root, starts, number)]
         starts.append(0)
@@ -162,6 +161,7 @@ def read_trees(roots: Iterable[Any], split_or_leaf: Callable[[Any], Split | floa
             else:
                 parents[place] = ~len(value)
                 value.append(found)
+    # Thresholds as numbers, or as indices of bit sets of categories.
     threshold, kind = np.zeros(len(splits)), np.zeros(len(splits), np.uint8)
     for at, one in enumerate(splits):
         kind[at] = NAN_LEFT * one.missing_left
@@ -194,8 +194,7 @@ def by_rules(
     """Make a `TargetSpec.read` for a program that cannot run here.
 
     Args:
-        parse: reads the exported file; takes the names of the features, too.
-        rules: of the program.
+        parse: function of the exported file and the feature names that returns the trees.
     """
 
     def read(body: bytes, feature_names: Sequence[str]) -> Callable[[npt.NDArray[Any]], npt.NDArray[Any]]:

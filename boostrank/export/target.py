@@ -1,4 +1,4 @@
-"""Target contract: what a program that serves rankers must say of itself, and what it is given to write."""
+"""Target contract: the declaration of a serving program, and the model it writes."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from boostrank.engines.trees import ServedTrees
 from boostrank.kernels.trees.curves import rounded_down
 from boostrank.kernels.trees.walker import NAN_LEFT, ZERO_IS_MISSING, Forest
 
-# Programs that read nested trees walk them by recursion, as do the libraries that write them.
+# Programs that read or write nested trees recurse, so depth is limited.
 MOST_NESTED = 200
 
 _LEAST = np.finfo(np.float32).min
 
 Number = Literal["float32", "float64"]
 Score = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
-"""Scores [n] of rows float32[n, d] or float64[n, d], NaN where a value is missing."""
+"""Function from rows float32[n, d] or float64[n, d], NaN if missing, to scores [n]."""
 
 
 class ExportError(InputError):
-    """A model that a target cannot hold, or would not score alike: why, and what helps."""
+    """Model that a target cannot hold or would score differently."""
 
 
 @dataclass(frozen=True, eq=False)
 class ServedModel:
-    """A model on its way out.
+    """Model prepared for export.
 
     Args:
-        name: as the program that serves it will know it.
-        engine: that made it.
-        body: the engine's file of the rounds that prediction uses.
-        trees: all of them; small ones first where the target adds up in float32 and the engine does not, unless the
-            target says that it gives the same bits.
-        feature_names: d names, in column order, as the program knows them.
+        name: name of the model in the serving program.
+        engine: engine that trained it.
+        body: the engine's model file, with the rounds that prediction uses.
+        trees: all trees. Those with small leaves come first if the target sums in float32 and the engine does not,
+            unless the target claims identical bits.
+        feature_names: d names in column order, as the serving program knows them.
     """
 
     name: str
@@ -53,26 +53,26 @@ class ServedModel:
 
 @dataclass(frozen=True, kw_only=True)
 class TargetSpec:
-    """A program, or a family of them, that serves rankers.
+    """Serving program, or family of programs.
 
     Args:
-        name: as users type it.
-        title: what reads the file.
-        write: the file.
-        read: reads what `write` gave, and scores with it: by the program or library itself, or by `reading.by_rules`.
-            Takes the file and the names of the features.
-        proved_by: what `read` runs: "XGBoost", "reading the file by the rules of Solr 9.2".
-        how: three lines: what to upload and how. `{file}` and `{model}` become the names of the file and the model.
-        leaves: the type to which it rounds leaves.
-        adds: the type in which it adds them up, a tree after the other.
-        gives: the type of its scores.
-        exact: engines whose models it scores with the same bits.
-        extra: of the package, that holds what `write` or `read` needs.
-        resolution: float64[M], how far the target's threshold is from the model's at each node; None: nowhere.
-        finite: whether its files and requests cannot spell infinite values; then it is not proved on any.
-        most_rows: how many rows it is proved on: `read` may be slow.
-        helps: kind of row (`pack.KINDS`) -> what helps where the target has no rule for it.
-        aliases: other names that people type.
+        name: name that users type.
+        title: program that reads the file.
+        write: function that returns the file.
+        read: function of the file and the feature names that returns a scorer: the program or library itself, or
+            `reading.by_rules`.
+        proved_by: description of `read`: "XGBoost", "reading the file by the rules of Solr 9.2".
+        how: three lines of instructions; `{file}` and `{model}` become the names of the file and the model.
+        leaves: type to which leaves are rounded.
+        adds: type in which leaves are summed, tree by tree.
+        gives: type of the scores.
+        exact: engines whose models get identical bits.
+        extra: extra of the package that `write` or `read` needs.
+        resolution: function that returns float64[M], the distance of the target's thresholds from the model's; None: 0.
+        finite: whether the format lacks infinite values; the proof then skips them.
+        most_rows: maximum number of rows of the proof; `read` may be slow.
+        helps: kind of row (`pack.KINDS`) -> remedy if the target has no rule for it.
+        aliases: alternative names.
     """
 
     name: str
@@ -94,7 +94,7 @@ class TargetSpec:
 
 
 def with_version(title: str, *packages: str) -> str:
-    """A program and the version that is installed, of whichever of its packages is."""
+    """Return the program's title with the installed version, from the first of these packages that is installed."""
     for package in packages:
         with contextlib.suppress(PackageNotFoundError):
             return f"{title} {version(package)}"
@@ -102,45 +102,43 @@ def with_version(title: str, *packages: str) -> str:
 
 
 def cuts(forest: Forest) -> Float32Array:
-    """float32[M]: the largest value that goes left of each node, of those that are no sets of categories.
+    """Return the largest float32 value that goes left at each node, float32[M]; NaN at categorical splits.
 
-    No float32 value lies between it and the threshold: whoever compares float32 values with `<=` and this, or with
-    `<` and `above(cuts)`, or with either and a number between the two, sends every value the same way. NaN, which
-    nothing is up to or below: none goes left.
+    No float32 value lies between it and the threshold. Float32 values therefore go the same way under `<=` with this
+    value, under `<` with `above(cuts)`, and under either with a number in between. NaN: no value goes left.
     """
     return np.where(forest.categorical, np.float32(np.nan), rounded_down(forest.threshold))
 
 
 def above(numbers: Float32Array) -> Float32Array:
-    """The next float32 numbers; below all of them where nothing is to be there."""
+    """Return the next larger float32 numbers; -inf for NaN, so that no value is below."""
     with np.errstate(over="ignore"):
         return np.where(np.isnan(numbers), np.float32(-np.inf), np.nextafter(numbers, np.float32(np.inf)))
 
 
 def shortest(number: Any) -> float:
-    """The float32 number, the largest one in place of infinity, as the float with the shortest text of those that are
-    rounded to it."""
+    """Return the float with the shortest text that rounds to this float32 number, clipped to the finite range."""
     return float(str(np.clip(np.float32(number), _LEAST, -_LEAST)))
 
 
 def java_text(number: Any) -> str:
-    """The same as Java's parser of floats takes it, which knows infinity and NaN."""
+    """Return the shortest text in the syntax of Java's float parser, including infinity and NaN."""
     if np.isnan(number):
         return "NaN"
     return ("-" if number < 0 else "") + "Infinity" if np.isinf(number) else repr(shortest(number))
 
 
 def missing_goes_left(forest: Forest) -> npt.NDArray[np.bool_]:
-    """bool[M], of trees without zeros that count as missing.
+    """Return whether missing values go left at each node, bool[M].
 
     Raises:
-        ExportError: there are some, and zeros do not go where numbers beside them do.
+        ExportError: zeros count as missing and go another way than the numbers around them.
     """
     left = (forest.kind & NAN_LEFT) != 0
     zero = (forest.kind & ZERO_IS_MISSING) != 0
     if bool(np.any(zero & (left != (forest.threshold >= 0.0)))):
         raise ExportError(
-            "zeros are missing values to this model (zero_as_missing), and the target knows no such rule: "
+            "the model treats zeros as missing values (zero_as_missing), which the target does not support: "
             "train without it"
         )
     return np.asarray(left)
@@ -149,19 +147,19 @@ def missing_goes_left(forest: Forest) -> npt.NDArray[np.bool_]:
 def nested(
     forest: Forest, leaf: Callable[[int], Any], node: Callable[[int, Any, Any], Any], most: int = MOST_NESTED
 ) -> list[Any]:
-    """What each tree becomes when leaves and nodes are put into one another.
+    """Build a nested value for each tree, from its leaves up.
 
     Args:
-        forest: the trees.
-        leaf: what becomes of leaf i.
-        node: what becomes of node i, whose children have become the other two.
-        most: nodes from a root to a leaf.
+        leaf: function that returns the value of leaf i.
+        node: function that returns the value of node i from those of its children.
+        most: maximum number of nodes from a root to a leaf.
 
     Raises:
         ExportError: a tree is deeper.
     """
     made = []
     for number, root in enumerate(forest.roots.tolist()):
+        # Nodes level by level; then build them in reverse, children before parents.
         order, level, depth = [], [root], 0
         while level:
             order += level
@@ -169,7 +167,7 @@ def nested(
             level = [child for at in inner for child in (int(forest.left[at]), int(forest.right[at]))]
             depth += 1
             if depth > most + 1:
-                raise ExportError(f"tree {number} is deeper than {most} nodes: train with max_depth below that")
+                raise ExportError(f"tree {number} is deeper than {most} nodes: train with a smaller max_depth")
         done: dict[int, Any] = {}
         for at in reversed(order):
             done[at] = (
@@ -180,14 +178,14 @@ def nested(
 
 
 def no_categories(forest: Forest, target: str, instead: str) -> None:
-    """Refuse a model that splits by sets of categories.
+    """Check that a model has no categorical splits.
 
     Raises:
-        ExportError: it does.
+        ExportError: the model has categorical splits.
     """
     if bool(forest.categorical.any()):
         columns: Int64Array = np.unique(forest.feature[forest.categorical]).astype(np.int64)
         raise ExportError(
             f"{columns.size} categorical feature{'s' * (columns.size > 1)} (the first is column {columns[0]}): "
-            f"{target} cannot hold splits by categories; {instead}"
+            f"{target} does not support categorical splits; {instead}"
         )

@@ -1,4 +1,4 @@
-"""Verification of scores that another program logged: equal, equal in float32, the same ranking, or different."""
+"""Verification of logged scores: equal, equal in float32, same ranking, or different."""
 
 from __future__ import annotations
 
@@ -16,19 +16,17 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.model.ranking_model import RankingModel
 
 EQUAL, FLOAT32, RANKING, DIFFERENT = LEVELS = ("equal", "float32", "ranking", "different")
-"""How far scores agree: equal (to the logged digits); up to rounding to float32; the same ranking of each query; no."""
+"""Levels of agreement: equal to the logged digits; up to float32 rounding; same ranking of each query; different."""
 
 
 @dataclass(frozen=True)
 class Verification:
-    """Result of a comparison of logged scores with the model's own.
+    """Comparison of logged scores with the model's own.
 
     Args:
-        documents: number of documents.
-        queries: number of queries.
         level: one of `LEVELS`.
         different: documents whose scores differ by more than the logged digits and one unit of float32.
-        moved: documents with another rank in their query.
+        moved: documents whose rank in their query differs.
         largest: largest difference of two scores.
         first: first document that differs: row from 0, query, the model's score, the logged score; None: all are equal.
     """
@@ -54,7 +52,7 @@ def verify(
 
     Args:
         model: ranker that the other program serves.
-        data: N documents as the program was given them.
+        data: N documents, as the program received them.
         logged: float[N], in the order in which the rows were read.
         precision: float[N] or a number: half a unit of the last logged digit.
 
@@ -73,7 +71,7 @@ def verify(
     differs = apart > half + _unit(own)
     before, after = data.queries.ranks(own), data.queries.ranks(given)
 
-    # Sums of T leaves in float32 are off by a few units of the largest score, times sqrt(T).
+    # A float32 sum of T leaves is off by a few units of the largest score, times sqrt(T).
     trees = 0
     with suppress(ParameterError):  # a linear model
         trees = model.num_trees()
@@ -102,5 +100,4 @@ def verify(
 
 
 def _unit(numbers: Any) -> Float64Array:
-    """One unit of float32 at each number."""
     return np.asarray(np.spacing(np.abs(numbers).astype(np.float32)), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Export of a model: written for its target, proved, and only then there."""
+"""Export of a model: write the file only after its proof."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from boostrank.export.proof import MOVED, Proof, prove
 from boostrank.export.target import ExportError, ServedModel, TargetSpec
 from boostrank.model.ranking_model import RankingModel, as_model
 
-# Control characters, ends of lines, and halves of characters.
+# Control characters, line ends and lone surrogates.
 _UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
@@ -44,36 +44,36 @@ def export_model(
     data: RankingDataset | None = None,
     allow: Collection[str] = (),
 ) -> Proof:
-    """Write a model in the format of a program that serves it, after a proof that it gives the same scores there.
+    """Write a model in the format of a serving program, after a proof that the scores there are the same.
 
-    The proof scores rows at both sides of every split, with zeros, missing values, infinities and unseen categories.
-    The program itself scores them where it can run here; otherwise the file is read back and scored by its rules.
+    The proof scores rows on both sides of every split, with zeros, missing values, infinities and unseen categories.
+    The program itself scores them if it can run here; otherwise the file is read back and scored by its rules.
 
     Args:
-        model: a ranker of LightGBM or XGBoost: a `RankingModel`, its path, or a booster or ranker of theirs.
-        path: where to.
-        to: a name of `boostrank.export.TARGETS`: "solr", "onnx", "c" ...
-        feature_names: d names, as the program knows the features; None: the model's own.
-        name: of the model there; None: the file's name without its ending.
-        data: rows of your own, with their queries: no document may change its place.
-        allow: kinds of rows that may get other scores (`boostrank.export.pack.KINDS`), and "moved": documents of
-            `data` may change their places.
+        model: ranker of LightGBM or XGBoost: a `RankingModel`, its path, or a booster or ranker of these libraries.
+        to: name of a target in `boostrank.export.TARGETS`: "solr", "onnx", "c" ...
+        feature_names: d names of features in the serving program; None: the model's own.
+        name: name of the model in the serving program; None: the file's name without its suffix.
+        data: your own rows with queries; no document may change its rank.
+        allow: kinds of rows whose scores may differ (`boostrank.export.pack.KINDS`), and "moved": documents of `data`
+            may change their ranks.
 
     Returns:
-        What was run, and the differences.
+        Rows and splits tested, and the differences found.
 
     Raises:
-        ExportError: the target cannot hold the model, or gives other scores; or the model has columns within queries.
-        ParameterError: no such target, or names that do not fit.
-        ModelError: its scores are no sum of trees with constant leaves.
+        ExportError: the target does not support the model or gives other scores, or the model has columns within
+            queries.
+        ParameterError: the target is unknown, or names do not fit.
+        ModelError: the scores are not a sum of trees with constant leaves.
         TrainingError: the file cannot be written.
     """
     model, target = as_model(model), TARGETS.get(to)
     unknown = sorted(set(allow) - {*KINDS, MOVED})
     if unknown:
-        raise ParameterError(f"allow knows {', '.join((*KINDS, MOVED))}, not {unknown[0]!r}")
+        raise ParameterError(f"allow takes {', '.join((*KINDS, MOVED))}, not {unknown[0]!r}")
     if MOVED in allow and data is None:
-        raise ParameterError(f"allow: {MOVED!r} speaks of documents of your data: give data too (--data)")
+        raise ParameterError(f"allow={MOVED!r} needs data: pass data (--data)")
     check_writable(path)
     served = _served(model, target, feature_names, name or _plain(Path(path).name.partition(".")[0]))
     try:
@@ -88,7 +88,7 @@ def export_model(
 
 
 def how_to(target: TargetSpec, path: str | os.PathLike[str], name: str | None = None) -> list[str]:
-    """What to do with the file, in three lines."""
+    """Return three lines of instructions for using the file."""
     file = Path(path).name
     return [line.format(file=file, model=name or _plain(file.partition(".")[0])) for line in target.how]
 
@@ -97,19 +97,20 @@ def _served(model: RankingModel, target: TargetSpec, feature_names: Sequence[str
     names = model.feature_names if feature_names is None else tuple(feature_names)
     if model.within_query is not None:
         raise ExportError(
-            f"this model computes {model.within_query.words()} among the documents of a query, and {target.title} sees "
+            f"the model computes {model.within_query.words()} among the documents of a query, but {target.title} sees "
             "one document at a time: score with boostrank (predict), or train without within_query"
         )
     if len(names) != model.n_features:
-        raise ParameterError(f"{len(names)} names of features for a model of {model.n_features}")
+        raise ParameterError(f"{len(names)} feature names for a model with {model.n_features} features")
     for what, option, one in [*(("feature", "--feature-names", one) for one in names), ("model", "--name", name)]:
         if not one or _UNFIT.search(one):
             raise ParameterError(
-                f"{one[:80]!r} is no name of a {what}: it is empty or has control characters; {option} gives another"
+                f"{one[:80]!r} is not a valid {what} name: it is empty or has control characters; pass another with "
+                f"{option}"
             )
     name_counts = Counter(names)
     if len(name_counts) < len(names):
-        raise ParameterError(f"the name {name_counts.most_common(1)[0][0]!r} stands for two features")
+        raise ParameterError(f"two features have the name {name_counts.most_common(1)[0][0]!r}")
     body = model.to_bytes()
     format = format_of(body)
     try:
@@ -119,8 +120,8 @@ def _served(model: RankingModel, target: TargetSpec, feature_names: Sequence[str
     value = trees.forest.value
     if target.leaves == "float32" and np.abs(value).max(initial=0.0) > np.finfo(np.float32).max:
         raise ExportError(
-            f"a leaf of {value[np.argmax(np.abs(value))]:.3g} is beyond float32, to which {target.title} rounds them: "
-            "take another target (c, python)"
+            f"a leaf of {value[np.argmax(np.abs(value))]:.3g} exceeds the range of float32, the type of leaves in "
+            f"{target.title}: choose another target (c, python)"
         )
     if target.adds == "float32" and not trees.single and model.backend not in target.exact:
         trees = trees.small_first()
@@ -132,12 +133,12 @@ def _plain(name: str) -> str:
 
 
 def read_feature_names(path: str) -> tuple[str, ...]:
-    """Names of features in the order of the model's columns: a name a line, or the JSON of a feature store.
+    """Read feature names in column order: one per line, or the JSON of a feature store.
 
-    A JSON file holds a list of names or of objects with a `name`, or such a list anywhere below a `features`.
+    A JSON file holds a list of names, a list of objects with a `name`, or such a list anywhere below a `features`.
 
     Raises:
-        FileFormatError: none of these.
+        FileFormatError: the file has none of these forms.
     """
     text = read_text(path)
     if not text.lstrip().startswith(("[", "{")):
@@ -151,4 +152,4 @@ def read_feature_names(path: str) -> tuple[str, ...]:
             raise TypeError
         return names
     except (ValueError, KeyError, TypeError, StopIteration, RecursionError):
-        raise FileFormatError("neither a name a line, nor JSON with a list of features", file=path) from None
+        raise FileFormatError("expected one name per line or JSON with a list of features", file=path) from None

@@ -79,7 +79,7 @@ def test_a_value_that_was_taken_vouches_for_no_other() -> None:
 
 def test_a_file_of_forced_bins_is_a_list(tmp_path: Path) -> None:
     (tmp_path / "bins.json").write_text("{}")
-    with pytest.raises(ParameterError, match="a JSON array is needed"):
+    with pytest.raises(ParameterError, match="expected a JSON array"):
         get_backend("lightgbm").params.check({"forcedbins_filename": str(tmp_path / "bins.json")})
 
 
@@ -90,7 +90,7 @@ def test_what_the_engines_say_is_a_line_without_their_sources() -> None:
     assert refusal(RuntimeError(said)) == "Invalid `device`. One of: - cpu - cuda"
     limit = "Check failed: (drop_rate) <= (1.0) at /src/io/config_auto.cpp, line 428 .\n"
     assert refusal(RuntimeError(limit)) == "drop_rate must be <= 1.0"
-    assert refusal(RuntimeError("Unknown token x in data file")) == "a number is needed"
+    assert refusal(RuntimeError("Unknown token x in data file")) == "a number is required"
     assert refusal(RuntimeError()) == "RuntimeError"
 
 

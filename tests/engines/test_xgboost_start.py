@@ -178,14 +178,14 @@ def test_sparse_rows_give_the_same(data: Any) -> None:
 def test_what_cannot_begin_is_refused_with_words(boosted: Any, data: Any) -> None:
     matrix = xgb.QuantileDMatrix(data[0].features, data[0].labels, group=data[0].queries.sizes)
     for sets in ({"train_set": matrix}, {"train_set": data[0], "valid_sets": [matrix]}):
-        with pytest.raises(ParameterError, match="holds bins in place of its numbers"):
+        with pytest.raises(ParameterError, match="holds bins, not numbers"):
             boostrank.train(TREES, num_boost_round=1, init_model=boosted, backend="xgboost", **sets)
 
 
 def test_a_file_that_promises_another_start_than_it_has_is_refused(boosted: Any) -> None:
     body = boosted.to_bytes()
     there = parse_model(body).start_trees
-    with pytest.raises(ModelError, match=f"promises '{there + 1}' trees of a linear start, the file has {there}"):
+    with pytest.raises(ModelError, match=f"claims '{there + 1}' trees of a linear start, the file has {there}"):
         parse_model(body.replace(b'"boostrank_start":"%d"' % there, b'"boostrank_start":"%d"' % (there + 1)))
 
 

@@ -61,7 +61,7 @@ def test_names_may_be_anything() -> None:
     served = replace(one.served, name="9 lives */ äh", feature_names=names)
     score = SPEC.read(SPEC.write(served), names)
     np.testing.assert_array_equal(score(one.rows), one.expected(one.rows))
-    with pytest.raises(ExportError, match="other features"):
+    with pytest.raises(ExportError, match="different feature names"):
         SPEC.read(SPEC.write(served), names[::-1])
 
 

@@ -44,5 +44,5 @@ def test_objectives_that_change_scores_are_not_named() -> None:
 
 def test_models_of_xgboost_are_refused(each: Example) -> None:
     if each.served.engine == "xgboost":
-        with pytest.raises(ExportError, match=r"float32.*Export it to xgboost"):
+        with pytest.raises(ExportError, match=r"float32.*Export to xgboost"):
             SPEC.write(each.served)

@@ -67,7 +67,7 @@ def test_equal_scores_are_proved(to_toy, tmp_path: Path) -> None:
 def test_other_rules_are_refused_and_nothing_is_written(to_toy, tmp_path: Path, rules: Rules, kind: str) -> None:
     path = tmp_path / "m"
     path.write_text("before")
-    with pytest.raises(ExportError, match=f"of the kind '{kind}'"):
+    with pytest.raises(ExportError, match=f"of kind '{kind}'"):
         to_toy(example("lightgbm-none-missing"), rules, path)
     assert path.read_text() == "before"
 
@@ -79,9 +79,9 @@ def test_allow_names_the_kind_of_row(to_toy, tmp_path: Path) -> None:
     assert set(proof.other_leaves) <= {"missing", "infinite"}
     with pytest.raises(ExportError, match="'missing'"):
         to_toy(of, Rules(missing=0.0), tmp_path / "n", allow=("zeros",))
-    with pytest.raises(ParameterError, match="give data too"):
+    with pytest.raises(ParameterError, match="needs data"):
         to_toy(of, Rules(), tmp_path / "n", allow=("moved",))
-    with pytest.raises(ParameterError, match="allow knows"):
+    with pytest.raises(ParameterError, match="allow takes"):
         to_toy(of, Rules(), tmp_path / "n", allow=("mising",))
 
 
@@ -96,7 +96,7 @@ def test_documents_that_move_are_refused_by_query(to_toy, tmp_path: Path) -> Non
     data = boostrank.RankingDataset.from_arrays(X.astype(np.float32), y, qid=np.repeat(np.arange(30) + 100, 20))
     of = example("lightgbm-none-missing")
     rules, allow = Rules(missing=0.0), ("missing", "infinite")
-    with pytest.raises(ExportError, match=r"documents change their place; the first is document \d+ of query 1\d\d"):
+    with pytest.raises(ExportError, match=r"documents change rank; the first is document \d+ of query 1\d\d"):
         to_toy(of, rules, tmp_path / "m", data=data, allow=allow)
     proof = to_toy(of, rules, tmp_path / "m", data=data, allow=(*allow, "moved"))
     before = data.queries.ranks(of.model.predict(data))
@@ -122,7 +122,7 @@ def test_a_model_that_is_read_wrongly_is_refused_though_its_file_says_the_same(e
     served = replace(of.served, trees=wrong(of.served.trees))
     for target in map(TARGETS.get, ("sql", "elasticsearch", "vespa")):
         prove(of.model, of.served, target, target.write(of.served))
-        with pytest.raises(ExportError, match="get other scores"):
+        with pytest.raises(ExportError, match="get different scores"):
             prove(of.model, served, target, target.write(served))
 
 
@@ -133,14 +133,14 @@ def test_one_unit_of_float32_in_one_leaf_is_noticed() -> None:
     value[np.argmax(np.abs(value))] *= 1 + 2.0**-23
     changed = replace(of.served, trees=replace(of.served.trees, forest=replace(forest, value=value)))
     for target in map(TARGETS.get, ("xgboost", "elasticsearch", "solr", "vespa", "c")):
-        with pytest.raises(ExportError, match="get other scores"):
+        with pytest.raises(ExportError, match="get different scores"):
             prove(of.model, of.served, target, target.write(changed))
 
 
 def test_a_refusal_says_what_moves_in_the_users_data(to_toy, tmp_path: Path) -> None:
     X, y = table("missing")
     data = boostrank.RankingDataset.from_arrays(X.astype(np.float32), y, group=[20] * 30)
-    with pytest.raises(ExportError, match=r"'missing'.*of your data \d+ of 600 documents change their place"):
+    with pytest.raises(ExportError, match=r"'missing'.*in your data, \d+ of 600 documents change rank"):
         to_toy(example("lightgbm-none-missing"), Rules(missing=0.0), tmp_path / "m", data=data)
 
 
@@ -151,7 +151,7 @@ def test_leaves_beyond_float32_are_refused(tmp_path: Path) -> None:
     (tmp_path / "model.txt").write_text(booster.model_to_string())
     model = RankingModel.load(tmp_path / "model.txt")
     for target in ("xgboost", "solr", "vespa"):
-        with pytest.raises(ExportError, match=r"a leaf of -1e\+39 is beyond float32"):
+        with pytest.raises(ExportError, match=r"a leaf of -1e\+39 exceeds .*float32"):
             export_model(model, tmp_path / "m", target)
     assert export_model(model, tmp_path / "m", "python").same_bits
 
@@ -160,7 +160,7 @@ def test_leaves_beyond_float32_are_refused(tmp_path: Path) -> None:
 def test_what_vespa_takes_for_a_function_names_no_feature(name: str, tmp_path: Path) -> None:
     model = example("lightgbm-none-whole").model
     for target in ("vespa", "vespa-lightgbm"):
-        with pytest.raises(ExportError, match="is no rank feature of Vespa"):
+        with pytest.raises(ExportError, match="is not a rank feature of Vespa"):
             export_model(model, tmp_path / "m", target, feature_names=[name, *NAMES[1:]])
     export_model(model, tmp_path / "m", "vespa", feature_names=["fieldMatch(title).completeness", "max", *NAMES[2:]])
 
@@ -172,7 +172,7 @@ def test_a_file_that_its_engine_refuses_is_called_the_exported_file(tmp_path: Pa
 
 
 def test_rows_that_everybody_has_are_not_offered_to_be_allowed(to_toy, tmp_path: Path) -> None:
-    with pytest.raises(ExportError, match=r"of the kind 'thresholds'.*; take another target$"):
+    with pytest.raises(ExportError, match=r"of kind 'thresholds'.*; choose another target$"):
         to_toy(example("lightgbm-none-missing"), Rules(slack=1e-3), tmp_path / "m")
 
 
@@ -212,14 +212,14 @@ def test_what_cannot_be_exported_is_refused(tmp_path: Path) -> None:
     model = example("lightgbm-none-whole").model
     with pytest.raises(ParameterError, match=r"unknown target 'sollr'.*solr"):
         export_model(model, tmp_path / "m", "sollr")
-    with pytest.raises(ParameterError, match="2 names of features for a model of 6"):
+    with pytest.raises(ParameterError, match="2 feature names for a model with 6"):
         export_model(model, tmp_path / "m", "solr", feature_names=["a", "b"])
-    with pytest.raises(ParameterError, match="'a' stands for two features"):
+    with pytest.raises(ParameterError, match="two features have the name 'a'"):
         export_model(model, tmp_path / "m", "solr", feature_names=list("abcdea"))
     for name in ("", "a\nb", "a\0", "a\u2028b", "\ud800", "\x85"):
-        with pytest.raises(ParameterError, match="is no name of a feature"):
+        with pytest.raises(ParameterError, match="is not a valid feature name"):
             export_model(model, tmp_path / "m", "solr", feature_names=[*"abcde", name])
-        with pytest.raises(ParameterError, match="is no name of a model"):
+        with pytest.raises(ParameterError, match="is not a valid model name"):
             export_model(model, tmp_path / "m", "solr", name=name or "\t")
     X, y = table("whole")
     data = boostrank.RankingDataset.from_arrays(X.astype(np.float32), y, group=[20] * 30)
@@ -250,7 +250,7 @@ def test_feature_names_are_read_from_lines_and_feature_stores(tmp_path: Path, te
 def test_other_json_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "names"
     path.write_text(text)
-    with pytest.raises(FileFormatError, match="neither a name a line"):
+    with pytest.raises(FileFormatError, match="one name per line"):
         read_feature_names(str(path))
 
 
@@ -353,7 +353,7 @@ def test_solr_has_each_threshold_or_the_next_number_that_can_be_had(engine: str,
         params = {"num_leaves": 7, "num_threads": 1}
         model = boostrank.train(params, data, 3, backend=engine, start="linear")
         if moves:
-            with pytest.raises(ExportError, match="documents change their place"):
+            with pytest.raises(ExportError, match="documents change rank"):
                 export_model(model, tmp_path / "m", "solr", feature_names=["a"], data=data)
             continue
         proof = export_model(model, tmp_path / "m", "solr", feature_names=["a"], data=data)
@@ -366,13 +366,13 @@ def test_solr_has_each_threshold_or_the_next_number_that_can_be_had(engine: str,
     ["elasticsearch-ranklib", "opensearch", "opensearch-2", "opensearch-ranklib", "solr-8", "vespa-lightgbm"],
 )
 def test_a_target_has_the_same_bits_or_refuses_and_leaves_no_file(target: str, tmp_path: Path) -> None:
-    """What is missing is 0 to RankLib and to older versions; `allow` writes it all the same."""
+    """What is missing is 0 to RankLib and to older versions; `allow` writes the file anyway."""
     assert export_model(example("lightgbm-none-whole").model, tmp_path / "whole", target, feature_names=NAMES).same_bits
     lacking = {"elasticsearch-ranklib", "opensearch-2", "opensearch-ranklib", "solr-8"}
     for kind in ("lightgbm-start-missing", "xgboost-none-missing"):
         path = tmp_path / kind
         if target in lacking:
-            with pytest.raises(ExportError, match="of the kind 'missing'"):
+            with pytest.raises(ExportError, match="of kind 'missing'"):
                 export_model(example(kind).model, path, target, feature_names=NAMES)
             assert not path.exists()
             proof = export_model(example(kind).model, path, target, feature_names=NAMES, allow=("missing",))

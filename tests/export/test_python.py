@@ -46,7 +46,7 @@ def test_values_are_given_by_name_and_what_is_not_named_is_missing() -> None:
     assert found["score"](row) == found["score_named"](named)
     with pytest.raises(KeyError, match="no feature 'bm26'"):
         found["score_named"]({"bm26": 1.0})
-    with pytest.raises(ValueError, match="6 features are needed, not 5"):
+    with pytest.raises(ValueError, match="expected 6 features, not 5"):
         found["score"](row[:5])
 
 

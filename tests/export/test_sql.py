@@ -70,7 +70,7 @@ def test_names_may_be_anything_that_sql_tells_apart() -> None:
     score = SPEC.read(SPEC.write(replace(one.served, feature_names=names)), names)
     np.testing.assert_allclose(score(one.rows), one.expected(one.rows), rtol=0, atol=1e-14)
     for name, other in (("BM25", "bm25"), ("Score", "the score")):
-        with pytest.raises(ExportError, match=f"'{other}' and '{name}' are no two columns"):
+        with pytest.raises(ExportError, match=f"'{other}' and '{name}' are the same column"):
             SPEC.write(replace(one.served, feature_names=("bm25", name, "a", "b", "c", "d")))
 
 

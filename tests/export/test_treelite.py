@@ -64,5 +64,5 @@ def test_values_near_zero_are_one_as_they_are_to_lightgbm(threshold: bytes) -> N
 def test_what_treelite_cannot_read_is_refused_with_what_helps(capfd: pytest.CaptureFixture[str]) -> None:
     one = example("xgboost-none-whole")
     odd = one.served.body.replace(b'"rank:ndcg"', b'"rank:other"')
-    with pytest.raises(ExportError, match=r"treelite cannot hold this model.*export to c or onnx"):
+    with pytest.raises(ExportError, match=r"treelite does not support this model.*export to c or onnx"):
         SPEC.write(replace(one.served, body=odd))

@@ -249,7 +249,7 @@ def test_models_of_other_categories_are_not_averaged() -> None:
 
 def test_what_takes_no_categories_says_so() -> None:
     data = as_data(arrow_table(COLUMNS, KINDS))
-    with pytest.raises(DataError, match="feature 'kind' holds categories, whose codes are no numbers for a linear mod"):
+    with pytest.raises(DataError, match="feature 'kind' holds categories, which a linear mod"):
         boostrank.train({"metric": "none"}, data, 2, backend="linear")
     with pytest.warns(DataWarning, match="within_query goes without 'kind': codes"):
         model = boostrank.train(PARAMS, data, 2, start="none", within_query="rank")

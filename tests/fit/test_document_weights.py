@@ -89,7 +89,7 @@ def test_what_does_not_know_them_refuses_by_name() -> None:
         boostrank.train({"objective": lambda scores, data: (scores, np.ones_like(scores))}, weighted, 3)
     with pytest.raises(ParameterError, match=r"the linear start .* objective 'regression' .*: start='none' leaves it"):
         scores(weighted, params={"objective": "regression"}, start="linear")
-    with pytest.raises(ParameterError, match=r"initial=regression .* 'regression' .*: initial=zero does without"):
+    with pytest.raises(ParameterError, match=r"initial=regression .* 'regression' .*: initial=zero needs none"):
         boostrank.train({"objective": "regression"}, weighted, 3, backend="linear")
     assert boostrank.train({"objective": "regression", "initial": "zero"}, weighted, 3, backend="linear")
 

@@ -239,7 +239,7 @@ def test_early_stopping_does_not_go_with_dart(backend: str) -> None:
 def test_xgboosts_parameters_of_dart_need_dart(name: str, booster: dict[str, str]) -> None:
     pytest.importorskip("xgboost")
     params = {"objective": "sdcg", name: 1, **booster, **FAST}
-    with pytest.raises(ParameterError, match=f"^'{name}' is a parameter of dart: it needs booster=dart$"):
+    with pytest.raises(ParameterError, match=f"^'{name}' is a parameter of dart: set booster=dart$"):
         boostrank.train(params, ranking(0), 5, backend="xgboost")
 
 

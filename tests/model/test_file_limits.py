@@ -92,7 +92,7 @@ def test_json_of_models_keeps_letters_and_what_is_no_letter() -> None:
     document = {"größe": [1, 0.5, float("inf")], "a\ud800": None}
     assert write_json(document) == '{"größe": [1, 0.5, Infinity], "a\\ud800": null}'.encode()
     assert read_json(write_json(document)) == document
-    with pytest.raises(ModelError, match="broken JSON, the file is damaged, or no model: Expecting value: line 1 col"):
+    with pytest.raises(ModelError, match="broken JSON; the file is damaged or not a model: Expecting value: line 1"):
         read_json(b"[1,")
 
 

@@ -172,13 +172,13 @@ HOSTILE: dict[str, tuple[Callable[[str], str], str]] = {
     "more trees than there are": (header(r"^tree_sizes=", "tree_sizes=" + "9 " * 1000), "promises 1004 trees"),
     "a tree of another size": (header(r"^tree_sizes=\d+", "tree_sizes=1000000000"), "tree_sizes says 1000000000"),
     "a tree of a smaller size": (header(r"^tree_sizes=\d+", "tree_sizes=9"), "tree_sizes says 9"),
-    "more classes than trees a round": (header(r"^num_class=1", "num_class=2"), "2 numbers a document"),
+    "more classes than trees a round": (header(r"^num_class=1", "num_class=2"), "2 outputs per document"),
     "trees out of order": (lambda t: t.replace("Tree=1\n", "Tree=2\n"), "expected 'Tree=1'"),
     "too few names": (header(r"^max_feature_idx=5", "max_feature_idx=6"), "7 features, feature_names has 6"),
     "more features than memory": (header(r"^max_feature_idx=5", "max_feature_idx=2147483646"), "feature_names has 6"),
     "no features at all": (header(r"^max_feature_idx=5", "max_feature_idx=-1"), "max_feature_idx"),
     "a range that is none": (header(r"\[0:39\]", "[0"), "feature_infos of feature 4"),
-    "a newer format": (header(r"^version=v4", "version=v5"), "v5.*known are v2, v3, v4"),
+    "a newer format": (header(r"^version=v4", "version=v5"), "v5.*supported: v2, v3, v4"),
     "no format": (header(r"^version=v4\n", ""), "no 'version'"),
     "a header line twice": (header(r"^num_class=1", "num_class=1\nnum_class=1"), "repeated"),
     "a NUL byte": (lambda t: t.replace("split_gain", "split\0gain", 1), "NUL byte at offset"),
@@ -276,7 +276,7 @@ def test_linear_trees_are_no_start_though_nobody_counted_their_documents() -> No
 
 def test_a_multiclass_model_is_not_a_ranker() -> None:
     booster = train_lightgbm(objective="multiclass", num_class=5)
-    with pytest.raises(ModelError, match="5 numbers a document"):
+    with pytest.raises(ModelError, match="5 outputs per document"):
         check_lightgbm_text(booster.model_to_string())
 
 

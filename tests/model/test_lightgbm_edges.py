@@ -113,19 +113,19 @@ REFUSED: dict[str, tuple[Text, str]] = {
     "a sign in a value": (header("^objective=", "objective=a="), f"{HEADER}a repeated or broken line 'objective=a=lam"),
     "a long version": (
         header("^version=v4", f"version={LONG}"),
-        f"the model is in LightGBM's format version '{LONG[:20]}'; known are v2, v3, v4",
+        f"the model is in LightGBM's format version '{LONG[:20]}'; supported: v2, v3, v4",
     ),
     "no class": (header("^num_class=1", "num_class=0"), f"num_class is '0', not a whole number from 1 to {LARGEST}"),
-    "several classes": (header("^num_class=1", "num_class=3"), "the model gives 3 numbers a document: a multiclass"),
+    "several classes": (header("^num_class=1", "num_class=3"), "the model has 3 outputs per document: a multiclass"),
     "no tree a round": (
         header("^num_tree_per_iteration=1", "num_tree_per_iteration=0"), "num_tree_per_iteration is '0'",
     ),
-    "trees a round": (header("^num_tree_per_iteration=1", "num_tree_per_iteration=2"), "the model gives 2 numbers a "),
+    "trees a round": (header("^num_tree_per_iteration=1", "num_tree_per_iteration=2"), "the model has 2 outputs per "),
     "a long objective": (
         header("^objective=.*$", f"objective=A{LONG}"),
-        f"the header's objective is 'A{LONG[:79]}', not the name of one",
+        f"the header's objective is 'A{LONG[:79]}', not a valid name",
     ),
-    "an objective of nothing": (header("^objective=.*$", "objective="), "the header's objective is '', not the name"),
+    "an objective of nothing": (header("^objective=.*$", "objective="), "the header's objective is '', not a valid"),
     "a label below none": (
         header("^label_index=0", "label_index=-2"), "label_index is '-2', not a whole number from -1",
     ),
@@ -265,7 +265,7 @@ def test_numbers_of_linear_leaves_have_all_their_digits_or_are_zero(key: str, of
         if taken:
             LIGHTGBM.parse(body)
         else:
-            refused(LIGHTGBM.parse, body, f"tree {tree}: {key} has a number nearer to 0 than LightGBM reads")
+            refused(LIGHTGBM.parse, body, f"tree {tree}: {key} has a number too close to 0 for LightGBM")
 
 
 @pytest.mark.parametrize("value", [0, 2**32 - 1])

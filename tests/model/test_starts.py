@@ -141,7 +141,7 @@ def test_a_tree_of_a_start_is_known_by_what_no_tree_that_was_grown_has(
 )  # fmt: skip
 def test_what_only_looks_like_a_start_is_refused(fields: dict[str, Any]) -> None:
     assert a_tree(**fields).is_start
-    with pytest.raises(ModelError, match="tree 7 is no function of one feature, though it begins as one"):
+    with pytest.raises(ModelError, match="tree 7 resembles a linear start but is no function of one feature"):
         read_start([a_tree(**fields)])
 
 
@@ -244,7 +244,7 @@ def test_a_start_in_xgboosts_json_has_every_field_of_its_nodes() -> None:
 )
 def test_what_is_no_start_is_none_though_it_is_promised(edit: dict[str, Any]) -> None:
     assert XGBOOST.parse(started()).start_trees == 1
-    with pytest.raises(ModelError, match=f"{ATTRIBUTE} promises '1' trees of a linear start, the file has 0"):
+    with pytest.raises(ModelError, match=f"{ATTRIBUTE} claims '1' trees of a linear start, the file has 0"):
         XGBOOST.parse(started(**edit))
 
 

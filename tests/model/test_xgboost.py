@@ -140,7 +140,7 @@ HOSTILE: dict[str, tuple[Edit, str]] = {
     "a fraction for a node": (in_tree("left_children", 0, 1.0), "not a whole number"),
     "an unknown threshold": (in_tree("split_conditions", 0, float("nan")), "not finite"),
     "a score beyond float32": (in_tree("split_conditions", -1, 1e39), "not finite"),
-    "a score beyond float64": (in_tree("split_conditions", -1, 10**400), "no number type holds"),
+    "a score beyond float64": (in_tree("split_conditions", -1, 10**400), "too large for a float64"),
     "a short array": (in_tree("sum_hessian", [1.0]), "sum_hessian has 1 entries"),
     "an array that is none": (in_tree("default_left", None), "default_left has no list"),
     "a switch that is a number": (in_tree("default_left", 0, 2), "default_left has an entry outside"),
@@ -160,8 +160,8 @@ HOSTILE: dict[str, tuple[Edit, str]] = {
     "no features": (in_learner("learner_model_param", "num_feature", "0"), "num_feature is '0'"),
     "more features than numbers": (in_learner("learner_model_param", "num_feature", "99999999999"), "num_feature"),
     "a wider model": (in_learner("learner_model_param", "num_feature", "9"), "num_feature is 6, the model has 9"),
-    "several classes": (in_learner("learner_model_param", "num_class", "3"), "3 numbers a document"),
-    "several targets": (in_learner("learner_model_param", "num_target", "2"), "2 numbers a document"),
+    "several classes": (in_learner("learner_model_param", "num_class", "3"), "3 outputs per document"),
+    "several targets": (in_learner("learner_model_param", "num_target", "2"), "2 outputs per document"),
     "a start that is no number": (in_learner("learner_model_param", "base_score", "[x]"), "base_score"),
     "an infinite start": (in_learner("learner_model_param", "base_score", "inf"), "base_score"),
     "a name too many": (in_learner("feature_names", ["a"] * 7), "feature_names must be a list of 6"),
@@ -275,7 +275,7 @@ def test_fault_086_a_small_file_cannot_promise_more_features_than_data_may_have(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     check_xgboost_json(widened(2**24, named=False))
-    with pytest.raises(ModelError, match=r"16,777,217, and the file names none"):
+    with pytest.raises(ModelError, match=r"16,777,217 but the file has no feature names"):
         check_xgboost_json(widened(2**24 + 1, named=False))
     monkeypatch.setattr(xgboost_format, "_MOST_UNNAMED", 10)
     check_xgboost_json(widened(11, named=True))

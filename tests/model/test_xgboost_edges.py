@@ -96,7 +96,7 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
     ),
     "a booster of a long name": (
         in_learner("gradient_booster", "name", LONG),
-        f"the booster is '{LONG[:40]}': only tree models (gbtree, dart) are rankers here",
+        f"the booster is '{LONG[:40]}': only tree models (gbtree, dart) are supported",
     ),
     "weights of trees that are none": (
         in_learner("gradient_booster", {"name": "dart", "weight_drop": 5}),
@@ -132,8 +132,8 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
         in_learner(PARAM, "num_feature", LONG),
         f"{PARAM}: num_feature is '{LONG[:40]}', not a whole number from 1 to {LARGEST}",
     ),
-    "two classes": (in_learner(PARAM, "num_class", "2"), "the model gives 2 numbers a document: it is not a ranker"),
-    "two targets": (in_learner(PARAM, "num_target", "2"), "the model gives 2 numbers a document: it is not a ranker"),
+    "two classes": (in_learner(PARAM, "num_class", "2"), "the model has 2 outputs per document: it is not a ranker"),
+    "two targets": (in_learner(PARAM, "num_target", "2"), "the model has 2 outputs per document: it is not a ranker"),
     "a start beyond float32": (in_learner(PARAM, "base_score", "[3.5E38]"), "base_score is '[3.5E38]', not a finite"),
     "a start below float32": (
         in_learner(PARAM, "base_score", "-3.5E38"), "base_score is '-3.5E38', not a finite number",
@@ -224,7 +224,7 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
     ),
     "a promise of a start": (
         in_learner("attributes", {ATTRIBUTE: LONG}),
-        f"{ATTRIBUTE} promises '{LONG[:40]}' trees of a linear start, the file has 0",
+        f"{ATTRIBUTE} claims '{LONG[:40]}' trees of a linear start, the file has 0",
     ),
     "categories that are none": (put("cats", 5), "gbtree: 'cats' must be a dict, found int"),
     "columns that are none": (put("cats", {}), "cats: 'enc' must be a list, found nothing"),
@@ -250,7 +250,7 @@ def test_json_numbers_are_of_one_kind_and_count() -> None:
         ([1], None, "they has 1 entries, needs 2"),
         (None, None, "they has no list entries, needs 2"),
         ([1, True], None, "they has an entry that is not a number"),
-        ([1, 10**400], None, "they has an entry that no number type holds"),
+        ([1, 10**400], None, "they has an entry too large for a float64"),
         ([1, 2.5], 2.0, "they has an entry that is not finite"),
         ([1, float("nan")], 2.0, "they has an entry that is not finite"),
     ):

@@ -1,1 +1,1 @@
-"""LightGBM behind the backend contract."""
+"""LightGBM as an engine."""

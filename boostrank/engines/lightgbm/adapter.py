@@ -1,4 +1,4 @@
-"""LightGBM behind the contract of an engine: data sets, training, and what happens in each round."""
+"""LightGBM as an engine: data sets, training, and the work of each round."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from boostrank.engines.rounds import (
     round_seed,
 )
 
-# Without these two, LightGBM times both layouts at the start and takes the faster: two runs may then differ.
+# Without these two, LightGBM times both layouts and keeps the faster one, so two runs may differ.
 _DEFAULTS = {"deterministic": True, "force_col_wise": True}
 _LAYOUTS = ("force_col_wise", "force_row_wise")
 
 
 class LightGBM(Backend):
-    """The engine `lightgbm`; see `Backend` for what each method does."""
+    """LightGBM's `Backend`."""
 
     name = "lightgbm"
     version = str(lightgbm.__version__)
@@ -54,6 +54,7 @@ class LightGBM(Backend):
 
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
         whole = whole_of(data.features)
+        # Parts of one data set share its bins.
         if whole is not None:
             if whole.bins is None:
                 whole.bins = self.dataset(whole.data, params, reference=None, weights=weights)
@@ -93,9 +94,10 @@ class LightGBM(Backend):
                 round_now.seed_sampling()
                 return function(scores, dataset, round_now.round)
 
-            # A function, not a method: LightGBM copies its parameters, and with a method the data behind it.
+            # A function, not a method: LightGBM copies its parameters, and a method would drag the data along.
             params["objective"] = objective
         init_model, rounds = None if request.init_model is None else request.init_model.native, request.rounds
+        # Initial scores of a continued model, or the saved scores of a resumed training.
         with contextlib.ExitStack() as given:
             given.enter_context(_naming_nothing_to_split())
             sets = [request.train, *(data for _, data in request.valid)]
@@ -111,7 +113,7 @@ class LightGBM(Backend):
             try:
                 for data in sets:
                     if data.used_indices is not None:
-                        data.construct()  # else LightGBM looks for rows, to predict from, that a part does not have
+                        data.construct()  # otherwise LightGBM predicts from rows that a part does not have
                 booster = lightgbm.train(
                     params,
                     request.train,
@@ -124,7 +126,7 @@ class LightGBM(Backend):
                     callbacks=[round_now, *(Translated(cb, request.resumed, first) for cb in request.callbacks)],
                 )
             except TrainingError as error:
-                # Of dart, the trees that this round leaves out are negated for as long as it lasts.
+                # dart negates the dropped trees during a round, so its model is not usable here.
                 if round_now.model is not None and main_names(params).get("boosting") != "dart":
                     error.model = LightGBMBooster(round_now.model, first)
                 raise
@@ -172,7 +174,7 @@ def _with_defaults(params: dict[str, Any]) -> dict[str, Any]:
 
 
 class RoundStart:
-    """Remembers the round, which LightGBM tells its callbacks, not its objective; and seeds the sampling in it."""
+    """Callback that records the round for the objective, to which LightGBM does not pass it, and seeds the sampling."""
 
     before_iteration = True
     order = -(2**31)
@@ -185,9 +187,9 @@ class RoundStart:
     def __call__(self, env: Any) -> None:
         self.round, self.model = int(env.iteration) - self._start_trees, env.model
         if self._resumed is not None:
-            # The model file tells how many rounds were asked for, not how many were left.
+            # The model file stores the requested number of rounds, not the remaining one.
             env.model.reset_parameter({"num_iterations": self._request.rounds})
-            # Callbacks that remember see the earlier rounds once more.
+            # Replay the earlier rounds to callbacks with memory.
             callbacks = [cb for cb in ordered(self._request.callbacks, before=False) if remembers(cb)]
             begin = self._resumed.begin
             for number, results in enumerate(self._resumed.results, begin):
@@ -199,16 +201,18 @@ class RoundStart:
             self.seed_sampling()
 
     def seed_sampling(self) -> None:
-        """With an objective of ours only in its call: before, LightGBM resets a booster once more in its first round,
-        which draws features."""
+        """Seed the sampling of this round.
+
+        Our objective calls it itself: in its first round LightGBM resets the booster once more, which draws features.
+        """
         self._sampling.seed(self.model, self.round)
 
 
 class Sampling:
-    """Seeds LightGBM's sampling of rows and features by the round: it does not show the state of its random numbers.
+    """Seeds of LightGBM's sampling of rows and features, set anew each round because LightGBM hides its random state.
 
-    Not with dart and goss, whose own state a change of parameters would reset. dart's is reset once, before the first
-    tree: whether LightGBM has drawn a number by then depends on memory that it does not set (4.7).
+    dart and goss are left out: changing parameters would reset their own state. dart is reset once, before the first
+    tree, because LightGBM's first draw depends on uninitialised memory (4.7).
     """
 
     def __init__(self, params: dict[str, Any]) -> None:
@@ -231,7 +235,7 @@ class Sampling:
         }
 
     def seed(self, model: Any, round: int) -> None:
-        """Seed what is sampled in this round; rows keep their sample for as many rounds as `bagging_freq` says."""
+        """Seed the sampling of this round; rows keep their sample for `bagging_freq` rounds."""
         if self._first:
             model.reset_parameter(self._first)
             self._first = {}
@@ -242,15 +246,18 @@ class Sampling:
             for name, seed in self._seeds.items()
         }
         if "bagging_seed" in seeds:
-            # LightGBM takes a new seed for rows only together with a new fraction.
+            # LightGBM applies a new seed for rows only with a new fraction.
             model.reset_parameter({"bagging_fraction": 0.999 * self._fraction})
             seeds["bagging_fraction"] = self._fraction
         model.reset_parameter(seeds)
 
 
 class Translated:
-    """A callback whose `StopTraining` becomes the exception that LightGBM understands, whose training began where
-    it first began, and to whom the trees of a start are no rounds."""
+    """Callback adapted to LightGBM.
+
+    It translates `StopTraining`, restores the first round of a resumed training, and does not count the trees of a
+    start.
+    """
 
     def __init__(self, callback: Callback, resumed: Resumed | None, start_trees: int) -> None:
         self._callback, self._resumed, self._start_trees = callback, resumed, start_trees

@@ -1,4 +1,4 @@
-"""Models of LightGBM: scores, leaves, contributions, their files."""
+"""LightGBM's models: scores, leaves, contributions and files."""
 
 from __future__ import annotations
 
@@ -24,12 +24,11 @@ _NUM_THREADS = re.compile(r"\n\[num_threads: \d+\]")
 
 @dataclass(eq=False)
 class LightGBMBooster(Booster):
-    """A `lightgbm.Booster` as `native`; see `Booster` for what each method does.
+    """Model with a `lightgbm.Booster` as `native`.
 
     Args:
-        native: the model.
-        known_start: number of trees of its linear start, where it is known.
-        kept: whether it keeps its training data, so that thresholds change in its file alone.
+        known_start: number of trees of its linear start, if known.
+        kept: whether it keeps its training data, so that thresholds change in its file only.
     """
 
     engine = "lightgbm"
@@ -38,7 +37,7 @@ class LightGBMBooster(Booster):
 
     @classmethod
     def load(cls, data: bytes) -> LightGBMBooster:
-        """Return the model in a file that has been checked."""
+        """Return the model of a file that has been checked."""
         return cls(lightgbm.Booster(model_str=data.decode()), len(start_trees(data)))
 
     @property
@@ -50,7 +49,7 @@ class LightGBMBooster(Booster):
         return max(0, int(self.native.best_iteration) - self.start_trees)
 
     @cached_property
-    def feature_names(self) -> tuple[str, ...]:  # LightGBM takes longer to tell them than to score a document
+    def feature_names(self) -> tuple[str, ...]:  # LightGBM is slower to return them than to score a document
         return tuple(self.native.feature_name())
 
     @property
@@ -59,7 +58,7 @@ class LightGBMBooster(Booster):
 
     @property
     def start_trees(self) -> int:
-        if self.known_start is None:  # a user's own model: its first tree tells whether more must be looked at
+        if self.known_start is None:  # a user's own model: the first tree shows whether to look further
             found = len(start_trees(self.native.model_to_string(num_iteration=1).encode()))
             if found:
                 found = len(start_trees(self.native.model_to_string(num_iteration=-1).encode()))
@@ -84,13 +83,14 @@ class LightGBMBooster(Booster):
 
     def to_bytes(self, rounds: int = 0) -> bytes:
         text = str(self.native.model_to_string(num_iteration=self._trees(rounds)))
-        data = _NUM_THREADS.sub("\n[num_threads: 0]", text).encode()  # any number of them grows these trees
+        data = _NUM_THREADS.sub("\n[num_threads: 0]", text).encode()  # trees do not depend on the number of threads
         return for_doubles(data) if self.kept else data
 
     def finished(self, categories: Mapping[int, Categories]) -> LightGBMBooster:
         own = read_leaves(self.native.model_to_string(num_iteration=-1).encode())
         even = None if own is None else own.in_units()
         if even is not None:
+            # Set the rounded leaves in place; their numbers start at 0 in each tree.
             leaf = np.arange(even.tree.size) - np.searchsorted(even.tree, even.tree)
             for place in zip(even.tree.tolist(), leaf.tolist(), even.value.tolist(), strict=True):
                 self.native.set_leaf_output(*place)
@@ -101,14 +101,14 @@ class LightGBMBooster(Booster):
             self.native.model_from_string(for_doubles(text.encode()).decode())
             self.native.best_iteration = best
         known = [list(one.values) for _, one in sorted(categories.items()) if one.values is not None]
-        if known:  # what LightGBM alone codes a frame of pandas by
+        if known:  # LightGBM encodes frames of pandas by them
             self.native.pandas_categorical = known
         return self
 
     def categories(self, names: Sequence[str]) -> dict[str, Categories]:
         values = self.native.pandas_categorical or ()
         columns = listed_categories(self.native.model_to_string(num_iteration=1).encode()) if values else {}
-        # LightGBM does not write whose they are: columns with an order have some too, and columns of codes have none.
+        # LightGBM does not store their columns: ordered columns have categories too, and columns of codes have none.
         fits = len(columns) == len(values) and all(
             codes[-1] < len(one) and all(isinstance(value, str) for value in one)
             for codes, one in zip(columns.values(), values, strict=True)
@@ -122,5 +122,5 @@ class LightGBMBooster(Booster):
         return {str(name): table[name].tolist() for name in table}
 
     def _trees(self, rounds: int) -> int:
-        """LightGBM's number for so many rounds, -1 for all."""
+        """Return LightGBM's number of iterations for this number of rounds; -1: all."""
         return rounds + self.start_trees if rounds else -1

@@ -1,4 +1,4 @@
-"""LightGBM's model file: checks, trees, a linear start."""
+"""LightGBM's model file: checks, trees and linear start."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ end of parameters
 
 pandas_categorical:null
 """
-# A number at or below the threshold, or none, to the left; numbers only; LightGBM's bits.
+# LightGBM's decision bits of numerical splits: missing values go left or right.
 _MISSING_LEFT, _MISSING_RIGHT = 10, 8
 
 
 def start_text(start: LinearStart) -> str:
-    """LightGBM's model text of a start: at least one tree."""
+    """Return LightGBM's model text of a start, with at least one tree."""
     trees = write_start(start.curves or {0: NOTHING})
     columns = len(start.feature_names)
     head = _HEAD.format(
@@ -60,7 +60,7 @@ def start_text(start: LinearStart) -> str:
 
 
 def write_start(curves: Mapping[int, Curve]) -> list[str]:
-    """The text of the tree of each function."""
+    """Return the text of one tree for each function."""
     return [_tree(number, feature, curve) for number, (feature, curve) in enumerate(curves.items())]
 
 
@@ -90,17 +90,19 @@ def _tree(number: int, feature: int, curve: Curve) -> str:
 
 
 def read_start(trees: Iterable[Tree]) -> dict[int, Curve]:
-    """Feature -> what the trees of a start add.
+    """Return feature -> the function that the trees of a start add.
 
     Raises:
-        ModelError: a tree that only looks like one.
+        ModelError: a tree only resembles one of a start.
     """
     curves: dict[int, Curve] = {}
     for tree in trees:
         try:
             feature, curve = _read(tree)
         except (ValueError, IndexError) as error:
-            raise ModelError(f"tree {tree.number} is no function of one feature, though it begins as one") from error
+            raise ModelError(
+                f"tree {tree.number} resembles a linear start but is no function of one feature"
+            ) from error
         curves[feature] = combined([curves[feature], curve], [1.0, 1.0]) if feature in curves else curve
     return curves
 
@@ -119,7 +121,7 @@ def _read(tree: Tree) -> tuple[int, Curve]:
     return int(numbers(b"split_feature", int)[0]), replace(steps, documents=np.roll(documents, -1))
 
 
-# What is in units of the score in the text of a tree.
+# Fields in units of the score.
 _IN_SCORE = (b"leaf_value", b"internal_value", b"leaf_const", b"leaf_coeff", b"shrinkage")
 _IMPORTANCES = b"\nfeature_importances:\n"
 _BELOW_ZERO = float(np.nextafter(np.float32(-ZERO), np.float32(-1.0)))
@@ -151,9 +153,9 @@ class LightGBMFormat(ModelFormat):
         return Trees.of(forest, gain, n_features, also_used=linear, why_not=why_not, double=True)
 
     def served(self, model: LightGBMText) -> ServedTrees:
-        refuse(any(tree.linear for tree in model.trees), "leaves of its trees hold linear models")
+        refuse(any(tree.linear for tree in model.trees), "its leaves hold linear models")
         if b"\naverage_output" in model.head:
-            raise ModelError("a random forest of LightGBM's averages its trees by itself")
+            raise ModelError("the model is a random forest, whose trees LightGBM averages")
         return ServedTrees(
             _forest(model, 0),
             node_count=_counts(model, b"internal_count", 1),
@@ -161,17 +163,18 @@ class LightGBMFormat(ModelFormat):
         )
 
     def stamp(self, body: bytes) -> bytes:
-        """As `stamped`, where no objective is named, as after a training with a callable."""
+        """Return the file as of `stamped` if it names no objective, as after a training with a callable."""
         return body if b"\nobjective=" in body.partition(b"\n\n")[0] else stamped(body)
 
     def merge(self, models: Sequence[LightGBMText], weights: Sequence[float] | None = None) -> bytes:
+        # One start for all models, then their trees with new numbers, and the sum of the split counts.
         starts = [read_start(model.trees[: model.start_trees]) for model in models]
         start = write_start(sum_of_starts(starts, weights))
         texts = [tree.encode() for tree in start]
         importances = Counter[bytes]()
         for model, parts in zip(models, parts_of(len(models), weights), strict=True):
             if b"\naverage_output" in model.head:
-                raise ModelError("a random forest of LightGBM's averages its trees by itself, and cannot be averaged")
+                raise ModelError("a random forest of LightGBM cannot be averaged: it averages its trees itself")
             texts += [_divided(tree, parts, i) for i, tree in enumerate(model.trees[model.start_trees :], len(texts))]
             for line in _importances(model.tail):
                 name, _, count = line.rpartition(b"=")
@@ -188,12 +191,11 @@ LIGHTGBM = LightGBMFormat()
 
 
 def _with_sizes(head: bytes, texts: Sequence[bytes]) -> bytes:
-    """The head of a file with these trees."""
     return _replaced(rb"^tree_sizes=.*$", b"tree_sizes=" + b" ".join(b"%d" % len(text) for text in texts), head)
 
 
 def _forest(model: LightGBMText, first: int) -> Forest:
-    """The trees from this one on, none of them with linear leaves that are not 0."""
+    """Return the trees from number `first` on; linear leaves must be constant."""
     grown = model.trees[first:]
     leaves = np.array([tree.leaves for tree in grown], np.int64)
     skipped = model.leaf_value.size - int(leaves.sum())
@@ -202,12 +204,13 @@ def _forest(model: LightGBMText, first: int) -> Forest:
         for name in ("split_feature", "threshold", "decision_type", "left_child", "right_child")
     )
     tree = np.repeat(np.arange(len(grown)), leaves - 1)
+    # Turn numbers within a tree into numbers over all trees.
     first_node, first_leaf = np.cumsum(leaves - 1) - (leaves - 1), np.cumsum(leaves) - leaves
     left, right = (np.where(c >= 0, c + first_node[tree], c - first_leaf[tree]) for c in (left, right))
-    # Bits 2 and 3: what is missing. 0: nothing, NaN is read as 0; 1: zero, and NaN as zero; 2: NaN.
+    # Bits 2 and 3, missing values: 0: none, NaN is read as 0; 1: zero, and NaN as zero; 2: NaN.
     missing = decision >> 2 & 3
-    categorical = (decision & 1) != 0  # its threshold is the number of a set; what is missing goes right
-    # What is that near to 0 is 0 to LightGBM: such values stay together, left of what is not below 0.
+    categorical = (decision & 1) != 0  # the threshold is the number of a set; missing values go right
+    # LightGBM treats values this near to 0 as 0, so they stay together.
     ordered = np.where((threshold >= 0.0) & (threshold < ZERO), ZERO, threshold)
     ordered = np.where((threshold < 0.0) & (threshold >= -ZERO), _BELOW_ZERO, ordered)
     nan_left = np.where(missing == 0, ordered >= 0.0, decision & 2)
@@ -230,7 +233,7 @@ def _forest(model: LightGBMText, first: int) -> Forest:
 
 
 def _counts(model: LightGBMText, key: bytes, fewer: int) -> Float64Array:
-    """How many documents were in each node or leaf of all trees; 0 where the file does not say."""
+    """Return the number of documents in each node or leaf of all trees; 0 if the file lacks it."""
     counts = []
     for tree in model.trees:
         words = tree.words(key)
@@ -239,10 +242,10 @@ def _counts(model: LightGBMText, key: bytes, fewer: int) -> Float64Array:
 
 
 def stamped(body: bytes, objective: bytes = b"lambdarank") -> bytes:
-    """The same model with an objective that other programs understand: half of the serving tools refuse one without.
+    """Return the same model with an objective that other programs know: half of the serving tools require one.
 
-    The line goes where LightGBM itself writes it, and the parameters say the same. Trees and predictions are untouched
-    (as long as the objective leaves raw scores alone, as the ranking ones do); stamping twice changes nothing more.
+    The line goes where LightGBM writes it, and the parameters say the same. Trees and predictions do not change, as
+    long as the objective does not transform raw scores; ranking objectives do not. Stamping twice changes nothing more.
     """
     head, separator, rest = body.partition(b"\n\n")
     line = b"objective=" + objective
@@ -262,12 +265,11 @@ def _replaced(pattern: bytes, line: bytes, text: bytes) -> bytes:
 
 
 def _importances(tail: bytes) -> list[bytes]:
-    """The lines that count the splits of each feature."""
     return list(itertools.takewhile(bool, tail.partition(_IMPORTANCES)[2].split(b"\n")))
 
 
 def _divided(tree: Tree, parts: float, number: int) -> bytes:
-    """The text of a tree with its scores divided by this, and another number."""
+    """Return the text of a tree with another number and its scores divided by `parts`."""
     fields = {
         key: b" ".join(repr(float(word) / parts).encode() for word in value.split())
         if key in _IN_SCORE and value.strip()

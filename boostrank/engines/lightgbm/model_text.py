@@ -1,8 +1,8 @@
-"""LightGBM text parser: takes a model text apart, and checks it before LightGBM's loader sees the file.
+"""LightGBM text parser: parses and checks a model text before LightGBM's loader reads the file.
 
-LightGBM trusts the files it loads: truncated text aborts the process, a child number out of range reads foreign
-memory. `parse_text` refuses such files with words. It knows the layout of versions v2 to v4
-(`GBDT::SaveModelToString` and `Tree::ToString` in LightGBM's source).
+LightGBM trusts its files: truncated text aborts the process, a child number out of range reads foreign memory.
+`parse_text` raises errors for such files. It knows the layout of versions v2 to v4 (`GBDT::SaveModelToString` and
+`Tree::ToString` in LightGBM's source).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from boostrank.records import from_json
 
 _VERSIONS = ("v2", "v3", "v4")
 _MAX_TREE_LINES = 22  # LightGBM's loader reads no further in a tree
-_MAX_DIGITS = 40  # of one number; LightGBM writes at most 24
+_MAX_DIGITS = 40  # maximum length of a number; LightGBM writes 24 at most
 _INT32_MAX = 2**31 - 1
 _UINT32_MAX = 2**32 - 1
 
@@ -44,13 +44,13 @@ _PARAMETER = re.compile(r"\[[A-Za-z0-9_]+: .*\]", re.ASCII)
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """One tree; its numbers are still text.
+    """Tree whose numbers are still text.
 
     Args:
-        number: from 0.
-        fields: name -> its line behind the `=`.
-        end: the line ends that close it.
-        leaves, categorical_splits: how many there are.
+        number: number of the tree, from 0.
+        fields: name -> text after the `=`.
+        end: line ends that close the tree.
+        leaves, categorical_splits: number of leaves and of categorical splits.
         linear: whether leaves hold linear functions.
     """
 
@@ -63,7 +63,7 @@ class Tree:
 
     @property
     def is_start(self) -> bool:
-        """Whether it is of a start (see `start`): steps behind a split below all numbers, which gained nothing."""
+        """Whether the tree belongs to a start: a first split below all numbers, then steps without gain."""
         gains = self.fields.get(b"split_gain", b"1")
         if self.leaves == 1 or self.categorical_splits or self.linear or gains.strip(b"0 "):
             return False
@@ -71,11 +71,11 @@ class Tree:
         return first == [repr(LOWEST).encode()] and len(set(self.words(b"split_feature"))) == 1
 
     def words(self, key: bytes) -> list[bytes]:
-        """What a field holds; nothing where it is absent."""
+        """Return the words of a field; empty if it is absent."""
         return [word for word in self.fields.get(key, b"").split(b" ") if word]
 
     def tokens(self, key: bytes, count: int) -> list[bytes]:
-        """The numbers of one field, as text. Of a constant the loader reads the value only; the rest may be absent."""
+        """Return the numbers of a field as text; a constant tree needs only its value."""
         tokens = self.words(key)
         if not tokens and self.leaves == 1 and not self.linear and key != b"leaf_value":
             return []
@@ -85,23 +85,22 @@ class Tree:
         return tokens
 
     def to_bytes(self) -> bytes:
-        """Its text."""
         lines = (key + b"=" + value for key, value in self.fields.items())
         return b"\n".join([b"Tree=%d" % self.number, *lines]) + self.end
 
 
 @dataclass(frozen=True, eq=False)
 class LightGBMText:
-    """A model text, taken apart and checked.
+    """Parsed and checked model text.
 
     Args:
-        head: its lines before the trees.
-        trees: all of them, those of a start included.
-        tail: from `end of trees` on.
-        nodes: name -> [M], what all nodes of all trees have, one after another: left_child, right_child,
-            split_feature, decision_type, threshold, split_gain (0 where the file has none).
-        leaf_value: float64[L], of all leaves.
-        sets: tree -> its sets of categories, uint32[W], and the words of each, int64[S].
+        head: text before the trees.
+        trees: all trees, including those of a start.
+        tail: text from `end of trees` on.
+        nodes: name -> [M], values at the nodes of all trees in order: left_child, right_child, split_feature,
+            decision_type, threshold, split_gain (0 if absent).
+        leaf_value: float64[L], values of all leaves.
+        sets: tree -> its sets of categories, uint32[W], and the number of words of each, int64[S].
         leaf_features: tree -> the features of its linear leaves.
     """
 
@@ -115,19 +114,18 @@ class LightGBMText:
 
     @cached_property
     def start_trees(self) -> int:
-        """How many trees at its head are a start's, and no rounds."""
+        """Number of leading trees that form a linear start and are no rounds."""
         return next((tree.number for tree in self.trees if not tree.is_start), len(self.trees))
 
     def to_bytes(self) -> bytes:
-        """The file."""
         return self.head + b"\n\n" + b"".join(tree.to_bytes() for tree in self.trees) + self.tail
 
 
 def parse_text(data: bytes) -> LightGBMText:
-    """Take a model text apart, and refuse what LightGBM would not load, or load and then read outside its memory.
+    """Parse a model text, and reject files that LightGBM would not load or would read beyond its memory for.
 
     Raises:
-        ModelError: what is wrong, and in which tree.
+        ModelError: the file is invalid; the message names the tree.
     """
     try:
         data.decode()
@@ -149,18 +147,18 @@ def parse_text(data: bytes) -> LightGBMText:
 
 
 def start_trees(data: bytes) -> list[Tree]:
-    """The trees of a start at the head of a model text; it is looked at no further than that."""
+    """Return the leading trees of a model text that form a start; the rest is not parsed."""
     return list(itertools.takewhile(lambda tree: tree.is_start, _trees(data)))
 
 
 def listed_categories(data: bytes) -> dict[int, list[int]]:
-    """Column -> the codes of its categories, of a model text of LightGBM's own making, unchecked."""
+    """Return column -> codes of its categories, from an unchecked text that LightGBM wrote."""
     infos = _words(_header(data[: data.find(b"\n\n")].decode())["feature_infos"])
     return {i: [int(code) for code in info.split(":")] for i, info in enumerate(infos) if info[0] not in "[n"}
 
 
 def read_leaves(data: bytes) -> Leaves | None:
-    """The leaves in a model text of LightGBM's own making, unchecked; None where a score is no sum of them."""
+    """Return the leaves of an unchecked text that LightGBM wrote; None if scores are not their sum."""
     trees = list(_trees(data))
     if b"\naverage_output" in data[: data.find(b"\n\n")] or any(tree.linear for tree in trees):
         return None
@@ -172,7 +170,7 @@ def read_leaves(data: bytes) -> Leaves | None:
 
 
 def for_doubles(data: bytes) -> bytes:
-    """A model text of LightGBM's own making with the thresholds of `of_doubles`; those of categories stay."""
+    """Return a text that LightGBM wrote with the thresholds of `of_doubles`; categorical splits stay."""
     begin, end = data.find(b"\n\n") + 2, data.find(_END) + 1
     texts = [_THRESHOLDS.sub(_for_doubles, block) for block in _blocks(data, begin, end)]
     sizes = b"tree_sizes=" + b" ".join(b"%d" % len(text) for text in texts)
@@ -181,7 +179,7 @@ def for_doubles(data: bytes) -> bytes:
 
 
 def _for_doubles(lines: re.Match[bytes]) -> bytes:
-    """The lines of a tree's thresholds and kinds of splits."""
+    """Return the lines of a tree's thresholds and decision types."""
     threshold, kind = (np.array(lines[name].split(), of) for name, of in (("thresholds", np.float64), ("kinds", int)))
     found = np.where(kind & 1, threshold, of_doubles(threshold))
     words = (b"%d" % int(one) if kind & 1 else b"%.17g" % one for one, kind in zip(found.tolist(), kind, strict=True))
@@ -189,7 +187,6 @@ def _for_doubles(lines: re.Match[bytes]) -> bytes:
 
 
 def _trees(data: bytes) -> Iterator[Tree]:
-    """The trees in a model text, one after another as they are asked for."""
     blocks = _blocks(data, data.find(b"\n\n") + 2, data.find(_END) + 1)
     return (_tree(block, i) for i, block in enumerate(blocks))
 
@@ -205,18 +202,18 @@ def _header(text: str) -> dict[str, str]:
 
 
 def _check_header(header: dict[str, str]) -> int:
-    """The number of features, when the header agrees with itself."""
+    """Check the header and return the number of features."""
     for key in ("version", "num_class", "label_index", "max_feature_idx", "feature_names", "feature_infos"):
         refuse(key not in header, f"the model's header has no {key!r}")
     if header["version"] not in _VERSIONS:
         raise ModelError(
-            f"the model is in LightGBM's format version {header['version'][:20]!r}; known are {', '.join(_VERSIONS)}"
+            f"the model is in LightGBM's format version {header['version'][:20]!r}; supported: {', '.join(_VERSIONS)}"
         )
     outputs = _whole(header["num_class"], "num_class", 1)
     outputs = max(outputs, _whole(header.get("num_tree_per_iteration", "1"), "num_tree_per_iteration", 1))
-    refuse(outputs > 1, f"the model gives {outputs} numbers a document: a multiclass model is not a ranker")
-    if not _OBJECTIVE.fullmatch(header.get("objective", "custom")):  # the loader looks for a first word
-        raise ModelError(f"the header's objective is {header['objective'][:80]!r}, not the name of one")
+    refuse(outputs > 1, f"the model has {outputs} outputs per document: a multiclass model is not a ranker")
+    if not _OBJECTIVE.fullmatch(header.get("objective", "custom")):  # the loader reads the first word
+        raise ModelError(f"the header's objective is {header['objective'][:80]!r}, not a valid name")
     _whole(header["label_index"], "label_index", -1)
     n_features = _whole(header["max_feature_idx"], "max_feature_idx", 0) + 1
     for key in ("feature_names", "feature_infos", "monotone_constraints"):
@@ -241,7 +238,7 @@ def _whole(word: str, what: str, low: int, high: int = _INT32_MAX) -> int:
 
 
 def _blocks(data: bytes, begin: int, end: int) -> Iterator[bytes]:
-    """The text of each tree between two places."""
+    """Iterate over the text of each tree between two offsets."""
     while begin < end:
         following = data.find(b"\nTree=", begin, end)
         following = end if following < 0 else following + 1
@@ -250,7 +247,7 @@ def _blocks(data: bytes, begin: int, end: int) -> Iterator[bytes]:
 
 
 def _sized_blocks(data: bytes, begin: int, end: int, header: Mapping[str, str]) -> list[bytes]:
-    """The text of each tree; its sizes must be those of the header, by which the loader jumps."""
+    """Return the text of each tree; sizes must match the header, because the loader jumps by them."""
     if begin < end and not data.startswith(b"Tree=", begin, end):
         raise ModelError(f"expected 'Tree=0' after the model's header, found {data[begin : min(end, begin + 40)]!r}")
     blocks = list(_blocks(data, begin, end))
@@ -277,14 +274,14 @@ def _tree(block: bytes, number: int) -> Tree:
     def single(key: bytes, low: int, high: int) -> int:
         return _whole(fields.get(key, b"").strip(b" ").decode("latin-1"), f"tree {number}: {key.decode()}", low, high)
 
-    # No count is believed that the text cannot hold.
+    # A count cannot exceed the size of the text.
     leaves, categorical_splits = single(b"num_leaves", 1, len(block)), single(b"num_cat", 0, len(block))
     linear = b"is_linear" in fields and single(b"is_linear", 0, 1) == 1
     return Tree(number, fields, block[len(body) :], leaves, categorical_splits, linear)
 
 
 class _Column:
-    """One field of many trees, read in one go: a loop over trees would cost more than the numbers."""
+    """Field of many trees, parsed at once because a loop over trees costs more than the numbers."""
 
     def __init__(self, key: bytes, trees: Sequence[Tree], tokens: list[list[bytes]]) -> None:
         self.key = key.decode()
@@ -292,31 +289,31 @@ class _Column:
         self.tree = np.repeat([t.number for t in trees], [len(t) for t in tokens]).astype(np.int64)
 
     def whole(self, low: int, high: int | Int64Array) -> Int64Array:
-        """int64, each within its bounds."""
+        """Return int64 values within bounds."""
         values = self._parse(np.int64, b"-0123456789")
         _refuse_tree((values < low) | (values > high), self.tree, f"{self.key} is out of range")
         return values
 
     def real(self, *, finite: bool = True) -> Float64Array:
-        """float64, each finite where the engine computes with it."""
+        """Return float64 values, finite if `finite`."""
         values = self._parse(np.float64, b"-+.0123456789eEinfa")
         if finite:
             _refuse_tree(~np.isfinite(values), self.tree, f"{self.key} is not finite")
         return values
 
     def normal(self) -> Float64Array:
-        """float64, each finite, and 0 or large enough to have all its digits: std::stod ends the process otherwise."""
+        """Return finite float64 values that are 0 or normal numbers: std::stod ends the process for subnormal ones."""
         values = self.real()
         small = np.flatnonzero(np.abs(values) < np.finfo(np.float64).tiny)
         wrong = [i for i in small if re.match(rb"[-+]?[0.]*[1-9]", self.tokens[i])]
         if wrong:
-            raise ModelError(f"tree {self.tree[wrong[0]]}: {self.key} has a number nearer to 0 than LightGBM reads")
+            raise ModelError(f"tree {self.tree[wrong[0]]}: {self.key} has a number too close to 0 for LightGBM")
         return values
 
     def _parse(self, dtype: type[np.generic], alphabet: bytes) -> npt.NDArray[Any]:
         if not self.tokens:
             return np.zeros(0, dtype)
-        # The alphabet keeps out what Python reads as a number and LightGBM does not ("1_0"); the length keeps one
+        # The alphabet excludes what Python reads as a number and LightGBM does not ("1_0"). The length limit keeps one
         # giant token from making NumPy allocate its size for all.
         tokens = self.tokens
         if max(map(len, tokens)) > _MAX_DIGITS:
@@ -347,6 +344,7 @@ def _refuse_tree(wrong: npt.NDArray[np.bool_], tree: Int64Array, reason: str) ->
         raise ModelError(f"tree {tree[np.argmax(wrong)]}: {reason}")
 
 
+# Each field becomes one column over all trees, or over those trees that have it.
 def _checked(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -> LightGBMText:
     def at_leaves(key: bytes, of: list[Tree] = trees) -> _Column:
         return _Column(key, of, [t.tokens(key, t.leaves) for t in of])
@@ -368,15 +366,15 @@ def _checked(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -> Li
     owner = columns[0].tree
     _check_shape(nodes["left_child"], nodes["right_child"], owner, np.array([t.leaves for t in trees], np.int64))
     nodes["split_feature"] = at_nodes(b"split_feature").whole(0, n_features - 1)
-    # Bit 0: categorical, bit 1: missing goes left, bits 2 and 3: what counts as missing (nothing, zero, NaN).
+    # Bit 0: categorical; bit 1: missing goes left; bits 2 and 3: meaning of missing (none, zero, NaN).
     kind = nodes["decision_type"] = at_nodes(b"decision_type").whole(0, 11)
-    # LightGBM itself writes an infinite threshold now and then, the upper edge of the last bin.
+    # LightGBM itself writes an infinite threshold now and then: the upper bound of the last bin.
     threshold = nodes["threshold"] = at_nodes(b"threshold").real(finite=False)
     sets = np.array([t.categorical_splits for t in trees], np.int64)[owner]
     no_set = (kind % 2 == 1) & ~((threshold >= 0) & (threshold < sets) & (threshold == np.floor(threshold)))
     _refuse_tree(no_set, owner, "a categorical split names a set of categories that the tree does not have")
 
-    # Not needed to score, and older versions lack some; they only have to be numbers.
+    # Fields that scores do not need, and that older versions lack; they only have to be numbers.
     gain = at_nodes(b"split_gain", having(b"split_gain"))
     nodes["split_gain"] = np.zeros(owner.size)
     nodes["split_gain"][np.isin(owner, gain.tree)] = gain.real(finite=False)
@@ -394,20 +392,21 @@ def _checked(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -> Li
 
 
 def _check_shape(left: Int64Array, right: Int64Array, owner: Int64Array, leaves: Int64Array) -> None:
-    """Every node but the root, and every leaf, is the child of exactly one node, and the root reaches all.
+    """Check that every node but the root, and every leaf, has exactly one parent, and that the root reaches all.
 
     Children >= 0 are nodes, children < 0 are leaves: ~child is the leaf's number.
 
     Args:
-        left, right: int64[M], the children of each node.
-        owner: int64[M], the tree of each node.
-        leaves: int64[T], of each tree.
+        left, right: int64[M], children of each node.
+        owner: int64[M], tree of each node.
+        leaves: int64[T], number of leaves of each tree.
     """
     nodes = leaves - 1
     first_node, first_leaf = np.cumsum(nodes) - nodes, np.cumsum(leaves) - leaves
     tree, child = np.concatenate([owner, owner]), np.concatenate([left, right])
     _refuse_tree((child == 0) | (child >= nodes[tree]) | (~child >= leaves[tree]), tree, "a child is out of range")
 
+    # Count the parents of each node and leaf; a root counts as having one.
     inner = child > 0
     at_node = child[inner] + first_node[tree[inner]]
     at_leaf = ~child[~inner] + first_leaf[tree[~inner]]
@@ -418,6 +417,7 @@ def _check_shape(left: Int64Array, right: Int64Array, owner: Int64Array, leaves:
     _refuse_tree(parents_of_node != 1, owner, "a node has no parent, or two")
     _refuse_tree(parents_of_leaf != 1, np.repeat(np.arange(leaves.size), leaves), "a leaf has no parent, or two")
 
+    # Follow the parents to the roots.
     parent = np.repeat(first_node, nodes)
     parent[at_node] = np.tile(np.arange(owner.size), 2)[inner]
     depth = depths(parent)
@@ -426,10 +426,9 @@ def _check_shape(left: Int64Array, right: Int64Array, owner: Int64Array, leaves:
 
 
 def _categories(tree: Tree) -> tuple[Int64Array, Int64Array]:
-    """Set i of the categories that go left is the bits of cat_threshold[cat_boundaries[i] : cat_boundaries[i + 1]].
+    """Return the words of the category sets, and the number of words of each set.
 
-    Returns:
-        cat_threshold, and how many of its words each set has.
+    Set i of the categories that go left is the bits of cat_threshold[cat_boundaries[i] : cat_boundaries[i + 1]].
     """
     words = _Column(b"cat_threshold", [tree], [tree.words(b"cat_threshold")]).whole(0, _UINT32_MAX)
     boundaries = tree.tokens(b"cat_boundaries", tree.categorical_splits + 1)
@@ -441,7 +440,7 @@ def _categories(tree: Tree) -> tuple[Int64Array, Int64Array]:
 
 
 def _linear_features(tree: Tree, n_features: int) -> Int64Array:
-    """Of a linear tree, which adds, in each leaf, a constant and some features times their coefficients."""
+    """Return the features of a linear tree, whose leaves add a constant and a linear combination of features."""
     keys = (b"leaf_const", b"num_features", b"leaf_features", b"leaf_coeff")
     constant, counts, features, coefficients = (_Column(key, [tree], [tree.words(key)]) for key in keys)
     constant.normal()
@@ -455,7 +454,7 @@ def _linear_features(tree: Tree, n_features: int) -> Int64Array:
 
 
 def _check_tail(tail: str) -> None:
-    """What follows the trees: the loader takes the parameters apart without looking."""
+    """Check the text after the trees: the loader parses the parameters without checks."""
     _, mark, rest = tail.partition("\nparameters:\n")
     if mark:
         block, end, _ = rest.partition("\nend of parameters\n")

@@ -1,4 +1,4 @@
-"""Parameters of LightGBM: those that are refused by name, those of single features, what they keep from working."""
+"""LightGBM's parameters: rejected names, parameters of single features, and restrictions."""
 
 from __future__ import annotations
 
@@ -25,17 +25,13 @@ from boostrank.engines.params import (
 )
 from boostrank.records import from_json
 
-_COMMAND_LINE = "LightGBM's command line alone reads it"
-_OF_FILES = (
-    f"{_COMMAND_LINE}: columns are chosen where the data are read; for a file that lgb.Dataset reads, by its params"
-)
-_OF_MODELS = (
-    f"{_COMMAND_LINE}: models are given as init_model, saved by RankingModel.save, kept on the way by a checkpoint"
-)
-_OF_PREDICTIONS = f"it is of predictions and not of a training: {_COMMAND_LINE}"
-_OF_METRICS = "metrics are boostrank's own: name them by metric= and eval_at=, functions of yours by feval="
-_OF_MACHINES = "workers are started by boostrank: --cluster, boostrank.cluster.train"
-_OF_LABELS = "LightGBM counts positive labels for its binary objective alone: use bagging_fraction"
+_COMMAND_LINE = "only LightGBM's command line reads it"
+_OF_FILES = f"{_COMMAND_LINE}: choose columns when reading the data; for a file that lgb.Dataset reads, in its params"
+_OF_MODELS = f"{_COMMAND_LINE}: pass models as init_model, save them with RankingModel.save, or use a checkpoint"
+_OF_PREDICTIONS = f"it applies to predictions, not to training: {_COMMAND_LINE}"
+_OF_METRICS = "metrics are boostrank's own: pass metric= and eval_at=, or your own functions as feval="
+_OF_MACHINES = "boostrank starts the workers: --cluster, boostrank.cluster.train"
+_OF_LABELS = "LightGBM uses it only with its binary objective: use bagging_fraction"
 
 REFUSED: dict[str, str] = {
     name: reason
@@ -50,11 +46,11 @@ REFUSED: dict[str, str] = {
         _OF_METRICS: "metric_freq is_provide_training_metric multi_error_top_k auc_mu_weights",
         _OF_MACHINES: "num_machines machines machine_list_filename local_listen_port time_out tree_learner top_k",
         _OF_LABELS: "pos_bagging_fraction neg_bagging_fraction",
-        "a ranker has one score for a document": "num_class",
+        "a ranker has one score per document": "num_class",
     }.items()
     for name in names.split()
 }
-"""Main name -> why, and what helps."""
+"""Main name -> reason for the rejection, and the remedy."""
 _SAYS_NOTHING: dict[str, tuple[Any, ...]] = {
     "task": ("train", "training"),
     "num_machines": (1, "1"),
@@ -70,17 +66,17 @@ OF_COLUMNS = (
     *_FILES,
     *_OF_COLUMNS.split(),
 )
-"""Parameters that speak of single features, which data alone have."""
+"""Parameters of single features, which only data can resolve."""
 LISTS = (*OF_COLUMNS, "eval_at", "gpu_device_id_list", "label_gain", "metric")
 _METHODS = ("basic", "intermediate", "advanced")
 _NOT_MONOTONE = {
-    "linear_tree": "LightGBM holds the leaves' constants to it, not their slopes",
-    "forcedsplits_filename": "LightGBM forces splits without a look at it",
-    "quant_train_renew_leaf": "LightGBM fits leaves anew without a look at it",
+    "linear_tree": "LightGBM applies it to the leaves' constants, not to their slopes",
+    "forcedsplits_filename": "LightGBM ignores it in forced splits",
+    "quant_train_renew_leaf": "LightGBM ignores it when it refits leaves",
 }
 TRUE = (True, 1, "true", "True", "1", "+")
 _FALSE = (None, False, 0, "", "0", "false", "False", "-")
-# Objectives of which it shows scores as they are, which a checkpoint needs.
+# Objectives with untransformed scores, which a checkpoint needs.
 _RAW_WORDS = (
     "lambdarank rank_xendcg regression regression_l2 l2 mean_squared_error mse regression_l1 l1 mean_absolute_error "
     "mae huber fair quantile mape"
@@ -88,13 +84,13 @@ _RAW_WORDS = (
 _RAW = (*_RAW_WORDS.split(),)
 _A_NUMBER_EACH = ("feature_contri", "max_bin_by_feature", "cegb_penalty_feature_lazy", "cegb_penalty_feature_coupled")
 _UNTRIED = (*OF_COLUMNS, "verbosity", "num_threads")
-_LABELS = 31  # how many labels LightGBM's own table of gains has
+_LABELS = 31  # size of LightGBM's own table of gains
 
 
 class LightGBMParams(Params):
-    """Parameters of LightGBM; see `Params` for what each method does."""
+    """LightGBM's `Params`."""
 
-    # With a custom objective bagging_by_query grows no trees at .5, and samples nothing at .9 (LightGBM 4.7).
+    # With a custom objective, bagging_by_query grows no trees at 0.5 and samples nothing at 0.9 (LightGBM 4.7).
     of_objectives = frozenset(
         "bagging_by_query alpha boost_from_average fair_c is_unbalance label_gain lambdarank_norm "  # noqa: SIM905
         "lambdarank_position_bias_regularization lambdarank_truncation_level objective_seed poisson_max_delta_step "
@@ -123,7 +119,7 @@ class LightGBMParams(Params):
 
     def of_native(self, objective: str, gain: Gain) -> dict[str, Any]:
         if objective.startswith(("multiclass", "softmax", "multi", "ova", "ovr")):
-            raise ParameterError(f"lightgbm:{objective} has several scores for a document, a ranker one")
+            raise ParameterError(f"lightgbm:{objective} has several scores per document; a ranker has one")
         if isinstance(gain, str) and gain == "exponential":
             return {}
         return {"label_gain": list(range(_LABELS)) if isinstance(gain, str) else list(gain)}
@@ -145,7 +141,7 @@ class LightGBMParams(Params):
                     kind = int if main == "max_bin_by_feature" else float
                     numbers = [kind(number) for number in [*numbers, *(numbers[one] for one in followed)]]
                 found[name] = numbers
-            elif main == "categorical_feature":  # under this name LightGBM says that it ignores what it takes
+            elif main == "categorical_feature":  # LightGBM warns that it ignores this name, and then uses it
                 found["categorical_column"] = read_columns(found.pop(name), names, main)
         return found | {"categorical_column": list(codes)} if codes else found
 
@@ -154,9 +150,9 @@ class LightGBMParams(Params):
         direction = named.get("monotone_constraints", [0] * len(names))
         categorical = named.get("categorical_feature", [])
         for i in categorical:
-            if direction[i]:  # LightGBM ends the process
+            if direction[i]:  # LightGBM would end the process
                 raise ParameterError(f"monotone_constraints: {names[i]!r} is categorical, and has no direction")
-        # No tree splits by a feature in no group, nor by one whose gain counts nothing.
+        # Trees do not split by a feature outside all groups, or by one whose gain counts zero.
         groups = [frozenset(group) for group in named.get("interaction_constraints", ()) if group]
         allowed = frozenset().union(*groups) or frozenset(columns)
         counts = named.get("feature_contri", [1.0] * len(names))
@@ -167,30 +163,30 @@ class LightGBMParams(Params):
         named = main_names(params)
         boosting = str(named.get("boosting", "gbdt"))
         if boosting == "dart":
-            return "dart rescales earlier trees by random numbers that LightGBM does not show"
+            return "dart rescales earlier trees by random numbers that LightGBM hides"
         if "goss" in (boosting, str(named.get("data_sample_strategy"))):
             return "goss counts its rounds from the start of the process: use bagging_fraction"
         if named.get("use_quantized_grad") in TRUE and named.get("stochastic_rounding", True) in TRUE:
-            return "LightGBM does not show the state of its stochastic rounding: set stochastic_rounding=false"
+            return "LightGBM hides the state of its stochastic rounding: set stochastic_rounding=false"
         if any(name.startswith("cegb_penalty_feature") for name in named):
-            return "LightGBM does not show which features it has paid for (cegb)"
+            return "LightGBM hides which features it has paid for (cegb)"
         if named.get("forcedsplits_filename"):
-            return "LightGBM counts the gain of forced splits by what it did before"
+            return "in LightGBM the gain of forced splits depends on earlier rounds"
         if native_objective == "rank_xendcg":
-            return "LightGBM's rank_xendcg draws random numbers that it does not show: use xe-ndcg, which is ours"
+            return "LightGBM hides the random state of its rank_xendcg: use boostrank's xe-ndcg"
         if native_objective is not None and (native_objective not in _RAW or named.get("reg_sqrt") in TRUE):
-            return f"LightGBM does not show the raw scores of its objective {native_objective}"
+            return f"LightGBM hides the raw scores of its objective {native_objective}"
         if "lambdarank_position_bias_regularization" in named:
-            return "LightGBM does not show the position biases that it has learnt"
+            return "LightGBM hides the position biases that it has learnt"
         return None
 
     def unstartable(self, params: dict[str, Any]) -> str | None:
         paid = [name for name in main_names(params) if name.startswith("cegb_penalty_feature")]
-        return f"{paid[0]} makes trees pay for a feature, and a start uses most" if paid else None
+        return f"{paid[0]} penalises each feature used, and a linear start uses most of them" if paid else None
 
 
 def _try(params: dict[str, Any]) -> None:
-    """Hand LightGBM parameters, and sixty rows that nothing is learnt of."""
+    """Train on sixty rows without signal, so that LightGBM checks the parameters."""
     fixed = {"verbosity": -1, "num_threads": 1, "feature_pre_filter": False}
     rows = lightgbm.Dataset(np.arange(60.0).reshape(-1, 1), np.zeros(60), params=params | fixed)
     try:
@@ -201,48 +197,35 @@ def _try(params: dict[str, Any]) -> None:
 
 
 def _check_values(named: Mapping[str, Any], given_as: Mapping[str, str], *, monotone: bool) -> None:
-    """Refuse what would not do what it says.
-
-    Args:
-        named: parameters by their main names.
-        given_as: main name -> the name that was given.
-        monotone: whether a feature is to be monotone.
-
-    Raises:
-        ParameterError: with the reason, and what helps.
-    """
+    """Check values that LightGBM would ignore or misread."""
     check_numbers(named, given_as)
     for name, value in named.items():
-        if isinstance(value, list | tuple | Mapping) and name not in LISTS:  # of which it takes the first, or none
+        if isinstance(value, list | tuple | Mapping) and name not in LISTS:  # LightGBM would use the first or none
             raise ParameterError(f"{given_as.get(name, name)}={value!r} must be one value")
         if name in REFUSED and value not in _SAYS_NOTHING.get(name, ()):
-            raise ParameterError(f"{name} has no place here: {REFUSED[name]}")
+            raise ParameterError(f"{name} is not supported: {REFUSED[name]}")
         if monotone and name in _NOT_MONOTONE and value not in _FALSE:
             raise ParameterError(
-                f"monotone_constraints does not hold with {name}: {_NOT_MONOTONE[name]}; leave one out"
+                f"monotone_constraints does not work with {name}: {_NOT_MONOTONE[name]}; drop one of them"
             )
     method = named.get("monotone_constraints_method", _METHODS[0])
-    if method not in _METHODS:  # which it would take for the first
+    if method not in _METHODS:  # LightGBM would use the first
         raise ParameterError(f"monotone_constraints_method={method!r}: use {', '.join(_METHODS)}")
     for name, kind in _FILES.items():
         if named.get(name):
             _check_file(name, str(named[name]), kind)
     if str(named.get("boosting", "")) in ("rf", "random_forest"):
-        raise ParameterError("boosting='rf' averages independent trees; LightGBM refuses custom objectives there")
+        raise ParameterError("boosting='rf' averages independent trees and does not support custom objectives")
 
 
 def _check_file(name: str, path: str, kind: type) -> None:
-    """Refuse a file that is not there or holds something else: LightGBM would say so in a log, and go on without.
-
-    Raises:
-        ParameterError: it is none, or no JSON of this kind.
-    """
+    """Check that a file exists and holds JSON of this type; LightGBM would only log the problem and ignore the file."""
     if not os.path.isfile(path):
-        raise ParameterError(f"{name}={path!r}: no such file, which LightGBM would say in a log and go on")
+        raise ParameterError(f"{name}={path!r}: no such file")
     try:
         with open(path, encoding="utf-8") as file:
             content = from_json(file.read())
     except (OSError, ValueError) as error:
         raise ParameterError(f"{name}={path!r}: not JSON: {error}") from None
     if not isinstance(content, kind):
-        raise ParameterError(f"{name}={path!r}: a JSON {'object' if kind is dict else 'array'} is needed")
+        raise ParameterError(f"{name}={path!r}: expected a JSON {'object' if kind is dict else 'array'}")

@@ -1,7 +1,7 @@
-"""Private parts of LightGBM: all that this package uses, but for the stack of `lgb.train`, which `objective.caller`
-reads. Tried with LightGBM 4.3 to 4.7.
+"""Private parts of LightGBM that this package uses, tested with LightGBM 4.3 to 4.7.
 
-`tests/engines/test_private.py` holds each of them, and says what a version that lacks one breaks.
+`objective.caller` reads one more: the stack of `lgb.train`. `tests/engines/test_private.py` checks each part and says
+what breaks without it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from boostrank.core.types import Float64Array
 
 _FLOAT32, _INT32 = 0, 2  # C_API_DTYPE_*
 ZERO = float(np.float32(1e-35))
-"""LightGBM's kZeroThreshold: its samples leave out what is nearer to 0."""
+"""LightGBM's kZeroThreshold: its samples leave out smaller magnitudes."""
 
 
 def parameter_names() -> dict[str, str]:
-    """Every parameter name and alias of the installed LightGBM -> its main name; empty if it does not tell."""
+    """Return every parameter name and alias of the installed LightGBM -> its main name; empty if not available."""
     try:
         aliases: dict[str, list[str]] = lightgbm.basic._ConfigAliases._get_all_param_aliases()
     except AttributeError:
@@ -36,27 +36,27 @@ def parameter_names() -> dict[str, str]:
 
 
 def main_names(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters by their main names."""
+    """Return the parameters under their main names."""
     known = parameter_names()
     return {known.get(name, name): value for name, value in params.items()}
 
 
 def use_one_thread() -> None:
-    """Whatever LightGBM does from now on in this process takes one thread, also where it is told another number."""
+    """Limit LightGBM to one thread in this process, whatever number it is given later."""
     _safe_call(_LIB.LGBM_SetMaxThreads(ctypes.c_int(1)))
 
 
 def has_nothing_to_split(error: Exception) -> bool:
-    """Whether a `LightGBMError` is the C++ check that small data fail."""
+    """Return True if a `LightGBMError` is the C++ check that fails for very small data."""
     return "num_features()" in str(error)
 
 
 @contextlib.contextmanager
 def starting_at(dataset: Any, scores: Float64Array) -> Iterator[None]:
-    """Inside, a data set that is to continue a model begins with these scores.
+    """Make a data set that continues a model start from these scores, inside the context.
 
-    LightGBM would predict them from the features: slower, not always the same to the last bit (bagging by query),
-    and impossible for a data set whose features are gone.
+    LightGBM would predict them from the features: slower, not always bit-identical (bagging by query), and impossible
+    if the features are no longer in memory.
     """
 
     def start(**_: Any) -> Any:
@@ -74,17 +74,17 @@ def starting_at(dataset: Any, scores: Float64Array) -> Iterator[None]:
 
 
 class HandleDataset(lightgbm.Dataset):  # type: ignore[misc]
-    """A `lightgbm.Dataset` that a subclass bins by itself, through LightGBM's C functions.
+    """`lightgbm.Dataset` that a subclass bins itself, through LightGBM's C functions.
 
-    Those are documented; `lightgbm.basic` is how Python reaches them, and `_lazy_init` is where a data set is made.
+    The C functions are documented; `lightgbm.basic` reaches them from Python, and `_lazy_init` creates a data set.
     """
 
     def fill(self, data: Any, reference: Any) -> None:
-        """Make the bins of `data`, by those of a constructed `reference` if there is one."""
+        """Bin `data`, with the bounds of a constructed `reference` if given."""
         raise NotImplementedError
 
     def start_scores(self, predictor: Any, data: Any) -> npt.NDArray[Any]:
-        """What a model to be continued says of the rows."""
+        """Return the scores of the rows under a model to be continued."""
         raise NotImplementedError
 
     def _lazy_init(self, **given: Any) -> HandleDataset:
@@ -109,7 +109,7 @@ class HandleDataset(lightgbm.Dataset):  # type: ignore[misc]
         return self
 
     def sampled_rows(self, rows: int) -> npt.NDArray[np.int32]:
-        """The rows that LightGBM finds the bounds of bins in, ascending."""
+        """Return the rows from which LightGBM finds the bounds of bins, ascending."""
         params, count, taken = self._c_params(), ctypes.c_int(0), ctypes.c_int32(0)
         _safe_call(_LIB.LGBM_GetSampleCount(ctypes.c_int32(rows), params, ctypes.byref(count)))
         chosen = np.zeros(count.value, np.int32)
@@ -124,13 +124,12 @@ class HandleDataset(lightgbm.Dataset):  # type: ignore[misc]
         rows: int,
         all_rows: int | None = None,
     ) -> None:
-        """Empty bins from the values of each column in a sample, without zeros, and their places in it.
+        """Create empty bins from a sample of each column.
 
         Args:
-            values, places: of each column.
-            sampled: rows of the sample.
-            rows: of this data set.
-            all_rows: of all workers, where the sample is of those.
+            values, places: nonzero values of each column, and their positions in the sample.
+            sampled: number of sampled rows.
+            all_rows: number of rows of all workers, if they share the sample.
         """
         columns = len(values)
         lengths = np.array([v.size for v in values], dtype=np.int32)
@@ -147,11 +146,11 @@ class HandleDataset(lightgbm.Dataset):  # type: ignore[misc]
         )
 
     def create_like(self, reference: Any, rows: int) -> None:
-        """Empty bins with the bounds of another data set's."""
+        """Create empty bins with the bounds of another data set."""
         self._create(_LIB.LGBM_DatasetCreateByReference, reference._handle, ctypes.c_int64(rows))
 
     def push(self, piece: Any, start: int) -> None:
-        """Put rows from `start` into their bins: float32, dense or CSR with int32 indices."""
+        """Push rows from `start` on into their bins: float32, dense or CSR with int32 indices."""
         kind = ctypes.c_int(_FLOAT32)
         if hasattr(piece, "indptr"):
             failed = _LIB.LGBM_DatasetPushRowsByCSR(
@@ -173,12 +172,12 @@ class HandleDataset(lightgbm.Dataset):  # type: ignore[misc]
         _safe_call(failed)
 
     def load_bins(self, path: str, reference: Any) -> None:
-        """Bins from a file of `save_bins`."""
+        """Load bins from a file of `save_bins`."""
         bounds = None if reference is None else reference._handle
         self._create(_LIB.LGBM_DatasetCreateFromFile, _c_str(path), self._c_params(), bounds)
 
     def save_bins(self, path: str) -> bool:
-        """Write the bins; whether all of them are in the file."""
+        """Write the bins; return True if the file is complete."""
         _safe_call(_LIB.LGBM_DatasetSaveBinary(self._handle, _c_str(path)))
         return is_complete(path)
 
@@ -191,10 +190,10 @@ class HandleDataset(lightgbm.Dataset):  # type: ignore[misc]
 
 
 def is_complete(path: str) -> bool:
-    """Whether the parts of a file of bins add up to its length.
+    """Return True if the parts of a file of bins add up to its length.
 
-    LightGBM does not say when the disk is full (its issue 7334). The file is a mark, then header, metadata and feature
-    groups, each with its length in front.
+    LightGBM does not report a full disk (its issue 7334). The file is a mark, then header, metadata and feature groups,
+    each preceded by its length.
     """
     size, at = os.path.getsize(path), -(-len(b"______LightGBM_Binary_File_Token______\n") // 8) * 8
     parts = 0

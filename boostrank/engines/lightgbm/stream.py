@@ -1,7 +1,7 @@
-"""LightGBM's data set from rows on disk: pushed into bins piece by piece, or loaded from the cache.
+"""LightGBM's data set from rows on disk: pushed into bins in pieces, or loaded from the cache.
 
-The bounds of the bins come from the rows that LightGBM itself would sample, so that the trees are those of the same
-data in memory. `lightgbm.Sequence` gives the same bins in 2.3 times the time (400,000 x 60), has no sparse rows and no
+Bin bounds come from the rows that LightGBM itself would sample, so trees are the same as for data in memory.
+`lightgbm.Sequence` gives the same bins in 2.3 times the time (400,000 x 60), supports neither sparse rows nor the
 cache, and holds the sample several times.
 """
 
@@ -25,7 +25,7 @@ from boostrank.engines.lightgbm.private import ZERO, HandleDataset, main_names
 
 _SAMPLED_ROWS = 1 << 13
 
-# Parameters that bins do not depend on; any other, also one that is not known here, makes a cache of its own.
+# Parameters that do not affect bins; any other, including unknown ones, gets its own cache entry.
 _NO_BINS_WORDS = (
     "num_threads verbosity objective metric learning_rate num_leaves num_iterations max_depth lambda_l1 lambda_l2 "
     "min_gain_to_split min_sum_hessian_in_leaf bagging_fraction bagging_freq bagging_seed feature_fraction "
@@ -37,17 +37,12 @@ _NO_BINS = frozenset(_NO_BINS_WORDS.split())
 
 
 class StreamedDataset(HandleDataset):
-    """A `lightgbm.Dataset` whose data are rows on disk; what it takes is what `lightgbm.Dataset` takes.
-
-    Args:
-        data: the rows.
-        options: those of `lightgbm.Dataset`.
-    """
+    """`lightgbm.Dataset` of rows on disk."""
 
     def __init__(self, data: StoredFeatures, **options: Any) -> None:
         super().__init__(data, **options)
         self.cache_key: Any = None
-        """What the bins were made from: those of a validation set depend on it. None without a cache."""
+        """Key of the bins, on which those of a validation set depend; None without a cache."""
 
     def fill(self, data: StoredFeatures, reference: Any) -> None:
         """Load the bins from the cache, or push the rows into new ones."""
@@ -65,7 +60,7 @@ class StreamedDataset(HandleDataset):
             if data.watch is not None:
                 data.watch(start + piece.shape[0], rows)
         return_memory()  # lists of pushed values: a tenth of the bins or more
-        if key is not None:  # before labels and weights, which the cache of the rows knows
+        if key is not None:  # before labels and weights, which the cache of the rows stores
             made = entry_name("id", key)
             saved = data.origin.cache.save(self._name(data.origin, key), key, {"id": made}, {}, self.save_bins)
             tell_refusal(data.origin, saved)
@@ -73,11 +68,11 @@ class StreamedDataset(HandleDataset):
                 self.cache_key = made
 
     def start_scores(self, predictor: Any, data: StoredFeatures) -> npt.NDArray[Any]:
-        """What a model to be continued says of the rows, piece by piece."""
+        """Return the scores of the rows under a model to be continued, predicted in pieces."""
         return np.concatenate([predictor.predict(data=piece, raw_score=True).ravel() for _, piece in data.pieces()])
 
     def _key(self, data: StoredFeatures, reference: Any) -> dict[str, Any] | None:
-        """What the bins are made from; None when that is not known, or LightGBM's file would not hold all of it."""
+        """Return the inputs of the bins; None if unknown, or if LightGBM's file would be incomplete."""
         binning = {name: value for name, value in sorted(main_names(self.params).items()) if name not in _NO_BINS}
         if data.origin is None or binning.get("linear_tree") or "forcedbins_filename" in binning:
             return None
@@ -108,14 +103,16 @@ class StreamedDataset(HandleDataset):
 def _by_column(
     data: StoredFeatures, chosen: npt.NDArray[np.int32]
 ) -> tuple[list[Float64Array], list[npt.NDArray[np.int32]]]:
-    """(values, their places in the sample) of each column, without zeros: two readings of the rows, no copy."""
+    """Return the nonzero values of each column and their positions in the sample, in two passes without a copy."""
     columns = data.shape[1]
+    # First pass: count the values of each column.
     counts = np.zeros(columns, np.int64)
     for _, piece in _sampled(data, chosen):
         counts += np.diff(piece.indptr)
     ends = np.cumsum(counts)
     values, places = zeroed(int(ends[-1]), np.float64), zeroed(int(ends[-1]), np.int32)
     at = ends - counts
+    # Second pass: fill them in.
     for start, piece in _sampled(data, chosen):
         for column, (begin, stop) in enumerate(zip(piece.indptr[:-1].tolist(), piece.indptr[1:].tolist(), strict=True)):
             here = slice(at[column], at[column] + stop - begin)
@@ -126,7 +123,7 @@ def _by_column(
 
 
 def _sampled(data: StoredFeatures, chosen: npt.NDArray[np.int32]) -> Iterator[tuple[int, Any]]:
-    """(place in the sample, the next sampled rows as CSC without zeros)."""
+    """Iterate over (position in the sample, sampled rows as CSC without zeros)."""
     for start in range(0, chosen.size, _SAMPLED_ROWS):
         piece = sparse.csc_matrix(data[chosen[start : start + _SAMPLED_ROWS].astype(np.int64)])
         piece.data[np.abs(piece.data) <= ZERO] = 0.0  # NaN stays

@@ -1,1 +1,1 @@
-"""Linear rankers behind the backend contract."""
+"""Linear rankers as an engine."""

@@ -1,4 +1,4 @@
-"""Linear rankers, the papers' own model class, behind the backend contract: scores X w, SciPy's optimisers.
+"""Linear rankers, the papers' own model class, as an engine: scores X w, SciPy's optimisers.
 
 A round is one step of an optimiser in `solvers`.
 """
@@ -46,7 +46,7 @@ PARAMS = (
     Param(
         "optimizer",
         "auto",
-        "cg: conjugate gradients; lbfgs; newton: steps by gradient and curvature, which compare no losses; bundle: "
+        "cg: conjugate gradients; lbfgs; newton: steps from gradient and curvature, without comparing losses; bundle: "
         "cutting planes of a convex loss",
         choices=("auto", CG, LBFGS, NEWTON, BUNDLE),
         aliases=("optimiser",),
@@ -54,49 +54,49 @@ PARAMS = (
     Param(
         "lambda_l2",
         1e-2,
-        "penalty lambda |w - c|^2 beside the mean loss of a query",
+        "penalty lambda |w - c|^2, added to the mean loss per query",
         low=0.0,
         log=True,
         aliases=("lambda", "reg_lambda", "l2_regularization"),
     ),
-    Param("toward", "start", "c: the weights that it began with, or 0", choices=("start", "zero")),
+    Param("toward", "start", "c: the initial weights, or 0", choices=("start", "zero")),
     Param(
         "initial",
         "regression",
-        "weights to begin with: ridge regression on gains; zero; normal random numbers of variance 1 / d",
+        "initial weights: ridge regression on gains; zero; normal random numbers of variance 1 / d",
         choices=("regression", "zero", "random"),
     ),
-    Param("ridge", 0.3, "of that regression: |error|^2 / N + ridge |w|^2", low=0.0, open_low=True, log=True),
+    Param("ridge", 0.3, "penalty of that regression: |error|^2 / N + ridge |w|^2", low=0.0, open_low=True, log=True),
     Param(
         "restarts",
         1,
-        "trainings from different random weights, of which the one of the least training loss is kept",
+        "number of trainings from different random weights; the one with the lowest training loss is kept",
         low=1,
     ),
     Param(
         "scaling",
         STANDARD,
-        "of features: standard, by their standard deviation; query-minmax, to 0..1 within each query, as LETOR's; none",
+        "scaling of features: standard, by standard deviation; query-minmax, to 0..1 within each query, as in LETOR; "
+        "none",
         choices=SCALINGS,
     ),
     LEARNING_RATE,
-    Param("tolerance", 1e-6, "largest derivative, or gap of the bundle, at which a stage ends", low=0.0, log=True),
-    Param("seed", 0, "of random weights", low=0, aliases=("random_state", "random_seed")),
+    Param("tolerance", 1e-6, "largest derivative, or bundle gap, at which a stage ends", low=0.0, log=True),
+    Param("seed", 0, "seed of the random weights", low=0, aliases=("random_state", "random_seed")),
 )
 _ACCEPTED = ("num_threads", "verbosity", "verbose")
-# Weights of all rounds are kept, so that the best round can be gone back to.
+# Maximum number of weights: those of all rounds are kept, to return to the best round.
 _MOST_KEPT = 2 * 10**8
-# From so many stages a training is one step each: nothing to optimise to an end.
+# With this many stages, a training takes single steps and optimises no stage to its end.
 _STEPS_A_STAGE = 5
 
 
 @dataclass(eq=False)
 class LinearData:
-    """A data set as this backend trains and evaluates on it.
+    """Data set in the form that this engine trains and evaluates on.
 
     Args:
-        rows: scaled as the training set is.
-        labels, queries: of the rows.
+        rows: rows, scaled like the training set.
     """
 
     rows: ScaledRows
@@ -106,10 +106,10 @@ class LinearData:
 
 
 class LinearParams(Params):
-    """Parameters of linear models; see `Params` for what each method does."""
+    """`Params` of linear models."""
 
-    # Scores begin as a regression's, whose spread is some tenths: what is blunt there has no ranks to tell apart. And
-    # the annealing of smooth-ndcg as published, from the regression that the model begins with.
+    # Initial scores come from a regression and vary by a few tenths, so smoother defaults could not separate ranks.
+    # smooth-ndcg is annealed as published, from the regression.
     of_ours: Mapping[str, Mapping[str, Any]] = {
         "approx-ndcg": {"alpha": 10.0},
         "approx-ap": {"alpha": 10.0},
@@ -127,11 +127,11 @@ class LinearParams(Params):
         _settings(params)
 
     def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
-        return "a linear model's optimiser keeps what it has learnt of the curvature to itself, and trains in seconds"
+        return "a linear model's optimiser hides its estimate of the curvature, and trains in seconds"
 
 
 class LinearBooster(Booster):
-    """A `LinearModel` as `native`; see `Booster` for what each method does."""
+    """Model with a `LinearModel` as `native`."""
 
     native: LinearModel
     engine = "linear"
@@ -139,11 +139,11 @@ class LinearBooster(Booster):
 
     def predict(self, features: Features, wanted: Wanted) -> npt.NDArray[Any]:
         if wanted.what == LEAVES:
-            raise ModelError("it has none")
+            raise ModelError("a linear model has no leaves")
         if self.native.scaling.kind == BY_QUERY:
             if wanted.queries is None:
                 raise DataError(
-                    "this linear model scales features within each query, so it must know the queries: predict a "
+                    "this linear model scales features within each query and needs the queries: predict a "
                     "RankingDataset (from_arrays with qid= or group=)"
                 )
             scaled = RowsByQuery if is_on_disk(features) else by_query
@@ -151,7 +151,7 @@ class LinearBooster(Booster):
         rows, weights = ScaledRows(features, self.native.scaling), self.native.weights(wanted.rounds)
         if wanted.what == CONTRIBUTIONS:
             return rows.parts(weights)
-        with np.errstate(over="ignore", invalid="ignore"):  # scores are looked at
+        with np.errstate(over="ignore", invalid="ignore"):  # scores are checked later
             return rows.scores(weights)
 
     def linear_start(self, rounds: int) -> LinearStart:
@@ -159,7 +159,7 @@ class LinearBooster(Booster):
 
 
 class Linear(Backend):
-    """The engine `linear`; see `base.Backend` for what each method does."""
+    """`Backend` of linear rankers."""
 
     name = "linear"
     version = str(scipy.__version__)
@@ -170,13 +170,11 @@ class Linear(Backend):
 
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> LinearData:
         if data.on_disk:
-            raise DataError(
-                "a linear model is trained on rows in memory: --route memory, or RankingDataset.from_libsvm"
-            )
+            raise DataError("a linear model needs rows in memory: --route memory, or RankingDataset.from_libsvm")
         if data.categorical:
             raise DataError(
-                f"feature {data.feature_names[data.categorical[0]]!r} holds categories, whose codes are no numbers for "
-                "a linear model: leave it out, or give a column of 0 and 1 for each"
+                f"feature {data.feature_names[data.categorical[0]]!r} holds categories, which a linear model cannot "
+                "use as numbers: leave it out, or pass a column of 0 and 1 for each category"
             )
         kind = _settings(params)["scaling"]
         features = by_query(data.features, data.queries) if kind == BY_QUERY else data.features
@@ -186,8 +184,8 @@ class Linear(Backend):
     def train(self, request: TrainRequest) -> tuple[LinearBooster, int]:
         if request.objective is None or request.evaluate is None:
             raise ParameterError(
-                "a linear model is trained with an objective of boostrank: see `boostrank objectives`, or make one of "
-                "your own by boostrank.define_objective"
+                "a linear model needs an objective of boostrank: see `boostrank objectives`, or define one with "
+                "boostrank.define_objective"
             )
         settings = _settings(request.params)
         data: LinearData = request.train
@@ -195,24 +193,23 @@ class Linear(Backend):
         if earlier is not None:
             asked, there = data.rows.scaling.kind, earlier.scaling.kind
             if asked != there:
-                raise ParameterError(
-                    f"the model that is continued has scaling={there}, not {asked}: say scaling={there}"
-                )
+                raise ParameterError(f"the continued model has scaling={there}, not {asked}: pass scaling={there}")
             for one in (data, *(valid for _, valid in request.valid)):
                 one.rows = ScaledRows(one.rows.features, earlier.scaling)
         before = 0 if earlier is None else earlier.rounds
         columns = data.rows.features.shape[1]
         if (columns + 1) * request.rounds * settings["restarts"] > _MOST_KEPT:
             raise ParameterError(
-                f"{request.rounds:,} rounds of {columns:,} weights are too many to keep: fewer rounds or features"
+                f"{request.rounds:,} rounds of {columns:,} weights are too many to keep: use fewer rounds or features"
             )
         training = _Training(request, request.objective, settings, before)
         walk = Walk(request, settings["learning_rate"], before)
+        # Train once, or from several random starts of which the best one is replayed to the callbacks.
         if settings["restarts"] == 1:
             training.run(training.start(earlier, 0), walk)
         else:
             if earlier is not None or settings["initial"] != "random":
-                raise ParameterError("restarts need initial=random, and no model to continue")
+                raise ParameterError("restarts need initial=random and do not work with init_model")
             unseen = replace(request, callbacks=[], valid=[])
             walks = [Walk(unseen, settings["learning_rate"], before) for _ in range(settings["restarts"])]
             values = [training.run(training.start(None, i), tried) for i, tried in enumerate(walks)]
@@ -222,14 +219,14 @@ class Linear(Backend):
         return LinearBooster(model), walk.best_rounds
 
     def begin_with(self, start: LinearStart) -> Booster:
-        raise ParameterError("a start is for trees: a linear model goes on from another one by --init-model")
+        raise ParameterError("start applies to trees: to continue a linear model pass --init-model")
 
 
 BACKEND = Linear()
 
 
 class _Training:
-    """One training: stages of rounds in which the objective stays the same, each optimised to its end or its length."""
+    """Training in stages, each a run of rounds with the same objective, optimised to its end or its length."""
 
     def __init__(
         self, request: TrainRequest, objective: TrainingObjective, settings: dict[str, Any], before: int
@@ -238,11 +235,11 @@ class _Training:
         self._data: LinearData = request.train
         self._evaluate = request.evaluate
         rounds = range(before, before + request.rounds)
-        self._stages = [list(stage) for _, stage in groupby(rounds, key=lambda r: _as_it_is(objective, r))]
+        self._stages = [list(stage) for _, stage in groupby(rounds, key=lambda r: _loss_key(objective, r))]
         self._optimizer = _chosen(settings["optimizer"], objective, len(self._stages), request.rounds)
 
     def start(self, earlier: LinearModel | None, number: int) -> Float64Array:
-        """Float64[d + 1], the weights to begin with."""
+        """Return the initial weights, float64[d + 1]."""
         if earlier is not None:
             return earlier.weights().copy()
         columns = self._data.rows.features.shape[1]
@@ -252,12 +249,12 @@ class _Training:
         if self._settings["initial"] == "zero":
             return np.zeros(columns + 1)
         if self._data.queries.document_weights is not None:
-            self._objective.check_gain_weights("initial=regression", "initial=zero does without")
+            self._objective.check_gain_weights("initial=regression", "initial=zero needs none")
         gains = weighted_gains(self._data.labels, self._objective.gain, self._data.queries)
         return ridge_regression(self._data.rows, gains, self._settings["ridge"])
 
     def run(self, weights: Float64Array, walk: Walk) -> float:
-        """Train from these weights; the loss that is left."""
+        """Train from these weights and return the final loss."""
         centre = weights if self._settings["toward"] == "start" else np.zeros(weights.size)
         evaluate, data, penalty = self._evaluate, self._data, self._settings["lambda_l2"]
         assert evaluate is not None
@@ -283,11 +280,6 @@ class _Training:
 
 
 def _settings(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Every parameter by its own name, and its default where nothing is said.
-
-    Raises:
-        ParameterError: unknown, out of range, or one of the trees'.
-    """
     own = {name: value for name, value in params.items() if name not in _ACCEPTED}
     for name in own:
         if find_param(name, PARAMS) is None:
@@ -297,8 +289,8 @@ def _settings(params: Mapping[str, Any]) -> dict[str, Any]:
     return {p.name: p.parse(given.get(p.name, p.default)) for p in PARAMS}
 
 
-def _as_it_is(objective: TrainingObjective, round: int) -> tuple[Any, ...]:
-    """Two rounds of which this is the same have the same loss."""
+def _loss_key(objective: TrainingObjective, round: int) -> tuple[Any, ...]:
+    """Return a key of the loss in this round: equal keys mean equal losses."""
     drawn = round if _draws(objective) else -1
     parts = [(*part.values(round).items(), *part.option_values(round).items()) for part in objective.parts]
     shares = objective.factors(round, [1.0] * len(parts))
@@ -310,16 +302,11 @@ def _draws(objective: TrainingObjective) -> bool:
 
 
 def _chosen(optimizer: str, objective: TrainingObjective, stages: int, rounds: int) -> str:
-    """The optimiser.
-
-    Raises:
-        ParameterError: one that the objective does not go with.
-    """
     part = objective.parts[0]
     exact = part.spec.is_exact(part.params)
     convex = objective.name == "margin-ndcg" and part.params["bound"] == "convex" and exact
     changed = part.options.get("normalize_query", "none") != "none" or part.options.get("scale_control", 0.0) != 0.0
-    # Where the gradient is that of the loss, a line search may compare losses.
+    # A line search needs a gradient that is the derivative of the loss.
     compares = len(objective.parts) == 1 and not _draws(objective) and exact and not changed
     if optimizer == "auto":
         if convex and stages == 1:
@@ -328,10 +315,10 @@ def _chosen(optimizer: str, objective: TrainingObjective, stages: int, rounds: i
             return NEWTON
         return LBFGS if objective.name == "margin-ndcg" else CG
     if optimizer == BUNDLE and not (convex and stages == 1):
-        raise ParameterError("optimizer=bundle is for a convex loss: margin-ndcg with bound=convex and a fixed margin")
+        raise ParameterError("optimizer=bundle needs a convex loss: margin-ndcg with bound=convex and a fixed margin")
     if optimizer in (CG, LBFGS) and not compares:
         raise ParameterError(
-            f"optimizer={optimizer} compares losses from step to step, and objective {objective.name!r} with these "
-            "options is noisy, or its gradient is not that of its loss: optimizer=newton"
+            f"optimizer={optimizer} compares losses between steps, but objective {objective.name!r} with these "
+            "options is noisy, or its gradient is not the derivative of its loss: use optimizer=newton"
         )
     return optimizer

@@ -1,7 +1,7 @@
-"""Scaled features: as a linear model sees them, centred, without gaps. Rows stay as they are, float32, dense or sparse.
+"""Scaled features of a linear model: centred, without missing values. Rows stay float32, dense or sparse.
 
-A feature becomes (x - mean) / scale, and the products below do that to the weights and not to the rows: a sparse
-matrix stays sparse, and nothing is copied. Only scaling by query changes rows.
+A feature becomes (x - mean) / scale. The products below scale the weights instead of the rows, so a sparse matrix stays
+sparse and nothing is copied. Only scaling by query changes rows.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from boostrank.engines.linear.format import STANDARD, Scaling
 
 
 def measure_scaling(kind: str, features: Features) -> Scaling:
-    """The scaling of features, measured on training rows, which `by_query` has been through if that is asked for.
+    """Measure the scaling on the training rows, after `by_query` if the kind asks for it.
 
     Raises:
-        DataError: an infinite value.
+        DataError: a value is infinite.
     """
     columns = features.shape[1]
     count, total = np.zeros(columns), np.zeros(columns)
     low, high = np.full(columns, np.inf), np.full(columns, -np.inf)
-    with np.errstate(invalid="ignore"):  # infinite values, which are refused below
+    with np.errstate(invalid="ignore"):  # infinite values raise an error below
         for _, part in blocks(features):
             numbers, named, least, most = _sums(part, np.zeros(columns))
             count, total = count + named, total + numbers
             low, high = np.minimum(low, least), np.maximum(high, most)
     bad = np.flatnonzero((low == -np.inf) | (high == np.inf))
     if bad.size:
-        raise DataError(f"feature {bad[0]} (from 0) has infinite values: trees can split those, no weight suits them")
+        raise DataError(f"feature {bad[0]} (from 0) has infinite values: a linear model cannot use them")
     mean = np.divide(total, count, out=np.zeros(columns), where=count > 0)
     changes = high > low
     if kind != STANDARD:
@@ -55,22 +55,22 @@ class ScaledRows:
     """Products with scaled features.
 
     Args:
-        features: float32[N, d], dense or CSR; under query-minmax as `by_query` makes them.
-        scaling: of the training rows.
+        features: float32[N, d], dense or CSR; for query-minmax, the result of `by_query`.
+        scaling: scaling of the training rows.
     """
 
     features: Features
     scaling: Scaling
 
     def scores(self, weights: Float64Array) -> Float64Array:
-        """Float64[N] of float64[d + 1], the intercept last."""
+        """Return the scores float64[N] of the weights float64[d + 1], intercept last."""
         coefficients = self.scaling.coefficients(weights[:-1])
         constant = weights[-1] - float(self.scaling.mean @ coefficients)
         parts = [filled(part, self.scaling.mean) @ coefficients for _, part in blocks(self.features)]
         return np.asarray(np.concatenate([np.zeros(0), *parts]) + constant)
 
     def pulls(self, gradient: Float64Array) -> Float64Array:
-        """Float64[d + 1], the derivative by the weights of what has the derivatives `gradient` by the scores."""
+        """Return the derivative by the weights, float64[d + 1], from the derivative by the scores."""
         total = float(gradient.sum())
         sums = np.zeros(self.features.shape[1])
         for start, part in blocks(self.features):
@@ -78,7 +78,7 @@ class ScaledRows:
         return np.append(self.scaling.coefficients(sums - total * self.scaling.mean), total)
 
     def curvature(self, hess: Float64Array) -> Float64Array:
-        """Float64[d + 1, d + 1]: X^T diag(hess) X of the scaled features and the intercept; dense features only."""
+        """Return X^T diag(hess) X of dense scaled features and the intercept, float64[d + 1, d + 1]."""
         size = self.features.shape[1] + 1
         out = np.zeros((size, size))
         for start, part in blocks(self.features):
@@ -88,7 +88,7 @@ class ScaledRows:
         return out
 
     def parts(self, weights: Float64Array) -> Float64Array:
-        """Float64[N, d + 1]: what each feature, scaled, adds to each score, and the intercept."""
+        """Return the contribution of each feature and the intercept to each score, float64[N, d + 1]."""
         coefficients = self.scaling.coefficients(weights[:-1])
         out = np.empty((self.features.shape[0], weights.size))
         out[:, -1] = weights[-1]
@@ -99,7 +99,7 @@ class ScaledRows:
 
 
 def blocks(features: Features) -> Iterator[tuple[int, Any]]:
-    """(first row, rows): some at a time, the same ones in memory and on disk; all at once where they are sparse."""
+    """Iterate over (first row, rows): equal blocks in memory and on disk; sparse rows at once."""
     if sparse.issparse(features):
         yield 0, features
     else:
@@ -108,7 +108,7 @@ def blocks(features: Features) -> Iterator[tuple[int, Any]]:
 
 
 def filled(part: Any, mean: Float64Array) -> Any:
-    """Rows in float64, with the mean in place of what is missing."""
+    """Return rows in float64 with missing values replaced by the mean."""
     if sparse.issparse(part):
         part = sparse.csr_matrix(part, dtype=np.float64)
         missing = np.isnan(part.data)
@@ -122,21 +122,20 @@ def filled(part: Any, mean: Float64Array) -> Any:
 
 
 def by_query(features: Features, queries: QueryIndex) -> Features:
-    """Each feature of each query from 0, its least value, to 1, its largest; 0 where all are the same or it is missing.
+    """Scale each feature within each query from 0 (minimum) to 1 (maximum); 0 if constant or missing.
 
     Args:
-        features: float32[N, d]; what a sparse row does not name is zero.
-        queries: of the rows.
+        features: float32[N, d]; absent entries of sparse rows are zero.
 
     Raises:
-        DataError: an infinite value.
+        DataError: a value is infinite.
     """
     is_sparse = sparse.issparse(features)
     parts = []
     for start, stop in pairwise(queries.ptr.tolist()):
         rows = np.asarray(features[start:stop].toarray() if is_sparse else features[start:stop], dtype=np.float64)
         if np.isinf(rows).any():
-            raise DataError(f"a feature of query {queries.qid[queries.of_row(start)]} is infinite: it has no scale")
+            raise DataError(f"a feature of query {queries.qid[queries.of_row(start)]} is infinite and cannot be scaled")
         present = ~np.isnan(rows)
         low = np.min(rows, axis=0, where=present, initial=np.inf)
         wide = np.max(rows, axis=0, where=present, initial=-np.inf) - low
@@ -150,11 +149,10 @@ def by_query(features: Features, queries: QueryIndex) -> Features:
 
 
 class RowsByQuery(Rows):
-    """What `by_query` makes of rows on disk, some at a time.
+    """Rows on disk, scaled by `by_query` in blocks.
 
     Args:
         features: `boostrank.data.store.StoredFeatures`.
-        queries: of the rows.
     """
 
     def __init__(self, features: Rows, queries: QueryIndex) -> None:
@@ -163,7 +161,7 @@ class RowsByQuery(Rows):
         self.shape, self.is_sparse = features.shape, features.is_sparse
 
     def __getitem__(self, rows: slice) -> Any:
-        """float32 rows in memory, dense or CSR; the whole of their queries is read for them."""
+        """Return float32 rows in memory, dense or CSR; reads the whole of their queries."""
         ptr = self.queries.ptr
         first = int(np.searchsorted(ptr, rows.start, side="right")) - 1
         last = int(np.searchsorted(ptr, rows.stop, side="left"))
@@ -173,7 +171,7 @@ class RowsByQuery(Rows):
 
 
 def _sums(part: Any, centre: Float64Array, *, squares: bool = False) -> tuple[Float64Array, ...]:
-    """Of each column: the sum of x - centre, or of its square; how many there are; the least and the largest."""
+    """Return the sum of x - centre or its square, the count, the minimum and the maximum of each column."""
     columns = centre.size
     power = 2 if squares else 1
     if not sparse.issparse(part):
@@ -184,6 +182,7 @@ def _sums(part: Any, centre: Float64Array, *, squares: bool = False) -> tuple[Fl
         least = np.min(rows, axis=0, where=present, initial=np.inf)
         most = np.max(rows, axis=0, where=present, initial=-np.inf)
         return total, named, least, most
+    # Sparse rows: absent entries are zeros, so they add (-centre)^power each.
     data, at = part.data.astype(np.float64), part.indices
     missing = np.isnan(data)
     named = part.shape[0] - np.bincount(at[missing], minlength=columns).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Linear model format: a ranker s = sum_j w_j (x_j - mean_j) / scale_j + intercept in JSON of numbers and names.
+"""Linear model format: a ranker s = sum_j w_j (x_j - mean_j) / scale_j + intercept as JSON of numbers and names.
 
 {"format": "boostrank linear", "version": 1, "rounds": 37, "scaling": "standard", "intercept": 0.2,
  "features": ["f1", ...], "weights": [...], "means": [...], "scales": [...]}
@@ -24,20 +24,20 @@ _FORMAT, _VERSION = "boostrank linear", 1
 _BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"boostrank linear"')
 _KEYS = {"format", "version", "rounds", "scaling", "intercept", "features", "weights", "means", "scales"}
 _MOST_ROUNDS = 10**9
-_LARGEST_OF_START = 1e30  # XGBoost keeps it in float32
+_LARGEST_OF_START = 1e30  # XGBoost stores it in float32
 _LARGEST = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """What is taken from each feature, and what the rest is divided by.
+    """Scaling of the features: (x - mean) / scale.
 
     Args:
-        kind: standard: the standard deviation over the training rows; query-minmax: within each query the least value
-            becomes 0 and the largest 1, as LETOR's QueryLevelNorm does; none: 1.
-        mean: float64[d], over the training rows that have the feature. A missing value counts as this one; under
-            query-minmax as the least of its query.
-        scale: float64[d]; 0 for a feature that never changes, which is left out.
+        kind: standard: by the standard deviation over the training rows; query-minmax: within each query to 0..1, as
+            LETOR's QueryLevelNorm does; none: scale 1.
+        mean: float64[d], over the training rows that have the feature; replaces missing values. Under query-minmax they
+            become the minimum of their query.
+        scale: float64[d]; 0 for a constant feature, which is ignored.
     """
 
     kind: str
@@ -45,21 +45,20 @@ class Scaling:
     scale: Float64Array
 
     def coefficients(self, weights: Float64Array) -> Float64Array:
-        """Float64[..., d]: what the features themselves are multiplied by, for weights of the scaled ones."""
-        with np.errstate(over="ignore"):  # scores are looked at
+        """Return the coefficients of the raw features, float64[..., d], for weights of the scaled ones."""
+        with np.errstate(over="ignore"):  # scores are checked later
             return np.divide(weights, self.scale, out=np.zeros(np.shape(weights)), where=self.scale > 0.0)
 
 
 @dataclass(frozen=True, eq=False)
 class LinearModel:
-    """Weights after each of the last rounds.
+    """Linear model with the weights after each of its last rounds.
 
     Args:
         feature_names: d names.
-        scaling: of the features.
-        rounds: how many the model has had, those of a model that it continues included.
-        path: float64[r, d + 1], r >= 1: weights of the scaled features, and the intercept, after the last r rounds. A
-            file holds one row.
+        rounds: total number of rounds, including those of a continued model.
+        path: float64[r, d + 1], r >= 1: weights of the scaled features and intercept, after each of the last r rounds.
+            A file holds one row.
     """
 
     feature_names: tuple[str, ...]
@@ -68,21 +67,21 @@ class LinearModel:
     path: Float64Array
 
     def weights(self, rounds: int = 0) -> Float64Array:
-        """float64[d + 1], after that many rounds; 0: after all.
+        """Return the weights after this number of rounds (0: all), float64[d + 1].
 
         Raises:
-            ModelError: they are not kept.
+            ModelError: the model does not keep these weights.
         """
         place = len(self.path) - 1 - (self.rounds - (rounds or self.rounds))
         if not 0 <= place < len(self.path):
             raise ModelError(
-                f"the weights after {rounds} rounds are not in the model: a linear model's file keeps those of its "
-                f"best round alone, here {self.rounds}"
+                f"the weights after {rounds} rounds are not in the model: a linear model's file keeps only those of "
+                f"its best round, here {self.rounds}"
             )
         return np.asarray(self.path[place])
 
     def to_bytes(self, rounds: int = 0) -> bytes:
-        """The file of the model after so many rounds (0: all). Numbers come back to the last bit."""
+        """Return the file of the model after this number of rounds (0: all); numbers survive bit for bit."""
         weights = self.weights(rounds)
         content = {
             "format": _FORMAT,
@@ -98,33 +97,33 @@ class LinearModel:
         return (json.dumps(content, allow_nan=False) + "\n").encode()
 
     def start(self, rounds: int = 0) -> LinearStart:
-        """The model of so many rounds (0: all) as trees can begin with it.
+        """Return the model of this number of rounds (0: all) as a start for trees.
 
         Raises:
-            ParameterError: its features are scaled within each query.
-            ModelError: its weights are too large.
+            ParameterError: features are scaled within each query.
+            ModelError: the weights are too large.
         """
         if self.scaling.kind == BY_QUERY:
             raise ParameterError(
-                "trees cannot begin with a linear model that scales features within each query, which no tree can: "
-                "train that with scaling=standard or none"
+                "trees cannot start from a linear model that scales features within each query, which no tree can do: "
+                "train the linear model with scaling=standard or none"
             )
         weights = self.weights(rounds)
         slopes, means = self.scaling.coefficients(weights[:-1]), self.scaling.mean
         with np.errstate(over="ignore", invalid="ignore"):
             sizes = np.abs([*slopes, *(slopes * means), weights[-1]])
         if not bool(np.all(sizes <= _LARGEST_OF_START)):
-            raise ModelError(f"trees cannot begin with a linear model whose weights are beyond {_LARGEST_OF_START:g}")
+            raise ModelError(f"trees cannot start from a linear model with weights beyond {_LARGEST_OF_START:g}")
         base, curves = float(weights[-1]), {}
         for j in np.flatnonzero(slopes).tolist() or [0]:
-            # A missing value counts as the feature's mean; the first feature says the intercept too.
+            # A missing value counts as the feature's mean; the first feature carries the intercept.
             curves[j] = Curve.line(float(slopes[j]), base - float(slopes[j] * means[j]), base)
             base = 0.0
         return LinearStart(self.feature_names, curves)
 
 
 class LinearFormat(ModelFormat):
-    """The file of a linear ranker."""
+    """Model file of a linear ranker."""
 
     name = "linear"
     title = "a linear model"
@@ -140,7 +139,7 @@ class LinearFormat(ModelFormat):
         if type(version) is int and version > _VERSION:
             raise ModelError(f"a linear model of format version {str(version)[:20]}: install a newer boostrank")
         if type(version) is not int or version != _VERSION or set(content) != _KEYS:
-            raise ModelError(f"a linear model has version {_VERSION} and the keys {', '.join(sorted(_KEYS))}")
+            raise ModelError(f"a linear model needs version {_VERSION} and the keys {', '.join(sorted(_KEYS))}")
         names, rounds = content["features"], content["rounds"]
         if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
             raise ModelError("'features' must be a list of names")
@@ -164,7 +163,7 @@ class LinearFormat(ModelFormat):
         return model.to_bytes()
 
     def trees(self, model: LinearModel, n_features: int) -> Trees:
-        """No trees: every feature with a weight counts as one use, and the size of its scaled weight as its gain."""
+        """Return no trees: a nonzero weight counts as one split, with its scaled magnitude as gain."""
         size = np.abs(model.weights()[:-1])
         used = np.flatnonzero(size).astype(np.int64)
         return Trees(None, "a linear model has no trees", 0, size, (size > 0.0).astype(np.int64), used)

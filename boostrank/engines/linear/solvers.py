@@ -1,4 +1,4 @@
-"""Optimisers of linear rankers: the risk, the rounds, the methods."""
+"""Optimisers of linear rankers: risk, rounds and methods."""
 
 from __future__ import annotations
 
@@ -23,21 +23,20 @@ from boostrank.engines.rounds import CallbackEnv, EvalResult, ordered, run_callb
 from boostrank.objective.bound import Evaluation
 
 _REGRESSION_TOLERANCE = 1e-12
-# Conjugate gradients end after as many steps as there are weights, but for rounding.
+# In exact arithmetic, conjugate gradients end after one step per weight; rounding needs more.
 _REGRESSION_STEPS_A_WEIGHT, _REGRESSION_STEPS = 4, 2000
 
 
 @dataclass(frozen=True, eq=False)
 class Risk:
-    """F above, in one round.
+    """Regularised risk F of one round.
 
     Args:
-        rows: of the training set.
-        evaluate: (scores, round) -> the objective there.
+        evaluate: (scores, round) -> value of the objective.
         queries: Q.
         penalty: lambda_l2.
-        centre: float64[d + 1], c; its last entry does not count.
-        round: whose parameters the objective has.
+        centre: float64[d + 1], c; its last entry is ignored.
+        round: round that sets the parameters of the objective.
     """
 
     rows: ScaledRows
@@ -48,23 +47,23 @@ class Risk:
     round: int = 0
 
     def away(self, weights: Float64Array) -> Float64Array:
-        """The weights less c; 0 for the intercept."""
+        """Return the weights minus c; 0 for the intercept."""
         difference = weights - self.centre
         difference[-1] = 0.0
         return difference
 
     def __call__(self, weights: Float64Array) -> tuple[float, Float64Array]:
-        """F and its derivative, as `scipy.optimize.minimize` takes them."""
+        """Return F and its derivative, for `scipy.optimize.minimize`."""
         value, gradient, _ = self.curved(weights)
         return value, gradient
 
     def bare(self, weights: Float64Array) -> tuple[float, Float64Array]:
-        """The same without the penalty."""
+        """Return F and its derivative without the penalty."""
         found = self.evaluate(self.rows.scores(weights), self.round)
         return found.value / self.queries, self.rows.pulls(found.grad) / self.queries
 
     def curved(self, weights: Float64Array) -> tuple[float, Float64Array, Float64Array]:
-        """F, its derivative, and the objective's curvature by the scores, float64[N], over Q."""
+        """Return F, its derivative, and the objective's curvature by the scores, float64[N], over Q."""
         found = self.evaluate(self.rows.scores(weights), self.round)
         away = self.away(weights)
         value = found.value / self.queries + self.penalty * float(away @ away)
@@ -73,7 +72,7 @@ class Risk:
 
 
 def ridge_regression(rows: ScaledRows, target: Float64Array, ridge: float) -> Float64Array:
-    """Float64[d + 1]: argmin of (1/N) |X w + b - target|^2 + ridge |w|^2, every document alike.
+    """Return argmin of (1/N) |X w + b - target|^2 + ridge |w|^2, float64[d + 1], with equal weight for every document.
 
     Args:
         rows: X.
@@ -84,7 +83,7 @@ def ridge_regression(rows: ScaledRows, target: Float64Array, ridge: float) -> Fl
     if documents == 0:
         return np.zeros(columns + 1)
     intercept = float(target.mean())
-    # The columns have mean 0, so the intercept is that of no features at all; lsmr adds damp^2 |w|^2.
+    # Columns have mean 0, so the intercept is the mean target; lsmr adds damp^2 |w|^2.
     matrix = LinearOperator(
         (documents, columns),
         matvec=lambda w: rows.scores(np.append(w, 0.0)),
@@ -103,21 +102,21 @@ def ridge_regression(rows: ScaledRows, target: Float64Array, ridge: float) -> Fl
 
 
 LEARNING_RATE = Param(
-    "learning_rate", 0.3, "share of each newton step", low=0.0, open_low=True, aliases=("eta", "shrinkage_rate")
+    "learning_rate", 0.3, "length of each newton step", low=0.0, open_low=True, aliases=("eta", "shrinkage_rate")
 )
 
 
 class Stopped(Exception):
-    """A callback has ended the training."""
+    """A callback ended the training."""
 
 
 class Walk:
-    """The rounds of a training as callbacks see them, and the weights after each.
+    """Rounds of a training as callbacks see them, with the weights after each.
 
     Args:
-        request: whose callbacks are called, and whose validation sets are evaluated.
-        learning_rate: as it is at first; callbacks may change it.
-        before: rounds of a continued model.
+        request: request with the callbacks to call and the validation sets to evaluate.
+        learning_rate: initial learning rate; callbacks may change it.
+        before: number of rounds of a continued model.
     """
 
     def __init__(self, request: TrainRequest, learning_rate: float, before: int) -> None:
@@ -128,7 +127,7 @@ class Walk:
         self.best_rounds = 0
 
     def begin(self) -> None:
-        """Before the first round."""
+        """Run the callbacks before the first round."""
         self._run(self._early, 0, None)
 
     def __call__(self, weights: Float64Array) -> None:
@@ -144,27 +143,27 @@ class Walk:
             self._run(self._early, len(self.path), None)
 
     def replay(self, path: list[Float64Array]) -> None:
-        """Go again a way that was gone before."""
+        """Repeat an earlier path of weights for the callbacks."""
         if self._early:
-            raise ParameterError("callbacks that change parameters before a round do not go with restarts")
+            raise ParameterError("callbacks that change parameters before a round do not work with restarts")
         with contextlib.suppress(Stopped):
             for weights in path:
                 self(weights)
 
     def reset_parameter(self, params: Mapping[str, Any]) -> None:
-        """What `lgb.reset_parameter` calls.
+        """Change the learning rate; `lgb.reset_parameter` calls this.
 
         Raises:
-            ParameterError: anything but the learning rate.
+            ParameterError: another parameter is changed.
         """
         for name, value in params.items():
             if find_param(name, [LEARNING_RATE]) is None:
-                raise ParameterError(f"{name!r} cannot change while a linear model is trained: learning_rate alone can")
+                raise ParameterError(f"{name!r} cannot change while a linear model is trained; only learning_rate can")
             self.learning_rate = float(LEARNING_RATE.parse(value))
 
     @property
     def boosters(self) -> list[Walk]:
-        """LightGBM takes whatever is not its own booster for a list of them."""
+        """List of boosters, which LightGBM expects of foreign boosters."""
         return [self]
 
     def _run(self, callbacks: list[Callable[[Any], None]], number: int, results: list[EvalResult] | None) -> None:
@@ -177,29 +176,29 @@ class Walk:
             raise Stopped
 
 
-# Of the linear system of a Newton step, whose step is shortened anyway.
+# Tolerance of a Newton step's linear system; the step is shortened anyway.
 _NEWTON_TOLERANCE, _NEWTON_STEPS = 1e-5, 100
-# So many weights have their matrix written out: d^2 operations a row against 2 d a step of conjugate gradients.
+# Maximum number of weights for an explicit matrix: d^2 operations per row against 2 d per step of conjugate gradients.
 _SMALL, _SINGULAR = 400, 1e-10
-# Planes of which none has been in use for so many steps are dropped.
+# Planes idle for this many steps are dropped.
 _IDLE_PLANES = 20
 _LINE_TOLERANCE = 1e-3
 _EXCHANGES, _EXCHANGE_TOLERANCE, _RIDGE = 500, 1e-9, 1e-10
-# How far the next plane is from the best point, as a share of the way to the model's minimum: OCAS's mu is 0.1.
+# Share of the way from the best point to the model's minimum at which the next plane is cut; OCAS's mu is 0.1.
 _CUT = 0.1
 
 
 def conjugate_gradient(
     risk: Risk, weights: Float64Array, steps: int, walk: Walk, tolerance: float
 ) -> tuple[Float64Array, int]:
-    """SciPy's nonlinear conjugate gradient: Polak and Ribiere's directions, strong Wolfe steps."""
+    """Minimise by SciPy's nonlinear conjugate gradient: Polak-Ribiere directions, strong Wolfe steps."""
     return _scipy("CG", risk, weights, steps, walk, {"gtol": tolerance})
 
 
 def quasi_newton(
     risk: Risk, weights: Float64Array, steps: int, walk: Walk, tolerance: float
 ) -> tuple[Float64Array, int]:
-    """SciPy's L-BFGS, which copes with kinks better than conjugate gradients."""
+    """Minimise by SciPy's L-BFGS, which handles kinks better than conjugate gradients."""
     return _scipy("L-BFGS-B", risk, weights, steps, walk, {"gtol": tolerance, "ftol": 1e-12, "maxfun": 20 * steps})
 
 
@@ -215,7 +214,7 @@ def _scipy(
 
     while taken < steps:
         before = taken
-        with warnings.catch_warnings():  # of a line search without an end: the next one begins anew
+        with warnings.catch_warnings():  # a failed line search warns; the next one starts anew
             warnings.simplefilter("ignore")
             found = minimize(
                 risk, weights, jac=True, method=method, callback=step, options={**options, "maxiter": steps - taken}
@@ -227,8 +226,10 @@ def _scipy(
 
 
 def newton(risk: Risk, weights: Float64Array, rate: float) -> Float64Array:
-    """One step of length `rate` towards where gradient and curvature see the minimum: what a boosted round does with
-    leaves. It compares no losses, so the objective may be noisy, or a gradient of nothing."""
+    """Take one Newton step of length `rate`, like a boosted round for leaves.
+
+    No losses are compared, so the objective may be noisy, and its gradient need not be the derivative of a loss.
+    """
     _, gradient, hess = risk.curved(weights)
     rows, size = risk.rows, weights.size
     if size <= _SMALL and not issparse(rows.features):
@@ -249,11 +250,11 @@ def newton(risk: Risk, weights: Float64Array, rate: float) -> Float64Array:
 
 
 def bundle(risk: Risk, weights: Float64Array, steps: int, walk: Walk, tolerance: float) -> tuple[Float64Array, int]:
-    """Cutting planes of a convex risk, with a line search between the best point and the planes' minimum.
+    """Minimise a convex risk by cutting planes, with a line search between the best point and the planes' minimum.
 
-    The piecewise-linear part lies above every plane a_t w + b_t; the planes and the penalty are minimised through their
-    dual, over the simplex. The walk sees the best weights so far. It ends when they are within `tolerance` of the
-    planes' minimum, which is a lower bound.
+    The piecewise-linear part lies above every plane a_t w + b_t. The planes and the penalty are minimised through their
+    dual, over the simplex. The walk receives the best weights so far. The method ends when they are within `tolerance`
+    of the planes' minimum, a lower bound.
 
     Source: Joachims, "Training linear SVMs in linear time", KDD 2006; Teo, Vishwanathan, Smola, Le, "Bundle methods for
     regularized risk minimization", JMLR 2010; the line search, Franc, Sonnenburg, "Optimized cutting plane algorithm
@@ -265,12 +266,14 @@ def bundle(risk: Risk, weights: Float64Array, steps: int, walk: Walk, tolerance:
     shares = np.zeros(0)
     best, best_value, at = weights, risk(weights)[0], weights
     for taken in range(1, steps + 1):
+        # Cut a new plane at the current point.
         value, slope = risk.bare(at)
         slope[-1] = 0.0
         planes.append(slope)
         offsets.append(value - float(slope @ risk.away(at)))
         idle.append(0)
         a, b = np.array(planes), np.array(offsets)
+        # Minimise the planes and the penalty, then search the line to their minimum.
         shares = _simplex_maximum(a, b, risk.penalty, np.append(shares, float(taken == 1)))
         away = -(shares @ a) / (2.0 * risk.penalty)
         target = risk.centre + away
@@ -280,6 +283,7 @@ def bundle(risk: Risk, weights: Float64Array, steps: int, walk: Walk, tolerance:
         walk(best.copy())
         if best_value - bound <= tolerance:
             return best, taken
+        # Drop planes that have been idle for long.
         at = best + _CUT * (target - best)
         idle = [0 if share > 0.0 else i + 1 for share, i in zip(shares, idle, strict=True)]
         kept = [t for t, i in enumerate(idle) if i <= _IDLE_PLANES]
@@ -289,21 +293,22 @@ def bundle(risk: Risk, weights: Float64Array, steps: int, walk: Walk, tolerance:
 
 
 def _simplex_maximum(a: Float64Array, b: Float64Array, penalty: float, shares: Float64Array) -> Float64Array:
-    """Shares >= 0 that sum to 1 and maximise b s - |a^T s|^2 / (4 penalty), from those given.
+    """Return shares >= 0 that sum to 1 and maximise b s - |a^T s|^2 / (4 penalty), from the given ones.
 
-    An active-set method: the optimum over the planes in use, without those that it would use less than nothing of, then
-    the plane that gains most is taken in. SciPy's SLSQP does this too, in so many small LAPACK calls that it takes a
-    hundred times as long where another process uses a core.
+    Active-set method: solve for the planes in use, remove those whose share would be negative, then add the plane that
+    gains most. SciPy's SLSQP makes so many small LAPACK calls that it takes a hundred times as long on a busy machine.
     """
     products = a @ a.T / (2.0 * penalty)
     products[np.diag_indices(len(b))] += _RIDGE * max(float(np.max(np.diag(products))), 1e-300)
     used = shares > 0.0
     for _ in range(_EXCHANGES):
         active = np.flatnonzero(used)
+        # Optimum over the planes in use, from the KKT system.
         system = np.ones((active.size + 1, active.size + 1))
         system[:-1, :-1] = products[np.ix_(active, active)]
         system[-1, -1] = 0.0
         wanted = np.linalg.solve(system, np.append(b[active], 1.0))[:-1]
+        # Go towards it until a share reaches 0; that plane leaves.
         falls = wanted < shares[active]
         part = np.divide(
             shares[active], shares[active] - wanted, out=np.full(active.size, np.inf), where=falls & (wanted < 0.0)
@@ -314,6 +319,7 @@ def _simplex_maximum(a: Float64Array, b: Float64Array, penalty: float, shares: F
             gone = active[np.argmin(part)]
             shares[gone], used[gone] = 0.0, False
             continue
+        # Add the plane that gains most, or stop if none does.
         slope = products @ shares - b
         best = int(np.argmin(slope))
         if slope[best] >= slope[active].min() - _EXCHANGE_TOLERANCE * (1.0 + abs(slope[best])):
@@ -323,7 +329,7 @@ def _simplex_maximum(a: Float64Array, b: Float64Array, penalty: float, shares: F
 
 
 def _between(risk: Risk, best: Float64Array, value: float, target: Float64Array) -> tuple[Float64Array, float]:
-    """The best point between the best so far and the planes' minimum."""
+    """Return the best point between the best so far and the planes' minimum."""
     step = target - best
     found = minimize_scalar(
         lambda t: risk(best + t * step)[0], bounds=(0.0, 1.0), method="bounded", options={"xatol": _LINE_TOLERANCE}

@@ -1,1 +1,1 @@
-"""XGBoost behind the backend contract."""
+"""XGBoost as an engine."""

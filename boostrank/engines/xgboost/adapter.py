@@ -1,4 +1,4 @@
-"""XGBoost behind the contract of an engine: data sets, training, what happens in each round. Scores begin at 0."""
+"""XGBoost as an engine: data sets, training, and the work of each round. Scores start at 0."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _BINNED = (xgboost.QuantileDMatrix, xgboost.ExtMemQuantileDMatrix)
 
 
 class XGBoost(Backend):
-    """The engine `xgboost`; see `Backend` for what each method does."""
+    """XGBoost's `Backend`."""
 
     name = "xgboost"
     version = str(xgboost.__version__)
@@ -62,8 +62,8 @@ class XGBoost(Backend):
             found = (name for i, name in enumerate(names) if np.isinf(data.features[:, i]).any())
             column = next((f"column {name!r}" for name in found), "a column")
             raise DataError(
-                f"{column} has infinite values, which XGBoost does not take: make them missing (of files by --inf "
-                "missing), or use the lightgbm backend"
+                f"{column} has infinite values, which XGBoost does not support: make them missing (--inf missing when "
+                "reading files), or use the lightgbm backend"
             ) from error
 
     def _dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
@@ -72,18 +72,16 @@ class XGBoost(Backend):
         external = data.on_disk and data.features.external
         if data.is_sparse and not external and needed > free_memory():
             raise DataError(
-                f"{rows:,} rows x {columns:,} sparse features take {needed / 1e9:.0f} GB in XGBoost's bins, where "
-                "absent features must be stored as the zeros they are, more than is free; use the lightgbm backend"
+                f"{rows:,} rows x {columns:,} sparse features need {needed / 1e9:.0f} GB of XGBoost's bins, which "
+                "store absent features as zeros: more than the free memory; use the lightgbm backend"
             )
         info = matrix_info(data.labels, data.queries, data.feature_names, weights=weights)
         method = translate(params).get("tree_method", "auto")
         if method not in ("auto", "hist"):
-            raise ParameterError(
-                f"tree_method={method} takes no bins, in which the rows of a RankingDataset are: use hist"
-            )
+            raise ParameterError(f"tree_method={method} does not use bins, but a RankingDataset is binned: use hist")
         whole = whole_of(data.features)
         if whole is not None and reference is None:
-            reference = whole.bins  # a quantile sketch costs more than all else of a matrix
+            reference = whole.bins  # avoids the quantile sketch, the most expensive part of a matrix
         types = types_of(data)
         binned = reference if isinstance(reference, _BINNED) else None
         options = matrix_options(params, binned, categories=types is not None)
@@ -94,7 +92,7 @@ class XGBoost(Backend):
                 whole.bins = matrix
             return matrix
         known = {} if types is None else {"feature_types": types}
-        if reference is not None and binned is None:  # whose bins nobody else can have
+        if reference is not None and binned is None:  # its bins cannot be shared
             return xgboost.DMatrix(data.features, enable_categorical=types is not None, **info, **known)
         return xgboost.QuantileDMatrix(data.features, **info, **options, **known)
 
@@ -102,7 +100,7 @@ class XGBoost(Backend):
         params = translate(request.params)
         resumed, earlier = request.resumed, request.init_model
         if earlier is not None and "c" in (earlier.native.feature_types or ()):
-            # Whose data have codes: XGBoost refuses to go on where one has names and the other none.
+            # The data has codes: XGBoost raises if only one of model and data has names of categories.
             body = with_names(earlier.to_bytes(), {})
             earlier = earlier if body is None else self.load(body)
         init_model, start = apart(earlier)
@@ -110,9 +108,9 @@ class XGBoost(Backend):
             init_model = self.load(resumed.snapshot.model)
         before = 0 if init_model is None else init_model.rounds
         begin = before if resumed is None else resumed.begin
-        # The booster is saved under this name, which XGBRanker and the serving tools accept; our gradient replaces its.
+        # The booster is saved under this name, which XGBRanker and serving tools accept; our gradient replaces its own.
         params["objective"] = request.native_objective or "rank:ndcg"
-        if init_model is None:  # a model that is continued keeps its own start
+        if init_model is None:  # a continued model keeps its own base score
             params["base_score"] = base_score(params["objective"])
         params |= {"disable_default_eval_metric": True, "validate_parameters": True}
         bridge = Bridge(request, params, before, begin)
@@ -123,7 +121,7 @@ class XGBoost(Backend):
                 params,
                 request.train,
                 num_boost_round=begin + request.rounds - before,
-                # Neutral names: XGBoost prints its results and reads them back, and "-" or a blank breaks that.
+                # Neutral names: XGBoost prints its results and parses them again, and "-" or a blank breaks that.
                 evals=[(data, f"set{i}") for i, (_, data) in enumerate(request.valid)],
                 obj=None if request.gradient is None else bridge.gradient,
                 custom_metric=bridge.evaluate if request.metrics and request.valid else None,
@@ -137,7 +135,7 @@ class XGBoost(Backend):
         return together(start, XGBoostBooster(grown)), bridge.best_rounds
 
     def _begin(self, request: TrainRequest, start: XGBoostBooster) -> None:
-        """Let the scores of all data sets begin with a start's, which come from the rows, not from their bins."""
+        """Set the initial scores of all data sets from the start, computed from rows, not from bins."""
         threads = int(translate(request.params).get("nthread") or 1)
         sets = (request.train, *(data for _, data in request.valid))
         for i, (data, rows, scores) in enumerate(zip_longest(sets, request.rows, request.start_scores)):
@@ -162,7 +160,7 @@ limit_in_children("XGBoost", partial(xgboost.set_config, nthread=1))
 
 
 class Bridge(xgboost.callback.TrainingCallback):  # type: ignore[misc]
-    """Runs LightGBM-style callbacks inside `xgb.train`."""
+    """Callback of `xgb.train` that runs LightGBM-style callbacks."""
 
     def __init__(self, request: TrainRequest, params: dict[str, Any], before: int, begin: int) -> None:
         super().__init__()
@@ -177,18 +175,18 @@ class Bridge(xgboost.callback.TrainingCallback):  # type: ignore[misc]
         self._early = ordered(request.callbacks, before=True)
         self._late = ordered(request.callbacks, before=False)
         self.best_rounds = 0
-        self.booster: Any = None  # as it was after the last whole round
+        self.booster: Any = None  # state after the last complete round
 
     def gradient(self, scores: npt.NDArray[Any], matrix: Any) -> tuple[Any, Any]:
-        """Our gradient of this round."""
+        """Return our gradient of this round."""
         assert self._request.gradient is not None
         grad, hess = self._request.gradient(scores, matrix, self._round)
         return grad.reshape(-1, 1), hess.reshape(-1, 1)
 
     def evaluate(self, scores: npt.NDArray[Any], matrix: Any) -> list[tuple[str, float]]:
-        """The metrics of the next data set, for `custom_metric`.
+        """Evaluate the metrics on the next data set, for `custom_metric`.
 
-        They are kept here as they are: what XGBoost is given back it rounds to six decimals.
+        They are kept here, because XGBoost rounds returned values to six decimals.
         """
         name = self._request.valid[self._sets_evaluated][0]
         self._sets_evaluated += 1
@@ -199,21 +197,22 @@ class Bridge(xgboost.callback.TrainingCallback):  # type: ignore[misc]
     def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
         self._results, self._sets_evaluated, self._round = [], 0, self._before + epoch
         resumed = self._request.resumed
+        # Resume: check that the trees reproduce the scores, then replay the earlier rounds to callbacks with memory.
         if epoch == 0 and resumed is not None:
             try:
                 found = digest(model, self._request.train)
-            except ValueError as error:  # of other features
+            except ValueError as error:  # other features
                 words = str(error).splitlines()[0]
-                raise ModelError(f"the checkpoint's model does not go with the data: {words}") from error
+                raise ModelError(f"the checkpoint's model does not fit the data: {words}") from error
             if found != resumed.snapshot.scores_sha256:
                 raise TrainingError(
-                    "the checkpoint's trees do not give back the scores that it was written with, to the last bit: was "
-                    "it written on another machine? Start anew without it"
+                    "the checkpoint's trees do not reproduce its scores bit for bit: was it written on another "
+                    "machine? Start again without it"
                 )
             callbacks = [callback for callback in self._late if remembers(callback)]
             for earlier, results in enumerate(resumed.results, self._begin - self._before):
                 self._run(callbacks, model, earlier, results)
-        if self._samples:  # seeded by the round: XGBoost does not show the state of its random numbers
+        if self._samples:  # seeded each round because XGBoost hides its random state
             reseed(model, self._method, round_seed("seed", self._seed, self._round))
         return self._run(self._early, model, epoch, None)
 
@@ -226,7 +225,7 @@ class Bridge(xgboost.callback.TrainingCallback):  # type: ignore[misc]
         for callback in callbacks:
             watched = results
             if results is not None and hasattr(callback, "stopping_rounds"):
-                # LightGBM's early stopping leaves out the training set by asking its own booster which one it is.
+                # LightGBM's early stopping ignores the training set, which it identifies through its own booster.
                 watched = [r for r in results if r.dataset_name not in trained_on] or results
             env = CallbackEnv(
                 model=_Resettable(model, self._request.train),
@@ -244,22 +243,22 @@ class Bridge(xgboost.callback.TrainingCallback):  # type: ignore[misc]
 
 
 def digest(booster: Any, train: Any) -> str:
-    """SHA-256 of the scores that a booster has of its training rows, float32."""
+    """Return the SHA-256 of a booster's float32 scores of its training rows."""
     scores = booster.predict(train, output_margin=True, training=True)
     return hashlib.sha256(np.asarray(scores, dtype=np.float32).tobytes()).hexdigest()
 
 
 class _Resettable:
-    """The part of a LightGBM booster that `lgb.reset_parameter` touches."""
+    """Part of a LightGBM booster that `lgb.reset_parameter` uses."""
 
     def __init__(self, booster: Any, train: Any) -> None:
         self.booster, self.train = booster, train
 
     @property
     def boosters(self) -> list[_Resettable]:
-        """LightGBM takes whatever is not its own booster for a list of them."""
+        """List of boosters, which LightGBM expects of foreign boosters."""
         return [self]
 
     def reset_parameter(self, params: dict[str, Any]) -> None:
-        """Change parameters in the middle of training, in LightGBM's names."""
+        """Change parameters during training, in LightGBM's names."""
         self.booster.set_param(renamed(params))

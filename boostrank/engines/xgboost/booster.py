@@ -1,4 +1,4 @@
-"""Models of XGBoost: scores, leaves, contributions, their files, linear starts."""
+"""XGBoost's models: scores, leaves, contributions, files and linear starts."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ _one_at_a_time = threading.Lock()
 
 @dataclass(eq=False)
 class XGBoostBooster(Booster):
-    """A `xgboost.Booster` as `native`; see `Booster` for what each method does."""
+    """Model with a `xgboost.Booster` as `native`."""
 
     engine = "xgboost"
     absent_is_missing = True
 
     @classmethod
     def load(cls, data: bytes) -> XGBoostBooster:
-        """Return the model in a file that has been checked.
+        """Return the model of a file that has been checked.
 
         Raises:
-            ModelError: this version of XGBoost would leave out the weights of its trees.
+            ModelError: this version of XGBoost would ignore the weights of its trees.
         """
         booster = xgboost.Booster()
         booster.load_model(bytearray(readable(data)))
         if _has_tree_weights(data) and not _has_tree_weights(bytes(booster.save_raw("json"))):
             raise ModelError(
-                f"this is a dart model of a later XGBoost, whose tree weights the {xgboost.__version__} here does not "
-                "read: its scores would be wrong. Install a later one"
+                f"this dart model is from a later XGBoost, and the installed {xgboost.__version__} ignores its tree "
+                "weights: scores would be wrong. Upgrade xgboost"
             )
         return cls(booster)
 
@@ -79,7 +79,7 @@ class XGBoostBooster(Booster):
             return np.concatenate([part.reshape(len(part), -1) for part in parts])
         if wanted.what == CONTRIBUTIONS:
             return self._contributions(features, wanted)
-        with _one_at_a_time:  # XGBoost is not safe against a setting that changes while another thread predicts
+        with _one_at_a_time:  # XGBoost is not thread-safe if a setting changes while another thread predicts
             self._use_threads(wanted.threads)
             span = self._span(wanted.rounds)
             parts = [
@@ -94,12 +94,12 @@ class XGBoostBooster(Booster):
         left = self.predict(features, replace(wanted, what=SCORES)) - found.sum(axis=1)
         if np.any(np.abs(left) > _ROUNDED * np.abs(found).sum(axis=1)):
             raise ModelError("XGBoost's contributions do not add up to its scores")
-        # It adds up in float32: what that leaves over goes to the largest part.
+        # XGBoost sums in float32; the remainder goes to the largest contribution.
         found[np.arange(left.size), np.abs(found).argmax(axis=1)] += left
         return found
 
     def _of_batches(self, features: Features, wanted: Wanted, **what: bool) -> list[npt.NDArray[Any]]:
-        """What the native `predict` gives beside scores, of each of `_batches`."""
+        """Return the native `predict` outputs other than scores, for each of `_batches`."""
         with _one_at_a_time:
             threads, span = self._use_threads(wanted.threads), self._span(wanted.rounds)
             return [
@@ -110,11 +110,11 @@ class XGBoostBooster(Booster):
             ]
 
     def _span(self, rounds: int) -> tuple[int, int]:
-        """XGBoost's range for the first rounds; (0, 0) is all."""
+        """Return XGBoost's range of iterations for the first rounds; (0, 0): all."""
         return 0, rounds + self.start_trees if rounds else 0
 
     def _use_threads(self, threads: int) -> int:
-        """Let the model predict on so many threads, or as many as this process can have; return them."""
+        """Set the number of threads, as many as this process can have, and return it."""
         threads = engine_threads("XGBoost", threads)
         if getattr(self.native, "_boostrank_threads", None) != threads:
             self.native.set_param({"nthread": threads})
@@ -130,7 +130,7 @@ class XGBoostBooster(Booster):
             part.set_attr(**{ATTRIBUTE: str(first)})
         body = bytes(part.save_raw("json"))
         names = names_in(bytes(self.native.save_raw("json"))) if "c" in (self.native.feature_types or ()) else {}
-        return (with_names(body, names) if names else None) or body  # a part has lost the names of categories
+        return (with_names(body, names) if names else None) or body  # a slice loses the names of categories
 
     def finished(self, categories: Mapping[int, Categories]) -> XGBoostBooster:
         body = with_even_leaves(self.to_bytes())
@@ -148,7 +148,7 @@ class XGBoostBooster(Booster):
         return {name: Categories(found.get(column)) for column, (name, kind) in kinds if kind == "c"}
 
     def tree_table(self, names: Sequence[str]) -> dict[str, list[Any]]:
-        """What fulfils the decision goes left, as in LightGBM's table: of categories, those that are listed."""
+        """Return the tree table; rows that meet the decision go left, as in LightGBM's table."""
         nodes = self.native.trees_to_dataframe()
         inside = self.native.feature_names or [f"f{i}" for i in range(self.native.num_features())]
         real = dict(zip(inside, names, strict=True))
@@ -157,6 +157,7 @@ class XGBoostBooster(Booster):
             f"{tree}-{'L' if leaf else 'S'}{node}"
             for tree, node, leaf in zip(nodes["Tree"], nodes["Node"], kinds, strict=True)
         ]
+        # Links between nodes, and depths.
         place = {node: i for i, node in enumerate(nodes["ID"])}
         parent: list[int | None] = [None] * len(own)
         children: dict[str, list[int | None]] = {}
@@ -166,7 +167,7 @@ class XGBoostBooster(Booster):
                 if child is not None:
                     parent[child] = i
         depth = [0] * len(own)
-        for i, above in enumerate(parent):  # a tree's nodes are numbered from the root down
+        for i, above in enumerate(parent):  # within a tree, parents come first
             depth[i] = 1 if above is None else depth[above] + 1
         columns: dict[str, list[Any]] = {
             "tree_index": nodes["Tree"].tolist(),
@@ -176,6 +177,7 @@ class XGBoostBooster(Booster):
             "right_child": [None if i is None else own[i] for i in children["No"]],
             "parent_index": [None if i is None else own[i] for i in parent],
         }
+        # The remaining columns, one row per node.
         rows: list[tuple[Any, ...]] = []
         for row, leaf in zip(nodes.itertuples(index=False), kinds, strict=True):
             if leaf:
@@ -213,7 +215,7 @@ class XGBoostBooster(Booster):
 
 
 def apart(booster: XGBoostBooster | None) -> tuple[XGBoostBooster | None, XGBoostBooster | None]:
-    """Split a model into the trees that were grown and its start; each None where there is none."""
+    """Split a model into its grown trees and its start; either may be None."""
     if booster is None or not booster.start_trees:
         return booster, None
     if not booster.rounds:
@@ -225,7 +227,7 @@ def apart(booster: XGBoostBooster | None) -> tuple[XGBoostBooster | None, XGBoos
 
 
 def together(start: XGBoostBooster | None, booster: XGBoostBooster) -> XGBoostBooster:
-    """Join the trees of a start, if there is one, and those that were grown."""
+    """Join the trees of a start, if any, and the grown trees."""
     if start is None:
         return booster
     grown, first = (XGBOOST.parse(bytes(one.native.save_raw("json"))) for one in (booster, start))
@@ -233,7 +235,7 @@ def together(start: XGBoostBooster | None, booster: XGBoostBooster) -> XGBoostBo
 
 
 def begin_with(start: LinearStart) -> XGBoostBooster:
-    """Return a model of no rounds that scores as a linear ranker does."""
+    """Return a model of no rounds with the scores of a linear ranker."""
     columns = len(start.feature_names)
     names = list(engine_names(start.feature_names))
     row = xgboost.DMatrix(np.zeros((1, columns), np.float32), label=[0.0], feature_names=names)
@@ -243,7 +245,7 @@ def begin_with(start: LinearStart) -> XGBoostBooster:
 
 
 def _batches(features: Features, absent_is_missing: bool) -> Iterator[Any]:
-    """Rows that take little memory; dense unless what is absent is missing."""
+    """Iterate over batches of rows; dense unless absent entries are missing."""
     sparse = absent_is_missing and is_sparse(features)
     for start, stop in dense_batches(features):
         yield features[start:stop] if sparse else dense_rows(features, start, stop)

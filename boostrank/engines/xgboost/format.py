@@ -1,7 +1,7 @@
-"""XGBoost model format: its JSON is taken apart and checked before XGBoost's loader sees it; trees, merge.
+"""XGBoost model format: its JSON is parsed and checked before XGBoost's loader reads it; trees and merging.
 
-XGBoost's loader follows node numbers, tree numbers and category offsets of a JSON file without looking whether they
-stay inside their arrays. `parse` refuses such files with words. It knows what XGBoost 1.6 to 3.x write.
+XGBoost's loader follows node numbers, tree numbers and category offsets without bounds checks. `parse` raises errors
+for such files. It knows the files of XGBoost 1.6 to 3.x.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from boostrank.kernels.trees.walker import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, 
 _INT32_MAX = 2**31 - 1
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 
-# XGBoost keeps the categories of a split as bits up to the highest; these bound what it allocates for them.
+# XGBoost stores the categories of a split as bits up to the highest one; these limits bound its memory.
 _MAX_CATEGORY = 2**24
 _MAX_CATEGORY_BITS = 2**33
 
-# As many features as --max-feature believes of data: each takes memory, also where the file says nothing of it.
+# Limit of --max-feature too: each feature takes memory, even if the file does not describe it.
 _MOST_UNNAMED = 2**24
 
-# Objectives whose predictions are exponentials of scores; those of the two logistic ones are probabilities.
+# Objectives that predict exponentials of scores; the two logistic ones predict probabilities.
 _LOGARITHMIC = ("count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:aft")
 
 _NO_PARENT = (-1, _INT32_MAX)  # the root's parent: -1, or -1 without its sign bit
-_DELETED = _INT32_MAX  # split index of a node that pruning took away
+_DELETED = _INT32_MAX  # split index of a pruned node
 
-# Ranges of the category values of a column, by XGBoost's number for their type (Value::ValueKind); 7 and 8 are real.
+# Ranges of category values by XGBoost's type number (Value::ValueKind); 7 and 8 are real.
 _WHOLE_TYPES = {
     9: (-(2**7), 2**7 - 1),
     10: (0, 2**8 - 1),
@@ -57,12 +57,11 @@ _REAL_TYPES = (7, 8)
 
 @dataclass(frozen=True, eq=False)
 class XGBoostModel:
-    """A model JSON, checked.
+    """Checked model JSON.
 
     Args:
-        document: all of it.
-        forest: the part of it that holds the trees.
-        weights: float64[T], what each tree counts; None where all count alike.
+        forest: its part with the trees.
+        weights: float64[T], weight of each tree; None: all equal.
     """
 
     document: dict[str, Any]
@@ -71,27 +70,27 @@ class XGBoostModel:
 
     @cached_property
     def start_trees(self) -> int:
-        """How many trees at its head are a start's: see `xgboost_start`."""
+        """Number of leading trees that form a linear start: see `xgboost_start`."""
         return int(self.document["learner"]["attributes"].get(ATTRIBUTE, 0))
 
     @property
     def start(self) -> dict[int, Curve]:
-        """What they add."""
+        """Function that the start adds, by feature."""
         return read_start(self.forest["trees"][: self.start_trees])
 
     @property
     def ends(self) -> list[int]:
-        """How many trees there are after each round, those of a start aside; 0 first."""
+        """Number of grown trees after each round, starting with 0."""
         ends = self.forest.get("iteration_indptr") or list(range(len(self.forest["trees"]) + 1))
         return [end - self.start_trees for end in ends[self.start_trees :]]
 
     def with_trees(self, start: Mapping[int, Curve], grown: Sequence[Mapping[str, Any]], ends: Sequence[int]) -> bytes:
-        """The file with other trees.
+        """Return the file with other trees.
 
         Args:
-            start: what they begin with.
-            grown: the trees behind that.
-            ends: as above.
+            start: functions of the linear start.
+            grown: trees after the start.
+            ends: see `ends`.
         """
         learner = self.document["learner"]
         first = write_start(start, int(learner["learner_model_param"]["num_feature"]))
@@ -133,14 +132,14 @@ class XGBoostFormat(ModelFormat):
         elif name == "gbtree":
             forest = _get(booster, "model", dict, "gradient_booster")
         else:
-            raise ModelError(f"the booster is {name[:40]!r}: only tree models (gbtree, dart) are rankers here")
+            raise ModelError(f"the booster is {name[:40]!r}: only tree models (gbtree, dart) are supported")
         largest = _check_forest(forest, n_features)
         weights = tree_weights(booster)
         promised = learner["attributes"].get(ATTRIBUTE, "0")
         there = start_trees(forest["trees"]) if weights is None else 0
         refuse(
             promised not in ("0", str(there)),
-            f"{ATTRIBUTE} promises {promised[:40]!r} trees of a linear start, the file has {there}",
+            f"{ATTRIBUTE} claims {promised[:40]!r} trees of a linear start, the file has {there}",
         )
         rounds = list(range(there + 1))
         refuse(
@@ -154,7 +153,7 @@ class XGBoostFormat(ModelFormat):
         return XGBoostModel(model, forest, weights)
 
     def write(self, model: XGBoostModel) -> bytes:
-        return write_json(model.document)  # numbers may be spelt otherwise
+        return write_json(model.document)  # numbers may be formatted differently
 
     def trees(self, model: XGBoostModel, n_features: int) -> Trees:
         curves = model.start
@@ -169,10 +168,10 @@ class XGBoostFormat(ModelFormat):
 
     def merge(self, models: Sequence[XGBoostModel], weights: Sequence[float] | None = None) -> bytes:
         if any(model.weights is not None for model in models):
-            raise ModelError("dart weighs its trees by itself, and cannot be averaged")
+            raise ModelError("dart weights its trees, so its models cannot be averaged")
         starts = {model.document["learner"]["learner_model_param"]["base_score"] for model in models}
         if len(starts) > 1:
-            raise ParameterError(f"the models start from different scores: {', '.join(sorted(starts))}")
+            raise ParameterError(f"the models have different base scores: {', '.join(sorted(starts))}")
         divided = zip(models, parts_of(len(models), weights), strict=True)
         trees = [
             _divided(tree, parts) for model, parts in divided for tree in model.forest["trees"][model.start_trees :]
@@ -187,22 +186,22 @@ XGBOOST = XGBoostFormat()
 
 
 def _served(model: XGBoostModel, begin: int) -> ServedTrees:
-    """The trees from this one on."""
+    """Return the trees from number `begin` on."""
     trees = model.forest["trees"][begin:]
     size = np.array([len(tree["left_children"]) for tree in trees], np.int64)
     first, tree = np.cumsum(size) - size, np.repeat(np.arange(size.size), size)
     left, right = (_column(trees, key, np.int64) for key in ("left_children", "right_children"))
     inner = left >= 0
     left, right = (child[inner] + first[tree[inner]] for child in (left, right))
-    # What pruning took away stays in the list as leaves that no node leads to.
+    # Pruned nodes stay in the list as leaves without a parent.
     leaf = np.zeros(inner.size, dtype=bool)
     leaf[np.concatenate([first, left, right])] = True
     leaf &= ~inner
-    # Places of the nodes among the nodes, and of the leaves among the leaves.
+    # Numbers of nodes among nodes, and of leaves among leaves.
     place = np.where(leaf, ~(np.cumsum(leaf) - 1), np.cumsum(inner) - 1).astype(np.int32)
     with np.errstate(over="ignore"):
         condition = _column(trees, "split_conditions", np.float64).astype(np.float32)
-        # Left is value < condition in float32: value <= the float32 below. Nothing is below -inf, or equal to NaN.
+        # Left is value < condition in float32: value <= the float32 below. No value is below -inf or equal to NaN.
         below = np.nextafter(condition, np.float32(-np.inf)).astype(np.float64)
     below[np.isneginf(condition)] = np.nan
     owners, sets, set_ptr = _sets_of(trees, first)
@@ -228,7 +227,7 @@ def _served(model: XGBoostModel, begin: int) -> ServedTrees:
 
 
 def _base(learner: Mapping[str, Any]) -> float:
-    """What scores begin with: base_score is a prediction, a probability where the objective makes them of scores."""
+    """Return the base score as a raw score; the file holds a prediction, which some objectives transform."""
     text = learner["learner_model_param"]["base_score"].removeprefix("[").removesuffix("]")
     base = np.float32(float(text))
     with np.errstate(all="ignore"):
@@ -236,19 +235,21 @@ def _base(learner: Mapping[str, Any]) -> float:
             base = np.float32(-np.log(np.float64(np.float32(1.0) / base - np.float32(1.0))))
         elif learner["objective"]["name"] in _LOGARITHMIC:
             base = np.float32(np.log(np.float64(base)))
-    refuse(not np.isfinite(base), f"base_score {text[:40]} is no prediction of {learner['objective']['name'][:40]}")
+    refuse(
+        not np.isfinite(base),
+        f"base_score {text[:40]} is no prediction of {learner['objective']['name'][:40]}",
+    )
     return float(base)
 
 
 def _column(trees: Sequence[Mapping[str, Any]], key: str, dtype: type[np.generic]) -> npt.NDArray[Any]:
-    """What all nodes of some trees have, one tree after another."""
     return np.concatenate([np.zeros(0, dtype), *(np.array(tree[key], dtype) for tree in trees)])
 
 
 def tree_weights(booster: Mapping[str, Any]) -> Any:
-    """The weights that DART gives the trees of a `gradient_booster`, None where it has none.
+    """Return DART's weights of the trees of a `gradient_booster`; None if absent.
 
-    They stand in a booster "dart" around the "gbtree" up to XGBoost 3.2, in the "gbtree" itself in 3.3, and beside its
+    They are in a booster "dart" around the "gbtree" up to XGBoost 3.2, in the "gbtree" itself in 3.3, and next to its
     trees since 3.4.
     """
     forest = booster.get("model")
@@ -256,9 +257,9 @@ def tree_weights(booster: Mapping[str, Any]) -> Any:
 
 
 def with_even_leaves(body: bytes) -> bytes | None:
-    """A file of XGBoost's own making, unchecked, with leaves and base in units: see `engines.trees`.
+    """Return an unchecked file that XGBoost wrote with leaves and base in units: see `engines.trees`.
 
-    None where its scores are no sums of leaves from its base on, or where rounding would count.
+    None if scores are not the sum of base and leaves, or if rounding would matter.
     """
     document = json.loads(body)
     learner = document["learner"]
@@ -283,7 +284,6 @@ def with_even_leaves(body: bytes) -> bytes | None:
 
 
 def _divided(tree: Mapping[str, Any], parts: float) -> dict[str, Any]:
-    """The tree with its scores divided by this."""
     leaf = np.array(tree["left_children"]) < 0
     condition = np.array(tree["split_conditions"], dtype=np.float64)
     condition[leaf] /= parts
@@ -294,14 +294,14 @@ def _divided(tree: Mapping[str, Any], parts: float) -> dict[str, Any]:
 
 
 def _sets_of(trees: list[Any], first: Int64Array) -> tuple[Int64Array, npt.NDArray[np.uint32], Int64Array]:
-    """The nodes that split by a set of categories, the sets as bits, and where each begins."""
+    """Return the nodes with categorical splits, the sets as bits, and the start of each set."""
     having = [(tree, begin) for tree, begin in zip(trees, first, strict=True) if "split_type" in tree]
     nothing = np.zeros(0, np.int64)
     owners = np.concatenate([nothing, *(np.array(tree["categories_nodes"], np.int64) + at for tree, at in having)])
     listed, sizes = (_column([tree for tree, _ in having], f"categories{of}", np.int64) for of in ("", "_sizes"))
     highest = np.maximum.reduceat(listed, np.cumsum(sizes) - sizes) if sizes.size else nothing
     set_ptr = np.concatenate([[0], np.cumsum(highest // 32 + 1)]).astype(np.int64)
-    # Memory is taken only where there are categories: sets reach up to their highest one.
+    # Sets reach only up to their highest category, to save memory.
     sets = np.zeros(set_ptr[-1], np.uint32)
     np.bitwise_or.at(
         sets, np.repeat(set_ptr[:-1], sizes) + listed // 32, np.uint32(1) << (listed % 32).astype(np.uint32)
@@ -318,7 +318,7 @@ def _get(owner: Mapping[str, Any], key: str, kind: type, where: str = "the model
 
 
 def _number(owner: Mapping[str, Any], key: str, where: str, low: int, high: int = _INT32_MAX) -> int:
-    """A whole number, which XGBoost writes as text."""
+    """Return an integer, which XGBoost writes as text."""
     text = _get(owner, key, str, where)
     if not (text.isascii() and text.isdigit() and len(text) <= 10 and low <= int(text) <= high):
         raise ModelError(f"{where}: {key} is {text[:40]!r}, not a whole number from {low} to {high}")
@@ -328,7 +328,7 @@ def _number(owner: Mapping[str, Any], key: str, where: str, low: int, high: int 
 def _integers(
     values: Any, what: str, low: int, high: int, length: int | None = None, kinds: Set[type] = frozenset({int})
 ) -> Int64Array:
-    """int64[length] from a list of JSON integers."""
+    """Return int64[length] from a list of JSON integers."""
     if not isinstance(values, list) or (length is not None and len(values) != length):
         count = len(values) if isinstance(values, list) else "no list"
         raise ModelError(f"{what} has {count} entries, needs {'a list' if length is None else length}")
@@ -345,15 +345,15 @@ def _strings(values: Any, what: str, lengths: tuple[int, ...]) -> None:
 
 
 def _check_learner(learner: Mapping[str, Any]) -> int:
-    """Check everything but the trees; the number of features."""
+    """Check everything but the trees, and return the number of features."""
     param = _get(learner, "learner_model_param", dict, "learner")
     n_features = _number(param, "num_feature", "learner_model_param", 1)
     classes = _number(param, "num_class", "learner_model_param", 0)
     targets = _number(param, "num_target", "learner_model_param", 0) if "num_target" in param else 1
-    refuse(max(classes, targets) > 1, f"the model gives {max(classes, targets)} numbers a document: it is not a ranker")
+    refuse(max(classes, targets) > 1, f"the model has {max(classes, targets)} outputs per document: it is not a ranker")
     base_score = _get(param, "base_score", str, "learner_model_param")
     try:
-        # A number up to XGBoost 3.0, a list of one since.
+        # A number up to XGBoost 3.0, a list of one number since.
         start = float(base_score.removeprefix("[").removesuffix("]"))
     except ValueError:
         start = math.nan
@@ -364,14 +364,14 @@ def _check_learner(learner: Mapping[str, Any]) -> int:
         _strings(learner.get(key, []), key, (0, n_features))
     if n_features > _MOST_UNNAMED and not learner.get("feature_names"):
         raise ModelError(
-            f"num_feature is {n_features:,}, and the file names none of them: of such not more than {_MOST_UNNAMED:,} "
-            "are believed"
+            f"num_feature is {n_features:,} but the file has no feature names; without names at most "
+            f"{_MOST_UNNAMED:,} are accepted"
         )
     return n_features
 
 
 def _check_forest(forest: Mapping[str, Any], n_features: int) -> Float64Array:
-    """Check trees and what counts them; the size of the largest leaf of each."""
+    """Check the trees and their counts, and return the largest leaf magnitude of each."""
     trees = _get(forest, "trees", list, "gbtree")
     param = _get(forest, "gbtree_model_param", dict, "gbtree")
     if _number(param, "num_trees", "gbtree_model_param", 0) != len(trees):
@@ -387,7 +387,7 @@ def _check_forest(forest: Mapping[str, Any], n_features: int) -> Float64Array:
     for number, tree in enumerate(trees):
         where = f"tree {number}"
         refuse(not isinstance(tree, dict), f"{where} is not an object")
-        # The loader puts a tree at the place that its id says: each place must be filled once.
+        # The loader places trees by id: each place must be filled once.
         if tree.get("id") != number or isinstance(tree["id"], bool):
             raise ModelError(f"{where} has id {str(tree.get('id'))[:40]}: trees must be numbered in order")
         taken, largest[number] = _check_tree(tree, n_features, where)
@@ -399,7 +399,7 @@ def _check_forest(forest: Mapping[str, Any], n_features: int) -> Float64Array:
 
 
 def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> tuple[int, float]:
-    """Check one tree; the bits that its categorical splits will take, and the size of its largest leaf."""
+    """Check one tree, and return the bits of its categorical splits and its largest leaf magnitude."""
     param = _get(tree, "tree_param", dict, where)
     left_children = _get(tree, "left_children", list, where)
     n = _number(param, "num_nodes", where, 1)
@@ -413,12 +413,13 @@ def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> tuple[int,
 
     left, right = whole("left_children", -1, n - 1), whole("right_children", -1, n - 1)
     parents, feature = whole("parents", -1, _INT32_MAX), whole("split_indices", 0, _INT32_MAX)
-    # True and false up to XGBoost 1.
+    # Booleans up to XGBoost 1.
     default_left = _integers(tree.get("default_left"), f"{where}: default_left", 0, 1, n, {int, bool})
     condition = reals(tree.get("split_conditions"), f"{where}: split_conditions", n)
     for key in ("base_weights", "loss_changes", "sum_hessian"):
         reals(tree.get(key), f"{where}: {key}", n)
 
+    # Count deleted nodes, then check children, features and structure of the others.
     leaf = left == -1
     deleted = leaf & (feature == _DELETED) & (default_left == 1)
     alive = ~deleted
@@ -431,7 +432,7 @@ def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> tuple[int,
     if "split_type" in tree:
         most = _check_categorical_splits(tree, n, leaf, where)
         by_set[tree["categories_nodes"]] = True
-    # Before XGBoost 3.1 the threshold of a split by a set is NaN.
+    # Before XGBoost 3.1 the threshold of a categorical split is NaN.
     unknown = np.isnan(condition) & alive & ~by_set
     size = np.abs(condition[alive & leaf])
     refuse(
@@ -444,7 +445,7 @@ def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> tuple[int,
 def _check_shape(
     left: Int64Array, right: Int64Array, parents: Int64Array, alive: npt.NDArray[np.bool_], where: str
 ) -> None:
-    """Every node alive but the root is the child of its parent and of no other, and the root reaches it."""
+    """Check that every live node but the root has exactly one parent, and that the root reaches it."""
     n = left.size
     inner = np.flatnonzero(left != -1)
     child = np.concatenate([left[inner], right[inner]])
@@ -459,11 +460,14 @@ def _check_shape(
     depth = depths(above)
     refuse(depth < 0, f"{where}: its nodes form a cycle")
     refuse(int(depth.max()) >= MAX_DEPTH, f"{where}: it is deeper than {MAX_DEPTH} nodes")
-    refuse(right[inner] != left[inner] + 1, f"{where}: a right child is not next to the left one, as XGBoost believes")
+    refuse(right[inner] != left[inner] + 1, f"{where}: a right child is not next to the left one, as XGBoost requires")
 
 
 def _check_categorical_splits(tree: dict[str, Any], n: int, leaf: npt.NDArray[np.bool_], where: str) -> int:
-    """Set i of categories is categories[segments[i] : segments[i] + sizes[i]], the split of node nodes[i]."""
+    """Check the categorical splits, and return the number of bits they take.
+
+    Set i of categories is categories[segments[i] : segments[i] + sizes[i]], the split of node nodes[i].
+    """
     split_type = _integers(tree.get("split_type"), f"{where}: split_type", 0, 1, n)
     categories = _integers(tree.get("categories"), f"{where}: categories", 0, _MAX_CATEGORY)
     nodes = _integers(tree.get("categories_nodes"), f"{where}: categories_nodes", 0, n - 1)
@@ -478,7 +482,7 @@ def _check_categorical_splits(tree: dict[str, Any], n: int, leaf: npt.NDArray[np
 
 
 def _check_category_names(cats: Mapping[str, Any], n_features: int) -> None:
-    """The categories of each column by name or value, and their sorted order, as XGBoost 3.1 and later keep them."""
+    """Check the categories of each column and their sorted order, in the layout of XGBoost 3.1 and later."""
     columns = _get(cats, "enc", list, "cats")
     refuse(len(columns) not in (0, n_features), f"cats describe {len(columns)} columns, the model has {n_features}")
     counts = [_count_categories(column, f"cats of column {i}") for i, column in enumerate(columns)]

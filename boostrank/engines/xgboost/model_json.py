@@ -17,15 +17,15 @@ from boostrank.kernels.trees.curves import Curve, combined, rounded_down
 _INT64 = 15  # Value::ValueKind of int64
 _NONE: dict[str, Any] = {"enc": [], "feature_segments": [], "sorted_idx": []}
 _COUNTS_BYTES = [3, 4]
-"""The first version that does."""
+"""First version that stores lengths in bytes."""
 
 
 def with_names(body: bytes, names: Mapping[int, Sequence[Any] | None]) -> bytes | None:
-    """A file of XGBoost's own making with the names of categories; None where it cannot hold them.
+    """Return an unchecked file that XGBoost wrote with names of categories; None if it cannot store them.
 
     Args:
-        body: of trees, unchecked.
-        names: column -> what its codes stand for, of all columns that have categories; none: the file without.
+        body: model file with trees.
+        names: column -> names of its codes, for all columns with categories; empty: remove the names.
     """
     document = json.loads(body)
     forest = document["learner"]["gradient_booster"].get("model")
@@ -42,15 +42,18 @@ def with_names(body: bytes, names: Mapping[int, Sequence[Any] | None]) -> bytes 
 
 
 def names_in(body: bytes) -> dict[int, tuple[Any, ...]]:
-    """Column -> what its codes stand for, of a file that has been checked; not where its own version garbled them."""
+    """Return column -> names of its codes, of a checked file; empty if the version that wrote it garbled them."""
     document = json.loads(body)
     found = {} if _is_garbled(document) else {i: _decoded(one) for i, one in enumerate(_columns(document))}
     return {i: names for i, names in found.items() if names}
 
 
 def readable(body: bytes) -> bytes:
-    """The file as XGBoost's own reader takes it: escaped letters written out, and no names of categories where the
-    version that wrote it garbled some. A later one that loads and saves the file would put its own number on them."""
+    """Return the file in a form that XGBoost's reader accepts.
+
+    Escaped letters are written out. Garbled names of categories are removed, because a later version that loads and
+    saves the file would mark it with its own version number.
+    """
     if b'"offsets"' not in body and b"\\u" not in body:
         return body
     document = json.loads(body)
@@ -97,14 +100,14 @@ _ROOT = 2**31 - 1  # the parent of a root
 
 
 def write_start(curves: Mapping[int, Curve], n_features: int) -> list[dict[str, Any]]:
-    """The tree of each function, numbered from 0."""
+    """Return the tree of each function, numbered from 0."""
     return [_tree(number, feature, curve, n_features) for number, (feature, curve) in enumerate(curves.items())]
 
 
 def _tree(number: int, feature: int, curve: Curve, n_features: int) -> dict[str, Any]:
     tree = StepTree.of(curve)
     bounds = [_LOWEST, *np.nextafter(rounded_down(np.array(tree.bounds)), np.float32(np.inf)).tolist()]
-    # XGBoost takes for granted that a right child is next to the left one.
+    # XGBoost requires a right child next to the left one.
     nodes = 1 + 2 * len(tree.left)
     left, right, parents = [-1] * nodes, [-1] * nodes, [_ROOT] * nodes
     value, documents, condition = ([0.0] * nodes for _ in range(3))
@@ -147,28 +150,19 @@ def _tree(number: int, feature: int, curve: Curve, n_features: int) -> dict[str,
 
 
 def _float32(values: Sequence[float]) -> Any:
-    """As XGBoost keeps them.
-
-    Raises:
-        ModelError: it cannot.
-    """
     with np.errstate(over="ignore"):
         kept = np.array(values, dtype=np.float32).astype(np.float64)
-    refuse(~np.isfinite(kept), "the start leaves the range of float32 numbers, which XGBoost adds up")
+    refuse(~np.isfinite(kept), "the start exceeds the range of float32, in which XGBoost sums")
     return kept.tolist()
 
 
 def start_trees(trees: Sequence[Mapping[str, Any]]) -> int:
-    """How many of the first trees are those of a start.
-
-    Args:
-        trees: whose structure has been checked.
-    """
+    """Return the number of leading trees that form a start."""
     return next((number for number, tree in enumerate(trees) if not _is_start(tree)), len(trees))
 
 
 def _is_start(tree: Mapping[str, Any]) -> bool:
-    """Whether steps behind a split below all numbers gained nothing."""
+    """Return True for a first split below all numbers followed by steps without gain."""
     left, right, condition = tree["left_children"], tree["right_children"], tree["split_conditions"]
     if left[0] < 0 or left[left[0]] >= 0 or float(np.float32(condition[0])) != _LOWEST or any(tree["loss_changes"]):
         return False
@@ -179,7 +173,7 @@ def _is_start(tree: Mapping[str, Any]) -> bool:
 
 
 def read_start(trees: Sequence[Mapping[str, Any]]) -> dict[int, Curve]:
-    """Feature -> what the trees of a start add."""
+    """Return feature -> the function that the trees of a start add."""
     curves: dict[int, Curve] = {}
     for tree in trees:
         nodes, leaves = _in_order(tree["left_children"], tree["right_children"])
@@ -195,7 +189,7 @@ def read_start(trees: Sequence[Mapping[str, Any]]) -> dict[int, Curve]:
 
 
 def _in_order(left: Sequence[int], right: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Nodes, and leaves, from left to right."""
+    """Return nodes and leaves from left to right."""
     nodes: list[int] = []
     leaves: list[int] = []
     above: list[int] = []

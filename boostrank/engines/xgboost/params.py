@@ -1,6 +1,6 @@
-"""Parameters of XGBoost, by its own names or LightGBM's (`num_leaves`, `min_sum_hessian_in_leaf`, ...).
+"""XGBoost's parameters, under its own names or LightGBM's (`num_leaves`, `min_sum_hessian_in_leaf`, ...).
 
-Trees then grow leaf by leaf, as LightGBM's do.
+Trees grow leaf by leaf, as LightGBM's do.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _OF_OBJECTIVES = (
 )
 OF_OBJECTIVES = frozenset(_OF_OBJECTIVES.split())
 """Parameters that only XGBoost's own objectives read."""
-# Without booster=dart XGBoost before 3.3 ignores them; later ones make a dart model of three of the five.
+# Without booster=dart, XGBoost before 3.3 ignores them; later versions train a dart model for three of the five.
 OF_DART = {"normalize_type", "one_drop", "rate_drop", "sample_type", "skip_drop"}
 _KNOWN_WORDS = (
     "colsample_bylevel grow_policy interaction_constraints max_cached_hist_node max_cat_threshold max_cat_to_onehot "
@@ -61,24 +61,24 @@ _KNOWN_WORDS = (
 )
 _KNOWN = {*_LIGHTGBM, *OF_OBJECTIVES, *OF_DART, *_KNOWN_WORDS.split()}
 _ABOVE_ZERO = ("learning_rate", "subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode")
-# LightGBM's own, without a counterpart here; refused with the reason rather than dropped.
+# LightGBM's parameters without a counterpart; rejected with the reason, not dropped.
 _WITHOUT_COUNTERPART = {
-    "min_data_in_leaf": "min_child_weight (with our objectives one unit of hessian is one average document)",
-    "min_child_samples": "min_child_weight (with our objectives one unit of hessian is one average document)",
-    "bagging_freq": "subsample alone (XGBoost samples in every round)",
-    "subsample_freq": "subsample alone (XGBoost samples in every round)",
-    "categorical_feature": "feature_types of the DMatrix, or a RankingDataset, of which it is taken",
+    "min_data_in_leaf": "min_child_weight (with boostrank's objectives one unit of Hessian is one average document)",
+    "min_child_samples": "min_child_weight (with boostrank's objectives one unit of Hessian is one average document)",
+    "bagging_freq": "only subsample (XGBoost samples in every round)",
+    "subsample_freq": "only subsample (XGBoost samples in every round)",
+    "categorical_feature": "feature_types of the DMatrix, or a RankingDataset with categories",
 }
 _UNTRIED = {"interaction_constraints", "monotone_constraints", "nthread", "tree_method", "verbosity"}
-_ONE_SCORE = "a ranker has one score for a document"
-_AT_ZERO = "scores begin at 0, or with a start: see start= and init_model="
-_UPDATERS = "tree_method chooses what grows trees, and a training adds some: it changes none"
-_LINEAR = "of booster=gblinear, which is no ranker of trees: backend='linear' trains linear models"
-_INNER = "XGBoost sets it by itself"
-_METRICS = "metrics are boostrank's own: name them by metric= and eval_at="
-_MATRIX = "of a DMatrix: build one and give it as the training set"
-_CATEGORIES = "of the data: RankingDataset.from_arrays(..., categorical_feature=), or a DMatrix of your own"
-_SURVIVAL = "of survival objectives, which rank nothing here"
+_ONE_SCORE = "a ranker has one score per document"
+_AT_ZERO = "scores start at 0 or from start= or init_model="
+_UPDATERS = "tree_method selects how trees grow; boostrank only adds trees"
+_LINEAR = "it belongs to booster=gblinear: train linear models with backend='linear'"
+_INNER = "XGBoost sets it itself"
+_METRICS = "metrics are boostrank's own: pass metric= and eval_at="
+_MATRIX = "it belongs to a DMatrix: build one and pass it as the training set"
+_CATEGORIES = "it belongs to the data: RankingDataset.from_arrays(..., categorical_feature=), or your own DMatrix"
+_SURVIVAL = "it belongs to survival objectives, which do not rank"
 _REFUSED = {
     _ONE_SCORE: "num_class num_target multi_strategy",
     _AT_ZERO: "base_score boost_from_average",
@@ -90,11 +90,11 @@ _REFUSED = {
     _SURVIVAL: "aft_loss_distribution aft_loss_distribution_scale",
     _INNER: "cache_opt debug_synchronize default_direction extmem_single_page fail_on_invalid_gpu_id num_feature "
     "opt_dense_col rng_state sketch_ratio sparse_threshold validate_parameters",
-    "boostrank seeds what is sampled by the round: seed= is enough": "seed_per_iteration",
+    "boostrank seeds the sampling of each round: seed= is enough": "seed_per_iteration",
 }
 REFUSED = {name: reason for reason, names in _REFUSED.items() for name in names.split()}
-"""Own name -> why, and what helps."""
-# Where the raw score of an objective's own scale is 0; of others that is 0 itself.
+"""Own name -> reason for the rejection, and the remedy."""
+# Prediction at raw score 0, for objectives that transform scores.
 _ZERO = {
     "binary:logistic": 0.5,
     "binary:logitraw": 0.5,
@@ -108,15 +108,15 @@ _RAW_WORDS = (
     "reg:squarederror reg:squaredlogerror"
 )
 _RAW = (*_RAW_WORDS.split(),)
-# LightGBM's defaults where the two engines differ, so that one command means one thing on either.
+# LightGBM's defaults where the engines differ, so that a command means the same on both.
 _DEFAULTS: dict[str, Any] = {"learning_rate": 0.1, "max_leaves": 31, "max_depth": 0, "max_bin": 255, "reg_lambda": 0.0}
 
 
 def translate(params: dict[str, Any]) -> dict[str, Any]:
-    """Parameters in XGBoost's names, over the defaults that both engines share here.
+    """Return parameters in XGBoost's names, with the defaults that both engines share here.
 
     Raises:
-        ParameterError: unknown, without a counterpart, or one parameter given twice.
+        ParameterError: a parameter is unknown, has no counterpart, or is given twice.
     """
     out: dict[str, Any] = {}
     given_as: dict[str, str] = {}
@@ -125,7 +125,7 @@ def translate(params: dict[str, Any]) -> dict[str, Any]:
             raise ParameterError(f"XGBoost has no {name!r}: use {_WITHOUT_COUNTERPART[name]}")
         own = _FROM_LIGHTGBM.get(name, name)
         if own in REFUSED:
-            raise ParameterError(f"{name} has no place here: {REFUSED[own]}")
+            raise ParameterError(f"{name} is not supported: {REFUSED[own]}")
         if own not in _KNOWN:
             known = {*_KNOWN, *_FROM_LIGHTGBM}
             raise UnknownParameter(f"XGBoost has no parameter {name!r}.{did_you_mean(name, known, list_all=False)}")
@@ -135,12 +135,12 @@ def translate(params: dict[str, Any]) -> dict[str, Any]:
     check_numbers(out, given_as)
     for name in _ABOVE_ZERO:
         if out.get(name) in (0, "0"):
-            raise ParameterError(f"{given_as[name]}=0: nothing would be learnt; it must be above 0")
+            raise ParameterError(f"{given_as[name]}=0 would learn nothing: it must be above 0")
     if out.get("max_leaves") == 1:
         raise ParameterError(f"{given_as['max_leaves']}=1: a tree has at least 2 leaves (0: any number)")
-    if out.get("max_depth", 0) == -1:  # LightGBM's way of saying no limit
+    if out.get("max_depth", 0) == -1:  # no limit, in LightGBM's spelling
         out["max_depth"] = 0
-    # XGBoost takes no list for the first, and for the second only names where features have names.
+    # XGBoost takes no list for the first; for the second it takes names only if features have names.
     if not isinstance(out.get("monotone_constraints", {}), Mapping):
         directions = read_directions(out["monotone_constraints"], None, padded=True)
         out["monotone_constraints"] = f"({','.join(map(str, directions))})" if directions else ""
@@ -157,7 +157,7 @@ def translate(params: dict[str, Any]) -> dict[str, Any]:
         if out["booster"] not in {"gbtree", "dart"}:
             raise ParameterError(f"booster={out['booster']!r}: use gbtree or dart")
     if out.get("booster") != "dart" and (dropping := sorted(OF_DART & out.keys())):
-        raise ParameterError(f"{given_as[dropping[0]]!r} is a parameter of dart: it needs booster=dart")
+        raise ParameterError(f"{given_as[dropping[0]]!r} is a parameter of dart: set booster=dart")
     defaults = dict(_DEFAULTS)
     if "max_depth" in out and "max_leaves" not in out:
         del defaults["max_leaves"], defaults["max_depth"]
@@ -167,24 +167,24 @@ def translate(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def base_score(objective: str) -> float:
-    """The parameter with which raw scores begin at 0.
+    """Return the `base_score` at which raw scores start at 0.
 
     Raises:
-        ParameterError: an objective of XGBoost's own that is none of a ranker.
+        ParameterError: the objective of XGBoost does not rank.
     """
     if objective not in (*_RAW, *_ZERO):
         known = [*_RAW, *_ZERO]
-        raise ParameterError(f"xgboost:{objective} is no objective of a ranker.{did_you_mean(objective, known)}")
+        raise ParameterError(f"xgboost:{objective} is not a ranking objective.{did_you_mean(objective, known)}")
     return _ZERO.get(objective, 0.0)
 
 
 def renamed(params: dict[str, Any]) -> dict[str, Any]:
-    """The parameters that were given, in XGBoost's names."""
+    """Return the given parameters under XGBoost's names."""
     return {_FROM_LIGHTGBM.get(name, name): value for name, value in params.items()}
 
 
 class XGBoostParams(Params):
-    """Parameters of XGBoost; see `Params` for what each method does."""
+    """XGBoost's `Params`."""
 
     of_objectives = OF_OBJECTIVES
 
@@ -197,7 +197,7 @@ class XGBoostParams(Params):
         return renamed(dict(params))
 
     def of_native(self, objective: str, gain: Gain) -> dict[str, Any]:
-        base_score(objective)  # refuses what ranks nothing
+        base_score(objective)  # raises for objectives that do not rank
         if not isinstance(gain, str):
             raise ParameterError("XGBoost's own objectives take gain='exponential' or 'linear', not a table")
         return {} if gain == "exponential" else {"ndcg_exp_gain": False}
@@ -218,7 +218,7 @@ class XGBoostParams(Params):
     def limits(self, params: dict[str, Any], names: Sequence[str]) -> Limits:
         named, groups = renamed(self.of_columns(params, names)), None
         if named.get("interaction_constraints", "") not in ("", None):
-            # A feature in no group stands alone in its trees, as in a start.
+            # A feature outside all groups gets trees of its own, as in a start.
             alone = [[i] for i in range(len(names))]
             groups = tuple(frozenset(group) for group in (*named["interaction_constraints"], *alone))
         directions = named.get("monotone_constraints", [0] * len(names))
@@ -227,23 +227,22 @@ class XGBoostParams(Params):
     def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
         translated = translate(params)
         if translated.get("booster") == "dart":
-            return "dart rescales earlier trees by random numbers that XGBoost does not show"
+            return "dart rescales earlier trees by random numbers that XGBoost hides"
         if translated.get("lambdarank_unbiased") in (True, 1, "1", "true"):
-            return "XGBoost does not take back the position biases that it has learnt (lambdarank_unbiased)"
+            return "XGBoost cannot restore learnt position biases (lambdarank_unbiased)"
         if native_objective and translated.get("lambdarank_pair_method") == "mean":
-            return "XGBoost draws the pairs of lambdarank_pair_method=mean by a round that it counts anew"
+            return "XGBoost seeds the pairs of lambdarank_pair_method=mean by a round counter that restarts"
         return None
 
     def unstartable(self, params: dict[str, Any]) -> str | None:
         booster = translate(params).get("booster", "gbtree")
-        return None if booster == "gbtree" else f"a model of booster={booster} holds no trees but its own"
+        return None if booster == "gbtree" else f"a model of booster={booster} cannot contain a start"
 
 
 def _try(params: dict[str, Any]) -> None:
-    """Have XGBoost grow a tree of four rows with these parameters."""
     rows = xgboost.DMatrix(np.arange(4.0).reshape(-1, 1), np.zeros(4), nthread=1)
     needed = {"booster": "dart"} if OF_DART & renamed(params).keys() else {}
     fixed = {"nthread": 1, "disable_default_eval_metric": True, "base_score": 0.0}
     flat = np.zeros(4, np.float32), np.ones(4, np.float32)
-    with xgboost.config_context(verbosity=0):  # as a parameter it would stay, and hide what it says of the training
+    with xgboost.config_context(verbosity=0):  # a parameter would stay and hide messages of the training
         xgboost.train(translate(needed | params) | fixed, rows, 1, obj=lambda *_: flat)

@@ -1,4 +1,4 @@
-"""XGBoost's matrices from rows that come in pieces: bins in memory, or on disk too."""
+"""XGBoost's matrices from rows in pieces, with bins in memory or on disk."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from boostrank.data.rows import Rows, dense_batches, dense_rows
 from boostrank.engines.model_format import engine_names
 from boostrank.engines.xgboost.params import translate
 
-# XGBoost's sketch of a column takes memory by all rows, some 60 KB, however few are not 0. Of a column with fewer
-# numbers than bins the bounds are these numbers, so XGBoost is shown each of them once, and one zero.
-# Bytes of the sketch a column and row, up to so many rows a bin; and of bins that are not dense, a cell.
+# XGBoost's sketch of a column takes some 60 KB and grows with all rows, however sparse the column. If a column has
+# fewer numbers than bins, these numbers are its bounds, so XGBoost gets each of them once, and one zero. Constants:
+# bytes of a sketch entry, maximum number of entries per bin, and bytes of a cell of sparse bins.
 _SKETCH_ENTRY, _ROWS_A_BIN, _CELL = 16, 8, 6
 
 
 def bounds_of(features: Features, options: Mapping[str, Any], types: list[str] | None) -> Any:
-    """A matrix of few cells with the bounds that the bins of all cells would have, to the bit: their `ref`.
+    """Return a small matrix whose bin bounds equal those of all cells bit for bit, for use as `ref`.
 
     Args:
         features: float32[N, d], sparse.
-        options: of `QuantileDMatrix`, `ref` None.
-        types: of the columns, as of `types_of`.
+        options: options of `QuantileDMatrix`, `ref` None.
+        types: types of the columns, from `types_of`.
 
     Returns:
-        The matrix; None where it would take more memory than the sketches.
+        The matrix; None if it would take more memory than the sketches.
     """
     rows, columns = features.shape
     counts = sum(
@@ -59,7 +59,7 @@ def bounds_of(features: Features, options: Mapping[str, Any], types: list[str] |
 
 
 def _pieces(features: Features) -> Iterator[Any]:
-    """Rows in CSR; those on disk and those of a part a few at a time."""
+    """Iterate over rows in CSR; in blocks if they are on disk or part of a data set."""
     if sparse.issparse(features):
         yield features
         return
@@ -68,7 +68,7 @@ def _pieces(features: Features) -> Iterator[Any]:
 
 
 def _listed(features: Features, counts: Int64Array, few: npt.NDArray[np.bool_]) -> Any:
-    """float32 CSR whose columns begin with the numbers of those of few, and a zero where a row has one."""
+    """Return a float32 CSR matrix that lists the numbers of the `few` columns, and a zero if a row has one."""
     columns: list[Any] = [np.flatnonzero(few & (counts < features.shape[0]))]
     values: list[Float32Array] = [np.zeros(columns[0].size, np.float32)]
     for piece in _pieces(features):
@@ -84,7 +84,7 @@ def _listed(features: Features, counts: Int64Array, few: npt.NDArray[np.bool_]) 
 
 
 class _Listed(xgboost.DataIter):  # type: ignore[misc]
-    """Feeds what is listed, and of the other columns every row."""
+    """Iterator that passes the listed numbers, then every row of the other columns."""
 
     def __init__(self, listed: Any, features: Features, few: npt.NDArray[np.bool_], known: dict[str, Any]) -> None:
         self._listed, self._features, self._few, self._known = listed, features, few, known
@@ -98,7 +98,7 @@ class _Listed(xgboost.DataIter):  # type: ignore[misc]
             input_data(data=self._listed, **self._known)
         else:
             rows = dense_rows(self._features, *self._spans[self._next])
-            rows[:, self._few] = np.nan  # which counts as no cell
+            rows[:, self._few] = np.nan  # NaN counts as no cell
             input_data(data=rows, **self._known)
         self._next += 1
         return True
@@ -111,15 +111,15 @@ _PREFIX = "boostrank-xgboost-"
 
 
 class DenseBatches(xgboost.DataIter):  # type: ignore[misc]
-    """Feeds sparse features, rows on disk, or shards, to XGBoost in dense pieces.
+    """Iterator that passes sparse features, rows on disk or shards to XGBoost in dense pieces.
 
-    Its own sparse route takes what is absent for missing.
+    XGBoost's own sparse route would treat absent entries as missing.
 
     Args:
-        parts: one after the other; without any, a piece of no rows.
-        columns: of each.
-        cache_prefix: where XGBoost writes its bins; None for in memory.
-        types: of each column, see `types_of`; None where all are numbers.
+        parts: features, in order; empty: one piece without rows.
+        columns: number of columns of each part.
+        cache_prefix: path prefix of XGBoost's bins; None: in memory.
+        types: type of each column, see `types_of`; None: all are numbers.
     """
 
     def __init__(
@@ -133,11 +133,11 @@ class DenseBatches(xgboost.DataIter):  # type: ignore[misc]
         super().__init__(cache_prefix=cache_prefix)
 
     def next(self, input_data: Any) -> bool:
-        """The next piece; whether there was one."""
+        """Pass the next piece and return True, or return False at the end."""
         if self._next == len(self._pieces):
             return False
         features, start, stop = self._pieces[self._next]
-        return_memory()  # what the sketches of the last batch left
+        return_memory()  # memory of the last batch's sketches
         input_data(data=dense_rows(features, start, stop), **self._types)
         self._next += 1
         if isinstance(features, Rows) and features.watch is not None:
@@ -145,18 +145,18 @@ class DenseBatches(xgboost.DataIter):  # type: ignore[misc]
         return True
 
     def reset(self) -> None:
-        """Begin again."""
+        """Restart the iteration."""
         self._next = 0
 
 
 def types_of(data: RankingDataset) -> list[str] | None:
-    """XGBoost's type of each column, "c" for codes of categories; None where there are none."""
+    """Return XGBoost's type of each column, "c" for codes of categories; None without categories."""
     codes = set(data.categorical)
     return ["c" if i in codes else "float" for i in range(data.n_features)] if codes else None
 
 
 def matrix_info(labels: Float64Array, queries: QueryIndex, names: Sequence[str], *, weights: bool) -> dict[str, Any]:
-    """What a matrix knows beside its features; query weights if the engine shall know them."""
+    """Return the fields of a matrix other than features; query weights only if `weights`."""
     return {
         "label": labels.astype(np.float32),
         "group": queries.sizes,
@@ -166,20 +166,22 @@ def matrix_info(labels: Float64Array, queries: QueryIndex, names: Sequence[str],
 
 
 def matrix_options(params: dict[str, Any], reference: Any, *, categories: bool = False) -> dict[str, Any]:
-    """Options of `QuantileDMatrix`, from engine parameters, the training set's bins, if it is a validation set's, and
-    whether columns hold categories."""
+    """Return the options of `QuantileDMatrix`.
+
+    Args:
+        reference: bins of the training set, for a validation set; otherwise None.
+        categories: whether columns hold categories.
+    """
     translated = translate(params)
     known = {"enable_categorical": True} if categories else {}
     return {"ref": reference, "max_bin": translated["max_bin"], "nthread": translated.get("nthread"), **known}
 
 
 def matrix_in_pieces(data: RankingDataset, options: dict[str, Any]) -> Any:
-    """A quantile matrix without labels.
+    """Return a quantile matrix without labels.
 
     Args:
-        data: sparse, or on disk. Those that ask for external memory have their bins on disk, in a folder of their own
-            that goes with the matrix.
-        options: of `QuantileDMatrix`.
+        data: sparse or on disk. With external memory its bins are on disk, in a folder that is deleted with the matrix.
     """
     parts, columns, types = [data.features], data.features.shape[1], types_of(data)
     if data.is_sparse and options["ref"] is None:
@@ -197,11 +199,7 @@ def matrix_in_pieces(data: RankingDataset, options: dict[str, Any]) -> Any:
 
 
 class _Folder:
-    """A folder for XGBoost's bins; what killed processes left of theirs is removed first.
-
-    Args:
-        parent: where it is made.
-    """
+    """Folder for XGBoost's bins; removes those that killed processes left."""
 
     def __init__(self, parent: str) -> None:
         for left in glob.glob(os.path.join(glob.escape(parent), f"{_PREFIX}*")):
@@ -210,7 +208,7 @@ class _Folder:
         self._descriptor: int | None = None
         while True:
             self.path = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
-            if os.name == "nt":  # where folders cannot be opened
+            if os.name == "nt":  # Windows cannot open folders
                 return
             self._descriptor = os.open(self.path, os.O_RDONLY)
             if mark_alive(self._descriptor, self.path):
@@ -218,7 +216,7 @@ class _Folder:
             os.close(self._descriptor)
 
     def remove(self) -> None:
-        """Delete it, and whatever can be deleted of what it holds."""
+        """Delete the folder, ignoring errors."""
         shutil.rmtree(self.path, ignore_errors=True)
         if self._descriptor is not None:
             os.close(self._descriptor)

@@ -1,1 +1,1 @@
-"""Targets of export, one file each. `boostrank.export.TARGETS` finds them; nothing else lists them."""
+"""Export targets, one file each; `boostrank.export.TARGETS` finds them."""

@@ -1,4 +1,4 @@
-"""lightgbm: LightGBM's model text, with the header that loaders accept and names as the program has them."""
+"""lightgbm: LightGBM's model text, with a header that loaders accept and the program's feature names."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from boostrank.engines.model_format import engine_names
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, with_version
 from boostrank.model.ranking_model import RankingModel
 
-# Objectives whose scores programs leave as they are; half of the loaders refuse a file that names none.
+# Objectives whose scores programs do not transform; half of the loaders refuse a file without an objective.
 _PLAIN = (b"lambdarank", b"rank_xendcg")
 
 
 def _write(model: ServedModel) -> bytes:
     if model.engine != "lightgbm":
         raise ExportError(
-            f"a model of {model.engine}'s compares and adds up in float32, readers of LightGBM's text in float64: "
-            "scores would be others. Export it to xgboost, onnx, treelite or c, or train with --backend lightgbm"
+            f"{model.engine} compares and sums in float32, but readers of LightGBM's text use float64: "
+            "scores would differ. Export to xgboost, onnx, treelite or c, or train with --backend lightgbm"
         )
     found = re.search(rb"^objective=(\S*)", model.body.partition(b"\n\n")[0], re.MULTILINE)
     text = LIGHTGBM.parse(model.body if found and found[1] in _PLAIN else stamped(model.body))
@@ -46,7 +46,7 @@ def _write(model: ServedModel) -> bytes:
 def _read(body: bytes, feature_names: Sequence[str]) -> Score:
     booster = loaded(body, "model.txt").booster
     if tuple(booster.feature_name()) != engine_names(feature_names):
-        raise ExportError("the file names other features")
+        raise ExportError("the file has different feature names")
 
     def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return np.asarray(booster.predict(rows, raw_score=True, num_threads=1))
@@ -55,10 +55,10 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
 
 
 def loaded(body: bytes, name: str) -> RankingModel:
-    """The model of a file of this name, by the engine itself.
+    """Load an exported file with the engine.
 
     Raises:
-        ExportError: it does not load.
+        ExportError: the engine cannot load it.
     """
     with tempfile.TemporaryDirectory(prefix="boostrank-") as folder:
         path = Path(folder, name)
@@ -78,7 +78,7 @@ SPEC = TargetSpec(
     how=(
         "LightGBM opens {file} by itself: lightgbm.Booster(model_file='{file}').predict(rows, raw_score=True).",
         "So do its C API (LGBM_BoosterCreateFromModelfile), Metarank and treelite.",
-        "Values in the order of the model's features, as float64 or float32; NaN is missing.",
+        "Pass values in the order of the model's features, as float64 or float32; NaN is missing.",
     ),
     leaves="float64",
     adds="float64",

@@ -1,10 +1,10 @@
 """onnx: ONNX graph of one tree ensemble in float64, whose scores are rounded to float32 once, at the end.
 
-Not by onnxmltools: 1.16 rounds thresholds to the nearest float32 numbers, so that documents change sides (scores on
-MSLR differ by up to 0.03), drops linear leaves without a word, and takes XGBoost's rankers for classifiers.
+onnxmltools 1.16 is not used. It rounds thresholds to the nearest float32 numbers, so scores on MSLR differ by up to
+0.03; it drops linear leaves silently and treats XGBoost's rankers as classifiers.
 
-Sets of categories are looked up in tables beside the trees: the operator that knows them, TreeEnsemble of ai.onnx.ml 5,
-gives wrong scores in ONNX Runtime up to 1.24, and older ones do not have it.
+Sets of categories become lookup tables. The operator for them, TreeEnsemble of ai.onnx.ml 5, gives wrong scores in
+ONNX Runtime up to 1.24 and is missing from older versions.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from boostrank.core.types import Int64Array
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, missing_goes_left, with_version
 from boostrank.kernels.trees.walker import LISTED_RIGHT, NAN_LEFT, Forest
 
-# What onnxmltools calls them, and programs expect.
+# Names that onnxmltools gives them and programs expect.
 _INPUT, _OUTPUT = "input", "variable"
 _MOST_CELLS = 2**26
-_TOGETHER = 1024  # rows: each takes 17 bytes for each set of categories while it is scored
+_TOGETHER = 1024  # rows scored together; each takes 17 bytes per set of categories
 
 
 def _write(model: ServedModel) -> bytes:
@@ -43,7 +43,7 @@ def _write(model: ServedModel) -> bytes:
     steps = [helper.make_node("Cast", [_INPUT], ["values"], to=TensorProto.DOUBLE)]
     columns, tables, forest = _tables(forest, len(model.feature_names))
     if columns.size:
-        # A code is the number of its row in a table of where each set sends it; two more are for other codes and NaN.
+        # A code selects a row of the table of directions. Two more rows hold other codes and NaN.
         end = np.array([len(table) - 2.0 for table in tables])
         least = 0.0 if np.any(model.trees.forest.kind & LISTED_RIGHT) else np.nextafter(-1.0, 0.0)
         steps += [
@@ -77,7 +77,7 @@ def _write(model: ServedModel) -> bytes:
         [helper.make_tensor_value_info(_OUTPUT, TensorProto.FLOAT, [None, 1])],
         constants,
     )
-    # The oldest that have trees in float64.
+    # Oldest versions with float64 trees.
     opsets = [helper.make_opsetid("", 15), helper.make_opsetid("ai.onnx.ml", 3)]
     made = helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="boostrank")
     helper.set_model_props(made, {"feature_names": json.dumps(list(model.feature_names))})
@@ -86,14 +86,11 @@ def _write(model: ServedModel) -> bytes:
 
 
 def _tables(forest: Forest, n_features: int) -> tuple[Int64Array, list[npt.NDArray[np.uint8]], Forest]:
-    """Sets of categories as splits of further columns, which are 1 for what goes right and 0 for what goes left.
+    """Turn sets of categories into splits of extra columns: 1 for categories that go right, 0 for the others.
 
     Returns:
-        Columns with categories, ascending; of each, bool[codes + 2, sets], which sets send each of its codes right,
-        then any other code, then what is missing; and the forest that splits by what is looked up there.
-
-    Raises:
-        ExportError: they would take more than 64 MB.
+        Columns with categories, ascending; a table for each, bool[codes + 2, sets], with the direction of each code,
+        then of unknown codes and of missing values; and the forest that splits by the extra columns.
     """
     nodes = np.flatnonzero(forest.categorical)
     feature, threshold, kind = forest.feature.copy(), forest.threshold.copy(), forest.kind.copy()
@@ -107,8 +104,8 @@ def _tables(forest: Forest, n_features: int) -> tuple[Int64Array, list[npt.NDArr
         cells += (codes + 2) * own.size
         if cells > _MOST_CELLS:
             raise ExportError(
-                f"{nodes.size} sets of categories, with codes up to {codes - 1} in column {column}, would take tables "
-                "of more than 64 MB: number the categories from 0 without gaps, or export to treelite or c"
+                f"{nodes.size} sets of categories, with codes up to {codes - 1} in column {column}, would need more "
+                "than 64 MB of tables: number the categories from 0 without gaps, or export to treelite or c"
             )
         turned = (forest.kind[own] & LISTED_RIGHT) != 0
         right = np.tile(~turned, (codes + 2, 1))
@@ -123,10 +120,10 @@ def _tables(forest: Forest, n_features: int) -> tuple[Int64Array, list[npt.NDArr
 
 
 def _ensemble(forest: Forest, base: float) -> dict[str, Any]:
-    """Attributes of TreeEnsembleRegressor."""
     from onnx import numpy_helper
 
     inner = forest.feature.size
+    # Tree of each node and leaf; a child inherits its parent's tree, a root that is a leaf has its own number.
     owner = np.zeros(inner + forest.value.size, np.int64)
     owner[:inner] = forest.tree
     sides = []
@@ -135,7 +132,7 @@ def _ensemble(forest: Forest, base: float) -> dict[str, Any]:
         owner[sides[-1]] = forest.tree
     alone = forest.roots < 0
     owner[inner + ~forest.roots[alone]] = np.flatnonzero(alone)
-    order = np.argsort(owner, kind="stable")  # by trees, a root first
+    order = np.argsort(owner, kind="stable")  # by tree, root first
     leaf = order >= inner
 
     def at_nodes(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

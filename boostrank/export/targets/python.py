@@ -1,7 +1,6 @@
-"""python: Python module that needs nothing but Python: a table of the nodes of all trees, and a loop over them.
+"""python: Python module without dependencies: a table of the nodes of all trees, and a loop over them.
 
-A table, since Python's parser nests neither blocks nor brackets deeper than 100 to 200 and compiles it in a fraction
-of the time that functions of nested conditions take.
+Nested conditions would fail: Python's parser limits nesting to 100 to 200 levels. A table also compiles faster.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ score([value of each of FEATURES]) or score_named({{feature: value}}); None and 
 from array import array
 
 FEATURES = {features}
-_NUMBER = "{number}"  # d: float64, f: float32: values are rounded to it, and leaves added up in it
+_NUMBER = "{number}"  # type of values and of the sum of leaves: d: float64, f: float32
 _NAN = float("nan")
 _INF = float("inf")
 
 
 def score(features):
-    """The score of one document, of {count} values in the order of FEATURES."""
+    """Return the score of one document from {count} values in the order of FEATURES."""
     if len(features) != {count}:
-        raise ValueError("{count} features are needed, not %d" % len(features))
+        raise ValueError("expected {count} features, not %d" % len(features))
     row = array(_NUMBER, [_NAN if value is None else value for value in features])
     total = array(_NUMBER, [{base!r}])
     for node in _ROOTS:
@@ -49,7 +48,7 @@ def score(features):
 
 
 def score_named(features):
-    """The score of one document, of values by name; what is not named is missing."""
+    """Return the score of one document from values by name; absent names are missing values."""
     unknown = [name for name in features if name not in _NAMES]
     if unknown:
         raise KeyError("the model has no feature %r" % unknown[0])
@@ -70,7 +69,7 @@ def _goes_left(value, threshold, kind):
 _NAMES = frozenset(FEATURES)
 # Sets of categories.
 _SETS = [{sets}]
-# Feature, threshold or set, kind ({nan_left}: what is missing goes left), children: a node, or ~leaf.
+# Feature, threshold or set, kind ({nan_left}: missing values go left), children: a node, or ~leaf.
 _NODES = [
 {nodes}
 ]
@@ -116,7 +115,7 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
     module: dict[str, Any] = {}
     exec(compile(body, "exported model", "exec"), module)
     if module["FEATURES"] != list(feature_names):
-        raise ExportError("the module names other features")
+        raise ExportError("the module has different feature names")
 
     def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return np.array([module["score"](row) for row in rows.tolist()], np.float64)
@@ -131,9 +130,9 @@ SPEC = TargetSpec(
     read=_read,
     proved_by="Python itself",
     how=(
-        "Put {file} beside the program, as NAME.py of letters, digits and _, and import it: it needs Python 3 alone.",
-        "score([value of each of FEATURES]) is the score of a document; None and NaN are missing values.",
-        "score_named({{name: value}}) takes values by name; what is not named is missing.",
+        "Copy {file} next to the program as NAME.py (letters, digits and _) and import it; it needs only Python 3.",
+        "score([value of each of FEATURES]) returns the score of a document; None and NaN are missing values.",
+        "score_named({{name: value}}) takes values by name; absent names are missing values.",
     ),
     leaves="float64",
     adds="float64",

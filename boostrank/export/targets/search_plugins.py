@@ -30,7 +30,7 @@ from boostrank.export.target import (
 )
 
 _HOW = (
-    "features: a feature set whose names are the model's: POST _ltr/_featureset/SET (its order is of no importance)",
+    "features: a feature set with the model's names, in any order: POST _ltr/_featureset/SET",
     "upload:   curl -XPOST http://HOST:9200/_ltr/_featureset/SET/_createmodel --data-binary @{file} "
     "-H 'Content-type: application/json'",
     'query:    "rescore": {{"query": {{"rescore_query": {{"sltr": {{"model": "{model}", "params": {{...}}}}}}}}}}',
@@ -38,15 +38,14 @@ _HOW = (
 
 
 def dump(model: ServedModel, engine: str, exact_text: bool = False) -> list[dict[str, Any]]:
-    """Return the trees as XGBoost dumps them: a value below a condition goes to `yes`.
+    """Return the trees in the form of XGBoost's dump: values below a condition go to `yes`.
 
     Args:
-        model: to write.
         engine: program that reads the dump, for messages.
         exact_text: write float32 numbers in full, for programs that read float64; otherwise the shortest text.
 
     Raises:
-        ExportError: the model has categories, zeros that are missing, or trees too deep.
+        ExportError: the model has categories or zeros that count as missing, or a tree is too deep.
     """
     forest = model.trees.forest
     no_categories(forest, engine, "train with numbers in their place")
@@ -68,7 +67,7 @@ def dump(model: ServedModel, engine: str, exact_text: bool = False) -> list[dict
 
 
 def _numbered(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Number the nodes of a tree level by level; directions become ids."""
+    """Number the nodes of a tree level by level and turn directions into ids."""
     root = {"nodeid": 0, "depth": 0, **tree}
     level, count = [root], 1
     while level:
@@ -89,7 +88,7 @@ def _numbered(tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def created_model(model: ServedModel, kind: str, definition: str) -> bytes:
-    """Return the body of `_createmodel`. The definition is a string, so that no JSON parser rounds its numbers."""
+    """Return the body of `_createmodel`; the definition is a string, so that no JSON parser rounds its numbers."""
     inner = {"name": model.name, "model": {"type": kind, "definition": definition}}
     return (json.dumps({"model": inner}) + "\n").encode()
 
@@ -101,7 +100,7 @@ def write_dump(model: ServedModel) -> bytes:
 
 
 def write_ranklib(model: ServedModel) -> bytes:
-    """Write `model/ranklib`: features are numbers, from 1 in the order of the feature set.
+    """Write `model/ranklib`, where features are numbers from 1 in the order of the feature set.
 
     Raises:
         ExportError: see `dump`.
@@ -187,7 +186,7 @@ ELASTICSEARCH_RANKLIB = replace(
         *_HOW[1:],
     ),
     helps={
-        "missing": "RankLib reads missing values as 0: fill them in before training, or take the target without "
+        "missing": "RankLib reads missing values as 0: fill them in before training, or choose the target without "
         "-ranklib; "
     },
     aliases=("es-ranklib",),

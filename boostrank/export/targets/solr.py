@@ -28,19 +28,18 @@ from boostrank.export.target import (
 from boostrank.kernels.trees.walker import Forest
 
 _SLACK = np.float32(1e-6)
-_ZERO = np.float32(2e-35)  # below it LightGBM tells zeros from other numbers
+_ZERO = np.float32(2e-35)  # LightGBM treats smaller values as zero
 
 
 def write(model: ServedModel, *, missing: bool = True) -> bytes:
     """Write the model for Solr's model store.
 
     Args:
-        model: to write.
-        missing: write where missing values go at each split, which Solr understands since 9.2.
+        missing: write the direction of missing values at each split, which Solr reads since 9.2.
 
     Raises:
-        ExportError: the model has categories, zeros that are missing, trees too deep, or thresholds that Solr's slack
-            makes equal.
+        ExportError: the model has categories or zeros that count as missing, a tree is too deep, or Solr's slack makes
+            thresholds equal.
     """
     forest = model.trees.forest
     no_categories(forest, "Solr", "train with numbers in their place")
@@ -69,13 +68,10 @@ def write(model: ServedModel, *, missing: bool = True) -> bytes:
 
 
 def _before_slack(forest: Forest) -> Float32Array:
-    """Return the stored threshold of each node, float32[M]: with Solr's slack added in float32 it is the node's cut.
+    """Return the thresholds to store, float32[M]: Solr's slack, added in float32, gives the cut of each node.
 
-    Where no number gives the cut, the next one above it is stored (the cut may be a value that occurs), or the next
-    one below it near 0, where zeros must not change sides.
-
-    Raises:
-        ExportError: two thresholds of a feature would become one.
+    If no number gives the cut, the next one above is stored, because the cut may occur as a value. Near 0 the next one
+    below is stored, because zeros must keep their side.
     """
     cut = cuts(forest)
     near = (cut.astype(np.float64) - float(_SLACK)).astype(np.float32)
@@ -87,6 +83,7 @@ def _before_slack(forest: Forest) -> Float32Array:
         for number in (near, higher):
             down = np.where(number + _SLACK <= cut, number, down)
         stored = np.where(np.abs(cut) < _ZERO, down, up)
+    # Adjacent thresholds of a feature that differ in the model and are equal in Solr.
     order = np.lexsort((cut, forest.feature))
     sorted_cut, sorted_stored = cut[order], stored[order]
     one = (sorted_cut[1:] > sorted_cut[:-1]) & (sorted_stored[1:] == sorted_stored[:-1])
@@ -94,8 +91,8 @@ def _before_slack(forest: Forest) -> Float32Array:
     if one.any():
         raise ExportError(
             f"column {forest.feature[order][np.argmax(one)]} has thresholds near {cut[order][np.argmax(one)]:.3g} that "
-            "become one in Solr, which adds 1e-6 to each: multiply the feature by 1,000,000, in the data and in Solr, "
-            "and train again"
+            "become equal in Solr, which adds 1e-6 to each: multiply the feature by 1,000,000, in the data and in "
+            "Solr, and train again"
         )
     return stored
 
@@ -130,8 +127,8 @@ SOLR = TargetSpec(
     proved_by="reading the file by the rules of Solr 9.2's MultipleAdditiveTreesModel",
     resolution=_resolution,
     how=(
-        'features: in the store by the names in {file}, each with "params": {{"defaultValue": "NaN"}}; without it '
-        "missing values are 0",
+        'features: in the feature store under the names in {file}, each with "params": {{"defaultValue": "NaN"}}; '
+        "without it missing values are 0",
         "upload:   curl -XPUT http://HOST:8983/solr/COLLECTION/schema/model-store --data-binary @{file} "
         "-H 'Content-type: application/json'",
         'query:    rq={{!ltr model="{model}" reRankDocs=100}}&fl=id,score,[features]',
@@ -146,7 +143,7 @@ SPECS = (
         write=partial(write, missing=False),
         read=by_rules(_read, replace(_RULES, missing=0.0)),
         proved_by="reading the file by the rules of Solr 9.1's MultipleAdditiveTreesModel",
-        how=("features: in the feature store by the names in {file}; missing values are 0", *SOLR.how[1:]),
+        how=("features: in the feature store under the names in {file}; missing values are 0", *SOLR.how[1:]),
         helps={"missing": "Solr before 9.2 reads missing values as 0: fill them in before training; "},
     ),
 )

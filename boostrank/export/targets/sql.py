@@ -1,12 +1,12 @@
-"""sql: SQL query: a sum of CASE expressions, one a tree, in words that all data bases know.
+"""sql: SQL query: a sum of CASE expressions, one per tree, in standard SQL.
 
-Numbers are double precision. SQL has no float32 that all data bases round to alike: in models of XGBoost's, thresholds
-are moved to where rounding to float32 turns, so that every document reaches the same leaves, and leaves are added up in
-float64. SQLite reads one decimal in 20,000 a unit of float64 off, so that no more than float32 is promised.
+Numbers are double precision, because databases round to float32 differently. XGBoost's thresholds are moved to the
+points where rounding to float32 changes, so every document reaches the same leaf; leaves are summed in float64. SQLite
+parses one decimal in 20,000 a unit of float64 off, so only float32 precision is promised.
 
-SQLite scores 500 rows a second by 500 trees of 63 leaves and a start: for small models, or few rows.
+SQLite scores 500 rows a second with 500 trees of 63 leaves and a start: use it for small models or few rows.
 
-The larger child of a node goes on in the same CASE and only the smaller one is nested: SQLite's parser takes 20 levels.
+The larger child of a node continues the same CASE and only the smaller one is nested: SQLite parses 20 levels.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec,
 from boostrank.kernels.trees.curves import LOWEST, ZERO
 from boostrank.kernels.trees.walker import LISTED_RIGHT, NAN_LEFT, ZERO_IS_MISSING, Forest
 
-# SQLite and DuckDB take expressions of 1,000 levels; each tree of the sum is one, and there is room for its own.
+# SQLite and DuckDB limit expressions to 1,000 levels; each tree takes one.
 _MOST_TREES = 900
 _MOST_NESTED = 15
 _MOST_COLUMNS = 2_000
 _MOST_BYTES = 32_000_000
 _Part = tuple[str, int, int]
-"""What a CASE goes on with (WHEN ... THEN ... ELSE ...), how many leaves there are, and how many CASEs are nested."""
+"""Body of a CASE (WHEN ... THEN ... ELSE ...), number of leaves, and depth of nested CASEs."""
 
 
 def _write(model: ServedModel) -> bytes:
@@ -53,21 +53,22 @@ def _write(model: ServedModel) -> bytes:
     text = "\n".join(
         [
             f"-- Scores of the ranker {json.dumps(model.name)}: higher is better within a query. Written by boostrank.",
-            "-- Missing values are NULL (NaN is none); the table's name stands in the last line.",
+            "-- Missing values are NULL, not NaN; set the table name in the last line.",
             f"SELECT d.*,\nCAST({_number(trees.base)} AS DOUBLE PRECISION)",
             *(f"+ {_case(part)}" for part in made),
             "AS score\nFROM documents AS d\n",
         ]
     )
+    # Limits of SQLite and DuckDB.
     for number, most, what in (
-        (len(made), _MOST_TREES, "trees: SQLite and DuckDB take sums of that many"),
-        (max((part[2] for part in made), default=0), _MOST_NESTED, "CASEs in one another: SQLite's parser takes few"),
+        (len(made), _MOST_TREES, "trees, the limit of sums in SQLite and DuckDB"),
+        (max((part[2] for part in made), default=0), _MOST_NESTED, "nested CASEs, the limit of SQLite's parser"),
         (len(text), _MOST_BYTES, "bytes"),
-        (forest.used.size, _MOST_COLUMNS, "features: SQLite's tables have that many columns"),
+        (forest.used.size, _MOST_COLUMNS, "features, the limit of SQLite's tables"),
     ):
         if number > most:
             raise ExportError(
-                f"{number:,} is more than {most:,} {what}; train fewer or smaller trees, or take another target "
+                f"{number:,} is more than {most:,} {what}; train fewer or smaller trees, or choose another target "
                 "(onnx, c)"
             )
     return text.encode()
@@ -83,13 +84,13 @@ def _check_names(names: Sequence[str]) -> None:
         other = seen.setdefault(name.lower(), name)
         if other != name or "\0" in name:
             raise ExportError(
-                f"{other!r} and {name!r} are no two columns to SQL, where capitals are small letters: name the "
-                "features otherwise (--feature-names)"
+                f"{other!r} and {name!r} are the same column in SQL, which ignores case: rename the "
+                "features (--feature-names)"
             )
 
 
 def _tests(kind: int, name: str, limit: float, forest: Forest, i: int) -> tuple[str, str]:
-    """When a document goes left, and when right; each is false or NULL otherwise."""
+    """Return the conditions for left and right; each is false or NULL otherwise."""
     nan_left = kind & NAN_LEFT != 0
     if forest.categorical[i]:
         listed_right = kind & LISTED_RIGHT != 0
@@ -109,11 +110,11 @@ def _tests(kind: int, name: str, limit: float, forest: Forest, i: int) -> tuple[
 
 
 def _listed(name: str, categories: Int64Array, single: bool) -> tuple[str, str]:
-    """Whether a value, its fraction cut off, is one of these categories, and whether it is not."""
+    """Return the conditions that a truncated value is one of the categories, and that it is not."""
     runs = np.split(categories, 1 + np.flatnonzero(np.diff(categories) > 1)) if categories.size else []
     tests = []
     for first, last in ((float(run[0]), float(run[-1])) for run in runs):
-        if single:  # what is rounded to a number below 0 is no category
+        if single:  # values that round to a negative number are no category
             low, high = _turns(np.nextafter(np.array([first, last + 1.0], np.float32), np.float32(-np.inf))).tolist()
             tests.append(f"{name} > {_number(low)} AND {name} <= {_number(high)}")
         else:
@@ -126,14 +127,14 @@ def _listed(name: str, categories: Int64Array, single: bool) -> tuple[str, str]:
 
 
 def _limits(trees: ServedTrees) -> Float64Array:
-    """float64[M]: the largest value that goes left of each node."""
+    """Return the largest value that goes left at each node, float64[M]."""
     return _turns(trees.forest.threshold.astype(np.float32)) if trees.single else trees.forest.threshold
 
 
 def _turns(numbers: npt.NDArray[np.float32]) -> Float64Array:
-    """The largest float64 numbers that are not rounded to float32 numbers above these."""
+    """Return the largest float64 numbers that round to these float32 numbers or below."""
     after = np.nextafter(numbers, np.float32(np.inf)).astype(np.float64)
-    # Beyond the largest number comes, to rounding, the next power of two.
+    # Beyond the largest float32 number, rounding uses the next power of two.
     low, after = (np.clip(x, -(2.0**128), 2.0**128) for x in (numbers.astype(np.float64), after))
     middle = low + (after - low) / 2
     with np.errstate(over="ignore"):
@@ -143,7 +144,7 @@ def _turns(numbers: npt.NDArray[np.float32]) -> Float64Array:
 
 
 def _number(number: float) -> str:
-    """With an exponent: without one it is a decimal number, in whose arithmetic sums would be others."""
+    """Format a number with an exponent: without one SQL uses decimal arithmetic, and sums differ."""
     text = repr(number)
     return text if "e" in text else f"{text}e0"
 
@@ -172,9 +173,9 @@ SPEC = TargetSpec(
     read=_read,
     proved_by=f"SQLite {sqlite3.sqlite_version}",
     how=(
-        "Name the table, with a column a feature, of type DOUBLE PRECISION, in the last line of {file}.",
-        "Run it, or make a view of it: it gives each row its score. NULL is a missing value, NaN is none.",
-        "SQLite and DuckDB read it; of hundreds of large trees DuckDB takes minutes to plan it.",
+        "Set the table name in the last line of {file}; it needs one DOUBLE PRECISION column per feature.",
+        "Run it, or create a view from it: each row gets a score. NULL is a missing value, NaN is not.",
+        "It runs in SQLite and DuckDB; DuckDB takes minutes to plan hundreds of large trees.",
     ),
     leaves="float64",
     adds="float64",

@@ -1,7 +1,7 @@
-"""treelite: Treelite checkpoint, which tl2cgen and NVIDIA's Forest Inference Library (cuML, nvForest) read.
+"""treelite: Treelite checkpoint, for tl2cgen and NVIDIA's Forest Inference Library (cuML, nvForest).
 
-Treelite's own front ends make it of LightGBM's text and XGBoost's JSON. They keep types, thresholds and directions as
-they are; names of features are not in it.
+Treelite's own front ends convert LightGBM's text and XGBoost's JSON. They keep types, thresholds and directions and
+drop feature names.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ def _write(model: ServedModel) -> bytes:
                 found = frontend.load_lightgbm_model(str(path))
     except TreeliteError as error:
         reason = " ".join(str(error).split())[:500]
-        raise ExportError(f"treelite cannot hold this model: {reason}; export to c or onnx") from error
+        raise ExportError(f"treelite does not support this model: {reason}; export to c or onnx") from error
     return bytes(found.serialize_bytes())
 
 
 def _base_first(body: bytes) -> str:
-    """XGBoost's JSON with base_score as a tree of one leaf: XGBoost adds it first, treelite would add it last."""
+    """Return XGBoost's JSON with base_score as a first tree of one leaf, because treelite would add it last."""
     document = json.loads(body)
     learner = document["learner"]
     base = float(learner["learner_model_param"]["base_score"].strip("[]"))
     booster = learner["gradient_booster"]
-    if not base or tree_weights(booster) is not None:  # what XGBoost does to DART's trees, none does alike
-        return json.dumps(document)  # in ASCII: treelite takes the length in characters for that in bytes
+    if not base or tree_weights(booster) is not None:  # other readers treat weighted trees of DART differently
+        return json.dumps(document)  # as ASCII: treelite mistakes the length in characters for bytes
     forest = booster["model"]
     leaf: dict[str, Any] = {key: [] for key in _OF_SETS}
     leaf |= {key: [base] for key in ("base_weights", "split_conditions")}
@@ -68,7 +68,7 @@ def _base_first(body: bytes) -> str:
 
 
 def _zeros_together(body: bytes, forest: Forest) -> bytes:
-    """LightGBM's text with thresholds near 0 as they work: all values within 1e-35 of 0 are one to LightGBM."""
+    """Set thresholds near 0 to LightGBM's effective values: values within 1e-35 of 0 count as equal."""
     text = LIGHTGBM.parse(body)
     ends = np.cumsum([0, *(tree.leaves - 1 for tree in text.trees)]).tolist()
     trees = []
@@ -84,7 +84,7 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
 
     model = Model.deserialize_bytes(body)
     if model.num_feature != len(feature_names):
-        raise ExportError(f"the file holds a model of {model.num_feature} features, not {len(feature_names)}")
+        raise ExportError(f"the file has {model.num_feature} features, expected {len(feature_names)}")
 
     def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
         with np.errstate(over="ignore"):
@@ -104,13 +104,13 @@ SPEC = TargetSpec(
         "Treelite of the same major version opens {file}: model = treelite.Model.deserialize('{file}').",
         "treelite.gtil.predict(model, rows)[:, 0, 0] are the scores; tl2cgen.export_lib(model, toolchain='gcc', "
         "libpath=...) compiles.",
-        "Values in the order of the model's features, float64 for LightGBM's models, float32 for XGBoost's; NaN is "
-        "missing.",
+        "Pass values in the order of the model's features, float64 for LightGBM's models, float32 for XGBoost's; "
+        "NaN is missing.",
     ),
     leaves="float64",
     adds="float64",
     gives="float64",
     exact=("lightgbm", "xgboost"),
     extra="treelite",
-    helps={"categories": "code categories by whole numbers from 0; "},
+    helps={"categories": "number the categories from 0; "},
 )

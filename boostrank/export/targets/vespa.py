@@ -28,9 +28,9 @@ from boostrank.export.targets.search_plugins import dump, read_dump
 from boostrank.kernels.trees.walker import LISTED_RIGHT
 
 _MOST_CATEGORIES = 2**20
-# Rank features of a ranking expression: `attribute(price)`, `fieldMatch(title).completeness`, `f1`.
+# Rank features in a ranking expression: `attribute(price)`, `fieldMatch(title).completeness`, `f1`.
 _FEATURE = re.compile(r"[A-Za-z_@][A-Za-z0-9_@$]*(\([A-Za-z0-9_@$.]+(,[A-Za-z0-9_@$.]+)*\)(\.[A-Za-z0-9_@$.]+)?)?")
-# Names that Vespa parses as functions of ranking expressions, whatever the rank profile defines.
+# Names that Vespa always parses as functions of ranking expressions.
 _FUNCTION = re.compile(
     r"(argmax|argmin|atan2|avg|bit|ceil|cell_cast|concat|cosine_similarity|count|diag|elu|erf|euclidean_distance|exp"
     r"|expand|fabs|filter_subspaces|floor|fmod|hamming|if|isNan|join|l1_normalize|l2_normalize|ldexp|log|log10|map"
@@ -40,21 +40,21 @@ _FUNCTION = re.compile(
 
 
 def check_names(model: ServedModel) -> None:
-    """Refuse names that are no rank features in a ranking expression.
+    """Check that all feature names are rank features.
 
     Raises:
-        ExportError: a name is not.
+        ExportError: a name is not a rank feature.
     """
     wrong = [name for name in model.feature_names if not _FEATURE.fullmatch(name) or _FUNCTION.fullmatch(name)]
     if wrong:
         raise ExportError(
-            f"{wrong[0]!r} is no rank feature of Vespa ({len(wrong)} such names): --feature-names gives it those of "
-            "your rank profile, as attribute(price) or bm25(title)"
+            f"{wrong[0]!r} is not a rank feature of Vespa ({len(wrong)} such names): pass the names of your rank "
+            "profile with --feature-names, such as attribute(price) or bm25(title)"
         )
 
 
 def _write(model: ServedModel) -> bytes:
-    """Write XGBoost's dump. Vespa reads float64, or float32 in large models: all numbers are float32 numbers."""
+    """Write XGBoost's dump in float32 numbers, because Vespa reads float64, or float32 in large models."""
     check_names(model)
     return (json.dumps(dump(model, "Vespa", exact_text=True), indent=0) + "\n").encode()
 
@@ -64,7 +64,7 @@ def _read(body: bytes, feature_names: Sequence[str]) -> ServedTrees:
 
 
 def _write_lightgbm(model: ServedModel) -> bytes:
-    """Write LightGBM's dump with the next larger thresholds: Vespa compares by `<`.
+    """Write LightGBM's dump with the next larger thresholds, because Vespa compares with `<`.
 
     All numbers are float32 numbers, since Vespa rounds to float32 in large models.
     """
@@ -96,8 +96,8 @@ def _write_lightgbm(model: ServedModel) -> bytes:
     count = 32 * int(np.diff(forest.set_ptr).max(initial=0))
     if count > _MOST_CATEGORIES:
         raise ExportError(
-            f"a split by one of {count:,} categories: the file would list them all, and more than {_MOST_CATEGORIES:,} "
-            "are not written; train with fewer, or write another form"
+            f"a categorical split has {count:,} categories; the file lists them all, and {_MOST_CATEGORIES:,} is the "
+            "maximum: train with fewer, or choose another target"
         )
     codes = list(range(count))
     document = {
@@ -115,7 +115,7 @@ def _write_lightgbm(model: ServedModel) -> bytes:
 def _read_lightgbm(body: bytes, feature_names: Sequence[str]) -> ServedTrees:
     document = json.loads(body)
     if document["feature_names"] != list(feature_names):
-        raise ExportError("the file names other features")
+        raise ExportError("the file has different feature names")
 
     def parsed(node: dict[str, Any]) -> Split | float:
         if "leaf_value" in node:
@@ -140,7 +140,7 @@ VESPA = TargetSpec(
     how=(
         "file:     {file}, whose name must end in .json, into models/ of the application package; then `vespa deploy`",
         'profile:  first-phase {{ expression: xgboost("{file}") }}, or in second-phase or a function',
-        "features: named as in the rank profile; what attribute() lacks is missing, what query() lacks is 0",
+        "features: named as in the rank profile; absent values are missing for attribute() and 0 for query()",
     ),
     adds="float64",
     gives="float64",

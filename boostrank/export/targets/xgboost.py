@@ -1,9 +1,8 @@
-"""xgboost: XGBoost's JSON, of its own models and of LightGBM's.
+"""xgboost: XGBoost's JSON, for XGBoost's and LightGBM's models.
 
-XGBoost compares in float32 and by `<`: a threshold of LightGBM's becomes the float32 number above it, so that every
-float32 value goes where it went. Its leaves become float32 numbers and are added up in float32, so that scores differ
-from LightGBM's by that rounding. Sets of categories change sides: what LightGBM lists goes left, what XGBoost lists
-goes right.
+XGBoost compares in float32 with `<`. A threshold of LightGBM becomes the next larger float32 number, so every float32
+value keeps its direction. Leaves are rounded to float32 and summed in it, so scores differ from LightGBM's by that
+rounding. Sets of categories are mirrored: listed categories go left in LightGBM and right in XGBoost.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def _write(model: ServedModel) -> bytes:
     document = XGBOOST.parse(model.body).document
     learner = document["learner"]
     changed: dict[str, Any] = {"feature_names": list(names)}
-    if not learner["objective"]["name"].startswith("rank:"):  # it may make predictions of scores, which a ranker's are
+    if not learner["objective"]["name"].startswith("rank:"):  # other objectives may transform scores
         begins = learner["learner_model_param"] | {"base_score": _base_score(model)}
         changed |= {"objective": _RANKING, "learner_model_param": begins}
     return write_json(document | {"learner": learner | changed})
@@ -65,7 +64,6 @@ def _base_score(model: ServedModel) -> str:
 
 
 def _document(model: ServedModel, names: Sequence[str]) -> dict[str, Any]:
-    """LightGBM's model as XGBoost writes one."""
     text = LIGHTGBM.parse(model.body)
     forest = model.trees.forest
     categorical = forest.categorical
@@ -101,24 +99,25 @@ def _document(model: ServedModel, names: Sequence[str]) -> dict[str, Any]:
 def _trees(model: ServedModel, gain: npt.NDArray[Any], columns: int) -> list[dict[str, Any]]:
     forest = model.trees.forest
     categorical = forest.categorical
-    # Nothing is below -infinity: a split that sends all numbers left sends them right, from the other side.
+    # No value is below -infinity: mirror a split that sends all numbers left.
     everything = ~categorical & (forest.threshold == np.inf)
     turned = categorical | everything
     condition = np.where(turned | np.isnan(forest.threshold), np.float32(-np.inf), above(cuts(forest)))
     condition[categorical] = 0.0
     left, right = (np.where(turned, *sides) for sides in ((forest.right, forest.left), (forest.left, forest.right)))
-    # Sets have no missing value of their own in LightGBM: it is not listed, which is left here.
+    # Missing categories count as not listed in LightGBM, which is left here.
     default_left = np.where(categorical, True, missing_goes_left(forest) != everything).astype(int)
     value, size = model.trees.forest.value, np.maximum(model.trees.leaf_count, 1.0)
     found = []
     for number, root in enumerate(forest.roots.tolist()):
-        # Nodes and leaves by levels, a right child next to the left one: XGBoost's SHAP takes that for granted.
+        # Place nodes and leaves level by level, siblings adjacent: XGBoost's SHAP requires it.
         places, parents, children = [root], [_ROOT], []
         for at, place in enumerate(places):
             children.append(len(places) if place >= 0 else -1)
             if place >= 0:
                 places += [int(left[place]), int(right[place])]
                 parents += [at, at]
+        # Sums of Hessians and mean leaf values, from the leaves up.
         hessian, weight = np.zeros(len(places)), np.zeros(len(places))
         for at in reversed(range(len(places))):
             if places[at] < 0:
@@ -139,7 +138,7 @@ def _trees(model: ServedModel, gain: npt.NDArray[Any], columns: int) -> list[dic
             return made.tolist()
 
         if not all(listed):
-            raise ExportError(f"tree {number} has a set without categories, which XGBoost cannot hold")
+            raise ExportError(f"tree {number} has an empty set of categories, which XGBoost does not support")
         found.append(
             {
                 "base_weights": weight.astype(np.float32).tolist(),
@@ -171,7 +170,7 @@ def _trees(model: ServedModel, gain: npt.NDArray[Any], columns: int) -> list[dic
 def _read(body: bytes, feature_names: Sequence[str]) -> Score:
     booster = loaded(body, "model.json").booster
     if tuple(booster.feature_names) != engine_names(feature_names):
-        raise ExportError("the file names other features")
+        raise ExportError("the file has different feature names")
     booster.set_param({"nthread": 1})
 
     def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -191,7 +190,7 @@ SPEC = TargetSpec(
     how=(
         "XGBoost 3.1 and later open {file} by themselves: xgboost.Booster(model_file='{file}').",
         "Scores are predict(xgboost.DMatrix(rows, feature_names=...), output_margin=True), or inplace_predict(rows).",
-        "Values in the order of the model's features, rounded to float32; NaN is missing.",
+        "Pass values in the order of the model's features, rounded to float32; NaN is missing.",
     ),
     exact=("xgboost",),
     extra="xgboost",
