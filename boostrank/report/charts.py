@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from boostrank.report.vega import Call, alt, converted, need_report_extra, theme
 if TYPE_CHECKING:
     import pandas as pd
 
+SHARE = ".3~p"
+"""Format of shares on an axis, also of small ones."""
 _DIGITS = 5
 # Of a picture made here; in a page charts are as wide as there is room.
 _WIDTH = 680
@@ -182,6 +185,14 @@ def stretched(small: float, ends: tuple[float, float], marks: tuple[int, ...] = 
     ticks = (sign * small * a * 10.0**i for sign in (-1, 1) for i in range(8) for a in marks)
     scale = alt.Scale(type="symlog", constant=small, nice=False, domain=list(ends))
     return scale, sorted([0.0, *(tick for tick in ticks if ends[0] <= tick <= ends[1])])
+
+
+def logarithmic(ends: tuple[float, float]) -> tuple[Any, list[float]]:
+    """A logarithmic scale between two positive ends, and its ticks."""
+    low, high = (math.floor(math.log10(end)) for end in ends)
+    marks = (1.0,) if high - low > 3 else (1.0, 3.0) if high > low else (1.0, 2.0, 5.0)
+    ticks = (mark * 10.0**i for i in range(low, high + 1) for mark in marks)
+    return alt.Scale(type="log", nice=False, domain=list(ends)), [one for one in ticks if ends[0] <= one <= ends[1]]
 
 
 def tooltips(*columns: str) -> list[Any]:

@@ -454,8 +454,10 @@ def _columns(p: str) -> list[Any]:
 
 
 def _limit(differences: Iterable[Difference]) -> float:
-    ends = [abs(x) for d in differences for x in (d.mean, d.low, d.high) if math.isfinite(x)]
-    return max(ends, default=0.0) or 1.0
+    """Return the end of the scale: the intervals' largest; segments without one, of few queries, do not stretch it."""
+    listed = list(differences)
+    ends = [abs(x) for d in listed for x in (d.low, d.high) if math.isfinite(x)]
+    return max(ends or [abs(d.mean) for d in listed], default=0.0) or 1.0
 
 
 def _numbers(d: Difference, p: float, limit: float) -> list[Any]:

@@ -127,11 +127,7 @@ def accumulated_local_effects(
     # The interval of each value, from 1; 0 where it has none.
     place = np.zeros(values.shape, np.int16)
     for c in range(values.shape[1]):
-        # With about as many documents between each two of them: values that occur, distinct.
-        present = np.sort(values[~lost[:, c], c]).astype(np.float64) + 0.0
-        ends = np.unique(present)
-        if ends.size > bins + 1:
-            ends = np.unique(present[np.rint(np.linspace(0, present.size - 1, bins + 1)).astype(int)])
+        ends = _ends(values[~lost[:, c], c].astype(np.float64) + 0.0, bins)
         edges.append(ends)
         if ends.size > 1:
             place[:, c] = np.where(lost[:, c], 0, np.maximum(np.searchsorted(ends, values[:, c].astype(np.float64)), 1))
@@ -162,6 +158,19 @@ def accumulated_local_effects(
         of_query = c in constant and intervals > 0
         curves.append(AleCurve(name, edges[c], effect, low, high, held, missing, *loss, of_query, zeros))
     return tuple(curves)
+
+
+def _ends(present: Float64Array, bins: int) -> Float64Array:
+    """Return ends of intervals, values that occur: those that fill an interval each, and quantiles of the others."""
+    values, counts = np.unique(present, return_counts=True)
+    if values.size <= bins + 1:
+        return values
+    many = np.zeros(values.size, np.bool_)
+    while (more := ~many & (counts * (bins - many.sum()) > counts[~many].sum())).any():
+        many |= more
+    others = np.repeat(values[~many], counts[~many])
+    at = np.rint(np.linspace(0, others.size - 1, bins - many.sum() + 1)).astype(int)
+    return np.unique(np.concatenate([values[many], others[at]]))
 
 
 def _walk(

@@ -385,3 +385,24 @@ def test_categories_differ_and_neither_rise_nor_fall() -> None:
     shown = page("t", [SPEC.on_page(found)])
     assert "4 categories, which differ by up to" in shown
     assert not re.search(r"4 categories[^<]*(rises|falls|means nothing)", shown)
+
+
+def test_a_spike_and_a_long_tail_show_the_step_between_them() -> None:
+    rng = np.random.default_rng(0)
+    tail = np.unique(np.round(np.geomspace(1, 2651, 75)))
+    clicks = np.where(rng.random(4000) < 0.97, 0.0, rng.choice(tail, 4000))
+    data = RankingDataset.from_arrays(
+        np.column_stack([clicks, rng.normal(size=4000)]), np.where(clicks >= 20, 3, 0), group=np.full(200, 20)
+    )
+    found = shapes(lightgbm_model(data, min_data_in_leaf=1), data, top=2)
+    curve = found.curve("f1")
+    below, above = curve.edges[1:] < 17, curve.edges[1:] > 23
+    assert below.sum() >= 5
+    assert above.sum() >= 10
+    step = curve.swing
+    assert np.ptp(curve.effect[1:][below]) < 0.05 * step
+    assert np.ptp(curve.effect[1:][above]) < 0.05 * step
+    x = next(chart for chart in SPEC.on_page(found).drawn if getattr(chart, "title", "") == "f1").spec()
+    scales = [layer["encoding"]["x"] for layer in x["layer"] if "scale" in layer["encoding"].get("x", {})]
+    assert {one["scale"]["type"] for one in scales} == {"log"}
+    assert scales[0]["axis"]["values"] == [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0]

@@ -258,6 +258,6 @@ def test_what_trees_add_goes_by_what_matters(found: Verdict, lead: Any, matters:
     assert re.fullmatch(words.replace("[", r"\[").replace(".*", "@@").replace(".", r"\.").replace("@@", ".*"),
                         one.trees_sentence())  # fmt: skip
     on_page = SPEC.on_page(one)
-    for shown in (str(on_page.body).partition("</p>")[0], str(on_page.brief)):
+    for shown in (str(on_page.body).partition("<dl")[0], str(on_page.brief)):
         assert ("not significant" in shown) == (lead[1] < 0.0 < lead[2])
         assert ("within the noise of training" in shown) == bool(matters)

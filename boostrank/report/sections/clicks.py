@@ -22,7 +22,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.metric import Metric
 from boostrank.model.ranking_model import RankingModel
-from boostrank.report.charts import Chart, tooltips
+from boostrank.report.charts import SHARE, Chart, tooltips
 from boostrank.report.documents import shown_name
 from boostrank.report.propensity_chart import curve_chart, curves_of
 from boostrank.report.result import Columns, Result, columns_of, plain
@@ -509,7 +509,7 @@ def _exposure(found: ClickData) -> Chart:
         .encode(
             x=alt.X("begin:Q", title="exposure", bin="binned", scale=scale),
             x2="end:Q",
-            y=alt.Y("documents:Q", title="documents"),
+            y=alt.Y("documents:Q", title="documents", axis=alt.Axis(tickMinStep=1)),
             tooltip=tooltips("begin:Q .3~g from", "end:Q .3~g to", "documents:Q ,d"),
         )
     )
@@ -522,7 +522,7 @@ def _known_chart(found: ClickData) -> Chart:
     line = alt.Chart(frame).mark_line(point=alt.OverlayMarkDef(size=40))
     drawn = line.encode(
         x=alt.X("rank:Q", title="rank by the model", axis=whole, scale=alt.Scale(nice=False, zero=False)),
-        y=alt.Y("shown:Q", title="ever shown", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1])),
+        y=alt.Y("shown:Q", title="ever shown", axis=alt.Axis(format=SHARE), scale=alt.Scale(domain=[0, 1])),
         tooltip=tooltips("rank:Q d", "shown:Q .1% ever shown"),
     ).properties(height=_HEIGHT)
     return Chart("clicks-known", frame, drawn)

@@ -33,7 +33,7 @@ from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import Trees
 from boostrank.metric import BoundMetrics, Metric
 from boostrank.model.ranking_model import RankingModel, as_model
-from boostrank.report.charts import Chart, middle_cut, stretched, tooltips
+from boostrank.report.charts import SHARE, Chart, middle_cut, stretched, tooltips
 from boostrank.report.html import Cell, block, chip, look_of, names, whisker
 from boostrank.report.means import means_over_queries
 from boostrank.report.permutation import (
@@ -588,10 +588,12 @@ def _rows(worth: Worth) -> list[list[Any]]:
         sure = verdict in ("useful", "harmful", "query-level")
         look = look_of(worth.low[i], worth.high[i]) if sure else ""
         numbers = cells((worth.loss[i], worth.low[i], worth.high[i]), look) if used else [None] * 4
-        word = Cell(verdict, chip(verdict, _LOOKS.get(verdict, "")))
+        word = chip(verdict, _LOOKS.get(verdict, ""))
+        if verdict == "unclear" and look_of(worth.low[i], worth.high[i]):  # of all features, one misses 0 by chance
+            word += Markup("<small>Holm's p {:.2g}</small>").format(found.p_holm[i])
         gain = Cell(worth.gain[i] * 100.0, f"{worth.gain[i]:.1%}")
         shap = found.shap[i] if used else None
-        rows.append([found.feature_names[i], word, *numbers, gain, found.splits[i], shap])
+        rows.append([found.feature_names[i], Cell(verdict, word), *numbers, gain, found.splits[i], shap])
     return rows
 
 
@@ -637,7 +639,7 @@ def _top_losses(worth: Worth) -> Chart:
 
 def _top_gains(worth: Worth) -> Chart:
     frame = worth.top()
-    x = alt.X("gain:Q", title="share of gain", axis=alt.Axis(format="%"))
+    x = alt.X("gain:Q", title="share of gain", axis=alt.Axis(format=SHARE))
     bars = _chart(frame, x=x, y=alt.Y("feature:N", sort=None, title=None)).mark_bar(height=11, opacity=0.75)
     drawn = bars.properties(height=_LINE * len(frame) + 10)
     return Chart("importance-gain", frame, drawn)

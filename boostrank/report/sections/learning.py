@@ -14,7 +14,7 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.engines import format_of
 from boostrank.engines.trees import Trees
 from boostrank.model.ranking_model import RankingModel
-from boostrank.report.charts import Chart, stretched, tooltips
+from boostrank.report.charts import SHARE, Chart, stretched, tooltips
 from boostrank.report.means import amount_with_interval
 from boostrank.report.objective_trace import (
     GradientShares,
@@ -343,7 +343,7 @@ def _losses(found: ObjectiveTrace) -> list[Chart]:
 
 def _dead(found: ObjectiveTrace) -> Chart:
     frame = pandas().DataFrame({"rounds": found.rounds, "dead": found.dead / max(1, found.queries)})
-    y = alt.Y("dead:Q", title="share of queries", scale=alt.Scale(domainMin=0), axis=alt.Axis(format="%"))
+    y = alt.Y("dead:Q", title="share of queries", scale=alt.Scale(domainMin=0), axis=alt.Axis(format=SHARE))
     area = alt.Chart(frame).mark_area(opacity=0.5, line=True, color=COLOURS["faint"])
     drawn = area.encode(x=_rounds(), y=y, tooltip=tooltips("rounds:Q", "dead:Q .2%")).properties(height=_HEIGHT - 60)
     return Chart("learning-dead", frame, drawn)
@@ -356,7 +356,7 @@ def _share(rounds: Int64Array, found: GradientShares) -> Chart:
     area = alt.Chart(frame).mark_area()
     drawn = area.encode(
         x=_rounds(),
-        y=alt.Y("share:Q", title="share of |gradient|", stack="normalize", axis=alt.Axis(format="%")),
+        y=alt.Y("share:Q", title="share of |gradient|", stack="normalize", axis=alt.Axis(format=SHARE)),
         color=alt.Color("part:N", title=None, sort=None),
         order=alt.Order("place:Q"),
         tooltip=tooltips("part:N", "rounds:Q", "share:Q .1%", "error:Q .1% standard error"),

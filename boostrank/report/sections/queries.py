@@ -264,7 +264,7 @@ def _histogram(found: QueryValues) -> Chart:
         .encode(
             x=alt.X("begin:Q", title=found.metric, bin="binned"),
             x2="end:Q",
-            y=alt.Y("queries:Q", title="queries"),
+            y=alt.Y("queries:Q", title="queries", axis=alt.Axis(tickMinStep=1)),
             tooltip=tooltips("begin:Q .2f from", "end:Q .2f to", "queries:Q ,d"),
         )
     )

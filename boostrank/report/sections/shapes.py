@@ -17,7 +17,7 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import Trees
 from boostrank.model.ranking_model import RankingModel
-from boostrank.report.charts import Chart, middle_cut, tooltips
+from boostrank.report.charts import SHARE, Chart, logarithmic, middle_cut, stretched, tooltips
 from boostrank.report.effects import AleCurve, Interaction, accumulated_local_effects, interactions
 from boostrank.report.html import Cell, block
 from boostrank.report.result import Columns, Result, columns_of, pandas, plain
@@ -307,8 +307,8 @@ def _chart(found: Shapes, number: int, feature: str) -> Chart:
     if points is not None and partner is not None and partner.share - 2.0 * partner.error > _WORTH_A_COLOUR:
         other = partner.second if partner.first == feature else partner.first
     frame = _frame(found, curve, points, other)
-    x, specials = _across(found, curve)
-    scale = alt.Scale(domain=list(_limits(found)), nice=True)
+    x, specials = _across(found, curve, points)
+    scale = alt.Scale(domain=list(_limits(curve, points)), nice=True)
     y, low = (alt.Y(f"{name}:Q", title="score", scale=scale) for name in ("effect", "low"))
     of_level = tooltips("effect:Q +.4f score", "low:Q +.4f from", "high:Q +.4f to", "documents:Q ,d")
     shown = alt.Tooltip("value:Q", format=".5~g", title=feature)
@@ -344,7 +344,7 @@ def _chart(found: Shapes, number: int, feature: str) -> Chart:
     return Chart(f"shape-{number}-{slug}", frame, figure, feature, _about(found, curve, other))
 
 
-def _across(found: Shapes, curve: AleCurve) -> tuple[Any, dict[str, int]]:
+def _across(found: Shapes, curve: AleCurve, points: Dependence | None) -> tuple[Any, dict[str, int]]:
     """The horizontal axis, and in pixels where the special values stand, left of it."""
     if curve.feature in found.categories:
         order = [found.category(curve.feature, value) for value in curve.edges.tolist()]
@@ -353,15 +353,23 @@ def _across(found: Shapes, curve: AleCurve) -> tuple[Any, dict[str, int]]:
     specials = {"missing": 24} if curve.missing else {}
     if _zero_apart(curve):
         specials["zero"] = 62 if curve.missing else 14
+    # Thousands with a letter, fractions without.
+    axis: dict[str, Any] = {
+        "format": "~s" if np.abs(curve.edges).max(initial=0.0) >= 1000.0 else ".3~g",
+        "tickCount": 5,
+    }
+    shown = np.concatenate([curve.edges, [] if points is None else points.values[~np.isnan(points.values)]])
+    shown = shown[shown != 0.0] if "zero" in specials else shown
     size = np.abs(curve.edges[curve.edges != 0.0])
-    scale: dict[str, Any] = {"zero": False, "nice": False}
+    scale = alt.Scale(zero=False, nice=False)
     if size.size and size.max() > _SKEWED * np.median(size):
-        scale = {"type": "symlog", "constant": float(np.median(size)), "nice": False}
+        ends = float(shown.min()), float(shown.max())
+        scale, axis["values"] = stretched(10.0 ** np.floor(np.log10(np.median(size))), ends)
+        if ends[0] > 0.0:
+            scale, axis["values"] = logarithmic(ends)
     if specials:
         scale["range"] = [max(specials.values()) + 30, alt.ExprRef("width")]
-    # Thousands with a letter, fractions without.
-    ticks = "~s" if np.abs(curve.edges).max(initial=0.0) >= 1000.0 else ".3~g"
-    return alt.X("value:Q", title=None, scale=alt.Scale(**scale), axis=alt.Axis(tickCount=5, format=ticks)), specials
+    return alt.X("value:Q", title=None, scale=scale, axis=alt.Axis(**axis)), specials
 
 
 def _special(base: Any, name: str, place: int, y: Any, low: Any, colour: Any, tooltip: Any) -> list[Any]:
@@ -382,12 +390,10 @@ def _zero_apart(curve: AleCurve) -> bool:
     return curve.zeros >= _APART * curve.counts.sum() and curve.edges.size > 2 and bool((curve.edges == 0.0).any())
 
 
-def _limits(found: Shapes) -> tuple[float, float]:
-    """Of all scores that the charts show: they have one scale."""
-    curves = [found.curve(name) for name in found.top]
-    numbers = [np.zeros(1), *(end for curve in curves for end in (curve.low, curve.high))]
-    numbers += [np.array([curve.missing_low, curve.missing_high]) for curve in curves if curve.missing]
-    every = np.concatenate([*numbers, *(one.parts for one in found.dependence)])
+def _limits(curve: AleCurve, points: Dependence | None) -> tuple[float, float]:
+    """Return the ends of the scores that a chart shows."""
+    ends = [0.0, curve.missing_low, curve.missing_high]
+    every = np.concatenate([ends, curve.low, curve.high, [] if points is None else points.parts])
     return float(np.nanmin(every)), float(np.nanmax(every))
 
 
@@ -459,7 +465,7 @@ def _pair_chart(strongest: Sequence[Interaction]) -> Chart:
     frame = pandas().DataFrame(bars)
     tips = tooltips("pair:N", "share:Q .2%", "low:Q .2% from", "high:Q .2% to")
     base = alt.Chart(frame).encode(y=alt.Y("pair:N", sort=None, title=None))
-    x = alt.X("share:Q", title="share of the score's variance within queries", axis=alt.Axis(format=".2~%"))
+    x = alt.X("share:Q", title="share of the score's variance within queries", axis=alt.Axis(format=SHARE))
     figure = alt.layer(
         base.mark_bar().encode(x=x, tooltip=tips), base.mark_rule(strokeWidth=2).encode(x="low:Q", x2="high:Q")
     )

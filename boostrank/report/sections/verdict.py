@@ -270,6 +270,7 @@ def _parts(found: Verdict) -> dict[str, Any]:
         "leads": [(one, s, *lead_words(s)) for one, s in known if one.name != FILE_ORDER],
         "few": found.headline.queries < FEWEST_FOR_INTERVAL and FEWEST_FOR_INTERVAL,
         "start": START,
+        "told": START if found.baseline(START) else RANDOM,
         "chart": _chart(found),
         "metrics": _table(found),
     }
@@ -296,18 +297,20 @@ def _chart(found: Verdict) -> Chart:
 def _table(found: Verdict) -> Table:
     columns = [Column("metric", "metric"), Column("value", MODEL, ".4f", "with its 95% interval")]
     for i, baseline in enumerate(found.baselines):
-        columns.append(Column(f"baseline_{i + 1}", baseline.name, ".4f", baseline.about))
-        if baseline.name != FILE_ORDER:
-            columns.append(Column(f"lead_{i + 1}", "lead", "+.4f", f"model minus {baseline.name}, with 95% interval"))
+        what = f"lead over {baseline.name}"
+        if baseline.name == FILE_ORDER:
+            columns.append(Column(f"baseline_{i + 1}", baseline.name, ".4f", baseline.about))
+        else:
+            columns.append(Column(f"lead_{i + 1}", what, "+.4f", f"model minus {baseline.about}, with 95% interval"))
     rows = []
     for metric, own in found.model.standings.items():
         row: list[Any] = [metric, _with_interval(own.value, Markup("<b>{:.4f}</b>"), own.low, own.high)]
         for baseline in found.baselines:
             s = baseline.standings[metric]
-            row.append(s.value)
-            if baseline.name != FILE_ORDER:
-                look = found.direction(s).replace("even", "faint")
-                row.append(_with_interval(s.lead, Markup("{:+.4f}"), s.lead_low, s.lead_high, look))
+            look = found.direction(s).replace("even", "faint")
+            lead = _with_interval(s.lead, Markup("{:+.4f}"), s.lead_low, s.lead_high, look)
+            of = Markup("<small>over {:.4f}</small>").format(s.value)
+            row.append(s.value if baseline.name == FILE_ORDER else replace(lead, shown=lead.shown + of))
         rows.append(row)
     caption = "Each metric of the model, and its lead with 95% intervals"
     return Table("metrics", columns, rows, caption=caption, note=found.matters_sentence())
