@@ -13,7 +13,7 @@ from boostrank.core.arguments import takes
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.model.ranking_model import RankingModel
+from boostrank.model.ranking_model import as_model
 
 EQUAL, FLOAT32, RANKING, DIFFERENT = LEVELS = ("equal", "float32", "ranking", "different")
 """Levels of agreement: equal to the logged digits; up to float32 rounding; same ranking of each query; different."""
@@ -44,10 +44,8 @@ class Verification:
         return LEVELS.index(self.level) <= LEVELS.index(tolerance)
 
 
-@takes(model=RankingModel, data=RankingDataset)
-def verify(
-    model: RankingModel, data: RankingDataset, logged: npt.ArrayLike, *, precision: npt.ArrayLike = 0.0
-) -> Verification:
+@takes(data=RankingDataset)
+def verify(model: Any, data: RankingDataset, logged: npt.ArrayLike, *, precision: npt.ArrayLike = 0.0) -> Verification:
     """Compare scores that another program logged with the model's own.
 
     Args:
@@ -59,7 +57,7 @@ def verify(
     Raises:
         DataError: `logged` has another length, or is not finite.
     """
-    model, data = model.over_columns(data)
+    model, data = as_model(model).over_columns(data)
     given = np.asarray(logged, dtype=np.float64).reshape(-1)
     if given.size != data.n_documents:
         raise DataError(f"{given.size:,} scores for {data.n_documents:,} documents")

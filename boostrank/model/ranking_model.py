@@ -493,11 +493,18 @@ class RankingModel(BoosterMethods):
         return cls(booster, best_rounds=best, info=info, evals_result=history)
 
 
-def model_of_booster(given: Any) -> RankingModel | None:
-    """Wrap a fitted booster, LGBMRanker, XGBRanker or BoostRanker with the rounds that its own `predict` uses.
+def find_model(given: Any) -> RankingModel | None:
+    """Convert to a model: a `RankingModel`, its path, or a fitted Booster, LGBMRanker, XGBRanker or BoostRanker.
 
-    Return None for any other object.
+    A booster or ranker keeps the rounds that its own `predict` uses. Return None for any other object.
+
+    Raises:
+        ModelError: as `RankingModel.load`.
     """
+    if isinstance(given, RankingModel):
+        return given
+    if isinstance(given, str | PathLike):
+        return RankingModel.load(given)
     engine = type(given).__module__.partition(".")[0]
     if engine == "boostrank" and isinstance(model := getattr(given, "model_", None), RankingModel):
         return model
@@ -511,17 +518,13 @@ def model_of_booster(given: Any) -> RankingModel | None:
 
 
 def as_model(given: Any) -> RankingModel:
-    """Convert to a model: a `RankingModel`, the path of a file, or an input of `model_of_booster`.
+    """Convert to a model as `find_model` does.
 
     Raises:
         ParameterError: any other object.
         ModelError: as `RankingModel.load`.
     """
-    if isinstance(given, RankingModel):
-        return given
-    if isinstance(given, str | PathLike):
-        return RankingModel.load(given)
-    found = model_of_booster(given)
+    found = find_model(given)
     if found is None:
         raise ParameterError(
             f"model={type(given).__name__}: expected a RankingModel, its path, a Booster, or a fitted LGBMRanker, "

@@ -22,7 +22,7 @@ from boostrank.core.text import small_table
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics, Conventions, Metric
-from boostrank.model.ranking_model import RankingModel, model_of_booster
+from boostrank.model.ranking_model import RankingModel, find_model
 from boostrank.report.charts import Chart, tooltips
 from boostrank.report.documents import shown_value
 from boostrank.report.gate import Condition
@@ -264,7 +264,8 @@ def compare(
     Interval and p-value are those of `boostrank.metric.paired_difference`, so that `boostrank evaluate` gives the same.
 
     Args:
-        old, new: models, boosters of LightGBM or XGBoost, or float[N], one score a document in input order.
+        old, new: models, boosters or fitted rankers of LightGBM or XGBoost, paths of their files, or float[N], one
+            score a document in input order.
         data: documents with labels.
         metrics: one or several; regressions are told by the first.
         fail_if: conditions, see `boostrank.report.gate`; their metrics are measured too.
@@ -342,7 +343,7 @@ def compare(
 def _ranker(given: Any, name: str, data: RankingDataset, threads: int | None) -> Ranker:
     if isinstance(given, Ranker):
         return given
-    model = given if isinstance(given, RankingModel) else model_of_booster(given)
+    model = find_model(given)
     scores = np.asarray(given if model is None else model.predict(data, threads=threads), dtype=np.float64)
     if scores.shape != (data.n_documents,):
         raise DataError(f"{name}: scores of shape {scores.shape} for {data.n_documents} documents")

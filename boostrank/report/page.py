@@ -25,7 +25,7 @@ from boostrank.core.files import write_atomically
 from boostrank.core.text import small_table
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Metric
-from boostrank.model.ranking_model import RankingModel, as_model
+from boostrank.model.ranking_model import RankingModel, as_model, find_model
 from boostrank.report.charts import Chart, svgs_of
 from boostrank.report.html import PageSection, Table, page
 from boostrank.report.result import csv_bytes, plain
@@ -172,10 +172,10 @@ def report(
     """Study a ranker on data that it was not trained on.
 
     Args:
-        model: ours, or one that LightGBM or XGBoost trained; or its file.
+        model: ours, or one of LightGBM or XGBoost: a booster, a fitted ranker, or the path of its file.
         data: labelled queries.
         metrics: of the verdict. All other sections use the largest cut-off of the first.
-        baseline: another model, its file, or its scores, float[N] in input order.
+        baseline: another such model, or its scores, float[N] in input order.
         only: names of the sections to work out; None: all.
         skip: sections to leave out.
         name, baseline_name, data_name: of model, baseline and data on the page; None: their files.
@@ -254,6 +254,6 @@ def on_page_order() -> list[Section]:
 
 def _scores_of(baseline: Any, data: RankingDataset, threads: int | None) -> npt.ArrayLike:
     """Return the scores of a baseline in the order of the data set's rows."""
-    model = RankingModel.load(baseline) if isinstance(baseline, str | PathLike) else baseline
-    scores = model.predict(data, threads=threads) if isinstance(model, RankingModel) else np.asarray(model, np.float64)
+    model = find_model(baseline)
+    scores = np.asarray(baseline, np.float64) if model is None else model.predict(data, threads=threads)
     return data.in_row_order(scores)

@@ -11,12 +11,14 @@ import pytest
 import xgboost as xgb
 
 import boostrank
+from boostrank import report
 from boostrank.core.errors import ParameterError
 from boostrank.model.ranking_model import as_model
 
 RNG = np.random.default_rng(0)
 X, Y, GROUP = RNG.random((200, 3)).astype(np.float32), RNG.integers(0, 3, 200), [10] * 20
 QID = np.repeat(np.arange(20), 10)
+KINDS = ("LGBMRanker", "lightgbm.Booster", "XGBRanker", "xgboost.Booster", "path", "BoostRanker", "RankingModel")
 
 
 def held(kind: str, folder: Path) -> tuple[Any, Any]:
@@ -32,14 +34,23 @@ def held(kind: str, folder: Path) -> tuple[Any, Any]:
     return (ours if kind == "BoostRanker" else ours.model_), ours.predict(X)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    ["LGBMRanker", "lightgbm.Booster", "XGBRanker", "xgboost.Booster", "path", "BoostRanker", "RankingModel"],
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_model_is_what_people_hold(kind: str, tmp_path: Path) -> None:
     model, scores = held(kind, tmp_path)
     np.testing.assert_allclose(as_model(model).predict(X), scores, atol=1e-6)
     assert boostrank.export_model(model, tmp_path / "scorer.py", "python").nodes
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_door_takes_it(kind: str, tmp_path: Path) -> None:
+    model, scores = held(kind, tmp_path)
+    data = boostrank.RankingDataset.from_arrays(X, Y, qid=QID)
+    assert boostrank.compare(model, scores, data).metrics["ndcg@10"].mean == pytest.approx(0.0, abs=1e-6)
+    assert boostrank.verify(model, data, scores, precision=1e-5).documents == len(X)
+    assert report.importance(model, data, repeats=1).value > 0.5
+    assert report.why(model, data, 3, "@1", "@2").changes is not None
+    page = report.report(model, data, baseline=model, only=["verdict"], threads=1)
+    assert page.verdict.baselines[0].standings["ndcg@10"].lead == 0.0
 
 
 def test_something_else_is_refused_with_what_is_wanted() -> None:
