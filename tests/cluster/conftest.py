@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,17 +19,37 @@ from boostrank.data.text.writer import write_libsvm
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Any]:
-    """A client of two worker processes of Dask on this machine, which all tests share."""
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A client of two worker processes of Dask on this machine, which all tests share.
+
+    `LocalCluster` can wait for ever for a worker that a test has killed, so processes are started and killed here.
+    """
     distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'boostrank[dask]'")
     pytest.importorskip("xgboost", reason="XGBoost is not installed")
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0, silence_logs=50
-        ) as processes,
-        distributed.Client(processes) as client,
-    ):
+    folder = tmp_path_factory.mktemp("dask")
+    file = str(folder / "scheduler.json")
+    dask = [sys.executable, "-m", "dask"]
+    both = ["--scheduler-file", file, "--no-dashboard"]
+    commands = (
+        [*dask, "scheduler", *both, "--host", "127.0.0.1", "--port", "0"],
+        [*dask, "worker", *both, "--nworkers", "2", "--nthreads", "1", "--memory-limit", "0"],
+    )
+    with open(folder / "log", "wb") as log:
+        started = [
+            subprocess.Popen(one, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+            for one in commands
+        ]
+    try:
+        client = distributed.Client(scheduler_file=file, timeout=120)
+        client.wait_for_workers(2, timeout=120)
         yield client
+        with contextlib.suppress(Exception):
+            client.close(timeout=10)
+    finally:
+        for process in started:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 @pytest.fixture(scope="session")
