@@ -33,11 +33,13 @@ def evaluate(own: Evaluate, reading: FileOptions) -> None:
     """Measure rankers on DATA (`-` reads standard input, '*.gz' several files), with 95% intervals over its queries.
 
     Each ranker is a model, or a file with one score per line in the order of DATA. DATA begins with the first file that
-    is neither, judged by content. All rankers after the first are compared with the first, query by query.
+    is neither, judged by content. All rankers after the first are compared with the first, query by query; with several
+    of them p-values are adjusted by Holm's method, for each metric.
     """
     rankers, data = _rankers_and_data(own.files)
     from boostrank.metric import BoundMetrics, Conventions, Metric, paired_difference
     from boostrank.model.score_files import load_ranker, scores_of
+    from boostrank.report.segments import holm
 
     wanted = [Metric.parse(name) for name in own.metrics]
     rules = Conventions.given(own.conventions, own.gain)
@@ -58,12 +60,17 @@ def evaluate(own: Evaluate, reading: FileOptions) -> None:
         }
         for path in others
     }
+    for name in next(iter(results.values())) if len(others) > 1 else ():
+        adjusted = holm([differences[path][name].p for path in others]).tolist()
+        for path, p in zip(others, adjusted, strict=True):
+            differences[path][name] = dataclasses.replace(differences[path][name], p=p)
     if own.as_json:
         print_json(_as_json(results, differences))
         return
     for path in results:
         _print_block(path, results[path], first, differences.get(path))
-    print_wrapped([rules.describe()], indent="")
+    several = f"; p by Holm's method for {len(others)} rankers" * (len(others) > 1)
+    print_wrapped([rules.describe() + several], indent="")
 
 
 def _rankers_and_data(files: tuple[str, ...]) -> tuple[list[str], list[str]]:

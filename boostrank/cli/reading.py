@@ -156,13 +156,15 @@ class Reader:
                 )
         return FeatureSpace(base, model.n_features, model.feature_names, model.info.columns, model.categories)
 
-    def read_for_model(self, path: str, data: str | Sequence[str]) -> tuple[RankingModel, RankingDataset]:
-        """A model, and data in its order of features."""
+    def read_for_model(
+        self, path: str, data: str | Sequence[str], ignored: frozenset[str] = frozenset()
+    ) -> tuple[RankingModel, RankingDataset]:
+        """A model, and data in its order of features; `ignored` are columns that are none of its features."""
         from boostrank.model.ranking_model import RankingModel
 
         model = RankingModel.load(path)
         self._say_gain(model, path)
-        return model, self.read(data, like=self.feature_space(model, path, data))
+        return model, self.read(data, like=replace(self.feature_space(model, path, data), ignored=ignored))
 
     def _say_gain(self, model: RankingModel, path: str) -> None:
         gain = model.info.gain
@@ -175,7 +177,7 @@ class Reader:
     def read_for(
         self, models: Mapping[str, RankingModel | None], paths: Sequence[str]
     ) -> Iterator[tuple[str, RankingDataset]]:
-        """Yield (ranker, data with its features); read once for rankers with the same numbering.
+        """Yield (ranker, data with its own features); read once for rankers with the same features and numbering.
 
         Raises:
             InputError: models that number features differently, and data that can be read only once.
@@ -184,6 +186,8 @@ class Reader:
             if model is not None:
                 self._say_gain(model, name)
         spaces = {name: self.feature_space(model, name, paths) for name, model in models.items() if model is not None}
+        known = frozenset(name for space in spaces.values() for name in space.feature_names)
+        spaces = {name: replace(one, ignored=known.difference(one.feature_names)) for name, one in spaces.items()}
         first = next(iter(spaces), None)
         different = [name for name in spaces if spaces[name] != spaces[first]] if first else []
         once = [one for one in paths if one == "-" or (os.path.exists(one) and not os.path.isfile(one))]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import click
 
@@ -10,6 +12,7 @@ from boostrank.cli.command import command
 from boostrank.cli.errors import DONE, GATE_SHUT, settle
 from boostrank.cli.reading import Reader, name_of
 from boostrank.cli.show import print_json, shown
+from boostrank.core.errors import InputError, did_you_mean
 from boostrank.options import FileOptions, JsonOptions, ThreadOptions, argument, option
 
 _EQUAL = {
@@ -28,9 +31,9 @@ class Verify(JsonOptions, ThreadOptions):
     data: tuple[str, ...] = argument("DATA...", default=(), file="data")
     against: str = option(
         None,
-        "Scores that another program logged, in the order of DATA: one per line, lines of JSON with a `score`, or "
-        "columns, of which `score`, or else the last, counts.",
-        file="read",
+        "Scores that another program logged, in the order of DATA: a file with one per line, lines of JSON with a "
+        "`score`, or columns, of which `score`, or else the last, counts; or a column of DATA, if that is a table.",
+        metavar="FILE|COLUMN",
         required=True,
     )
     tolerance: str = option("float32", "What counts as equal.", choices="equal float32 ranking")
@@ -46,11 +49,19 @@ def verify(own: Verify, reading: FileOptions) -> int:
     Exit status: 0 equal, 1 different.
     """
     from boostrank.core.text import count_of
+    from boostrank.data.tables.batches import header_of, is_table
     from boostrank.export.verification import verify
-    from boostrank.model.score_files import read_logged
+    from boostrank.model.score_files import read_logged, read_logged_column
 
-    model, rows = Reader(reading, own.threads).read_for_model(own.model, own.data)
-    scores, precision = read_logged(own.against, rows.n_documents)
+    column = not os.path.exists(own.against) and all(map(is_table, own.data))
+    if column and own.against not in (known := header_of(own.data[0])):
+        hint = did_you_mean(own.against, known)
+        raise InputError(f"--against {own.against!r}: neither a file nor a column of {own.data[0]}.{hint}")
+    ignored = frozenset([own.against] if column else [])
+    reader = Reader(reading, own.threads, labelled=False)
+    model, rows = reader.read_for_model(own.model, own.data, ignored=ignored)
+    read = partial(read_logged_column, own.data) if column else read_logged
+    scores, precision = read(own.against, rows.n_documents)
     found = verify(model, rows, scores, precision=precision)
     equal = found.equal(own.tolerance)
     place = None if found.first is None else _place(own.data, found.first[0], reading)

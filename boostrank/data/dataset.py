@@ -321,6 +321,12 @@ class RankingDataset:
         own = zip(found.feature_names, names, strict=True)  # which may be numbers for names
         return found._coded({here: categories[name] for here, name in own if name in categories}, whose)
 
+    def only(self, names: Sequence[str]) -> RankingDataset:
+        """The same rows with these features alone, if all are here by name; else as they are."""
+        if len(names) >= self.n_features or not set(names) <= set(self.feature_names):
+            return self
+        return self._columns(names, {name: one for name, one in self.categories.items() if name in names})
+
     def like(self, train_set: RankingDataset) -> RankingDataset:
         """The same rows with the features of a training set, in its order and its codes of categories.
 
@@ -334,17 +340,21 @@ class RankingDataset:
             return self
         if len(names) != self.n_features:
             raise DataError(f"the data has {self.n_features} features, {whose} {len(names)}")
-        places = {name: i for i, name in enumerate(self.feature_names)}
-        missing = [name for name in names if name not in places]
+        known = set(self.feature_names)
+        missing = [name for name in names if name not in known]
         if not missing:
-            order = [places[name] for name in names]
-            features = self.features.in_order(order) if self.on_disk else self.features[:, order]
-            if isinstance(features, np.ndarray):
-                features = np.ascontiguousarray(features)
-            return replace(self, features=features, feature_names=tuple(names))
+            return self._columns(names, self.categories)
         if all(map(NUMBERED.fullmatch, names)) or all(map(NUMBERED.fullmatch, self.feature_names)):
             return self
         raise DataError(f"the data has no feature {missing[0]!r}, which {whose} has ({len(missing)} are missing)")
+
+    def _columns(self, names: Sequence[str], categories: Mapping[str, Categories]) -> RankingDataset:
+        places = {name: i for i, name in enumerate(self.feature_names)}
+        order = [places[name] for name in names]
+        features = self.features.in_order(order) if self.on_disk else self.features[:, order]
+        if isinstance(features, np.ndarray):
+            features = np.ascontiguousarray(features)
+        return replace(self, features=features, feature_names=tuple(names), categories=categories)
 
     def _coded(self, categories: Mapping[str, Categories], whose: str) -> RankingDataset:
         """The same with the codes of these categories."""

@@ -50,6 +50,7 @@ class FeatureSpace:
         columns: `label`, `qid`, `weight` and `drop` of the training file, if it was a table: what later ones take where
             nothing else is said.
         categories: feature -> `boostrank.data.categories.Categories` of those that hold codes of categories.
+        ignored: names of features that files may have besides: those of other models.
     """
 
     index_base: int | None
@@ -57,6 +58,7 @@ class FeatureSpace:
     feature_names: tuple[str, ...] = ()
     columns: Mapping[str, Any] = dataclasses.field(default_factory=dict, compare=False)
     categories: Mapping[str, Any] = dataclasses.field(default_factory=dict, compare=False)
+    ignored: frozenset[str] = frozenset()
 
 
 def _reading(*, like: Any = None, threads: int | None = None, progress: Progress = None) -> None:

@@ -249,7 +249,7 @@ class Source:
         space, names = self.reading.space, self.numbered_names(base)
         if space is None or not names or all(map(NUMBERED.fullmatch, space.feature_names)):
             return None
-        numbers = {name: number for number, name in names.items()}
+        numbers = {name: number for number, name in names.items() if name not in space.ignored}
         missing = [name for name in space.feature_names if name not in numbers]
         if missing or len(numbers) > space.n_features:
             more = [name for name in numbers if name not in set(space.feature_names)]

@@ -121,7 +121,13 @@ class RankingModel(BoosterMethods):
 
     def __repr__(self) -> str:
         name = self.info.objective_name or "unknown objective"
-        return f"RankingModel({self.backend}, {name}, {self.best_iteration} rounds, {self.n_features} features)"
+        return f"RankingModel({self.backend}, {name}, {self._size}, {self.n_features} features)"
+
+    @property
+    def _size(self) -> str:
+        """Rounds of one training, or trees of an average, in words."""
+        averaged = bool(self.info.averaged)
+        return f"{self.num_trees() if averaged else self.best_iteration:,} {'trees' if averaged else 'rounds'}"
 
     @property
     def backend(self) -> str:

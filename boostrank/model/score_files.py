@@ -6,6 +6,7 @@ import codecs
 import math
 import os
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from boostrank.core.errors import FileFormatError
 from boostrank.core.files import read_text
 from boostrank.core.foreign import foreign_kind
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.tables.batches import batches
 from boostrank.engines import formats
 from boostrank.model.ranking_model import RankingModel
 from boostrank.records import from_json
@@ -107,10 +109,38 @@ def read_logged(path: str, rows: int) -> tuple[Any, Any]:
     words = []
     for number, line in enumerate(lines[begin:], begin + 1):
         word = _logged_word(line.strip(), cut, column)
-        if not _NUMBER.fullmatch(word) or not math.isfinite(float(word)):
+        if not _is_finite(word):
             raise FileFormatError(f"{line.strip()[:40]!r} has no finite score", file=path, line=number)
         words.append(word)
     _check_count(len(words), rows, path)
+    return _with_precision(words)
+
+
+def read_logged_column(paths: Sequence[str], column: str, rows: int) -> tuple[Any, Any]:
+    """The same of a column of tables.
+
+    Raises:
+        FileFormatError: no such column, or a row without a finite score.
+    """
+    words: list[str] = []
+    for path in paths:
+        for batch in batches(path, texts=(column,)):
+            some = [(word or "").strip() for word in batch.text(column).to_pylist()]
+            bad = next((i for i, word in enumerate(some) if not _is_finite(word)), None)
+            if bad is not None:
+                raise batch.refuse(bad, f"{some[bad][:40]!r} in column {column!r} is no finite score")
+            words += some
+    _check_count(len(words), rows, paths[0])
+    return _with_precision(words)
+
+
+def _is_finite(word: str) -> bool:
+    return bool(_NUMBER.fullmatch(word)) and math.isfinite(float(word))
+
+
+def _with_precision(words: Sequence[str]) -> tuple[Any, Any]:
+    """Numbers, and half a unit of the last digit of each."""
+    rows = len(words)
     scores = np.array([float(word) for word in words])
     # Derive the precision: fixed decimals, or else the largest number of significant digits.
     parts = [re.split("[eE]", word.lstrip("+-"))[0].partition(".") for word in words]

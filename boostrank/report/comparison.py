@@ -344,6 +344,7 @@ def _ranker(given: Any, name: str, data: RankingDataset, threads: int | None) ->
     if isinstance(given, Ranker):
         return given
     model = find_model(given)
+    data = data if model is None else data.only(model.feature_names)
     scores = np.asarray(given if model is None else model.predict(data, threads=threads), dtype=np.float64)
     if scores.shape != (data.n_documents,):
         raise DataError(f"{name}: scores of shape {scores.shape} for {data.n_documents} documents")

@@ -226,7 +226,7 @@ def _called(model: Any, otherwise: str) -> str:
 def _about(model: RankingModel, data: RankingDataset) -> str:
     """Return model and data in words."""
     about = (
-        f"{model.backend}{_origin(model)}, {model.best_iteration:,} rounds, {model.n_features:,} features; "
+        f"{model.backend}{_origin(model)}, {model._size}, {model.n_features:,} features; "
         f"{len(data.queries):,} queries of {data.n_documents:,} documents"
     )
     if model.info.gain is not None or data.gain is not None:
@@ -255,5 +255,6 @@ def on_page_order() -> list[Section]:
 def _scores_of(baseline: Any, data: RankingDataset, threads: int | None) -> npt.ArrayLike:
     """Return the scores of a baseline in the order of the data set's rows."""
     model = find_model(baseline)
-    scores = np.asarray(baseline, np.float64) if model is None else model.predict(data, threads=threads)
-    return data.in_row_order(scores)
+    if model is None:
+        return data.in_row_order(np.asarray(baseline, np.float64))
+    return data.in_row_order(model.predict(data.only(model.feature_names), threads=threads))

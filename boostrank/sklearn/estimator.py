@@ -46,6 +46,7 @@ _PARAMETERS: dict[str, Any] = {
 _OF_ESTIMATOR = ("sort", "importance_type")
 _FREQUENCY = ("bagging_freq", "subsample_freq")
 _IMPORTANCES = ("gain", "split")
+_MOST_OF_ONE_QUERY = 1000
 
 
 def _of_model(name: str, doc: str, kind: Callable[[Any], Any] = lambda value: value) -> Any:
@@ -397,6 +398,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
                 f"{what} needs to know the queries, as fit did: {line}; within scikit-learn's searches and "
                 "cross-validation such a column, or sklearn.set_config(enable_metadata_routing=True)"
             )
+        if what == "fit" and rows.shape[0] > _MOST_OF_ONE_QUERY:
+            raise DataError(f"no queries were given, and {rows.shape[0]:,} rows are hardly one query: give {line}")
         if what == "fit":
             warn_user(f"no queries were given: all rows are taken for one; give {line}", DataWarning)
         return [rows.shape[0]]

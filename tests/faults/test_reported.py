@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -20,8 +21,10 @@ import pytest
 from click.testing import Result
 
 import boostrank
+from boostrank.core.errors import DataError
 from boostrank.data.dataset import RankingDataset
 from boostrank.report.result import csv_bytes
+from boostrank.report.segments import holm
 from tests.cli.conftest import invoke
 
 Case = Callable[[], None]
@@ -279,3 +282,117 @@ def fitted_attributes() -> None:
     assert ranker.feature_name_ == list(ranker.feature_names_in_) == ["a", "b", "c"]
     assert (ranker.best_score_, ranker.evals_result_) == ({}, {})
     assert len(ranker.feature_importances_) == 3
+
+
+# The doctor, and rankers with other features ----------------------------------------------------------------------
+
+
+def write_table(path: str, names: tuple[str, ...] = ("a", "b", "c"), scores: object = None) -> None:
+    """Write some of the features as CSV, with the labels or with scores."""
+    X, y, qid = arrays()
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])[list(names)].assign(qid=qid)
+    frame.assign(**({"label": y} if scores is None else {"logged": scores})).to_csv(path, index=False)
+
+
+def found_by_doctor(*command: object) -> list[dict[str, Any]]:
+    """Errors that the doctor finds."""
+    told = invoke("doctor", *command, "--json")
+    assert told.exit_code == 2
+    return [finding for finding in json.loads(told.stdout) if finding["severity"] == "error"]
+
+
+@case(6, "doctor and train agree", "one error: the judged file has no features")
+def judged_without_features() -> None:
+    Path("t.txt").write_text("".join(f"{i % 3} qid:{i // 4} # {i} title\n" for i in range(12)))
+    assert [finding["check"] for finding in found_by_doctor("t.txt")] == ["no-features"]
+    refused(*train("t.txt"), says=("no features",))
+
+
+@case(5, "doctor and train agree", "one error where no feature can be split")
+def features_that_nothing_splits() -> None:
+    Path("t.txt").write_text("".join(f"{i % 3} qid:{i // 4} 1:{int(i == 5)}\n" for i in range(500)))
+    assert [finding["check"] for finding in found_by_doctor("t.txt")] == ["refused-data"]
+    refused("train", "t.txt", "--model", "m.txt", says=("split",))
+
+
+@case(0, "doctor and train agree", "all columns of text in one run, each with its option")
+def columns_of_text() -> None:
+    X, y, qid = arrays()
+    text = {"brand": ["red", "blue", "green"] * 40, "sku": [f"p{i}" for i in range(120)]}
+    pd.DataFrame({"label": y, "qid": qid, "x": X[:, 0]} | text).to_csv("t.csv", index=False)
+    (found,) = found_by_doctor("t.csv")
+    assert found["options"] == "--drop sku --categorical brand"
+    refused(*train("t.csv"), says=("t.csv:2", "'sku'", "'brand'", found["options"]))
+    accepted("doctor", "t.csv", *found["options"].split())
+
+
+@case(26, "doctor and train agree", "one finding, and no advice that leaves out most rows")
+def rows_that_name_a_feature_twice() -> None:
+    Path("t.txt").write_text("".join(f"{i % 3} qid:{i // 4} 1:{i} 1:2\n" for i in range(24)))
+    (found,) = found_by_doctor("t.txt")
+    assert (found["count"], found["line"], found["options"]) == (24, 1, "")
+    assert "skip" not in found["fix"]
+
+
+@case(0, "any ranker anywhere", "a comparison: each model takes its own columns")
+def model_with_one_more_feature() -> None:
+    for name, features in (("old", ("c", "a")), ("new", ("a", "b", "c"))):
+        write_table(f"{name}.csv", features)
+        accepted(*train(f"{name}.csv", model=f"{name}.txt"))
+    old, new = (boostrank.RankingModel.load(f"{name}.txt") for name in ("old", "new"))
+    data = RankingDataset.read("new.csv")
+    expected = boostrank.compare(old.predict(RankingDataset.read("old.csv")), new, data).metrics["ndcg@10"].mean
+    assert boostrank.compare(old, new, data).metrics["ndcg@10"].mean == expected
+    found = json.loads(accepted("compare", "old.txt", "new.txt", "new.csv", "--json").stdout)
+    assert found["metrics"]["ndcg@10"]["mean"] == expected
+    measured = json.loads(accepted("evaluate", "old.txt", "new.txt", "new.csv", "--json").stdout)
+    assert measured["new.txt"]["ndcg@10"]["difference"]["mean"] == expected
+    accepted("report", "new.txt", "new.csv", "--baseline", "old.txt", "--only", "verdict", "-o", "r.html")
+
+
+@case(0, "any ranker anywhere", "a verification by the features alone, and by a column of the table")
+def logged_scores_in_the_table() -> None:
+    write_table("t.csv")
+    accepted(*train("t.csv"))
+    scores = boostrank.RankingModel.load("m.txt").predict(RankingDataset.read("t.csv"))
+    write_table("log.csv", scores=scores)
+    assert (
+        json.loads(accepted("verify", "m.txt", "log.csv", "--against", "logged", "--json").stdout)["level"] == "equal"
+    )
+    Path("s.txt").write_text("".join(f"{score!r}\n" for score in scores.tolist()))
+    accepted("verify", "m.txt", "log.csv", "--drop", "logged", "--against", "s.txt")
+    refused("verify", "m.txt", "log.csv", "--against", "loged", says=("'loged'", "log.csv", "'logged'"))
+
+
+@case(0, "numbers that are true", "p-values adjusted where several rankers are compared with one")
+def several_rankers() -> None:
+    write_table("t.csv")
+    rng, files = np.random.default_rng(3), [f"s{i}.txt" for i in range(4)]
+    for file in files:
+        Path(file).write_text("".join(f"{score!r}\n" for score in rng.normal(size=120).tolist()))
+
+    def p_of(*rankers: str) -> list[float]:
+        found = json.loads(accepted("evaluate", *rankers, "t.csv", "--metric", "ndcg@5", "--json").stdout)
+        return [found[one]["ndcg@5"]["difference"]["p"] for one in rankers[1:]]
+
+    alone = [p_of(files[0], file)[0] for file in files[1:]]
+    np.testing.assert_allclose(p_of(*files), holm(alone))
+    assert (holm(alone) > alone).any()
+
+
+@case(0, "groups out of step with the rows", "a refusal where more than a thousand rows have no queries")
+def search_without_queries() -> None:
+    X, y, _ = arrays(60)
+    with pytest.raises(DataError, match="qid"):
+        boostrank.BoostRanker("lambdarank", n_estimators=2).fit(X, y)
+
+
+@case(0, "names people type", "the same quality with --log and checkpoints as without")
+def log_of_a_nightly_job() -> None:
+    Path("t.txt").write_text("".join(f"{i % 3} qid:{i // 8} 1:{i * 7 % 11} 2:{i % 5}\n" for i in range(96)))
+    found = accepted(
+        "train", "t.txt", "--rounds", 1, "--log", "l.jsonl", "--checkpoint-every", 1, "--model", "m", "--json"
+    )
+    assert json.loads(found.stdout)["quality"] == "good"
+    model = boostrank.RankingModel.load("m")
+    assert f"{model.num_trees()} trees" in repr(model)

@@ -238,6 +238,7 @@ def _features(rest: Sequence[str], options: Reading, file: str) -> tuple[tuple[s
             raise FileFormatError("no column is left for features", file=file)
         return tuple(rest), rest, None
     wanted = space.feature_names
+    rest = [name for name in rest if name not in space.ignored]
     there, asked = set(rest), set(wanted)
     missing = [name for name in wanted if name not in there]
     more = [name for name in rest if name not in asked]
