@@ -27,9 +27,7 @@ OF_LABELS = frozenset(
     {
         "contradicting-duplicates",
         "dead-queries",
-        "fractional-labels",
         "label-copy",
-        "labels-for-engines",
         "many-labels",
         "no-label-zero",
         "nothing-to-learn",

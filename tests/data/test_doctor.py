@@ -208,7 +208,7 @@ def test_with_regroup_data_are_judged_as_regrouped(ask: Any, clean: Lines) -> No
     whole = ask(clean)
     shuffled = [clean[i] for i in np.random.default_rng(1).permutation(len(clean))]
     found = ask(shuffled, regroup=True)
-    assert set(found) - {"unsorted-ids"} == {"split-queries", *whole}
+    assert set(found) == {"split-queries", *whole}
     assert found["split-queries"].count > 50
     assert {f.severity for f in found.values()} == {Severity.NOTE}
 
@@ -219,13 +219,6 @@ def test_a_query_that_goes_on_in_the_next_file(tmp_path: Path, clean: Lines) -> 
     (found,) = (f for f in boostrank.doctor([tmp_path / "a", tmp_path / "b"]) if f.check not in ORDINARY)
     assert (found.check, found.file, found.line) == ("split-queries", str(tmp_path / "b"), 1)
     assert "goes on from the file before" in found.message
-
-
-def test_ids_that_do_not_ascend(ask: Any, clean: Lines) -> None:
-    size = sum(line.split()[1] == "qid:0" for line in clean)
-    lines = [line.replace("qid:0 ", "qid:1000 ") for line in clean]
-    one(ask(lines), "unsorted-ids", "note", size + 1, "1 follows 1000")
-    assert ask([line.replace("qid:", "qid:x") for line in lines]) == {}
 
 
 def test_dead_and_single_queries_are_counted_apart(tmp_path: Path) -> None:
@@ -244,14 +237,6 @@ def test_nothing_to_learn_is_an_error(ask: Any, clean: Lines) -> None:
     one(ask([with_label(line, 1) for line in clean]), "nothing-to-learn", "error", 0)
     lines = [line.replace(line.split()[1], f"qid:{i}") for i, line in enumerate(clean)]
     one(ask(lines), "nothing-to-learn", "error", 0, "every query has one document")
-
-
-def test_lists_that_lightgbm_refuses(tmp_path: Path) -> None:
-    (tmp_path / "t").write_text("".join(f"{i % 2} qid:{i // 10_001} 1:{i + 1}\n" for i in range(10_003)))
-    found = {f.check: f for f in boostrank.doctor(tmp_path / "t")}
-    assert set(found) == {"long-queries"}
-    assert (found["long-queries"].line, found["long-queries"].count) == (1, 1)
-    assert "10,001" in found["long-queries"].message
 
 
 def test_few_queries_with_many_documents(tmp_path: Path) -> None:
@@ -279,7 +264,7 @@ def test_queries_with_the_documents_of_another_query(ask: Any, clean: Lines) -> 
 def test_labels_that_look_like_something_else(ask: Any, clean: Lines) -> None:
     one(ask(changed(clean, 3, lambda line: with_label(line, -1))), "refused-labels", "error", 3, "--label-map=-1=0")
     assert ask(changed(clean, 3, lambda line: with_label(line, -1)), label_map="-1=0") == {}
-    one(ask(changed(clean, 3, lambda line: with_label(line, 1.5))), "fractional-labels", "note", 3)
+    assert ask(changed(clean, 3, lambda line: with_label(line, 1.5))) == {}
     one(ask(changed(clean, 5, lambda line: with_label(line, 12))), "steep-gains", "warning", 5, "4,095 times", "--gain")
     assert ask(changed(clean, 5, lambda line: with_label(line, 12)), gain="linear") == {}
 
@@ -288,7 +273,7 @@ def test_gains_that_overflow(ask: Any, clean: Lines) -> None:
     lines = changed(clean, 5, lambda line: with_label(line, 40))
     found = ask(lines)
     one(found, "refused-labels", "error", 5, "--gain linear")
-    assert set(ask(lines, gain="linear")) == {"labels-for-engines"}
+    assert ask(lines, gain="linear") == {}
 
 
 def test_labels_that_start_above_zero(ask: Any, clean: Lines) -> None:

@@ -152,7 +152,6 @@ def untidy_text(profile: Profile) -> Iterator[Finding]:
 # Queries --------------------------------------------------------------------------------------------------------------
 
 MANY_DEAD = 0.2  # of the queries: more than this is a matter of quality
-LONG_LIST = 10_000  # LightGBM takes no longer ones
 HEAVY = 0.25  # of the documents in a hundredth of the queries
 _ENOUGH = 20  # queries, before an order of their rows means something
 
@@ -193,23 +192,6 @@ def split_queries(profile: Profile) -> Iterator[Finding]:
     yield profile.finding(
         "split-queries", Severity.ERROR, int(profile.line[i]), queries, message, cost, fix, "--regroup"
     )
-
-
-def unsorted_ids(profile: Profile) -> Iterator[Finding]:
-    """Whole-number ids that do not ascend."""
-    if profile.names or profile.grouped_by_file or np.unique(profile.ids).size < profile.ids.size:
-        return
-    falls = np.flatnonzero(np.diff(profile.ids) < 0)
-    if falls.size:
-        yield profile.finding(
-            "unsorted-ids",
-            Severity.NOTE,
-            int(profile.line[falls[0] + 1]),
-            falls.size,
-            f"query ids do not ascend: {profile.qid(int(falls[0]) + 1)} follows {profile.qid(int(falls[0]))}",
-            "nothing here; XGBoost's own functions refuse such ids",
-            "",
-        )
 
 
 def dead_queries(profile: Profile) -> Iterator[Finding]:
@@ -261,23 +243,6 @@ def dead_queries(profile: Profile) -> Iterator[Finding]:
             f"{profile.of_queries(single.size)} have one document",
             "there is nothing to rank: they teach nothing, and raise NDCG alike for all models",
             "if queries should be longer: is qid the id of the query, and not of the row?",
-        )
-
-
-def long_lists(profile: Profile) -> Iterator[Finding]:
-    """Queries that the engines' own objectives refuse."""
-    long = np.flatnonzero(profile.sizes > LONG_LIST)
-    if long.size:
-        q = int(np.argmax(profile.sizes))
-        yield profile.finding(
-            "long-queries",
-            Severity.NOTE,
-            int(profile.line[long[0]]),
-            long.size,
-            f"{plural(long.size, 'query', 'queries')} of more than {LONG_LIST:,} documents; qid {profile.qid(q)} has "
-            f"{int(profile.sizes[q]):,}",
-            "nothing here; LightGBM's own objectives and its ndcg metric refuse them",
-            "is the qid right? Otherwise keep to boostrank's objectives and metrics",
         )
 
 
@@ -346,7 +311,6 @@ def repeated_queries(profile: Profile) -> Iterator[Finding]:
 # Labels ---------------------------------------------------------------------------------------------------------------
 
 USUAL_TOP = 5.0  # the largest grade of the public collections is 4
-ENGINES_TOP = 31.0  # LightGBM takes labels below it
 MANY_GRADES = 32
 ONE_SIDED = 0.97
 
@@ -390,30 +354,6 @@ def steep_gains(profile: Profile) -> Iterator[Finding]:
         "NDCG and the gradient see little but the documents with the largest labels",
         "--gain linear, or a table such as --gain 0,1,3,7,15",
     )
-
-
-def engines_refuse_labels(profile: Profile) -> Iterator[Finding]:
-    """Labels that the engines' own objectives do not take."""
-    if profile.fractional.count:
-        yield profile.finding(
-            "fractional-labels",
-            Severity.NOTE,
-            profile.fractional.line,
-            profile.fractional.count,
-            f"{profile.of_rows(profile.fractional.count)} have a label that is no whole number",
-            "nothing here; LightGBM's and XGBoost's own ranking objectives refuse them",
-            "if they are amounts and not grades: --gain linear",
-        )
-    elif profile.high_label >= ENGINES_TOP:
-        yield profile.finding(
-            "labels-for-engines",
-            Severity.NOTE,
-            profile.largest.line,
-            profile.largest.count,
-            f"the largest label is {profile.high_label:g}",
-            "LightGBM's own objectives take labels below 31 (label_gain)",
-            "none needed for boostrank's objectives",
-        )
 
 
 def many_grades(profile: Profile) -> Iterator[Finding]:
@@ -724,15 +664,12 @@ OF_TEXT: tuple[Check, ...] = (broken_files, refused_rows, text_columns, stand_in
 OF_ROWS: tuple[Check, ...] = (
     split_queries,
     no_features,
-    unsorted_ids,
     dead_queries,
-    long_lists,
     uneven_lists,
     rows_by_label,
     repeated_queries,
     labels_without_gain,
     steep_gains,
-    engines_refuse_labels,
     many_grades,
     labels_from_above_zero,
     one_sided_labels,
@@ -750,7 +687,6 @@ OF_TRAINING_DATA: tuple[Check, ...] = (
 )  # later sets would only repeat them
 HIDES: dict[str, tuple[Check, ...]] = {
     "split-queries": (
-        unsorted_ids,
         dead_queries,
         uneven_lists,
         rows_by_label,
@@ -760,7 +696,7 @@ HIDES: dict[str, tuple[Check, ...]] = {
         label_copies,
         query_features,
     ),
-    "refused-labels": (steep_gains, engines_refuse_labels, many_grades, labels_from_above_zero),
+    "refused-labels": (steep_gains, many_grades, labels_from_above_zero),
     "no-features": (repeated_queries, contradictions, duplicates, empty_rows, *OF_TRAINING_DATA),
 }
 """Error -> checks that would find its consequences."""

@@ -175,7 +175,7 @@ class Profile:
         stand_ins: word that seems to stand for a missing value -> line and column of the first.
         stand_in_rows: rows with such words.
         labels: how often each occurs, while there are no more than MOST_LABELS.
-        negative, fractional, largest: documents with such a label.
+        negative, largest: documents with such a label.
         same, contradicting: documents with the features of another one of their query, and its label or another.
         empty_rows: documents without a feature that is not 0.
         live: queries with different labels.
@@ -200,7 +200,7 @@ class Profile:
         self.stand_in_rows = 0
         self.labels: dict[float, Label] = {}
         self.many_labels = False
-        self.negative, self.fractional, self.largest, self.empty_rows = Label(), Label(), Label(), Label()
+        self.negative, self.largest, self.empty_rows = Label(), Label(), Label()
         self.low_label, self.high_label = np.inf, -np.inf
         self.same, self.contradicting = Alike(), Alike()
         self.live = self._n_seen = 0
@@ -382,9 +382,8 @@ class Profile:
     def _add_labels(self, rows: Rows) -> None:
         found, first, counts = np.unique(rows.labels, return_index=True, return_counts=True)
         lines = rows.lines[first]
-        for kind, which in ((self.negative, found < 0), (self.fractional, found != np.floor(found))):
-            if which.any():
-                kind.add(counts[which].sum(), lines[which].min())
+        if found[0] < 0:
+            self.negative.add(counts[found < 0].sum(), lines[found < 0].min())
         self.low_label = min(self.low_label, float(found[0]))
         if found[-1] > self.high_label:
             self.high_label, self.largest = float(found[-1]), Label()
