@@ -240,9 +240,5 @@ class Backend:
         raise ParameterError(f"{self.name} cannot start from a linear model")
 
     def snapshot(self, model: Any) -> Snapshot:
-        """Return the state of a training after a round, for a backend that can resume.
-
-        Args:
-            model: the `model` of the callback's environment.
-        """
+        """Return the state of a training after a round, for a backend that can resume."""
         raise ParameterError(f"a training of {self.name} has no checkpoint")

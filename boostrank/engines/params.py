@@ -230,10 +230,6 @@ _WHOLE = {
 def check_numbers(params: Mapping[str, Any], given_as: Mapping[str, str]) -> None:
     """Check numbers that an engine or the memory plan would reject later or misread.
 
-    Args:
-        params: parameters by main name.
-        given_as: main name -> name as given.
-
     Raises:
         ParameterError: a number is not finite, or an integer parameter is not an integer within its range.
     """
@@ -266,9 +262,6 @@ _LONGEST = 300
 
 def try_parameters(engine: str, params: Mapping[str, Any], attempt: Attempt) -> None:
     """Pass parameters to an engine, together and, if it rejects them, one by one.
-
-    Args:
-        attempt: function that tries them, within a millisecond or so.
 
     Raises:
         ParameterError: the engine rejects a parameter, or only the combination; the message names them.
@@ -334,12 +327,7 @@ _warned: dict[str, bool] = {}
 
 
 def limit_in_children(engine: str, limit: Callable[[], object]) -> None:
-    """Make an engine use one thread in all processes forked from now on.
-
-    Args:
-        engine: name of the engine, for messages.
-        limit: function that sets its default to one thread.
-    """
+    """Make an engine use one thread in all processes forked from now on."""
 
     def begin() -> None:
         limit()
@@ -350,11 +338,7 @@ def limit_in_children(engine: str, limit: Callable[[], object]) -> None:
 
 
 def engine_threads(engine: str, threads: int) -> int:
-    """Return the number of threads for an engine: as requested, but 1 in a forked process, with one warning.
-
-    Args:
-        engine: name of the engine, as in `limit_in_children`.
-    """
+    """Return the number of threads for an engine: as requested, but 1 in a forked process, with one warning."""
     if engine not in _warned or threads == 1:
         return threads
     if not _warned[engine]:

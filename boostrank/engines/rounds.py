@@ -66,7 +66,6 @@ class StopTraining(Exception):
 
     Args:
         best_iteration: 0-based round of the model to use.
-        best_score: metrics at that round.
     """
 
     def __init__(self, best_iteration: int, best_score: Sequence[Any] = ()) -> None:

@@ -44,7 +44,7 @@ class Moves:
 
     Args:
         moved: documents that swap with one whose score differs by more than rounding.
-        rounded: documents whose rank changes by rounding alone.
+        rounded: documents whose rank changes only by rounding.
         largest: largest difference of two scores.
         first: first moved document: query, position in it from 1, rank before and after, both scores; None: none moved.
     """

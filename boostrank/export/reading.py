@@ -135,7 +135,6 @@ def read_trees(roots: Iterable[Any], split_or_leaf: Callable[[Any], Split | floa
     """Read nested trees of an exported file back into arrays.
 
     Args:
-        roots: root node of each tree, in the form of the file.
         split_or_leaf: function that parses a node into a `Split` or the value of a leaf.
     """
     splits: list[Split] = []
@@ -191,11 +190,7 @@ def read_trees(roots: Iterable[Any], split_or_leaf: Callable[[Any], Split | floa
 def by_rules(
     parse: Callable[[bytes, Sequence[str]], ServedTrees], rules: Rules
 ) -> Callable[[bytes, Sequence[str]], Callable[[npt.NDArray[Any]], npt.NDArray[Any]]]:
-    """Make a `TargetSpec.read` for a program that cannot run here.
-
-    Args:
-        parse: function of the exported file and the feature names that returns the trees.
-    """
+    """Make a `TargetSpec.read` for a program that cannot run here."""
 
     def read(body: bytes, feature_names: Sequence[str]) -> Callable[[npt.NDArray[Any]], npt.NDArray[Any]]:
         trees = parse(body, feature_names)

@@ -1,1 +1,1 @@
-"""Compiled arithmetic: arrays in, arrays out; no files, no engines, no user-facing options."""
+"""Compiled arithmetic on arrays, without files, engines or user-facing options."""

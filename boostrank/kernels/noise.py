@@ -1,13 +1,12 @@
-"""Random numbers that depend on where they are used and on nothing else: a hash in place of a generator's state.
+"""Random numbers from a hash of their use, without a generator's state.
 
-Number `index` of `stream` under `seed` is a pure function of the three, so queries may be worked on in any order and
-by any number of threads, and a draw can be looked up again. It is element `index` of the SplitMix64 sequence
-(Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014) that starts at a hash of seed and
-stream.
+Number `index` of `stream` under `seed` is a pure function of the three, so any order of queries and any number of
+threads gives the same draws. It is element `index` of the SplitMix64 sequence (Steele, Lea, Flood, "Fast splittable
+pseudorandom number generators", OOPSLA 2014) that starts at a hash of seed and stream.
 
-A round's seed comes from `round_seed`; the stream is the query; the index counts the documents of one draw after
-another, by descending score. Noise tied to the place in that order rather than in the file is as independent, and
-permuting the documents of a query then permutes what its kernel returns.
+`round_seed` gives the seed of a round; the stream is the query; the index counts the documents of one draw after
+another, by descending score. Noise tied to that order is as independent as noise tied to rows, and permuting the
+documents of a query then permutes its kernel's outputs.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from boostrank.kernels.runtime.jit import inline
 SEED = Param(
     "seed",
     0,
-    "seed of the noise, which is fresh every round and the same on any number of threads",
+    "seed of the noise, which is new every round and does not depend on the number of threads",
     low=0,
     aliases=("random_state", "random_seed"),
 )
@@ -46,10 +45,10 @@ def _mix(z: np.uint64) -> np.uint64:
 
 @inline
 def uniform(seed: float, stream: int, index: int) -> float:
-    """A number strictly between 0 and 1, symmetric about 1/2, in steps of 2^-52.
+    """Return a number strictly between 0 and 1, symmetric about 1/2, in steps of 2^-52.
 
     Args:
-        seed: whole, 0 to 2^53: what `round_seed` gives, and what a float64 holds exactly.
+        seed: integer from 0 to 2^53, as `round_seed` returns; a float64 holds it exactly.
         stream, index: >= 0.
     """
     key = _mix(_mix(np.uint64(np.int64(seed)) + _GAMMA) + (np.uint64(stream) + _ONE) * _GAMMA)
@@ -58,29 +57,29 @@ def uniform(seed: float, stream: int, index: int) -> float:
 
 @inline
 def gumbel(seed: float, stream: int, index: int) -> float:
-    """Standard Gumbel, -ln(-ln u): mean 0.5772, variance pi^2 / 6."""
+    """Return a standard Gumbel number, -ln(-ln u): mean 0.5772, variance pi^2 / 6."""
     return -math.log(-math.log(uniform(seed, stream, index)))
 
 
 @inline
 def logistic(seed: float, stream: int, index: int) -> float:
-    """Standard logistic, ln(u / (1 - u)): mean 0, variance pi^2 / 3."""
+    """Return a standard logistic number, ln(u / (1 - u)): mean 0, variance pi^2 / 3."""
     u = uniform(seed, stream, index)
     return math.log(u) - math.log1p(-u)
 
 
 @inline
 def normal(seed: float, stream: int, index: int) -> float:
-    """Standard normal by Box and Muller, 1958; it takes the uniform numbers 2 index and 2 index + 1."""
+    """Return a standard normal number (Box and Muller, 1958), from the uniform numbers 2 index and 2 index + 1."""
     u, v = uniform(seed, stream, 2 * index), uniform(seed, stream, 2 * index + 1)
     return math.sqrt(-2.0 * math.log(u)) * math.cos(2.0 * math.pi * v)
 
 
 def round_seed(seed: int, round: int) -> float:
-    """The seed of one round of training: 53 bits, so that a kernel's parameters, which are float64, hold it.
+    """Return the seed of one round of training: 53 bits, which a kernel's float64 parameters can hold.
 
     Args:
-        seed: the user's, >= 0.
+        seed: the user's seed, >= 0.
         round: 0-based.
     """
     state = (seed * 0x9E3779B97F4A7C15 + round + 1) % 2**64

@@ -1,4 +1,4 @@
-"""Scalar functions and the sort that kernels share. All are defined for every finite argument.
+"""Scalar functions and the sort that kernels share, defined for every finite argument.
 
 Ranks are 1-based (`rank`), positions 0-based (`pos`).
 """
@@ -14,7 +14,7 @@ from boostrank.kernels.runtime.intrinsics import bits_of, float_of_bits
 from boostrank.kernels.runtime.jit import F1, I1, entry_point, inline, inline_sums
 
 LN2 = math.log(2.0)
-# ln 2 in two parts, of which the first has so few bits that k * _LN2_HIGH is exact.
+# ln 2 in two parts; the first has so few bits that k * _LN2_HIGH is exact.
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 _LOG2_E, _SQRT2 = 1.0 / LN2, math.sqrt(2.0)
 _TO_INTEGER = 1.5 * 2.0**52  # added to a small number it leaves the nearest integer in the last bits
@@ -23,9 +23,9 @@ _MANTISSA, _BITS_OF_2_52 = (1 << 52) - 1, 1075 << 52
 _EXPONENT_OFFSET = 2.0**52 + 1023.0
 
 LARGEST = 1.7976931348623157e308
-"""What a difference of two scores counts as that is no double any more."""
+"""Value of a difference of scores that overflows."""
 LARGEST_LOSS = 1e300
-"""What a loss counts as beyond it: it stays a number, and so does the sum over queries."""
+"""Limit of a loss, so that sums over queries stay finite."""
 
 _RUN = 24  # below this, insertion beats merging (measured on lists of 20 to 1,000 documents)
 _BINNED = 16  # below this, insertion beats bins
@@ -34,7 +34,7 @@ _LARGE = 1e300
 
 @inline
 def expit(t: float) -> float:
-    """1 / (1 + e^-t) without overflow."""
+    """Return 1 / (1 + e^-t) without overflow."""
     if t >= 0.0:
         return 1.0 / (1.0 + math.exp(-t))
     z = math.exp(t)
@@ -43,25 +43,25 @@ def expit(t: float) -> float:
 
 @inline
 def softplus(t: float) -> float:
-    """ln(1 + e^t) without overflow."""
+    """Return ln(1 + e^t) without overflow."""
     return max(t, 0.0) + math.log1p(math.exp(-abs(t)))
 
 
 @inline
 def bounded(loss: float) -> float:
-    """The loss, cut off at `LARGEST_LOSS` on either side; NaN stays NaN."""
+    """Clip the loss at `LARGEST_LOSS` on either side; NaN stays NaN."""
     return min(max(loss, -LARGEST_LOSS), LARGEST_LOSS)
 
 
 @inline
 def origin(scores: Float64Array) -> float:
-    """What to take from scores, so that what all of them have in common costs no digits: the middle one.
+    """Return the middle score, to be subtracted so that a common offset costs no digits.
 
     Args:
         scores: float64[n], descending, n >= 1.
 
     Returns:
-        It, or 0 where differences are no doubles any more.
+        The middle score, or 0 if differences overflow.
     """
     n = scores.shape[0]
     return scores[n // 2] if scores[0] - scores[n - 1] < math.inf else 0.0
@@ -69,9 +69,9 @@ def origin(scores: Float64Array) -> float:
 
 @inline
 def fast_exp(t: float) -> float:
-    """e^t for -700 <= t <= 0 by arithmetic alone, so that loops over it use SIMD; relative error below 1e-15.
+    """Return e^t for -700 <= t <= 0 by arithmetic only, so that loops use SIMD; relative error below 1e-15.
 
-    e^t = 2^k e^f with |f| <= ln 2 / 2: a polynomial in f, and k put where a float has its exponent.
+    e^t = 2^k e^f with |f| <= ln 2 / 2: a polynomial in f, with k as exponent bits.
     """
     shifted = t * _LOG2_E + _TO_INTEGER
     k = shifted - _TO_INTEGER
@@ -84,9 +84,9 @@ def fast_exp(t: float) -> float:
 
 @inline
 def fast_log(x: float) -> float:
-    """ln x for finite x >= 1 by arithmetic alone, so that loops over it use SIMD; relative error below 1e-15.
+    """Return ln x for finite x >= 1 by arithmetic only, so that loops use SIMD; relative error below 1e-15.
 
-    x = 2^k m with m around 1; ln m = 2 artanh((m - 1) / (m + 1)), a series.
+    x = 2^k m with m near 1; ln m = 2 artanh((m - 1) / (m + 1)), a series.
     """
     bits = bits_of(x)
     k = float_of_bits((bits >> 52) | _BITS_OF_2_52) - _EXPONENT_OFFSET
@@ -102,11 +102,11 @@ def fast_log(x: float) -> float:
 
 @inline
 def discount(rank: float, blend: float, n: int) -> float:
-    """Training discount of a 1-based, possibly fractional rank >= 1 in a list of n documents.
+    """Return the training discount of a 1-based, possibly fractional rank >= 1 in a list of n documents.
 
-    (1 - blend) / log2(1 + rank) + blend * (1 - (rank - 1) / n): blend 0 is the log discount of DCG, 1 the linear
-    one; both are 1 at rank 1. The linear part is not clipped: a smoothed hinge's rank can exceed n + 1, the discount
-    is then negative, and its slope, which is what trains, stays -1/n.
+    (1 - blend) / log2(1 + rank) + blend * (1 - (rank - 1) / n): blend 0 is the log discount of DCG, 1 the linear one;
+    both are 1 at rank 1. The linear part is not clipped: a smoothed hinge's rank can exceed n + 1, where the discount
+    is negative and its slope, which drives training, stays -1/n.
     """
     value = 0.0
     if blend < 1.0:
@@ -118,38 +118,38 @@ def discount(rank: float, blend: float, n: int) -> float:
 
 @inline
 def ideal_dcg(query_const: Float64Array, blend: float) -> float:
-    """Z at a training discount, from the two columns that `default_constants` computes."""
+    """Return Z at a training discount, from the two columns of `default_constants`."""
     return (1.0 - blend) * query_const[0] + blend * query_const[1]
 
 
 @inline
 def gather(values: Float64Array, order: Int64Array, out: Float64Array) -> None:
-    """out[pos] = values[order[pos]]."""
+    """Write values[order[pos]] to out[pos]."""
     for pos in range(order.shape[0]):
         out[pos] = values[order[pos]]
 
 
 @inline
 def scatter(values: Float64Array, order: Int64Array, out: Float64Array) -> None:
-    """out[order[pos]] = values[pos]."""
+    """Write values[pos] to out[order[pos]]."""
     for pos in range(order.shape[0]):
         out[order[pos]] = values[pos]
 
 
 @inline
 def _before(scores: Float64Array, i: int, j: int) -> bool:
-    # Strict order: higher score first, then input order, so that the result never depends on the algorithm. Without
-    # branches, which nobody could foretell.
+    # Strict order: higher score first, then input order, so that the result does not depend on the algorithm. Without
+    # branches, which would be unpredictable.
     return (scores[i] > scores[j]) | ((scores[i] == scores[j]) & (i < j))
 
 
 @inline
 def sort_descending(scores: Float64Array, order: Int64Array, spare: Int64Array) -> None:
-    """Fill `order` with the positions of documents by descending score; ties keep input order.
+    """Write the positions of documents by descending score to `order`; ties keep input order.
 
-    Documents go to as many equal bins of score as there are documents, which leaves little for a merge sort to mend:
-    10 ns a document, where merging alone takes 36 in lists of 120 and 68 in lists of 2,000. Far outliers leave all to
-    the merge sort: O(n log n) whatever comes. No allocation.
+    Documents are put into n equal bins of score, which leaves little work for a merge sort: 10 ns per document, where
+    merging alone takes 36 in lists of 120 and 68 in lists of 2,000. With far outliers the merge sort does everything:
+    O(n log n) in any case. No allocation.
 
     Args:
         scores: float64[n], finite.
@@ -160,6 +160,7 @@ def sort_descending(scores: Float64Array, order: Int64Array, spare: Int64Array) 
     low, high = _span(scores)
     bins = (n - 1) / (high - low) if n >= _BINNED else math.inf
     if bins > 0.0 and bins < _LARGE:
+        # Counting sort by bin.
         spare[:] = 0
         for i in range(n):
             spare[_bin(high - scores[i], bins, n)] += 1
@@ -183,7 +184,7 @@ SORT = types.FunctionType(types.void(F1, I1, I1))
 
 @entry_point(SORT.signature)
 def compiled_sort(scores: Float64Array, order: Int64Array, spare: Int64Array) -> None:
-    """`sort_descending` as a function pointer, for callers that would each compile it anew."""
+    """`sort_descending` as a function pointer, so that callers need not each compile it."""
     sort_descending(scores, order, spare)
 
 
@@ -197,14 +198,14 @@ def _span(scores: Float64Array) -> tuple[float, float]:
 
 @inline
 def _bin(below_highest: float, bins: float, n: int) -> int:
-    # Bounded on both sides, so that a score that is no number sorts wrongly and writes nowhere it must not.
+    # Bounded on both sides, so that NaN sorts wrongly but never writes out of range.
     b = int(below_highest * bins)
     return max(0, min(b, n - 1))
 
 
 @inline
 def _mend(scores: Float64Array, order: Int64Array, spare: Int64Array) -> None:
-    # Runs sorted by insertion, then merged; of two runs only the part where they overlap is touched.
+    # Runs sorted by insertion, then merged; only the overlap of two runs is touched.
     n = scores.shape[0]
     for start in range(0, n, _RUN):
         for i in range(start + 1, min(start + _RUN, n)):
@@ -224,7 +225,7 @@ def _mend(scores: Float64Array, order: Int64Array, spare: Int64Array) -> None:
 
 @inline
 def _merge(scores: Float64Array, order: Int64Array, low: int, middle: int, high: int, spare: Int64Array) -> None:
-    # order[low:middle] and order[middle:high], each sorted, become one.
+    # Merge the sorted order[low:middle] and order[middle:high].
     first, end = order[middle], middle - 1
     while low < end:
         half = (low + end) // 2

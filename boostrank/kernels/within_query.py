@@ -1,7 +1,7 @@
-"""Features within queries: rank, z-score, difference to the largest and to the mean among a query's documents.
+"""Features within queries: rank, z-score, difference to the largest value and to the mean of the query's documents.
 
-Blocks of queries are spread over threads, and each query's numbers are formed in float64 by one of them, in the order
-of its rows: one thread or many give the same bytes.
+Threads share blocks of queries, and one thread computes each query in float64 in the order of its rows, so the result
+does not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from boostrank.kernels.runtime.blocks import query_blocks
 from boostrank.kernels.runtime.jit import I1, INT, entry_point, inline, run_parallel
 
 KINDS = ("rank", "zscore", "best", "mean")
-"""What can be computed; the kernel knows them by their places."""
+"""Kinds of features; the kernel uses their indices."""
 
 _DOCUMENTS_A_BLOCK = 4096
-_TOGETHER = 16  # columns that are worked on together: what of them stands in a row is one line of the cache
+_TOGETHER = 16  # columns processed together: a row of them is one cache line
 _LARGEST = float(np.finfo(np.float32).max)
 _SIGN, _ALL = np.uint32(1 << 31), np.uint32(2**32 - 1)
 _FEW = 40  # below this, insertion beats counting
 _BYTE, _KEY = np.uint64(255), np.uint64(32)
-_BITS = np.array([32, 40, 48, 56], np.uint64)  # where the bytes of a key begin
+_BITS = np.array([32, 40, 48, 56], np.uint64)  # positions of the bytes of a key
 
 Keys = npt.NDArray[np.uint64]
 _X2 = types.Array(types.float32, 2, "C")
@@ -39,22 +39,21 @@ def fill_within_queries(
     out: Float32Array,
     threads: int = 1,
 ) -> None:
-    """Copy features and write the columns of each kind behind them.
+    """Copy features and append the columns of each kind.
 
-    A missing value (NaN) stays missing and counts nowhere; -0 is 0. Mean, deviation and largest value are those of the
-    finite values, and an infinite one stays as it is; ranks put infinite values at the ends.
+    Missing values (NaN) stay missing and are ignored; -0 is 0. Mean, deviation and maximum cover finite values;
+    infinite values stay as they are. Ranks put infinite values at the ends.
 
     Args:
         features: float32[N, d], C order.
-        columns: int64[c], of which.
-        kinds: k of `KINDS`. "rank": the mean rank of those that tie, from 0, the least, to 1, and 0.5 of a document
-            that is alone; "zscore": (x - mean) / deviation, 0 where that is 0; "best": x - largest; "mean": x - mean.
-        ptr: int64[Q+1], of the queries.
-        out: float32[N, b + k c], C order, b = d or 0: the first b columns become the features, behind them come those
-            of the first kind, and so on.
-        threads: at least 1.
+        columns: int64[c], columns to transform.
+        kinds: k of `KINDS`. "rank": mean rank of ties, from 0 (lowest) to 1, 0.5 for a single document; "zscore": (x -
+            mean) / deviation, 0 if the deviation is 0; "best": x - maximum; "mean": x - mean.
+        ptr: int64[Q+1], query boundaries.
+        out: float32[N, b + k c], C order, b = d or 0: the first b columns become the features, followed by those of the
+            first kind, and so on.
     """
-    ptr = np.require(ptr, np.int64, ["C", "W"])  # compiled code takes no read-only arrays
+    ptr = np.require(ptr, np.int64, ["C", "W"])  # compiled code does not take read-only arrays
     columns = np.require(columns, np.int64, ["C", "W"])
     rows = np.require(features, np.float32, ["C", "W"])
     places = np.array([KINDS.index(kind) for kind in kinds], np.int64)
@@ -68,19 +67,15 @@ def fill_within_queries(
 
 @inline
 def _within(number: float) -> float:
-    """A finite number that float32 holds."""
+    """Clip a number to the range of float32."""
     return min(max(number, -_LARGEST), _LARGEST)
 
 
 @inline
 def _sort(keys: Keys, spare: Keys, counts: Int64Array, n: int) -> None:
-    """Sort keys[:n] by their upper halves; what is alike there keeps its order.
+    """Sort keys[:n] by their upper halves; ties keep their order.
 
-    By one byte after the other, but for those that all have: 15 to 25 ns a value, whatever the values are.
-
-    Args:
-        keys: uint64[n].
-        spare, counts: as long, and int64[256], overwritten.
+    Radix sort by bytes that differ: 15 to 25 ns per value, whatever the values are.
     """
     if n < _FEW:
         for i in range(1, n):
@@ -121,10 +116,11 @@ def _rank(values: Float32Array, keys: Keys, spare: Keys, counts: Int64Array, out
             out[i, column] = np.nan
             continue
         key = bits[i] if values[i] != 0.0 else np.uint32(0)
-        key = key ^ _ALL if key & _SIGN else key | _SIGN  # whole numbers in the order of the values
+        key = key ^ _ALL if key & _SIGN else key | _SIGN  # integers in the order of the values
         keys[m] = (np.uint64(key) << _KEY) | np.uint64(i)
         m += 1
     _sort(keys, spare, counts, m)
+    # Give tied values their mean rank.
     first = 0
     while first < m:
         last = first + 1
@@ -147,7 +143,7 @@ def _fill(
     copied: int,
     out: Float32Array,
 ) -> None:
-    """The rows of queries `start` to `stop`; of `out` the first `copied` columns are the features."""
+    """Fill the rows of queries `start` to `stop`; the first `copied` columns of `out` are the features."""
     longest = 0
     for q in range(start, stop):
         longest = max(longest, ptr[q + 1] - ptr[q])
@@ -160,6 +156,7 @@ def _fill(
         for i in range(n):
             for j in range(copied):
                 rows[i, j] = x[begin + i, j]
+        # Gather some columns of the query, then compute their statistics and each kind.
         for first in range(0, count, _TOGETHER):
             together = min(_TOGETHER, count - first)
             for i in range(n):

@@ -1,4 +1,4 @@
-"""One file an objective. `OBJECTIVES` finds them; nothing else lists them."""
+"""Objectives, one file each; `OBJECTIVES` finds them."""
 
 from boostrank.core.registry import Registry
 from boostrank.kernels.objective.contract import ObjectiveSpec
@@ -14,6 +14,6 @@ _OTHER_WORDS = {
     "query_softmax softmax": ("listnet", "xe-ndcg"),
     "query_rmse query_cross_entropy rmse": ("regression",),
 }
-"""Metrics and the losses of other programs -> objectives for them."""
+"""Metrics, and losses of other programs -> objectives to use instead."""
 
 OBJECTIVES: Registry[ObjectiveSpec] = Registry("boostrank.objectives", "objective", instead=_OTHER_WORDS)

@@ -1,35 +1,34 @@
-"""The template of an objective: a file of your own, or one of boostrank's.
+"""Template of an objective: a file of your own, or one of boostrank's.
 
     boostrank objectives --template > my.py      writes this file
-    boostrank objectives --check my.py                   says what it keeps and what it breaks, and how to mend that
+    boostrank objectives --check my.py           reports what it keeps and breaks, and how to fix it
     boostrank train train.txt --objective my.py --model model.txt
 
 In Python, `import my`, then `boostrank.train({"objective": my.SPEC}, ...)`; `lgb.train`, `LGBMRanker` and `xgb.train`
-take `boostrank.Objective(my.SPEC, sigma=0.5)`. For boostrank itself put it into this folder under the objective's name:
-the registry finds it (it leaves out names that start with an underscore).
+take `boostrank.Objective(my.SPEC, sigma=0.5)`. To add it to boostrank, save it in this folder under the objective's
+name: the registry finds it, and ignores names that start with an underscore.
 
-This one is RankNet, the logistic loss of every pair, so that the tests can hold the template to the same contract as
-the rest.
+This example is RankNet, the logistic loss of every pair, so that the tests can check the template like the rest.
 
     L = sum over pairs with g_i > g_j of ln(1 + exp(-(s_i - s_j) / sigma))
 
-What to write here: what the objective is, its equation, the paper with equation numbers, where this differs from the
-paper and why, what the hessian is, and what a query costs. Then four things, in this order:
+Describe here: the objective, its equation, the paper with equation numbers, deviations from the paper and their
+reasons, the Hessian, and the cost of a query. Then write four things, in this order:
 
-1. `PARAMS`: declared once; validation, command-line help and documentation read them. Share those in
+1. `PARAMS`: declared once; validation, command-line help and documentation read them. Shared ones are in
    `kernels.objective.shared_params`.
-2. A `prepare` for constants of documents and queries, where the default (ideal DCG, see
-   `kernels.objective.shared_params`) is not it.
-3. `kernel`: one query. Its arguments, by name, and the scratch rows that it may declare are in
-   `kernels.objective.kernel`, the rules in `kernels.objective.contract`. Helpers it calls are `@inline` and stand in
-   this file or in `boostrank.kernels`, whose arithmetic is yours to use; objectives never import each other.
-4. `SPEC`, which says what the rest claims. `boostrank.define_objective(name, kernel)` fills in what is not said.
+2. A `prepare` for constants of documents and queries, unless the default suits (ideal DCG, see
+   `kernels.objective.shared_params`).
+3. `kernel`: one query. `kernels.objective.kernel` lists its arguments and the scratch rows that it may declare,
+   `kernels.objective.contract` its rules. Its helpers are `@inline` and live in this file or in `boostrank.kernels`,
+   whose arithmetic you may use; objectives never import each other.
+4. `SPEC`, the declaration. `boostrank.define_objective(name, kernel)` fills in defaults.
 
-In boostrank the only second file is the twin in `tests/reference/`, slow and obvious NumPy of the same name with
-underscores. Type hints are boostrank's habit, and may be left out.
+In boostrank the only other file is the twin in `tests/reference/`: slow and obvious NumPy of the same name with
+underscores. Type hints are optional.
 
 Source: Burges et al., "Learning to rank using gradient descent", ICML 2005. Hessian: the exact diagonal.
-Cost: n^2 / 2 pairs a query, an exponential each.
+Cost: n^2 / 2 pairs per query, with one exponential each.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ PARAMS = (SIGMA,)
 
 @objective_kernel(params=PARAMS)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
-    """One query; see `kernels.objective.kernel`."""
+    """Compute one query; see `kernels.objective.kernel`."""
     scores, gains, n = query.scores, query.gains, query.scores.size
     alpha = 1.0 / params.sigma
     value = 0.0
@@ -54,11 +53,11 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
         for j in range(n):
             if gains[i] > gains[j]:
                 u = alpha * (scores[i] - scores[j])
-                # The exponential of a negative number: no overflow, whatever the scores.
+                # The exponential of a negative number never overflows.
                 z = math.exp(-abs(u))
                 wrong = z / (1.0 + z) if u > 0.0 else 1.0 / (1.0 + z)
                 value += max(-u, 0.0) + math.log1p(z)
-                # The loss is minimised: the better document's derivative is negative, its score goes up.
+                # The loss is minimised: the better document's derivative is negative, so its score rises.
                 grad[i] -= alpha * wrong
                 grad[j] += alpha * wrong
                 curvature = alpha * alpha * z / ((1.0 + z) * (1.0 + z))

@@ -1,4 +1,4 @@
-"""ApproxNDCG: NDCG over smooth ranks, cut off at k by a sigmoid half a rank below k.
+"""ApproxNDCG: NDCG over smooth ranks, cut off at k by a sigmoid centred half a rank below k.
 
     pi_x = 1 + sum_{y != x} 1 / (1 + exp(alpha (s_x - s_y)))
     J    = (1/Z_k) sum_x g_x D(pi_x) T_x,   T_x = 1 / (1 + exp(-beta (k + 1/2 - pi_x))), 1 without a cut-off
@@ -6,10 +6,10 @@
 Source: Qin, Liu, Li, "A general approximation framework for direct optimization of information retrieval measures",
 Information Retrieval 13 (2010), eqs (35) and (38) for the gradient. Deviation: the paper tunes alpha in 50..300 for
 linear models on normalised features; the default here suits scores on the scale of labels. Without a cut-off this is
-SDCG with alpha = 1 / sigma, wrong-way gradients on graded data included (see `sdcg`).
+SDCG with alpha = 1 / sigma, including its wrong-way gradients on graded data (see `sdcg`).
 
 Hessian: h_p = alpha^2 sum_x w_xp (|c_x| + |c_p|), w = P (1 - P), which bounds |P''|.
-Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs a query with sums="direct".
+Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs per query with sums="direct".
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ PARAMS = (ALPHA, K, BETA, TRAIN_DISCOUNT, NORMALIZE, SUMS)
 
 @objective_kernel(params=PARAMS, scratch=SIGMOID_DCG_SCRATCH, by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
-    """One query; see `kernels.objective.kernel`."""
     cut = params.k + 0.5 if params.k > 0 else math.inf
     return sigmoid_dcg(
         query, params.sums, params.alpha, cut, 1.0 / params.beta, params.train_discount, grad, hess, scratch

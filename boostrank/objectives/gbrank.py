@@ -1,18 +1,18 @@
-"""GBRank: regression of every wrongly ordered pair towards each other's score.
+"""GBRank: regression of every misordered pair towards each other's score.
 
-A pair with g_i > g_j and s_i < s_j + tau asks i to become s_j + tau and j to become s_i - tau. A tree is fitted to
-these targets by least squares, a document as often as it stands in such a pair; its leaf, the mean of target less
-score, is then exactly the Newton step with
+A pair with g_i > g_j and s_i < s_j + tau has the targets s_j + tau for i and s_i - tau for j. A tree is fitted to the
+targets by least squares, with a document once for each of its pairs. Its leaf, the mean of target minus score, is then
+exactly the Newton step with
 
-    gradient on i: sum over its pairs of s_i - (s_j + tau);    on j: s_j - (s_i - tau);    hessian: the number of pairs
+    gradient on i: sum over its pairs of s_i - (s_j + tau);    on j: s_j - (s_i - tau);    Hessian: the number of pairs
 
-which are those of L = sum of 1/2 max(0, s_j - s_i + tau)^2, the paper's loss: squared-hinge RankSVM reached from
-the side of regression.
+which belong to the paper's loss L = sum of 1/2 max(0, s_j - s_i + tau)^2: RankSVM with a squared hinge, derived from
+regression.
 
 Source: Zheng, Chen, Sun, Zha, "A regression framework for learning ranking functions using relative relevance
-judgments", SIGIR 2007. Deviation: trees are fitted to residuals and add up, as in all boosting here; the paper fits
+judgments", SIGIR 2007. Deviation: trees are fitted to residuals and summed, as in all boosting here; the paper fits
 targets and averages, h_k = (k h_(k-1) + eta tree) / (k + 1).
-Hessian: the number of wrong pairs, exact wherever no pair stands exactly on the margin.
+Hessian: the number of misordered pairs, exact unless a pair is exactly on the margin.
 Cost: n log n, see `kernels.ranks.margin`.
 """
 
@@ -29,7 +29,7 @@ PARAMS = (
     positive(
         "tau",
         1.0,
-        "by how much a target goes beyond the other document's score; without it constant scores would be optimal",
+        "distance of a target from the other document's score; without it constant scores would be optimal",
         unit="score",
         aliases=("margin",),
     ),
@@ -38,7 +38,6 @@ PARAMS = (
 
 @objective_kernel(params=PARAMS, scratch=MARGIN_SCRATCH, by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
-    """One query; see `kernels.objective.kernel`."""
     return margin_pairs(query, params.tau, True, grad, hess, scratch)
 
 

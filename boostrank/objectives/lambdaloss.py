@@ -1,4 +1,4 @@
-"""LambdaLoss: logistic losses of pairs whose weights bound the NDCG that is lost.
+"""LambdaLoss: logistic losses of pairs with weights that bound the lost NDCG.
 
     L = sum over pairs of w_ij ln(1 + exp(-(s_i - s_j) / sigma)),   d the discount of a rank, G = g / ideal DCG
 
@@ -6,18 +6,18 @@
     ndcg-loss2    w_ij = (G_i - G_j) delta(|rank_i - rank_j|),  g_i > g_j,   delta(n) = d(n) - d(n + 1)
     ndcg-loss2++  w_ij = (G_i - G_j) (|d(rank_i) - d(rank_j)| + mu delta),  g_i > g_j
 
-The weights are those of the ranking by the current scores, held while a tree is fitted: the M step of the paper's
-expectation-maximisation. They jump with the order, and L with them; between two jumps the gradient is the derivative
-of L, which is the loss reported. Taking it costs up to three times what the gradient does, so it is taken only where
-it is asked for: not in the rounds of a training.
+Weights come from the ranking by the current scores and are held while a tree is fitted: the M step of the paper's
+expectation-maximisation. Weights and L jump when the order changes; between jumps the gradient is the derivative of L,
+the reported loss. L costs up to three times as much as the gradient, so it is computed only on request, not in the
+rounds of a training.
 
 Source: Wang, Li, Golbandi, Bendersky, Najork, "The LambdaLoss framework for ranking metric optimization", CIKM 2018.
-Deviations: natural logarithms (a factor); `train_discount` as everywhere here.
+Deviations: natural logarithms (a factor); `train_discount` as in the other objectives.
 
-Hessian: a majoriser of the loss with the weights held, a little above w tanh(u/2) / (2 u sigma^2) a pair (Jaakkola,
-Jordan; `kernels.sums.expsum_hinges.CURVATURE`); the exact curvature vanishes where a pair is very wrong, the gradient
-does not. Cost: near-linear in n, see `kernels.sums.lambda_sums`, but for the many grades of real-valued labels (more
-than some sqrt(n / 10)); n^2 / 2 pairs a query there, in short lists, which are faster so, and with sums="direct".
+Hessian: a majoriser of the loss with the weights held, slightly above w tanh(u/2) / (2 u sigma^2) per pair (Jaakkola,
+Jordan; `kernels.sums.expsum_hinges.CURVATURE`). The exact curvature vanishes for badly misordered pairs, unlike the
+gradient. Cost: near-linear in n, see `kernels.sums.lambda_sums`; n^2 / 2 pairs per query with sums="direct", in short
+lists, where pairs are faster, and for real-valued labels with more than about sqrt(n / 10) grades.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ PARAMS = (
     Param(
         "weights",
         "ndcg-loss2++",
-        "what a pair weighs",
+        "weights of the pairs",
         choices=("ndcg-loss1", "ndcg-loss2", "ndcg-loss2++"),
         aliases=("scheme",),
     ),
-    Param("mu", 10.0, "share of delta beside LambdaRank's weight in ndcg-loss2++", low=0.0, schedulable=True),
+    Param("mu", 10.0, "factor of delta, added to LambdaRank's weight in ndcg-loss2++", low=0.0, schedulable=True),
     SIGMA,
     TRAIN_DISCOUNT,
     SUMS,
@@ -62,8 +62,8 @@ PARAMS = (
 
 # Positions of `weights`.
 _EVERY_PAIR, _LOSS2_PLUS = 0, 2
-# Shorter lists go pair by pair, and so do much longer ones of many grades: measured with 5 grades, 234 ns a document
-# pair by pair at 1,000 documents and 840 at 4,000, and about 240 by sums at any length.
+# Shorter lists go pair by pair, as do much longer ones of many grades. Measured with 5 grades: pair by pair, 234 ns per
+# document at 1,000 documents and 840 at 4,000; by sums about 240 at any length.
 _SHORT, _SHORT_A_GRADE = 800, 10
 
 
@@ -75,12 +75,12 @@ _SHORT, _SHORT_A_GRADE = 800, 10
     loss_on_demand=True,
 )
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
-    """One query; see `kernels.objective.kernel`."""
     n, blend = query.scores.size, params.train_discount
     ideal = ideal_dcg(query.query_const, blend)
     if n < 2 or ideal <= 0.0:
         return 0.0
     s, g, d, delta = query.scores, query.gains, scratch.d, scratch.delta
+    # Gains over the ideal DCG, discounts of the ranks, and their differences.
     below = discount(1.0, blend, n)
     for pos in range(n):
         g[pos] /= ideal
@@ -95,6 +95,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
             g[pos] *= d[pos]
         _every_pair(sums, s, g, alpha, grad, hess, scratch)
         return bounded(_loss_of_every_pair(sums, s, g, alpha, scratch)) if params.with_loss else 0.0
+    # Long lists of few grades: distant pairs by sums, neighbouring tiles pair by pair.
     near, value = n, 0.0
     if sums != DIRECT and n >= _SHORT:
         grade = scratch.grade
@@ -127,16 +128,16 @@ def _weighted_pairs(
     hess: Float64Array,
     z: Float64Array,
 ) -> None:
-    """Add gradients and curvature bounds of pairs in one tile or in neighbouring ones; with n in a tile, of all pairs.
+    """Add gradients and curvature bounds of pairs in the same or neighbouring tiles; of all pairs if `tile` is n.
 
     Args:
         s: float64[n], descending.
         g, d: float64[n], gains over the ideal DCG, and discounts of the ranks.
-        delta: float64[n], that of a rank difference of 1, 2, ...
+        delta: float64[n], for rank differences of 1, 2, ...
         alpha: 1 / score.
-        every_pair: whether a document weighs g d against every other, or pairs weigh by what follows.
-        by_rank, by_delta: parts of |d_i - d_j| and of delta in a pair's weight.
-        tile: documents in a tile.
+        every_pair: each document weighs g d against every other; otherwise pairs have the weights below.
+        by_rank, by_delta: factors of |d_i - d_j| and delta in a pair's weight.
+        tile: number of documents in a tile.
         grad, hess: float64[n].
         z: float64[n], overwritten.
     """
@@ -147,9 +148,10 @@ def _weighted_pairs(
         gain, disc = g[j], d[j]
         pull, curvature = 0.0, 0.0
         start = max(0, (j // tile - 1) * tile)
-        # Slices, counted from 0: an index that might be negative would keep the loop from using SIMD.
+        # Slices from 0: a possibly negative index would prevent SIMD.
         z_above, g_above, d_above = z[start:j], g[start:j], d[start:j]
         grad_above, hess_above = grad[start:j], hess[start:j]
+        # `root` is exp(-u / 16) of the pair; powers of it give e = exp(-u) and the curvature bound.
         for i in range(j - start):
             root = z_above[i] * step
             root = 0.0 if root < NOTHING else root
@@ -186,7 +188,7 @@ def _loss_of_pairs(
     tile: int,
     z: Float64Array,
 ) -> float:
-    """What the pairs of `_weighted_pairs` cost; arguments as there."""
+    """Return the loss of the pairs of `_weighted_pairs`."""
     n, value = s.shape[0], 0.0
     for j in range(1, n):
         step = math.exp(alpha * (s[j] - s[j - 1]))
@@ -203,14 +205,14 @@ def _loss_of_pairs(
             else:
                 w = (g_above[i] - gain) * (by_rank * (d_above[i] - disc) + by_delta * delta[j - start - i - 1])
                 up, down = max(w, 0.0), max(-w, 0.0)
-            # A wrong pair costs ln(1 + 1/e) = u + ln(1 + e).
+            # A misordered pair costs ln(1 + 1/e) = u + ln(1 + e).
             value += (up + down) * softplus_of_power(e) + down * min(alpha * (s_above[i] - score), LARGEST)
     return value
 
 
 @inline
 def _loss_of_every_pair(sums: int, s: Float64Array, c: Float64Array, alpha: float, scratch: Any) -> float:
-    """What the pairs of `_every_pair` cost; arguments as there."""
+    """Return the loss of the pairs of `_every_pair`."""
     n, r, one, found = s.shape[0], scratch.z, scratch.one, scratch.found
     one[:] = 1.0
     found[:] = 0.0
@@ -218,7 +220,7 @@ def _loss_of_every_pair(sums: int, s: Float64Array, c: Float64Array, alpha: floa
     add_softplus(sums, r, one, found, scratch.state)
     value, apart = c[0] * found[0], 0.0
     for i in range(1, n):
-        # Where i should beat those above it, a pair costs u more: how far they are, all together.
+        # A pair that i should win costs u more: sum the distances to all documents above.
         apart = min(apart + i * min(alpha * (s[i - 1] - s[i]), LARGEST), LARGEST)
         value += c[i] * (found[i] + apart)
     return value
@@ -228,20 +230,11 @@ def _loss_of_every_pair(sums: int, s: Float64Array, c: Float64Array, alpha: floa
 def _every_pair(
     sums: int, s: Float64Array, c: Float64Array, alpha: float, grad: Float64Array, hess: Float64Array, scratch: Any
 ) -> None:
-    """What all ordered pairs do where document i weighs c_i against every other.
-
-    Args:
-        sums: position in `expsum.SUMS`, not `DIRECT`.
-        s: float64[n], descending, n >= `expsum.ROOM`.
-        c: float64[n], by descending score.
-        alpha: 1 / score.
-        grad, hess: float64[n], zeros at first, written.
-        scratch: with rows z, one, found and state.
-    """
+    """Compute gradient and curvature of all ordered pairs if document i weighs c_i against every other."""
     n, r, one, found, state = s.shape[0], scratch.z, scratch.one, scratch.found, scratch.state
     one[:] = 1.0
     found[:] = 0.0
-    # Pairs that are right, less those that are wrong by t / (1 + t) = 1 - 1 / (1 + t).
+    # Ordered pairs pull with t / (1 + t), misordered ones with 1 - t / (1 + t).
     decays(s, alpha, r)
     for weighted in (False, True):
         add_sigmoids(sums, r, c if weighted else one, 1.0, -1.0, grad if weighted else found, state)

@@ -1,20 +1,19 @@
-"""LambdaRank as LightGBM computes it: pairs weighted by what swapping them would change in NDCG.
+"""LambdaRank as in LightGBM: pairs weighted by the change in NDCG if they were swapped.
 
-    pairs with g_i > g_j and at least one end among the first `truncation_level` documents, x = s_i - s_j
+    pairs with g_i > g_j and at least one document among the first `truncation_level`, x = s_i - s_j
     w   = |g_i - g_j| |D(rank_i) - D(rank_j)| / Z,       divided by 0.01 + |x| if norm_distance
     rho = 1 / (1 + exp(sigmoid x));   gradient sigmoid w rho up on i, down on j;   curvature sigmoid^2 w rho (1 - rho)
     both times log2(1 + S) / S, S = sum of 2 sigmoid w rho, if norm_query
 
-Z is the ideal DCG at the truncation level. No function has these as its gradient, since w jumps with the order:
-the loss reported is the hard -NDCG at the truncation level, which they aim at.
+Z is the ideal DCG at the truncation level. No function has this gradient, since w jumps when the order changes; the
+reported loss is its target, the hard -NDCG at the truncation level.
 
 Source: Burges, "From RankNet to LambdaRank to LambdaMART", 2010; LightGBM src/objective/rank_objective.hpp. Deviations:
-equal gains make no pair (LightGBM: equal labels); the sigmoid is not a look-up table and sums are
-doubles (`lightgbm_rounding` has both as they are there); LightGBM's one switch
-`lambdarank_norm` is two here, since its parts do different things.
+equal gains make no pair (LightGBM: equal labels); the sigmoid is not a look-up table and sums are doubles
+(`lightgbm_rounding` restores both); LightGBM's `lambdarank_norm` is two switches here, since its two parts differ.
 
 Hessian: a proxy, the curvature of the pair losses with w held.
-Cost: n times the truncation level, n exponentials.
+Cost: n times the truncation level, and n exponentials.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ PARAMS = (
     Param(
         "truncation_level",
         30,
-        "pairs need one document above this rank",
+        "pairs need at least one document above this rank",
         low=1,
         unit="rank",
         aliases=("k", "at", "truncation", "lambdarank_truncation_level"),
@@ -48,20 +47,19 @@ PARAMS = (
     Param(
         "lightgbm_rounding",
         False,
-        "round as LightGBM does (its sigmoid table, sums in float32): with hessian_scale=raw, its trees bit for bit",
+        "round as LightGBM does (sigmoid table, float32 sums); with hessian_scale=raw trees are bit-identical",
     ),
 )
 
-# What LightGBM adds to the distance, so that tied pairs do not blow up.
+# Distance that LightGBM adds, so that tied pairs do not explode.
 _DISTANCE_OFFSET = 0.01
-# Its sigmoid is a table of so many entries, over score differences up to this number over 2 sigmoid either way.
+# LightGBM's sigmoid table: number of entries, and its range of score differences times 2 sigmoid.
 _TABLE_BINS = 1024 * 1024
 _TABLE_REACH = 50.0
 
 
 @objective_kernel(params=PARAMS, scratch="d z", by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
-    """One query; see `kernels.objective.kernel`."""
     n, blend = query.scores.size, params.train_discount
     ideal = ideal_dcg(query.query_const, blend)
     if n < 2 or ideal <= 0.0:
@@ -90,7 +88,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 def _pair_gradient(
     query: Query, sigmoid: float, depth: int, damped: bool, grad: Float64Array, hess: Float64Array, scratch: Any
 ) -> float:
-    """Add the gradients of all pairs, documents by descending score; returns the sum of their sizes."""
+    """Add the gradients of all pairs, documents by descending score; return the sum of their magnitudes."""
     s, g, d, z, n = query.scores, query.gains, scratch.d, scratch.z, query.scores.size
     offset, damping = (_DISTANCE_OFFSET, 1.0) if damped else (1.0, 0.0)
     total = 0.0
@@ -124,10 +122,10 @@ def _pair_gradient(
 def _pair_gradient_of_lightgbm(
     query: Query, params: Any, depth: int, damped: bool, ideal: float, grad: Float64Array, hess: Float64Array
 ) -> None:
-    """The same gradients with every operation and every rounding of LightGBM's `GetGradientsForOneQuery`, in its order.
+    """Add the same gradients with every operation and rounding of LightGBM's `GetGradientsForOneQuery`, in its order.
 
-    Small differences grow: after a few dozen trees a difference of 1e-6 in a gradient has changed a split. This is how
-    we know that nothing but rounding stands between our LambdaRank and LightGBM's.
+    Small differences grow: after a few dozen trees a difference of 1e-6 in a gradient changes a split. Bit-identical
+    trees show that only rounding separates our LambdaRank from LightGBM's.
     """
     s, g, n, sigmoid, blend = query.scores, query.gains, query.scores.size, params.sigmoid, params.train_discount
     reach = _TABLE_REACH / sigmoid / 2.0

@@ -1,14 +1,13 @@
-"""ListNet: cross entropy between the chances of being first that the targets and the scores give.
+"""ListNet: cross entropy between the top-one probabilities of targets and of scores.
 
     L = -sum_i p_i ln q_i,   p = softmax(t), t the label or the gain,   q = softmax(s)
 
-Gradient q - p. Convex, with one weight a query whatever its length.
+Gradient q - p. Convex, with equal weight for queries of any length.
 
-Source: Cao, Qin, Liu, Tsai, Li, "Learning to rank: from pairwise approach to listwise approach", ICML 2007, the
-top-one model of section 4. Deviation: a query whose documents all have the same gain is left out; its cross entropy
-would pull their scores together.
+Source: Cao, Qin, Liu, Tsai, Li, "Learning to rank: from pairwise approach to listwise approach", ICML 2007, the top-one
+model of section 4. Deviation: queries with equal gains are skipped; their cross entropy would pull the scores together.
 
-Hessian: the exact diagonal, q (1 - q). Cost: n exponentials a query.
+Hessian: the exact diagonal, q (1 - q). Cost: n exponentials per query.
 """
 
 from __future__ import annotations
@@ -22,12 +21,11 @@ from boostrank.kernels.losses.squared_error import TARGETS, target_constants
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.primitives import LARGEST, bounded, ideal_dcg
 
-PARAMS = (Param("target", "labels", "what the wanted distribution is the softmax of", choices=TARGETS),)
+PARAMS = (Param("target", "labels", "softmax of these values is the target distribution", choices=TARGETS),)
 
 
 @objective_kernel(params=PARAMS, scratch="target p q rest")
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
-    """One query; see `kernels.objective.kernel`."""
     n, scores = query.scores.size, query.scores
     if n < 2 or ideal_dcg(query.query_const, 0.0) <= 0.0:
         return 0.0

@@ -7,27 +7,27 @@ With A(r) = max(k + 1 - r, 0), Delta(y) = 1 - NDCG@k of the ranking y, and score
     L        = (t / k) xi;    dL/ds_i = (A(yhat_i) - A(y*_i or rank_i)) / k
 
 y* is the perfect ranking nearest to the scores: by descending gain, then descending score. rank is the order of the
-scores. yhat, the ranking that attains the maximum, is a linear assignment of documents to the first k ranks with
-worth A(r) s_i / t - margin g_i D(r) / Z_k. From margin 1 on, 1 - NDCG@k <= xi' <= xi. Among documents of one gain the
-better scored ones take the better ranks, so only the first k of each gain can be in it.
+scores. yhat attains the maximum; it is a linear assignment of documents to the first k ranks with values A(r) s_i / t -
+margin g_i D(r) / Z_k. From margin 1 on, 1 - NDCG@k <= xi' <= xi. Among documents of one gain those with higher scores
+take the better ranks, so only the first k of each gain are candidates.
 
-xi' tends to margin (1 - NDCG@k), without any gradient, as the scores grow beyond the margin. t is 1, as in the paper,
-or with `margin_unit=spread` the standard deviation of the query's scores (1 where it is 0), held in the gradient: then
-the margin follows the scores, and their scale changes nothing. On OHSUMED (five folds, 120 trees, NDCG@10) the tight
+xi' tends to margin (1 - NDCG@k), with a zero gradient, as the scores grow beyond the margin. t is 1, as in the paper,
+or with `margin_unit=spread` the standard deviation of the query's scores (1 where it is 0), held in the gradient. The
+margin then follows the scores, and their scale does not matter. On OHSUMED (five folds, 120 trees, NDCG@10) the tight
 bound gave .445, .442 and .439 with margins 1, 3 and 10 in score units and at most .389 in units of the spread; the
-convex one at most .423 and .331. Hence the defaults.
+convex one gave at most .423 and .331. Hence the defaults.
 
-xi is convex for a fixed y*; following the scores, y* makes it the least of such functions, one a perfect ranking. It
-has kinks where scores tie: there documents of the same gain and score get the same, the mean over the orders of their
-ties.
+xi is convex for a fixed y*. Since y* follows the scores, xi is the minimum of such functions over the perfect rankings.
+It has kinks where scores tie: documents of the same gain and score get the same gradient, the mean over the orders of
+their ties.
 
 Source: Chapelle, Le, Smola, "Large margin optimization of ranking measures", NIPS workshop on machine learning for web
 search, 2007, eqs (7) and (12) for xi, (14) for xi'. Deviations: the gain term of the printed (8) lacks the factor 1/Z;
 subgradients are divided by k; the margin's unit; y*, which the paper draws at random among the perfect rankings, is the
-one that minimises xi. Piecewise linear: averaged over noise on the scores it is smooth.
+one that minimises xi. Piecewise linear; smooth if averaged over noise on the scores.
 
 Hessian: 1, plain gradient boosting; a proxy.
-Cost: a sort, and k^2 m for the assignment, m = min(n, k times the number of different gains).
+Cost: a sort, and k^2 m for the assignment, m = min(n, k times the number of distinct gains).
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ PARAMS = (
     Param(
         "bound",
         "tight",
-        "convex: against the perfect ranking; tight: against the current one, closer to NDCG, and flat where it is met",
+        "convex: against the perfect ranking; tight: against the current one, closer to NDCG and flat where met",
         choices=("convex", "tight"),
     ),
-    positive("margin", 2.5, "how far apart a ranking of NDCG 0 and the perfect one must be, in `margin_unit`"),
+    positive("margin", 2.5, "required distance between a ranking of NDCG 0 and the perfect one, in `margin_unit`"),
     Param(
         "margin_unit",
         "score",
-        "score: the scores' own unit, as in the paper; spread: the standard deviation of the query's scores",
+        "score: unit of the scores, as in the paper; spread: standard deviation of the query's scores",
         choices=("score", "spread"),
     ),
     TRAIN_DISCOUNT,
@@ -70,7 +70,6 @@ _TIGHT, _SPREAD = 1, 1
     int_scratch="perfect rank_of chosen before done first",
 )
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
-    """One query; see `kernels.objective.kernel`."""
     scores, order, n = query.scores, query.order, query.scores.size
     margin, blend = params.margin, params.train_discount
     ideal = ideal_dcg(query.query_const, blend)
@@ -95,8 +94,8 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
         s[pos] = scores[order[pos]]
         g[pos] = query.gains[order[pos]]
         by_rank[pos] = max(depth - pos, 0)
-        # A gap wider than the margin is never worth crossing: cut down to twice that, the best stays the best, and
-        # scores far apart cost no digits.
+        # A gap wider than the margin is never worth crossing. Clipping gaps at twice the margin keeps the optimum and
+        # the digits of scores that are far apart.
         near[pos] = 0.0 if pos == 0 else near[pos - 1] - min((s[pos - 1] - s[pos]) / unit, 2.0 * margin)
     sort_descending(g, perfect, rank_of)
     if params.bound == _TIGHT:
@@ -108,7 +107,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
         target[pos] = by_rank[perfect[pos]] if params.bound == _TIGHT else by_rank[pos]
         found[pos] = 0.0
 
-    # The documents that can be among the first.
+    # Candidates for the first ranks: the best documents of each gain.
     m, of_this_gain = 0, 0
     place, worth = by_rank, scratch.worth
     for pos in range(n):
@@ -135,7 +134,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
         scratch.bid[:depth],
     )
 
-    # Documents of one gain share out their ranks in the order of their scores, where these differ by nothing too.
+    # Documents of one gain share their ranks in the order of their scores, even where scores differ slightly.
     value = margin
     for c in range(m):
         if rank_of[c] >= 0:
@@ -151,8 +150,8 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     for pos in range(n):
         slope = (found[pos] - target[pos]) / depth
         grad[order[perfect[pos]]] = slope
-    # The sum of slope times score, gap by gap: how many ranks the documents above one are to go down, all together, is
-    # a whole number, 0 where a gap of any width is not to be crossed.
+    # Sum slope times score gap by gap. The total number of ranks that the documents above a gap should fall is an
+    # integer, 0 where the gap is not to be crossed.
     across = 0.0
     for pos in range(n - 1):
         across += depth * grad[order[pos]]
@@ -164,12 +163,12 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 
 @inline
 def _spread(scores: Float64Array) -> float:
-    """Standard deviation; 1 where it is 0."""
+    """Return the standard deviation; 1 if it is 0."""
     n, low, high = scores.shape[0], scores[0], scores[0]
     for i in range(n):
         low, high = min(low, scores[i]), max(high, scores[i])
-    # In units of the widest distance, so that no square leaves the range of doubles; halves, since that may itself.
-    # Differences from one document: exactly 0 where all scores are the same, whatever it is.
+    # In units of half the widest distance, so that neither squares nor the distance overflow. Differences from the
+    # first document are exactly 0 if all scores are equal.
     widest, mean, square = 0.5 * high - 0.5 * low, 0.0, 0.0
     if widest == 0.0:
         return 1.0
@@ -187,7 +186,7 @@ def _share_ties(values: Float64Array, first: Float64Array, second: Float64Array)
     while start < n:
         stop, total = start, 0.0
         while stop < n and first[stop] == first[start] and second[stop] == second[start]:
-            # From the first one: what is the same already stays so, however many there are.
+            # Relative to the first value: equal values stay exactly equal, however many there are.
             total += values[stop] - values[start]
             stop += 1
         mean = values[start] + total / (stop - start)

@@ -2,11 +2,11 @@
 
     L = sum over pairs with g_i > g_j of ln(1 + exp(-(s_i - s_j) / sigma))
 
-Long queries weigh more than short ones: their pairs are counted, not averaged.
+Long queries weigh more than short ones, because pairs are summed, not averaged.
 
 Source: Burges et al., "Learning to rank using gradient descent", ICML 2005, with target probability 1 for the better
-document. Hessian: the exact diagonal.
-Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs a query with sums="direct".
+document. Hessian: the exact diagonal. Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs per query with
+sums="direct".
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from boostrank.kernels.sums.expsum_grades import add_wrong_pairs, cut_between_gr
 
 PARAMS = (SIGMA, SUMS)
 
-# So many factors between 1 and 2 stay below the largest double.
+# A product of this many factors between 1 and 2 does not overflow.
 _FACTORS = 512
 
 
@@ -33,7 +33,6 @@ _FACTORS = 512
     params=PARAMS, scratch="r group_r one wrong every equal state:3", int_scratch="member grade spare", by_score=True
 )
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
-    """One query; see `kernels.objective.kernel`."""
     s, g, alpha = query.scores, query.gains, 1.0 / params.sigma
     if pair_by_pair(params.sums, s.size):
         return _logistic_pairs(s, g, alpha, grad, hess, scratch.r)
@@ -44,7 +43,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 def _logistic_pairs(
     s: Float64Array, g: Float64Array, alpha: float, grad: Float64Array, hess: Float64Array, z: Float64Array
 ) -> float:
-    """Add gradient and curvature of all pairs, documents by descending score; returns the loss."""
+    """Add gradient and curvature of all pairs, documents by descending score; return the loss."""
     n = s.shape[0]
     value = 0.0
     for j in range(1, n):
@@ -66,7 +65,7 @@ def _logistic_pairs(
                 hess[i] += h
                 pull += f
                 curvature += h
-                # A wrong pair costs ln(1 + 1/e) = u + ln(1 + e).
+                # A misordered pair costs ln(1 + 1/e) = u + ln(1 + e).
                 product *= 1.0 + (right + wrong) * e
                 gaps += wrong * min(s[i] - score, LARGEST)
             value += math.log(product)
@@ -80,10 +79,11 @@ def _logistic_pairs(
 def _logistic_sums(
     sums: int, s: Float64Array, g: Float64Array, alpha: float, grad: Float64Array, hess: Float64Array, scratch: Any
 ) -> float:
-    """What `_logistic_pairs` does, without pairs.
+    """Do the work of `_logistic_pairs` without pairs.
 
-    With t = exp(-|u|) a right pair pulls with f = t / (1 + t), a wrong one with 1 - f: f summed over all, less
-    documents of equal gain, and a count of wrong pairs. Likewise the loss, ln(1 + t) and |u| more for a wrong pair.
+    With t = exp(-|u|) an ordered pair pulls with f = t / (1 + t) and a misordered one with 1 - f. So sum f over all
+    documents, subtract documents of equal gain, and count misordered pairs. Likewise the loss is ln(1 + t), plus |u|
+    for a misordered pair.
     """
     n, r, group_r, one, wrong = s.shape[0], scratch.r, scratch.group_r, scratch.one, scratch.wrong
     every, equal, state, member, grade = scratch.every, scratch.equal, scratch.state, scratch.member, scratch.grade
@@ -92,7 +92,7 @@ def _logistic_sums(
     decays(s, alpha, r)
     decays(every, alpha, group_r)
     cut_between_grades(group_r, member, grade, 0)
-    # Wrong pairs: how many of them end at a document, less how many begin, and how far they reach.
+    # Misordered pairs: the number that end at a document minus those that begin, and their total length.
     one[:] = 1.0
     wrong[:] = 0.0
     add_wrong_pairs(grade, grades, one, -1.0, every, wrong, state)
@@ -100,16 +100,18 @@ def _logistic_sums(
     for i in range(n):
         value += across * min(alpha * (s[i - 1] - s[i]), LARGEST) if i > 0 else 0.0
         across -= wrong[i]
-    value *= 2.0  # the rest is met from both ends of a pair
+    value *= 2.0  # the other sums count each pair at both ends
     every[:] = 0.0
     equal[:] = 0.0
 
+    # Gradient.
     add_sigmoids(sums, r, one, -1.0, 1.0, every, state)
     add_sigmoids(sums, group_r, one, -1.0, 1.0, equal, state)
     for k in range(n):
         i = member[k]
         grad[i] = -alpha * (every[i] - equal[k] + wrong[i])
 
+    # Curvature.
     every[:] = 0.0
     equal[:] = 0.0
     add_slopes(sums, r, one, 1.0, 1.0, every, state)
@@ -118,6 +120,7 @@ def _logistic_sums(
         i = member[k]
         hess[i] = alpha * alpha * max(every[i] - equal[k], 0.0)
 
+    # Loss.
     every[:] = 0.0
     equal[:] = 0.0
     add_softplus(sums, r, one, every, state)

@@ -4,11 +4,11 @@
                                    or of  1/2 max(0, m - (s_i - s_j))^2    pair_loss=squared
 
 Source: Herbrich, Graepel, Obermayer, "Large margin rank boundaries for ordinal regression", 2000; Joachims, "Optimizing
-search engines using clickthrough data", KDD 2002; the square: Chapelle, Keerthi, "Efficient algorithms for ranking
-with SVMs", 2010. Deviation: no norm of a weight vector to regularise; the trees do that.
+search engines using clickthrough data", KDD 2002; the square: Chapelle, Keerthi, "Efficient algorithms for ranking with
+SVMs", 2010. Deviation: no norm of a weight vector is penalised; the trees regularise.
 
-Hessian: the number of pairs that violate the margin. For the square it is the exact diagonal wherever no pair stands
-exactly on the margin; the hinge has no curvature, and the number over m limits a step to m.
+Hessian: the number of pairs that violate the margin. For the square it is the exact diagonal unless a pair is exactly
+on the margin. The hinge has no curvature; the number divided by m limits a step to m.
 Cost: n log n, see `kernels.ranks.margin`.
 """
 
@@ -23,8 +23,8 @@ from boostrank.kernels.objective.shared_params import positive
 from boostrank.kernels.ranks.margin import MARGIN_SCRATCH, grade_constants, margin_pairs
 
 PARAMS = (
-    Param("pair_loss", "squared", "what a pair that violates the margin costs", choices=("squared", "hinge")),
-    positive("margin", 1.0, "by how much the better document of a pair should lead", unit="score"),
+    Param("pair_loss", "squared", "loss of a pair that violates the margin", choices=("squared", "hinge")),
+    positive("margin", 1.0, "required lead of the better document of a pair", unit="score"),
 )
 
 _SQUARED = 0
@@ -32,7 +32,6 @@ _SQUARED = 0
 
 @objective_kernel(params=PARAMS, scratch=MARGIN_SCRATCH, by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
-    """One query; see `kernels.objective.kernel`."""
     return margin_pairs(query, params.margin, params.pair_loss == _SQUARED, grad, hess, scratch)
 
 

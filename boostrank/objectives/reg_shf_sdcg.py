@@ -2,13 +2,13 @@
 
     minimise  mix * R - (1 - mix) * J_SHF,   R = (1/2n) sum_i (s_i - t_i)^2,   J_SHF as in `shf_sdcg`
 
-`mix` follows eq (19) over the rounds of the training: 0.999999 in the first, 1/2 in the middle, 1e-6 in the last. The
-mixture is made on gradient and hessian, before the leaves are solved for. About 80% of the rounds are almost pure; the
-transition takes a third of them around the middle, and early stopping waits for that middle.
+`mix` follows eq (19) over the rounds of the training: 0.999999 in the first, 1/2 in the middle, 1e-6 in the last.
+Gradient and Hessian are mixed before the leaves are computed. About 80% of the rounds are almost pure; the transition
+takes a third of them around the middle, and early stopping waits for the middle.
 
 Source: Wu, Chang, Zheng, Zha, "Smoothing DCG for learning to rank", CIKM 2009, eqs (18)-(19). Deviations: those of
-SHF-SDCG; the paper leaves R open, here it is the mean squared error of a query, so that it weighs against a
-normalised J as every query does. Here sigma matters: regression gives the scores a scale of their own.
+SHF-SDCG; the paper leaves R open, here it is the mean squared error of a query, which gives every query the same weight
+as a normalised J does. Here sigma matters, because regression sets the scale of the scores.
 
 Hessian: mix / n + (1 - mix) times that of SHF-SDCG. Cost: that of SHF-SDCG.
 """
@@ -28,7 +28,6 @@ PARAMS = (*SHF_PARAMS, mix_param(0.5, "follows eq (19) over the training"), targ
 
 @objective_kernel(params=PARAMS, scratch=SHF_SCRATCH, int_scratch=SHF_INT_SCRATCH)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
-    """One query; see `kernels.objective.kernel`."""
     value = shf_sdcg(query, params, grad, hess, scratch)
     if query.scores.size == 0:
         return value

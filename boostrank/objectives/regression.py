@@ -2,13 +2,13 @@
 
     L = (1/2) sum_i (s_i - t_i)^2,   t the label or the gain
 
-Every document counts the same, so long queries weigh more than short ones, as in ordinary regression; with `per_query`
-the error is divided by n, and every query weighs the same: the regression part of REG-SHF-SDCG.
+Documents weigh the same, so long queries weigh more than short ones, as in ordinary regression. With `per_query` the
+error is divided by n and queries weigh the same: the regression part of REG-SHF-SDCG.
 
-A weight of a document multiplies its squared error.
+A document's weight multiplies its squared error.
 
 Source: the baseline of Wu, Chang, Zheng, Zha 2009 and Chapelle, Wu 2010. Hessian: exact, 1 or 1 / n (times the weight).
-Cost: n a query.
+Cost: n per query.
 """
 
 from __future__ import annotations
@@ -25,13 +25,12 @@ from boostrank.kernels.primitives import bounded
 
 PARAMS = (
     target_param("labels"),
-    Param("per_query", False, "divide a query's error by the number of its documents: every query weighs the same"),
+    Param("per_query", False, "divide a query's error by its number of documents, so that queries weigh the same"),
 )
 
 
 @objective_kernel(params=PARAMS)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
-    """One query; see `kernels.objective.kernel`."""
     n = query.scores.size
     share = 1.0 / n if params.per_query and n > 0 else 1.0
     value = 0.0
@@ -44,7 +43,6 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 
 
 def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
-    """The target of each document, and its weight."""
     targets, queries = target_constants(labels, gains, ptr, values)
     weights = np.broadcast_to(np.asarray(values.get(DOCUMENT_WEIGHTS, 1.0), np.float64), labels.size)
     return np.column_stack([targets, weights]), queries

@@ -4,13 +4,13 @@
     J      = (1/Z) sum_i g_i D(rhat_i) W_k(rhat_i),   W_k(r) = G_tau(r - k)
 
 Source: Wu, Chang, Zheng, Zha, "Smoothing DCG for learning to rank", CIKM 2009, eqs (5)-(9). Deviations: DCG is divided
-by its ideal value Z, so that every query counts the same; the truncation weight has a width tau of its own (in ranks;
-sigma is in score units); no truncation by default. On graded data plain SDCG pushes a wrongly ordered adjacent pair
-the wrong way once it is wrong by more than 2.43 sigma (labels 2 and 1; 1.57 for 3 and 2; 1.36 for 4 and 3): this is
-what the smoothed hinges of SHF-SDCG repair.
+by its ideal value Z, so that queries weigh the same; the truncation weight has its own width tau (in ranks; sigma is in
+score units); no truncation by default. On graded data plain SDCG pushes a misordered adjacent pair the wrong way once
+scores differ by more than 2.43 sigma (labels 2 and 1; 1.57 for 3 and 2; 1.36 for 4 and 3). The smoothed hinges of
+SHF-SDCG repair this.
 
 Hessian: h_p = sum_j w_pj (|c_p| + |c_j|) / sigma^2 with w = G(1 - G), a bound on the curvature through the ranks.
-Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs a query with sums="direct".
+Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs per query with sums="direct".
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ PARAMS = (SIGMA, K, TAU, TRAIN_DISCOUNT, NORMALIZE, SUMS)
 
 @objective_kernel(params=PARAMS, scratch=SIGMOID_DCG_SCRATCH, by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
-    """One query; see `kernels.objective.kernel`."""
     cut = min(params.k, query.scores.size) if params.k > 0 else math.inf
     return sigmoid_dcg(
         query, params.sums, 1.0 / params.sigma, cut, params.tau, params.train_discount, grad, hess, scratch

@@ -1,20 +1,20 @@
-"""SmoothAP: average precision with a sigmoid of the score difference for "stands above".
+"""SmoothAP: average precision with a sigmoid of the score difference for "ranks above".
 
     P_ij = 1 / (1 + exp((s_i - s_j) / sigma)),   rank_i = 1 + sum_{j != i} P_ij
     J    = (1/N) sum_i (l_i / rank_i) (1 + sum_{j != i} l_j P_ij),   l = 1 for a relevant document, N = sum l
 
-The bracket is the smooth rank of i among the relevant documents, so J is a mean of quotients of two smooth ranks:
-gradients of the first among all documents, gradients of the second among the relevant ones. ApproxAP differs in that
-bracket alone: its sigmoid takes differences of ranks (`approx_ap`).
+The bracket is the smooth rank of i among the relevant documents, so J is a mean of quotients of two smooth ranks. The
+gradient sums that of the first over all documents and that of the second over the relevant ones. ApproxAP differs only
+in the bracket: its sigmoid takes differences of ranks (`approx_ap`).
 
 Source: Chapelle, Wu, "Gradient descent optimization of smoothed information retrieval metrics", Information Retrieval
-13 (2010), eq (9), in two forms. The printed double sum includes i = j, so that a document counts P_ii = 1/2 in its own
-precision (`form=printed`); then J falls short of average precision by sum_i l_i / (2 N rank_i), and lone relevant
-documents weigh half. By default it counts 1, so that J tends to average precision as sigma falls (`form=corrected`).
+13 (2010), eq (9), in two forms. The printed double sum includes i = j, so a document counts P_ii = 1/2 in its own
+precision (`form=printed`). J then falls short of average precision by sum_i l_i / (2 N rank_i), and lone relevant
+documents weigh half. By default it counts 1, so J tends to average precision as sigma falls (`form=corrected`).
 
-Hessian: h_p = (1/sigma^2) (sum_j w_pj (|c_j| + |c_p|) + the same over relevant j with d for c), w = P (1 - P),
-c = dJ / drank, d = dJ / dbracket; a proxy.
-Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs a query with sums="direct".
+Hessian: h_p = (1/sigma^2) (sum_j w_pj (|c_j| + |c_p|) + the same over relevant j with d for c), w = P (1 - P), c = dJ /
+drank, d = dJ / dbracket; a proxy. Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs per query with
+sums="direct".
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PARAMS = (
     Param(
         "form",
         "corrected",
-        "what a relevant document counts in its own precision: corrected, 1, as in average precision; printed, 1/2",
+        "count of a relevant document in its own precision: corrected, 1, as in average precision; printed, 1/2",
         choices=("corrected", "printed"),
     ),
     SUMS,
@@ -45,13 +45,13 @@ PARAMS = (
 
 @objective_kernel(params=PARAMS, scratch=f"{AP_SCRATCH} relevant gm hm", int_scratch="place", by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
-    """One query; see `kernels.objective.kernel`."""
     n = query.scores.size
     if n < 2 or query.query_const[0] == 0.0:
         return 0.0
     s, ranks, slope, alpha = query.scores, scratch.ranks, scratch.slope, 1.0 / params.sigma
     soft_ranks(params.sums, s, alpha, ranks, scratch.work)
 
+    # Smooth ranks of the relevant documents among themselves.
     m = relevant_positions(query.doc_const, query.order, scratch.place)
     place, among, worth, inner = scratch.place[:m], scratch.among[:m], scratch.worth[:m], scratch.inner[: 4 * m]
     relevant, gm, hm = scratch.relevant[:m], scratch.gm[:m], scratch.hm[:m]

@@ -1,21 +1,21 @@
-"""SmoothMRR: the reciprocal smooth rank of the first relevant document, averaged over which one may be first.
+"""SmoothMRR: the reciprocal smooth rank of the first relevant document, averaged over the candidates for first.
 
     rank_i = 1 + sum_{j != i} 1 / (1 + exp(alpha (s_i - s_j)))
     w_i    = exp(alpha s_i) / sum_{j relevant} exp(alpha s_j)
     J      = sum_{i relevant} w_i / rank_i
 
 In Luce's choice model of sharpness alpha (scores with Gumbel noise of scale 1 / alpha) rank_i is the expected rank of
-i, and w_i the chance that no relevant document stands above i. As alpha grows J tends to the reciprocal rank of the
-first relevant document; at tied scores it is 2 / (n + 1), whatever the number of relevant documents.
+i, and w_i is the probability that no relevant document ranks above i. As alpha grows J tends to the reciprocal rank of
+the first relevant document; at tied scores it is 2 / (n + 1), whatever the number of relevant documents.
 
 Source: the reciprocal rank as a sum over relevant documents of 1 / rank times "no relevant document above" is Shi et
 al., "CLiMF: learning to maximize reciprocal rank with collaborative less-is-more filtering", RecSys 2012; smooth ranks
-and gradients through c_i = -w_i / rank_i^2 are Qin, Liu, Li 2010. Deviation: CLiMF takes the product of the pairwise
-chances for "no relevant document above", which is 2^-(N - 1) at tied scores, so that a query with many relevant
-documents would teach nothing at the start.
+and gradients through c_i = -w_i / rank_i^2 are Qin, Liu, Li 2010. Deviation: CLiMF multiplies pairwise probabilities
+for "no relevant document above". At tied scores that gives 2^-(N - 1), so a query with many relevant documents would
+teach nothing at the start.
 
 Hessian: alpha^2 sum_j P_pj (1 - P_pj) (|c_j| + |c_p|) + alpha^2 w_p |1 / rank_p - J|, a proxy.
-Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs a query with sums="direct".
+Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs per query with sums="direct".
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ PARAMS = (ALPHA, RELEVANT_FROM, SUMS)
 
 @objective_kernel(params=PARAMS, scratch="ranks slope first work:4", int_scratch="place", by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
-    """One query; see `kernels.objective.kernel`."""
     n, alpha = query.scores.size, params.alpha
     if n < 2 or query.query_const[0] == 0.0:
         return 0.0
@@ -44,6 +43,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 
     m = relevant_positions(query.doc_const, query.order, scratch.place)
     place = scratch.place[:m]
+    # Probability of being the first relevant document, and J.
     total, value = 0.0, 0.0
     for a in range(m):
         first[a] = math.exp(alpha * (s[place[a]] - s[place[0]]))
@@ -52,6 +52,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
         first[a] /= total
         value += first[a] / ranks[place[a]]
 
+    # Gradient through these probabilities, then through the ranks.
     slope[:] = 0.0
     for a in range(m):
         p = place[a]

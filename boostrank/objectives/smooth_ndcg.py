@@ -3,24 +3,24 @@
     h_ij = exp(-(s_i - s_d(j))^2 / sigma) / sum_m exp(-(s_m - s_d(j))^2 / sigma),   d(j) the document ranked j-th
     J    = (1/Z) sum_{j <= k} D(j) sum_i g_i h_ij
 
-sigma (in squared score units) falls from 64 to 1/64 over the training, each round the same factor: from a constant to
-exact NDCG. All-equal scores have a zero gradient, and a document only feels its neighbours, so the first `warm_rounds`
-rounds are regression: `mix`, the share of R = (1/2n) sum_i (s_i - t_i)^2, is 1 there and 0 afterwards, and sigma
-starts falling when it turns 0. Early stopping waits for that too.
+sigma (in squared score units) falls from 64 to 1/64 over the training, by the same factor each round: from a constant
+to exact NDCG. Equal scores have a zero gradient, and a document depends only on its neighbours, so the first
+`warm_rounds` rounds are regression. There `mix`, the share of R = (1/2n) sum_i (s_i - t_i)^2, is 1; afterwards it is 0
+and sigma starts to fall. Early stopping waits for that too.
 
 Source: Chapelle, Wu, "Gradient descent optimization of smoothed information retrieval metrics", Information Retrieval
-13 (2010), eq (10) and its second appendix. Deviations: boosting has no weight vector to pull back to the regression,
-it continues from it; sigma falls with the rounds, where the paper optimises to the end at each of 13 values.
-J is not differentiable where two scores tie: the order d is held in the gradient.
+13 (2010), eq (10) and its second appendix. Deviations: boosting has no weight vector to pull back to the regression, so
+it continues from it; sigma falls with the rounds, where the paper optimises to the end at each of 13 values. J is not
+differentiable where two scores tie: the order d is held in the gradient.
 
 Hessian: (2/sigma) (sum_j D_j h_pj |g_p - gbar_j| + D_r(p) sum_i h_ir(p) |g_i - gbar_r(p)|), a proxy. In a query of more
-than eight distinct gains |g - gbar| is interpolated between eight of them (`kernels.sums.gain_nodes`), which is never
-less, and the same unless g and gbar lie between the same two.
+than eight distinct gains |g - gbar| is interpolated between eight of them (`kernels.sums.gain_nodes`). The result is
+never smaller, and equal unless g and gbar lie between the same two.
 
-Cost: near-linear in n whatever sigma is, by the lattice of `kernels.sums.gauss_sums`, which `sums` fast and exact
-share; runs of documents with few neighbours go pair by pair. n k with sums="direct", n^2 without k.
-Against pairs, of the largest element: 2e-11 for lists of up to 4,000 documents, 3e-10 at the worst for 20,000 (10,000
-in a chain of gaps about as wide as the neighbourhood, a heap of 10,000 among them).
+Cost: near-linear in n for any sigma, by the lattice of `kernels.sums.gauss_sums`, which fast and exact `sums` share;
+runs of documents with few neighbours go pair by pair. n k with sums="direct", n^2 without k.
+Largest relative difference from pairs: 2e-11 for lists of up to 4,000 documents, 3e-10 at worst for 20,000 (10,000 in a
+chain of gaps about as wide as the neighbourhood, and a cluster of 10,000 among them).
 """
 
 from __future__ import annotations
@@ -46,24 +46,24 @@ PARAMS = (
     positive(
         "sigma",
         1.0,
-        "squared width of the neighbourhood; falls from 64 to 1/64 after the warm start unless given",
+        "squared width of the neighbourhood; by default falls from 64 to 1/64 after the warm start",
         unit="score^2",
     ),
     K,
     TRAIN_DISCOUNT,
-    Param("warm_rounds", 20, "rounds of regression before the objective proper", low=0, unit="rounds"),
+    Param("warm_rounds", 20, "rounds of regression before the objective itself", low=0, unit="rounds"),
     mix_param(0.0, "1 in the warm rounds and 0 afterwards"),
     target_param("gains"),
     SUMS,
 )
 
-# Documents farther than sqrt(700 sigma) from an anchor weigh less than e^-700 of it. Those beyond sqrt(42 sigma) weigh
-# less than rounding.
+# Documents beyond sqrt(700 sigma) from an anchor have relative weights below e^-700, those beyond sqrt(42 sigma) below
+# rounding.
 _FARTHEST, _NEAR = 700.0, 42.0
-# A document on the lattice takes as long as this many pairs: measured, lists of 80 documents take 160 to 200 ns a
-# document by pairs and 180 to 280 there, lists of 130 take 310 and 200 to 270.
+# A document on the lattice costs as much as this many pairs. Measured per document: lists of 80 take 160 to 200 ns by
+# pairs and 180 to 280 on the lattice, lists of 130 take 310 and 200 to 270.
 _PAIRS = 90
-# Where the nodes begin in `query_const`, after their number.
+# First node in `query_const`, after the number of nodes.
 _NODES = 4
 
 
@@ -71,7 +71,6 @@ _NODES = 4
     params=PARAMS, scratch=f"s gradient curvature weight documents:3 work:{ROOM}", int_scratch=f"node iwork:{IROOM}"
 )
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
-    """One query; see `kernels.objective.kernel`."""
     n, mix = query.scores.size, params.mix
     if n == 0:
         return 0.0
@@ -85,7 +84,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 
 @inline
 def _smooth_dcg(query: Query, params: Any, ideal: float, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
-    """J; its gradient of -J and its curvature into `grad` and `hess`."""
+    """Return J, and write the gradient of -J and its curvature to `grad` and `hess`."""
     n, order, sigma = query.scores.size, query.order, params.sigma
     s, gradient, curvature, weight, node = scratch.s, scratch.gradient, scratch.curvature, scratch.weight, scratch.node
     documents = scratch.documents.reshape((3, n))
@@ -102,7 +101,7 @@ def _smooth_dcg(query: Query, params: Any, ideal: float, grad: Float64Array, hes
     reach = math.sqrt((_FARTHEST if params.sums == DIRECT else _NEAR) * sigma)
     last = 0
     while last < anchors:
-        # A run of documents that see nothing of what comes before or after.
+        # A run of documents without neighbours outside it.
         first = last
         last += 1
         while last < n and s[last - 1] - s[last] <= reach:
@@ -134,7 +133,7 @@ def _smooth_dcg(query: Query, params: Any, ideal: float, grad: Float64Array, hes
 
 @inline
 def _many_pairs(s: Float64Array, first: int, last: int, stop: int, reach: float) -> bool:
-    """Whether the anchors of a run see more documents than the lattice is worth."""
+    """Return True if the anchors of a run have too many neighbours for pairs."""
     low, high, pairs = first, first, 0
     for j in range(first, stop):
         while s[low] - s[j] > reach:
@@ -157,7 +156,7 @@ def _pair_gradient(
     nodes: Float64Array,
     scratch: Any,
 ) -> float:
-    """What `gauss_gradient` does, pair by pair over the documents within `reach` of each anchor; the reference."""
+    """Do the work of `gauss_gradient` pair by pair over the documents within `reach` of each anchor; the reference."""
     n, weight, node, work = s.shape[0], scratch.weight, scratch.node, scratch.work
     gradient, curvature = scratch.gradient, scratch.curvature
     h, low_gain, high_gain = work[:n], work[n : 2 * n], work[2 * n : 3 * n]
@@ -193,7 +192,7 @@ def _anchor(
     gradient: Float64Array,
     curvature: Float64Array,
 ) -> tuple[float, float, float]:
-    """Add what one anchor of score `score` and discount `weight` is worth to the documents it sees.
+    """Add the contribution of one anchor, with score `score` and discount `weight`, to the documents within reach.
 
     Returns:
         Its smoothed gain, the gradient on itself, its own curvature.
@@ -222,7 +221,7 @@ def _anchor(
 
 
 def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
-    """Beside the target, each document's place among the nodes; beside the query's constants, the nodes."""
+    """Return each document's target and node mixture, and each query's constants and nodes."""
     documents, queries = target_constants(labels, gains, ptr, values)
     mixture, nodes = gain_nodes(gains, ptr, SLOTS)
     return np.column_stack([documents, mixture]), np.column_stack([queries, nodes])

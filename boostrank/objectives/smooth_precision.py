@@ -3,17 +3,17 @@
     rank_i = 1 + sum_{j != i} 1 / (1 + exp(alpha (s_i - s_j)))
     J      = (1/k) sum_{i relevant} T(rank_i),   T(r) = 1 / (1 + (r / (k + 1/2))^beta)
 
-As alpha and then beta grow J tends to precision at k. A list of at most k documents has the same precision in every
-order, and is left out.
+As alpha and then beta grow J tends to precision at k. Lists of at most k documents have the same precision in every
+order and are skipped.
 
 Source: Qin, Liu, Li, "A general approximation framework for direct optimization of information retrieval measures",
 Information Retrieval 13 (2010), a metric over smooth ranks with a smooth truncation; gradients through c_i = dJ /
-drank_i as in eqs (35) and (38). Deviation: their truncation is a sigmoid in the rank, T here is one in its logarithm.
-With the former a relevant document at rank 60 weighs e^-50 of one at rank 10: lists of a hundred tied documents would
-teach nothing.
+drank_i as in eqs (35) and (38). Deviation: their truncation is a sigmoid of the rank, T is one of its logarithm. With
+theirs a relevant document at rank 60 has e^-50 times the weight of one at rank 10: lists of a hundred tied documents
+would teach nothing.
 
 Hessian: h_p = alpha^2 sum_j w_pj (|c_j| + |c_p|), w = P (1 - P), a proxy that bounds |P''|.
-Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs a query with sums="direct".
+Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs per query with sums="direct".
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ PARAMS = (
 
 @objective_kernel(params=PARAMS, scratch="ranks slope work:4", by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
-    """One query; see `kernels.objective.kernel`."""
     n, k, beta = query.scores.size, params.k, params.beta
     if n <= k or query.query_const[0] == 0.0:
         return 0.0

@@ -1,25 +1,25 @@
-"""SoftNDCG: NDCG in expectation, when every score is the mean of a Gaussian.
+"""SoftNDCG: expected NDCG when every score is the mean of a Gaussian.
 
     pi_ij = P(i beats j) = Phi((s_i - s_j) / (sqrt2 sigma))
-    J     = (1/Z) sum_j g_j E[D(rank_j)],     rank_j (from 0): how many of n - 1 independent contests j loses
+    J     = (1/Z) sum_j g_j E[D(rank_j)],     rank_j (from 0): the number of n - 1 independent contests that j loses
 
 Source: Taylor, Guiver, Robertson, Minka, "SoftRank: optimizing non-smooth rank metrics", WSDM 2008. Deviations: the
-paper's recursion over the rank distribution costs n^3 a query and its derivative more; here the expected discount is
-taken without a distribution (see `kernels.ranks.soft`), which is the same number. Gains are 2^label - 1 as in the
-other objectives, where the paper's print has no "- 1". `ranks=normal` is the paper's shortcut, a normal with the
-rank's mean and variance. The paper's rescaling of the rank matrix to doubly stochastic (`kernels.ranks.soft_matrix`)
-is for looking, not for training. All scores tied give Binomial(n - 1, 1/2), not uniform ranks.
+paper's recursion over the rank distribution costs n^3 per query and its derivative more; here the expected discount is
+computed without a distribution (see `kernels.ranks.soft`), with the same result. Gains are 2^label - 1 as in the other
+objectives; the paper prints no "- 1". `ranks=normal` is the paper's shortcut, a normal with the rank's mean and
+variance. The paper's rescaling of the rank matrix to doubly stochastic (`kernels.ranks.soft_matrix`) is for inspection,
+not for training. Tied scores give Binomial(n - 1, 1/2), not uniform ranks.
 
-The authors found that the log discount wins on training queries and a shallower one, about linear, on others:
-`train_discount`. sigma stays, and scores grow or shrink around it; from a zero start it changes nothing by itself.
+The authors found the log discount best on training queries and a shallower one, about linear, on others:
+`train_discount`. sigma stays fixed and scores grow or shrink around it; from a zero start it has no effect by itself.
 
 Hessian: h_m = (|A_m| + |B_m|) / (2 sigma^2), A_m the gradient of m on other documents' discounts and B_m on its own.
-For rank-binomial all pair gradients of a kind have one sign, so this is the sum of absolute pair gradients
-sum_j N_mj (g_j |Delta_mj| + g_m |Delta_jm|) / (sqrt2 sigma). |gradient| <= sqrt2 sigma h: no Newton step is longer.
+For rank-binomial all pair gradients of a kind have one sign, so this is the sum of absolute pair gradients sum_j N_mj
+(g_j |Delta_mj| + g_m |Delta_jm|) / (sqrt2 sigma). |gradient| <= sqrt2 sigma h: no Newton step is longer.
 Cost: `sums` fast or exact: n times nodes (14 to 29) times exponents (10 or 18); direct: n times relevant documents
-times nodes. The normal adds about sqrt n a relevant document.
-Against pairs, of the largest element: fast 3e-7 at 200 documents and 4e-6 at 4,000, exact 1e-11 and 2e-10.
-Both take the discount as a sum of powers, off by 9e-13 to 1,024 documents, 2e-10 to 4,096 and 3e-9 beyond.
+times nodes. The normal adds about sqrt n per relevant document.
+Largest relative difference from pairs: fast 3e-7 at 200 documents and 4e-6 at 4,000, exact 1e-11 and 2e-10. Both
+approximate the discount by a sum of powers, with error 9e-13 to 1,024 documents, 2e-10 to 4,096 and 3e-9 beyond.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PARAMS = (
     positive(
         "sigma",
         1.0,
-        "standard deviation of every score; from a zero start with Newton leaves it changes nothing by itself",
+        "standard deviation of every score; without effect from a zero start with Newton leaves",
         unit="score",
         aliases=("sigma_s",),
     ),
@@ -57,12 +57,11 @@ PARAMS = (
     SUMS,
 )
 
-_LONG = 28  # documents from which sweeps beat pairs (measured: from 22 for `fast`, 32 for `exact`)
+_LONG = 28  # minimum length for which sweeps beat pairs (measured: 22 for `fast`, 32 for `exact`)
 
 
 @objective_kernel(params=PARAMS, scratch=f"others own room:{ROOM}", by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
-    """One query; see `kernels.objective.kernel`."""
     n, blend, model = query.scores.size, params.train_discount, params.ranks
     ideal = ideal_dcg(query.query_const, blend)
     if n < 2 or ideal <= 0.0:

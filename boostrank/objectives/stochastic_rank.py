@@ -1,27 +1,27 @@
-"""StochasticRank: the gradient of NDCG@k smoothed by Gaussian noise, one document's noise integrated exactly.
+"""StochasticRank: the gradient of NDCG@k smoothed by Gaussian noise, with one document's noise integrated exactly.
 
     z_i = s_i - sigma mu t_i, centred: ties are broken against the relevant documents;   noisy scores z + sigma eps
     for each j, M_q the metric with j inserted at position q (from 0) among the others, whose q-th score is x_q:
 
-        dJ/dz_j = sum_q (M_q - M_(q+1)) N(x_q | mean_j, v),     M_q - M_(q+1) = (g_j - g_q) (d(q) - d(q+1)) / Z
-        mean_j = z_j + sum_(i != j) sigma eps_i / (n - 1),      v = sigma^2 n / (n - 1)
+        dJ/dz_j = sum_q (M_q - M_(q+1)) N(x_q | mean_j, v),     M_q - M_(q+1) = (g_j - g_q) (d(q) - d(q+1)) / Z mean_j =
+        z_j + sum_(i != j) sigma eps_i / (n - 1),      v = sigma^2 n / (n - 1)
 
-averaged over `draws`. Mean and variance are those with the shift that is common to all noise integrated out too. Then
-the scale-free projection: NDCG does not depend on the scale of the scores, so the gradient is centred and loses its
-part along the centred scores y, J' -= scale_free <J', y> y / (|y| + nu)^2, in queries of more than two documents (in
-two nothing would be left).
+averaged over `draws`. Mean and variance include the integral over the common shift of all noise. Then comes the
+scale-free projection: NDCG does not depend on the scale of the scores, so the gradient is centred and loses its part
+along the centred scores y, J' -= scale_free <J', y> y / (|y| + nu)^2, in queries of more than two documents (in two
+nothing would be left).
 
-What comes out is a random estimate of the gradient of the smoothed metric, projected: no function's gradient. The
-loss reported is the hard -NDCG@k.
+The result is a random estimate of the gradient of the smoothed metric, projected; it is not the gradient of any
+function. The reported loss is the hard -NDCG@k.
 
 Source: Ustimenko, Prokhorenkova, "StochasticRank: global optimization of scale-free discrete functions", ICML 2020;
-CatBoost catboost/private/libs/algo_helpers/error_functions.cpp. Deviations: t is the
-label, the metric NDCG alone; the noise in mean_j is scaled by sigma throughout, in CatBoost its own part only (the same
-at sigma 1); no Langevin noise and no shrinkage of the model, which the paper's proof of global convergence needs.
-Defaults are CatBoost's.
+CatBoost catboost/private/libs/algo_helpers/error_functions.cpp. Deviations: t is the label and the metric is NDCG only;
+the noise in mean_j is scaled by sigma throughout, in CatBoost only its own part is (the same at sigma 1); no Langevin
+noise and no shrinkage of the model, which the paper's proof of global convergence needs. Defaults are CatBoost's.
 
-Hessian: 1, plain gradient steps, as in CatBoost. Cost a draw: near-linear in n, see `kernels.sums.gauss_rank_changes`,
-where fast and exact sums are the same; n min(n, k) exponentials with a small k, in short lists and with sums="direct".
+Hessian: 1, plain gradient steps, as in CatBoost. Cost of a draw: near-linear in n, see
+`kernels.sums.gauss_rank_changes`, where fast and exact sums are the same; n min(n, k) exponentials with a small k, in
+short lists and with sums="direct".
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from boostrank.kernels.sums.gauss_rank_changes import gaussian_rank_changes
 PARAMS = (
     positive("sigma", 1.0, "standard deviation of the noise", unit="score"),
     Param(
-        "mu", 0.0, "shift against relevance before the noise, in sigmas a label", low=0.0, high=10.0, schedulable=True
+        "mu", 0.0, "shift against relevance before the noise, in sigmas per label", low=0.0, high=10.0, schedulable=True
     ),
-    Param("draws", 1, "noisy orders a round", low=1, aliases=("num_estimations",)),
-    Param("scale_free", 1.0, "share of the gradient along the scores that is taken out", low=0.0, high=1.0),
+    Param("draws", 1, "noisy orders per round", low=1, aliases=("num_estimations",)),
+    Param("scale_free", 1.0, "share of the gradient along the scores that is removed", low=0.0, high=1.0),
     Param("nu", 0.01, "softens that projection for scores that are nearly equal", low=0.0, open_low=True, unit="score"),
     K,
     TRAIN_DISCOUNT,
@@ -55,17 +55,16 @@ PARAMS = (
     SUMS,
 )
 
-# Below this half square a density is nothing, and where `fast_exp` is defined.
+# Half squares beyond this are clipped: the density is 0, and `fast_exp` ends here.
 _FARTHEST = 700.0
-# Fewer places go pair by pair: measured, that takes 266 ns a document at 32 and 385 at 64, the lattice 300 and less.
+# Fewer ranks go pair by pair: measured, that takes 266 ns per document at 32 and 385 at 64, the lattice 300 or less.
 _SHORT = 64
-# Half a distance that has no inverse worth the name; what it takes out would be nothing.
+# Smallest half distance that is inverted; the projection is negligible below.
 _NARROWEST = 1e-290
 
 
 @objective_kernel(params=PARAMS, scratch="z drop noise noisy x g pulls", int_scratch="places spare", by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
-    """One query; see `kernels.objective.kernel`."""
     n, s, blend = query.scores.size, query.scores, params.train_discount
     ideal = ideal_dcg(query.query_const, blend)
     if n < 2 or ideal <= 0.0:
@@ -74,7 +73,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     depth = n if params.k == 0 else min(params.k, n)
     z, drop, noise, noisy, x, g = scratch.z, scratch.drop, scratch.noise, scratch.noisy, scratch.x, scratch.g
     pulls, places, deviation = scratch.pulls, scratch.places, sigma * math.sqrt(n / (n - 1.0))
-    # Neither noise nor digits are to be lost beside an offset that all scores share.
+    # Centre the scores, so that a common offset costs neither noise nor digits.
     value, middle = 0.0, origin(s)
     for pos in range(n):
         z[pos] = (s[pos] - middle) - sigma * params.mu * query.doc_const[query.order[pos], 0]
@@ -82,6 +81,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
         drop[pos] = here - (discount(pos + 2.0, blend, n) / ideal if pos + 1 < depth else 0.0)
         value += query.gains[pos] * here
     for draw in range(params.draws):
+        # Draw noise, sort, and compute each document's integrated gradient in the noisy order.
         total = 0.0
         for pos in range(n):
             noise[pos] = sigma * normal(seed, stream, draw * n + pos)
@@ -110,7 +110,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 def _pull(
     x: Float64Array, g: Float64Array, drop: Float64Array, a: int, depth: int, mean: float, deviation: float
 ) -> float:
-    """dJ/dz of the document at place `a` of a noisy order; documents after it stand one place higher without it."""
+    """Return dJ/dz of the document at place `a` of a noisy order, without which later documents move up one place."""
     inverse = 1.0 / deviation
     gain, total = g[a], 0.0
     for q in range(min(a, depth)):
@@ -124,16 +124,9 @@ def _pull(
 
 @inline_sums
 def _project(s: Float64Array, share: float, nu: float, y: Float64Array, pull: Float64Array) -> None:
-    """Centre dJ/ds, take out its part along the centred scores, and turn it into the gradient of the loss.
-
-    Args:
-        s: float64[n], descending.
-        share, nu: parameters.
-        y: float64[n], overwritten.
-        pull: float64[n], rewritten.
-    """
+    """Centre dJ/ds, remove its part along the centred scores, and turn it into the gradient of the loss."""
     n = s.shape[0]
-    # In units of the widest distance, so that no square leaves the range of doubles; halves, since that may.
+    # In units of half the widest distance, so that neither squares nor the distance overflow.
     middle, unit = 0.5 * s[n // 2], 0.5 * s[0] - 0.5 * s[n - 1]
     inverse = 1.0 / unit if unit > _NARROWEST else 0.0
     mean, centre = 0.0, 0.0

@@ -1,18 +1,18 @@
-"""XE-NDCG as LightGBM computes it: cross entropy towards a random distribution whose mean follows the gains.
+"""XE-NDCG as in LightGBM: cross entropy towards a random distribution whose mean follows the gains.
 
     p_i ~ g_i + 1 - u_i, u_i uniform on (0, 1), fresh every round;   q = softmax(s);   L = -sum_i p_i ln q_i
     t_i = q_i - p_i,    a_i = t_i / (1 - q_i),    v_i = q_i (sum a - a_i),    b_i = v_i / (1 - q_i)
-    gradient t_i + v_i + q_i (sum b - b_i),       hessian q_i (1 - q_i)
+    gradient t_i + v_i + q_i (sum b - b_i),       Hessian q_i (1 - q_i)
 
-With exponential gains g + 1 - u is 2^label - u, LightGBM's. The two terms behind t make gradient over hessian
-approximate a full Newton step, with the curvature between documents that a diagonal leaves out: it is not the gradient
-of L, which is the loss reported.
+With exponential gains g + 1 - u is 2^label - u, as in LightGBM. The two terms after t make gradient over Hessian
+approximate a full Newton step, with the curvature between documents that a diagonal omits. So this is not the gradient
+of L, which is the reported loss.
 
 Source: Bruch, "An alternative cross entropy loss for learning-to-rank", WWW 2021; LightGBM
-src/objective/rank_objective.hpp, RankXENDCG. Deviations: a query of equal gains is left out, where LightGBM fits its
+src/objective/rank_objective.hpp, RankXENDCG. Deviations: queries with equal gains are skipped, where LightGBM fits its
 noise; 1 - q keeps its digits where one document has nearly all the mass, where LightGBM divides by 0.
 
-Hessian: a proxy, the diagonal of L's. Cost: n exponentials and n random numbers a query.
+Hessian: a proxy, the diagonal of L's. Cost: n exponentials and n random numbers per query.
 """
 
 from __future__ import annotations
@@ -28,13 +28,12 @@ from boostrank.kernels.primitives import LARGEST, bounded, ideal_dcg
 
 PARAMS = (SEED,)
 
-# Keeps a quotient finite where a document stands so far above the rest that their share is 0.
+# Keeps a quotient finite if one document is so far above that the share of the rest is 0.
 _LEAST_REST = 1e-200
 
 
 @objective_kernel(params=PARAMS, scratch="q rest p a")
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
-    """One query; see `kernels.objective.kernel`."""
     n, scores, gains = query.scores.size, query.scores, query.gains
     if n < 2 or ideal_dcg(query.query_const, 0.0) <= 0.0:
         return 0.0
@@ -54,9 +53,10 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
         grad[i] = q[i] - p[i]
         hess[i] = q[i] * rest[i]
         a[i] = grad[i] / rest[i]
+    # Two correction terms of the Newton step.
     top = query.order[0]
     for _ in range(2):
-        # The first document may have nearly all the mass and a huge a: the sum of the others is taken without it.
+        # The first document may have nearly all the mass and a huge a, so the others are summed without it.
         others = 0.0
         for i in range(n):
             if i != top:

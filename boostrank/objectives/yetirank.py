@@ -1,7 +1,7 @@
-"""YetiRank as CatBoost computes it on a CPU: neighbours in noisy orders become weighted pairs.
+"""YetiRank as in CatBoost on a CPU: neighbours in noisy orders become weighted pairs.
 
-Each of `permutations` times, add logistic noise to the scores and sort. The documents at positions pos and pos + 1
-(from 0) of different targets make a pair of weight
+In each of `permutations`, add logistic noise to the scores and sort. The documents at positions pos and pos + 1 (from
+0) with different targets form a pair of weight
 
     w = 0.15 decay^pos |t_i - t_j|,    averaged over the permutations
 
@@ -11,8 +11,8 @@ Source: Gulin, Kuralenok, Pavlov, "Winning the transfer learning track of Yahoo!
 YetiRank", 2011; CatBoost catboost/private/libs/algo/yetirank_helpers.cpp. Deviations: t may be the gain; the noise is
 ln(u / (1 - u)), CatBoost's ln(u / (1.000001 - u)). Defaults are CatBoost's.
 
-Hessian: a proxy, the curvature w rho (1 - rho) of the pair losses with w held, which is CatBoost's.
-Cost: n log n a permutation, as many random numbers and two exponentials a document.
+Hessian: a proxy, the curvature w rho (1 - rho) of the pair losses with w held, as in CatBoost.
+Cost: n log n per permutation, with one random number and two exponentials per document.
 """
 
 from __future__ import annotations
@@ -28,21 +28,20 @@ from boostrank.kernels.objective.shared_params import numbered_constants
 from boostrank.kernels.primitives import LARGEST, bounded, expit, ideal_dcg, origin, softplus, sort_descending
 
 PARAMS = (
-    Param("permutations", 10, "noisy orders a round", low=1),
-    Param("decay", 0.85, "what a position weighs relative to the one above it", low=0.0, high=1.0, schedulable=True),
-    Param("target", "labels", "what a pair's weight is the difference of", choices=TARGETS),
+    Param("permutations", 10, "noisy orders per round", low=1),
+    Param("decay", 0.85, "weight of a position relative to the one above it", low=0.0, high=1.0, schedulable=True),
+    Param("target", "labels", "a pair's weight is the difference of these values", choices=TARGETS),
     SEED,
 )
 
-# CatBoost's "magic constant"; the driver's scaling of the hessian cancels it.
+# CatBoost's "magic constant"; the driver's scaling of the Hessian cancels it.
 _WEIGHT = 0.15
-# Positions that weigh less than this do not show in a sum of doubles.
+# Smaller weights do not change a sum of doubles.
 _LEAST_WEIGHT = 1e-20
 
 
 @objective_kernel(params=PARAMS, scratch="target noisy", int_scratch="places spare", by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
-    """One query; see `kernels.objective.kernel`."""
     n, s = query.scores.size, query.scores
     if n < 2 or ideal_dcg(query.query_const, 0.0) <= 0.0:
         return 0.0
@@ -50,7 +49,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     seed, stream, permutations = params.seed, int(query.query_const[3]), params.permutations
     for pos in range(n):
         target[pos] = query.doc_const[query.order[pos], 0]
-    # Noise is not to be lost beside an offset that all scores share.
+    # Centre the scores, so that a common offset does not swallow the noise.
     value, middle = 0.0, origin(s)
     for draw in range(permutations):
         for pos in range(n):

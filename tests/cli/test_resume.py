@@ -190,4 +190,4 @@ def test_fault_062_without_a_place_for_compiled_code_it_is_compiled_in_memory(tm
     run = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
     assert run.returncode == 0
     assert run.stderr.count("RuntimeWarning") == 1
-    assert "compiled anew in every process" in run.stderr
+    assert "every process compiles them again" in run.stderr

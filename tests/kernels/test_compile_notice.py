@@ -23,9 +23,9 @@ def said(notice: Any, directory: str | None, caplog: Any, *seconds: float) -> li
 
 def test_it_is_given_once_where_compiling_takes_long(caplog: Any, tmp_path: Path) -> None:
     (line,) = said(jit._Notice(patience=0.05), str(tmp_path), caplog, 0.5, 0.5)
-    assert line == f"boostrank: compiling machine code, once: later processes load it from {tmp_path}"
+    assert line == f"boostrank: compiling machine code, once; later processes load it from {tmp_path}"
     (line,) = said(jit._Notice(patience=0.05), None, caplog, 0.5)
-    assert line.endswith("which every process does anew")
+    assert line.endswith("again in every process")
     assert said(jit._Notice(patience=60.0), str(tmp_path), caplog, 0.01) == []
 
 

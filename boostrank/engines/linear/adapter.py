@@ -93,11 +93,7 @@ _STEPS_A_STAGE = 5
 
 @dataclass(eq=False)
 class LinearData:
-    """Data set in the form that this engine trains and evaluates on.
-
-    Args:
-        rows: rows, scaled like the training set.
-    """
+    """Data set in the form that this engine trains and evaluates on."""
 
     rows: ScaledRows
     labels: Float64Array

@@ -149,11 +149,7 @@ def by_query(features: Features, queries: QueryIndex) -> Features:
 
 
 class RowsByQuery(Rows):
-    """Rows on disk, scaled by `by_query` in blocks.
-
-    Args:
-        features: `boostrank.data.store.StoredFeatures`.
-    """
+    """Rows on disk, scaled by `by_query` in blocks."""
 
     def __init__(self, features: Rows, queries: QueryIndex) -> None:
         super().__init__()

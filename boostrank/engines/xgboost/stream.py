@@ -170,7 +170,6 @@ def matrix_options(params: dict[str, Any], reference: Any, *, categories: bool =
 
     Args:
         reference: bins of the training set, for a validation set; otherwise None.
-        categories: whether columns hold categories.
     """
     translated = translate(params)
     known = {"enable_categorical": True} if categories else {}

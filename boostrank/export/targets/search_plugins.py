@@ -41,7 +41,6 @@ def dump(model: ServedModel, engine: str, exact_text: bool = False) -> list[dict
     """Return the trees in the form of XGBoost's dump: values below a condition go to `yes`.
 
     Args:
-        engine: program that reads the dump, for messages.
         exact_text: write float32 numbers in full, for programs that read float64; otherwise the shortest text.
 
     Raises:

@@ -1,1 +1,1 @@
-"""Losses a document, shared by objectives: squared error and softmax cross entropy."""
+"""Losses per document that objectives share: squared error and softmax cross entropy."""

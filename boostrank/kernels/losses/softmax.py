@@ -1,4 +1,4 @@
-"""Softmax with the digits of both ends."""
+"""Softmax with full precision near 0 and 1."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ _BLOCK = 512
 
 @inline
 def softmax(scores: Float64Array, shares: Float64Array, rest: Float64Array) -> tuple[float, float]:
-    """Write softmax(s)_i, and 1 - softmax(s)_i as the sum of the others' shares: exact also where it is nearly 0.
+    """Write softmax(s)_i, and 1 - softmax(s)_i as the sum of the other shares, exact even near 0.
 
     Args:
         scores: float64[n], n >= 1, finite.
         shares, rest: float64[n], written.
 
     Returns:
-        ln sum_i e^(s_i - t), t the largest score, and t: so the difference to a score keeps its digits.
+        ln sum_i e^(s_i - t) for the largest score t, and t: differences to a score keep their digits.
     """
     n = scores.shape[0]
     top = 0
     for i in range(n):
         if scores[i] > scores[top]:
             top = i
-    # Sums of sums: a million equal numbers one by one would cost five digits.
+    # Sum in blocks: adding a million equal numbers one by one would cost five digits.
     others, part = 0.0, 0.0
     for i in range(n):
         shares[i] = math.exp(scores[i] - scores[top])

@@ -15,17 +15,17 @@ TARGETS = ("labels", "gains")
 
 
 def target_param(default: str) -> Param:
-    """What the squared error aims at; the paper of each objective has its own default."""
+    """Return the parameter for the target of the squared error; the default depends on the objective's paper."""
     return Param("target", default, "what the regression part predicts: labels or gains", choices=TARGETS)
 
 
 def mix_param(default: float, help: str) -> Param:
-    """The squared error's share; each objective has a schedule of its own for it."""
+    """Return the parameter for the share of the squared error; each objective has its own schedule for it."""
     return Param("mix", default, f"share of the regression; {help} unless given", low=0.0, high=1.0, schedulable=True)
 
 
 def target_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
-    """The target of each document in column 0; a query's constants as `query.default_constants` has them."""
+    """Return the target of each document in column 0, and the query constants of `default_constants`."""
     target = labels if values["target"] == "labels" else gains
     return np.array(target, dtype=np.float64)[:, None], default_constants(labels, gains, ptr, values)[1]
 
@@ -35,7 +35,7 @@ def mix_squared_error(query: Query, share: float, grad: Float64Array, hess: Floa
     """Turn the gradient of a loss L into that of share * R + (1 - share) * L, R = (1/2n) sum_i (s_i - t_i)^2.
 
     Args:
-        query: in the order of its rows, with the target t in column 0 of `doc_const`.
+        query: in row order, with the target t in column 0 of `doc_const`.
         share: 0 to 1.
         grad, hess: float64[n], of L; rewritten.
 

@@ -1,1 +1,1 @@
-"""Metrics' side of the kernels: the contract and the driver over queries."""
+"""Kernels of metrics: contract and driver."""

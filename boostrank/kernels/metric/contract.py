@@ -1,23 +1,23 @@
-"""Contract of a metric: what it declares about itself, and what its kernel keeps.
+"""Contract of a metric: its declaration, and the rules of its kernel.
 
-A kernel handles **one query** whose documents are already ranked; the driver has sorted them and knows the ties:
+A kernel handles **one query** of ranked documents; the driver has sorted them and found the ties:
 
     kernel(grades, ends, worth, scratch)
 
 | argument | type | meaning |
 |---|---|---|
 | grades | float64[m] | grade of the document at each position (a gain, 0 or 1, or a probability) |
-| ends | int64[m] | where the run of tied documents that a position belongs to ends (exclusive) |
-| worth | float64[k], k <= m | written: what each position up to the largest cut-off adds, before its weight |
+| ends | int64[m] | end (exclusive) of the run of tied documents that contains the position |
+| worth | float64[k], k <= m | written: contribution of each position up to the largest cut-off, before its weight |
 | scratch | float64[>= m + 1] | contents undefined |
 
-The metric at a cut-off is the sum of worth times weight over the positions above it, divided by `divisors`; the driver
-takes it.
+The driver computes the metric at a cut-off: the sum of worth times weight over the positions above it, divided by
+`divisors`.
 
-1. A worth is the mean over all orders of the documents inside each run of ties, in closed form. An order that is
-   settled (input, pessimistic, ...) comes as runs of one document.
-2. m covers the largest cut-off and ends with a whole run; documents behind it do not matter.
-3. It is defined for m = 0, never writes its inputs and allocates nothing.
+1. A worth is the mean over all orders of the documents inside each run of ties, in closed form. If ties are broken
+   (input, pessimistic, ...), each run is one document.
+2. m covers the largest cut-off and ends with a whole run; later documents do not matter.
+3. The kernel is defined for m = 0, never writes its inputs and allocates nothing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ metric_kernel = entry_point(METRIC_SIGNATURE)
 """Decorator of a metric's kernel."""
 
 WHOLE_LIST = np.iinfo(np.int64).max
-"""The cut-off that no list reaches."""
+"""Cut-off beyond every list."""
 
 Grades = Callable[[Float64Array, Conventions], Float64Array]
 Weights = Callable[[int, Conventions], Float64Array]
@@ -51,20 +51,20 @@ Divisors = Callable[[Float64Array, Int64Array, Int64Array, Conventions], Float64
 
 @dataclass(frozen=True)
 class MetricSpec:
-    """One metric: everything that tests, documentation and command line need to know of it.
+    """Declaration of a metric, for tests, documentation and command line.
 
     Args:
-        name: canonical ("ndcg").
+        name: canonical name ("ndcg").
         summary: one sentence for a list.
         equation: the metric at cut-off k in ASCII symbols.
         kernel: see the contract above.
-        grades: (labels[N], conventions) -> what the kernel sees of each document, float64[N], >= 0.
+        grades: (labels[N], conventions) -> grade of each document, float64[N], >= 0.
         weights: (n, conventions) -> weight of the ranks 1 to n, float64[n].
         divisors: (grades[N], ptr, cutoffs[p], conventions) -> float64[Q, p].
-        reference: where it is defined, and where its expectation over ties comes from.
-        aliases: other names people type.
+        reference: source of the definition and of its expectation over ties.
+        aliases: alternative names.
         ratio: whether it is 0/0 in a query without a relevant document.
-        upper: its largest value; None if it has none.
+        upper: largest value; None if unbounded.
     """
 
     name: str
@@ -81,15 +81,14 @@ class MetricSpec:
 
 
 def gains(labels: Float64Array, conventions: Conventions) -> Float64Array:
-    """Gain of each label."""
     return gains_from_labels(labels, conventions.gain)
 
 
 def relevance(labels: Float64Array, conventions: Conventions) -> Float64Array:
-    """1 for a relevant label, 0 for another.
+    """Return 1 for a relevant label, 0 for another.
 
     Raises:
-        RowError: a label that is not finite.
+        RowError: a label is not finite.
     """
     bad = np.flatnonzero(~np.isfinite(labels))
     if bad.size:
@@ -99,28 +98,25 @@ def relevance(labels: Float64Array, conventions: Conventions) -> Float64Array:
 
 
 def log_discounts(n: int, conventions: Conventions) -> Float64Array:
-    """1 / log2(1 + rank), or 1 / log2(max(2, rank)), see `Conventions.discount`."""
+    """Return 1 / log2(1 + rank), or 1 / log2(max(2, rank)), see `Conventions.discount`."""
     ranks = np.arange(1.0, n + 1.0)
     return 1.0 / np.log2(1.0 + ranks if conventions.discount == "log2(1+r)" else np.maximum(2.0, ranks))
 
 
 def reciprocal_ranks(n: int, conventions: Conventions) -> Float64Array:
-    """1 / rank."""
     return 1.0 / np.arange(1.0, n + 1.0)
 
 
 def equal_weights(n: int, conventions: Conventions) -> Float64Array:
-    """1 at every rank."""
     return np.ones(n)
 
 
 def no_divisors(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, conventions: Conventions) -> Float64Array:
-    """1 everywhere."""
     return np.ones((ptr.size - 1, cutoffs.size))
 
 
 def totals(grades: Float64Array, ptr: Int64Array) -> Float64Array:
-    """Sum of each query's grades, float64[Q]; 0 for a query without documents."""
+    """Return the sum of each query's grades, float64[Q]; 0 for a query without documents."""
     out = np.zeros(ptr.size - 1)
     filled = ptr[:-1] < ptr[1:]
     if filled.any():

@@ -1,4 +1,4 @@
-"""The metric kernel that NDCG, DCG, precision and recall share: a weighted sum of grades over the ranking."""
+"""Kernel of NDCG, DCG, precision and recall: a weighted sum of grades over the ranking."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from boostrank.kernels.metric.contract import metric_kernel
 
 @metric_kernel
 def cumulated(grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch: Float64Array) -> None:
-    """The grades themselves; see `kernels.metric.contract`.
+    """Write the grades; see `kernels.metric.contract`.
 
     The sum is linear in the grades, so its mean over the orders of a run of ties gives every document of the run the
     run's mean grade (McSherry and Najork 2008, section 3.1).

@@ -1,7 +1,7 @@
-"""Driver of metrics: ranks every query once and hands the ranking to each metric's kernel.
+"""Driver of metrics: ranks every query once and passes the ranking to each metric's kernel.
 
-Blocks of queries are spread over threads; each query's values are written to their own place and nothing is summed
-here, so one thread or many give the same bytes.
+Threads share blocks of queries. Each query's values have their own place and nothing is summed here, so the result does
+not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from boostrank.kernels.primitives import SORT, compiled_sort
 from boostrank.kernels.runtime.blocks import query_blocks
 from boostrank.kernels.runtime.jit import F1, F2, I1, INT, entry_point, inline, run_parallel
 
-# A block's ranking stays in a core's cache, and handing it to a thread (~50 us) is lost in the work on it.
+# A block's ranking stays in a core's cache, and its work outweighs the cost of starting a thread (~50 us).
 _DOCUMENTS_A_BLOCK = 20_000
-# Up to this depth the best documents are picked out in one pass over the scores, which beats sorting all of them.
+# Up to this depth the best documents are selected in one pass over the scores, which is faster than sorting all.
 _PICK = 32
 
 EXPECTED, INPUT, PESSIMISTIC, OPTIMISTIC = 0, 1, 2, 3
-"""What becomes of documents with equal scores."""
+"""Treatment of documents with equal scores."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,19 +54,18 @@ def measure(
     ties: int = EXPECTED,
     threads: int = 1,
 ) -> list[Float64Array]:
-    """Every pass's values, float64[Q, p], before division.
+    """Return the values of every pass before division, float64[Q, p].
 
     Args:
-        passes: the metrics.
+        passes: metrics to compute.
         scores: float64[N], finite.
-        labels: float64[N]; read when ties are broken by them.
+        labels: float64[N]; read only if they break ties.
         ptr: int64[Q+1].
         ties: one of the constants above.
-        threads: at least 1.
     """
     if not passes:
         return []
-    ptr = np.require(ptr, np.int64, ["C", "W"])  # compiled code takes no read-only arrays
+    ptr = np.require(ptr, np.int64, ["C", "W"])  # compiled code does not take read-only arrays
     outs = [np.zeros((ptr.size - 1, p.cutoffs.size)) for p in passes]
     depth = max(int(p.cutoffs[-1]) for p in passes)
 
@@ -114,7 +113,7 @@ def rank_top(
             best[j] = best[j - 1]
             j -= 1
         best[j] = scores[i]
-        least = best[depth - 1]  # once there are so many
+        least = best[depth - 1]  # the depth-th score so far
     chosen, m = spare[n:], 0
     for i in range(n):
         if scores[i] >= least:
@@ -131,6 +130,7 @@ def _rank(
     sort: Any, start: int, stop: int, scores: Float64Array, labels: Float64Array, ptr: Int64Array, depth: int,
     ties: int, order: Int64Array, ends: Int64Array, counts: Int64Array, keys: Float64Array, spare: Int64Array,
 ) -> None:  # fmt: skip
+    # Rank each query, then find the ends of its runs of ties, or break the ties by label.
     for q in range(start, stop):
         a, b, at = ptr[q], ptr[q + 1], ptr[q] - ptr[start]
         n = b - a
@@ -162,7 +162,7 @@ def _rank(
 
 @inline
 def weighted_sums(worth: Float64Array, weights: Float64Array, cutoffs: Int64Array, out: Float64Array) -> None:
-    """Write the sum of worth times weight up to each cut-off; one beyond the list means the whole list."""
+    """Write the sum of worth times weight up to each cut-off; a cut-off beyond the list means the whole list."""
     total, c = 0.0, 0
     for i in range(worth.shape[0]):
         total += worth[i] * weights[i]
@@ -178,6 +178,7 @@ def _apply(
     counts: Int64Array, weights: Float64Array, cutoffs: Int64Array, out: Float64Array, ranked: Float64Array,
     worth: Float64Array, scratch: Float64Array,
 ) -> None:  # fmt: skip
+    # Positions up to the largest cut-off, extended to a whole run of ties.
     for q in range(start, stop):
         a, at, m = ptr[q], ptr[q] - ptr[start], counts[q - start]
         k = min(m, cutoffs[-1])

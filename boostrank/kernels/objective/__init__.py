@@ -1,1 +1,1 @@
-"""Objectives' side of the kernels: the contract, the driver over queries, options and shared parameters."""
+"""Kernels of objectives: contract, driver, options and shared parameters."""

@@ -1,12 +1,12 @@
-"""Contract of an objective: what it declares about itself, and what its kernel keeps (`kernels.objective.kernel`).
+"""Contract of an objective: its declaration, and the rules of its kernel (`kernels.objective.kernel`).
 
-1. It minimises: gain-type objectives are negated in the kernel, once.
-2. It never writes its inputs, keeps no reference, allocates nothing in its loops.
-3. It is defined for 0 and 1 documents, equal gains, no gain at all, tied scores and |score| up to 1e4: never NaN or
-   infinity; ours, at any finite scores. A query that cannot teach anything gets zeros in both outputs.
+1. It minimises: objectives to be maximised are negated in the kernel, once.
+2. It never writes its inputs, keeps no reference, and allocates nothing in its loops.
+3. It is defined for 0 and 1 documents, equal gains, zero gains, tied scores and |score| up to 1e4, without NaN or
+   infinity; boostrank's objectives for any finite scores. A query without information gets zeros in both outputs.
 4. The gradient sums to zero unless the spec says `shift_invariant=False`; permuting documents permutes the outputs.
-   Random numbers come from `kernels.noise` under the round's seed, the query's number from `prepare` as the stream.
-5. Query weights, the scale and floor of the hessian and the cast to float32 belong to the driver.
+   Random numbers come from `kernels.noise` under the round's seed, with the query's number from `prepare` as stream.
+5. Query weights, scale and floor of the Hessian, and the cast to float32 belong to the driver.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ __all__ = [
 
 
 class Prepare(Protocol):
-    """Computes what stays constant over training; called once per data set."""
+    """Function of what stays constant over training; called once per data set."""
 
     def __call__(self, labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
-        """Constants a document (float64[N, d]) and a query (float64[Q, c])."""
+        """Return constants per document (float64[N, d]) and per query (float64[Q, c])."""
         ...
 
 
 GAIN_WEIGHTS, LOSS_WEIGHTS = "gain", "loss"
-"""What an objective may multiply by the weight of a document."""
+"""What the weight of a document multiplies."""
 
 DOCUMENT_WEIGHTS = "document weights"
-"""Where `prepare` finds them among its values, of an objective that multiplies losses."""
+"""Key of the document weights in the values of `prepare`, for objectives that weight losses."""
 
 Settled = Callable[[Mapping[str, Any], int], int]
 
@@ -53,37 +53,36 @@ def _settled_at_once(values: Mapping[str, Any], total: int) -> int:
 
 @dataclass(frozen=True)
 class ObjectiveSpec:
-    """One objective: everything that tests, documentation, command line and tuner need to know of it.
+    """Declaration of an objective, for tests, documentation, command line and tuner.
 
     Args:
-        name: canonical, with dashes ("shf-sdcg").
+        name: canonical name, with dashes ("shf-sdcg").
         summary: one sentence for a list.
         equation: the objective in words and ASCII symbols.
         kernel: see the contract above.
-        params: in the order in which the kernel reads them; those that it declares, where none are given.
-        hessian: what the second output is.
+        params: parameters in the order in which the kernel reads them; default: those that the kernel declares.
+        hessian: kind of the second output.
         reference: paper and equation numbers.
-        deviation: where this differs from the paper, and why.
+        deviation: deviations from the paper, and their reasons.
         prepare: constants; the default gives the ideal DCG at `k` under the log and the linear discount.
-        aliases: other names people type.
+        aliases: alternative names.
         shift_invariant: whether adding a constant to a query's scores changes nothing.
         random: whether the kernel draws random numbers; it then has the parameter `kernels.noise.SEED`.
-        exact_gradient: whether the gradient is the derivative of the loss that the kernel returns, everywhere but at
-            kinks, so that an optimiser may compare losses. LambdaRank's is that of no loss; LambdaLoss's is that of a
-            loss that jumps with the order.
-        inexact_with: parameter -> the choice with which it is not, where `exact_gradient` is true otherwise.
+        exact_gradient: whether the gradient is the derivative of the kernel's loss, except at kinks, so that an
+            optimiser may compare losses. LambdaRank's is the derivative of no loss, LambdaLoss's of a loss that jumps
+            with the order.
+        inexact_with: parameter -> the choice that makes the gradient inexact although `exact_gradient` is true.
         quadratic: whether a query of n documents costs n^2 operations (the driver then bounds n).
-        settled: (values, total rounds) -> first round at which early stopping may look at the metric.
+        settled: (values, total rounds) -> first round at which early stopping may use the metric.
         ordered: whether the kernel reads `order`.
-        scratch_per_document: how many numbers of each scratch array a document needs, where the kernel declares no
-            rows.
-        default_schedules: parameter -> schedule text, used when the user gives no value. `{name}` in it stands for
-            the value of another parameter.
-        default_options: option (`kernels.objective.options`) -> value, where it is not the option's own default.
-        document_weights: how the objective takes a weight of each document. "gain": it multiplies the document's gain,
-            and its label where that is a target, before anything else is made of them, the ideal DCG too. "loss": it
-            multiplies the document's own loss; `prepare` finds them in `values[DOCUMENT_WEIGHTS]`, float64[N], where
-            the data have any. None: data with such weights are refused.
+        scratch_per_document: numbers per document of each scratch array, if the kernel declares no rows.
+        default_schedules: parameter -> schedule text, used if the user gives no value. `{name}` in it stands for the
+            value of another parameter.
+        default_options: option (`kernels.objective.options`) -> value, if it differs from the option's default.
+        document_weights: effect of a document's weight. "gain": it multiplies the document's gain, and its label if
+            that is a target, before anything is derived from them, including the ideal DCG. "loss": it multiplies the
+            document's own loss; `prepare` reads it from `values[DOCUMENT_WEIGHTS]`, float64[N], if the data has
+            weights. None: data with such weights raises an error.
     """
 
     name: str
@@ -118,18 +117,18 @@ class ObjectiveSpec:
             object.__setattr__(self, "scratch_per_document", self.kernel.scratch_per_document)
             object.__setattr__(self, "params", self.params or self.kernel.params)
             if self.kernel.params != self.params:
-                raise ParameterError(f"{self.name}: its kernel declares other parameters than it does")
+                raise ParameterError(f"{self.name}: its kernel declares different parameters")
 
     def is_exact(self, values: Mapping[str, Any]) -> bool:
-        """`exact_gradient` with these parameters."""
+        """Return `exact_gradient` for these parameters."""
         return self.exact_gradient and all(values[name] != choice for name, choice in self.inexact_with.items())
 
     def param(self, name: str) -> Param:
-        """The declared parameter of exactly this name."""
+        """Return the declared parameter with exactly this name."""
         return next(p for p in self.params if p.name == name)
 
     def encode(self, values: Mapping[str, Any], round: int, loss: bool = True) -> Float64Array:
-        """`params` as the kernel reads them at a 0-based round, and whether its loss is asked for."""
+        """Return `params` as the kernel reads them at a 0-based round, and whether it computes the loss."""
         numbers = [p.encode(values[p.name]) for p in self.params]
         if any(p.name == SEED.name for p in self.params):
             numbers.append(round_seed(int(values[SEED.name]), round))
@@ -138,10 +137,10 @@ class ObjectiveSpec:
         return np.array(numbers, dtype=np.float64)
 
     def position(self, name: str) -> int:
-        """Where a parameter stands in the kernel's `params`."""
+        """Return the index of a parameter in the kernel's `params`."""
         return [p.name for p in self.params].index(name)
 
 
 def no_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
-    """A `prepare` for kernels that need nothing but scores and gains."""
+    """Return no constants, for kernels that need only scores and gains."""
     return np.zeros((labels.size, 0)), np.zeros((ptr.size - 1, 0))

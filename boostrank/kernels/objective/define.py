@@ -1,4 +1,4 @@
-"""An objective of a user's own from one function: what `boostrank.define_objective` and the reader of files check."""
+"""An objective of your own from one function, for `boostrank.define_objective` and files of users."""
 
 from __future__ import annotations
 
@@ -23,32 +23,31 @@ def define_objective(
     equation: str = "", reference: str = "", prepare: Prepare = default_constants, shift_invariant: bool = True,
     exact_gradient: bool = True, quadratic: bool = True, **declarations: Any,
 ) -> ObjectiveSpec:  # fmt: skip
-    """Declare an objective. Only the name and the kernel are needed; `boostrank objectives --check` tests the rest.
+    """Declare an objective. Only name and kernel are required; `boostrank objectives --check` tests the rest.
 
     Args:
-        name: what it is called in logs and models.
-        kernel: one query's loss, gradient and curvature; see `boostrank.kernels.objective.kernel` for its arguments.
-        params: what the kernel reads by name.
-        scratch, int_scratch, by_score: of a plain function, see `boostrank.kernels.objective.kernel.Kernel`.
-        hessian: what the kernel writes to `hess`: "proxy" (anything useful, not negative), "exact" (the second
-            derivative by each score), "majoriser" (the parabola it makes lies above the loss) or "gauss-newton".
-        summary, equation, reference: for people.
+        name: name of the objective in logs and models.
+        kernel: loss, gradient and curvature of one query; see `boostrank.kernels.objective.kernel` for its arguments.
+        params: parameters that the kernel reads by name.
+        scratch, int_scratch, by_score: for a plain function, see `boostrank.kernels.objective.kernel.Kernel`.
+        hessian: kind of `hess`: "proxy" (anything useful and not negative), "exact" (the second derivative by each
+            score), "majoriser" (its parabola lies above the loss) or "gauss-newton".
+        summary, equation, reference: for documentation.
         prepare: constants; the default gives the ideal DCG at `k` under the log and the linear discount.
         shift_invariant: whether adding a constant to a query's scores changes nothing.
-        exact_gradient: whether the gradient is the derivative of the loss that the kernel returns.
+        exact_gradient: whether the gradient is the derivative of the kernel's loss.
         quadratic: whether a query of n documents costs n^2 operations.
-        declarations: the other fields of `ObjectiveSpec`.
 
     Raises:
-        ParameterError: a name that cannot be shown, an unknown kind of hessian, or something that is no kernel.
-        FileFormatError: a kernel that does not take the arguments it should.
+        ParameterError: the name is not printable, the kind of Hessian is unknown, or the kernel is not a function.
+        FileFormatError: the kernel has the wrong arguments.
     """
     if not isinstance(name, str) or not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
-        raise ParameterError(f"name={str(name)[:40]!r}: 1 to {_LONGEST_NAME} characters that can be printed")
+        raise ParameterError(f"name={str(name)[:40]!r}: 1 to {_LONGEST_NAME} printable characters are required")
     kind = hessian if isinstance(hessian, HessianKind) else _KINDS.get(hessian)
     if kind is None:
         raise ParameterError(f"hessian={hessian!r} is not one of {' | '.join(_KINDS)}")
-    function = getattr(kernel, "py_func", kernel)  # a user may have said @njit
+    function = getattr(kernel, "py_func", kernel)  # the user may have decorated it with @njit
     if not inspect.isfunction(function):
         raise ParameterError(f"kernel={kernel!r} is not a function")
     compiled = kernel if isinstance(kernel, Kernel) else Kernel(function, params, scratch, int_scratch, by_score)
@@ -70,7 +69,7 @@ def define_objective(
 
 
 def source_of(spec: ObjectiveSpec) -> dict[str, str | None] | None:
-    """The file that a user's own objective stands in, and its sha256 when it was loaded; None for one of ours."""
+    """Return the file of a user's objective and its sha256 at loading time; None for boostrank's own."""
     kernel = spec.kernel
     return (
         None if kernel.is_ours else {"file": kernel.file.replace("\\", "/").rpartition("/")[2], "sha256": kernel.sha256}

@@ -1,8 +1,10 @@
-"""Driver of objectives: one query's kernel over all queries. The only place that knows weights, scales,
-floors, float32 and threads, what is laid over an objective (`composition`), and how two objectives are mixed.
+"""Driver of objectives: runs a kernel over all queries.
 
-Queries are spread over threads and each writes its own slice; sums over queries are taken in query order. So one
-thread or many give the same bytes.
+Only this module handles weights, scales, floors, float32, threads, mixtures of two objectives, and the options applied
+to an objective (`composition`).
+
+Threads share the queries and each writes its own slice; sums over queries are taken in query order. So the result does
+not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -24,24 +26,24 @@ from boostrank.kernels.runtime.blocks import query_blocks
 from boostrank.kernels.runtime.intrinsics import borrowed
 from boostrank.kernels.runtime.jit import F1, F2, I1, CompiledFunction, entry_point, inline_sums, run_parallel
 
-# Small enough for threads to share the work evenly, and for one to hear of Ctrl-C in between; large enough to hide what
-# handing it over costs (~50 us).
+# Small enough to balance threads and to react to Ctrl-C between tasks; large enough to hide the cost of starting one
+# (~50 us).
 _DOCUMENTS_A_TASK = 20_000
 
 AllReduce = Callable[[Float64Array], Float64Array]
-"""Sums of one process -> the sums over all that train together; every one of them must call it."""
+"""Sums of one process -> sums over all processes of the training, all of which must call it."""
 
 
 def alone(sums: Float64Array) -> Float64Array:
-    """`AllReduce` for a process that trains by itself."""
+    """Return the sums: the `AllReduce` of a single process."""
     return sums
 
 
 LIVE, DEAD, BROKEN = 0, 1, 2
-"""State of a query after a pass: learning, zero gradient everywhere, not finite or of negative curvature.
+"""State of a query after a pass: live; zero gradient everywhere; not finite, or with negative curvature.
 
-A dead query keeps the hessian that its kernel gives: zeros where there is nothing to learn from it, but a regression
-that is already right goes on saying so.
+A dead query keeps its kernel's Hessian: zeros without information, but a regression that is already right keeps its
+weight.
 """
 
 _S1 = types.Array(types.float32, 1, "C")
@@ -50,15 +52,15 @@ _U1 = types.Array(types.uint8, 1, "C")
 
 @dataclass(frozen=True, eq=False)
 class Buffers:
-    """What a pass writes, allocated once per data set.
+    """Outputs of a pass, allocated once per data set.
 
     Args:
-        grad, hess: float[N], of the query's weighted loss.
+        grad, hess: float[N], derivatives of the query's weighted loss.
         loss: float64[Q], weighted.
         hess_sum: float64[Q].
         magnitude: float64[Q], sum of |grad|.
         state: uint8[Q].
-        scratch: what kernels work in, one entry a thread once they have run.
+        scratch: work arrays of kernels, one entry per thread that has run.
     """
 
     grad: np.ndarray[Any, np.dtype[Any]]
@@ -71,7 +73,7 @@ class Buffers:
 
     @classmethod
     def allocate(cls, documents: int, queries: int, dtype: type[np.floating[Any]] = np.float32) -> Buffers:
-        """For N documents in Q queries: float32 for an engine, float64 for a part of a mixture."""
+        """Allocate for N documents in Q queries: float32 for an engine, float64 for a part of a mixture."""
         return cls(
             np.zeros(documents, dtype),
             np.zeros(documents, dtype),
@@ -83,22 +85,22 @@ class Buffers:
 
     @property
     def broken_query(self) -> int:
-        """Position of the first broken query, -1 without one."""
+        """Index of the first broken query; -1 without one."""
         broken = np.flatnonzero(self.state == BROKEN)
         return int(broken[0]) if broken.size else -1
 
 
 @dataclass(frozen=True)
 class PassStats:
-    """What one pass over all queries found.
+    """Statistics of one pass over all queries.
 
     Args:
         loss: weighted sum of the kernel's losses.
-        dead_queries: queries whose gradient is zero everywhere; these two of all processes that train together.
-        broken_query: position of the first query with a score, gradient or hessian that is not finite, or a negative
-            hessian; -1 without one.
-        floored: documents of live queries whose hessian was lifted to the floor.
-        scale: what gradient and hessian were multiplied by.
+        dead_queries: queries with zero gradient everywhere. Loss and dead queries cover all processes of the training.
+        broken_query: index of the first query with a score, gradient or Hessian that is not finite, or a negative
+            Hessian; -1 without one.
+        floored: documents of live queries whose Hessian was raised to the floor.
+        scale: factor of gradient and Hessian.
     """
 
     loss: float
@@ -126,20 +128,19 @@ def run_kernel(
     scratch_per_document: int = 8,
     threads: int = 1,
 ) -> None:
-    """Gradient and hessian of every document, weighted and otherwise as the kernel gives them.
+    """Compute gradient and Hessian of every document as the kernel gives them, times query weights.
 
     Args:
-        kernel: one query's arithmetic, see `kernels.objective.contract`.
+        kernel: arithmetic of one query, see `kernels.objective.contract`.
         scores, gains: float64[N].
         ptr: int64[Q+1].
         weights: float64[Q].
         doc_const, query_const: float64[N, d], float64[Q, c].
         params: float64[p].
         out: overwritten.
-        composition: what is laid over the kernel.
-        slot, slot_values: a position in `params` that has a value of its own in each query, and int64[Q] of them.
-        ordered, scratch_per_document: see the kernel contract; the latter does not change for one `out`.
-        threads: at least 1.
+        composition: options applied to the kernel.
+        slot, slot_values: index in `params` of a parameter with a value per query, and int64[Q] of these values.
+        ordered, scratch_per_document: see the kernel contract; the latter must not change for one `out`.
     """
     queries = ptr.size - 1
     longest = int(np.diff(ptr).max()) if queries else 0
@@ -166,14 +167,13 @@ def run_kernel(
 def mix_gradients(
     parts: Sequence[Buffers], factors: Sequence[float], ptr: Int64Array, out: Buffers, *, threads: int = 1
 ) -> None:
-    """`out` = factors[0] * parts[0] + factors[1] * parts[1]: losses, gradients and hessians.
+    """Write factors[0] * parts[0] + factors[1] * parts[1] to `out`: losses, gradients and Hessians.
 
     Args:
         parts: two, float64.
         factors: >= 0.
         ptr: int64[Q+1].
         out: float32, overwritten.
-        threads: at least 1.
     """
     (first, second), (a, b) = parts, factors
 
@@ -190,14 +190,13 @@ def mix_gradients(
 def finish(
     ptr: Int64Array, out: Buffers, *, unit_hessian: bool = True, threads: int = 1, all_reduce: AllReduce = alone
 ) -> PassStats:
-    """Bring gradient and hessian to the scale that the engine gets, and say what the pass found.
+    """Scale gradient and Hessian for the engine, and return the statistics of the pass.
 
     Args:
         ptr: int64[Q+1].
         out: float32; `grad` and `hess` are rewritten.
-        unit_hessian: scale both so that the mean hessian of live documents is one, and lift it to the floor; else both
-            are left alone.
-        threads: at least 1.
+        unit_hessian: scale both so that the mean Hessian of live documents is one, and raise the Hessian to the floor;
+            otherwise leave both unchanged.
         all_reduce: called once, unless a query is broken.
     """
     live = out.state == LIVE
@@ -230,18 +229,13 @@ def _probe(values: Float64Array) -> float:
 
 @inline_sums
 def _judge(grad: Any, hess: Any, probe: float) -> tuple[float, float, int]:
-    """Sum of the hessian and of |gradient| of one query, and the query's state once it is float32.
-
-    Args:
-        grad, hess: float[n].
-        probe: NaN if the query is broken already, else 0.
-    """
+    """Return the sums of Hessian and |gradient| of a query, and its state after rounding to float32."""
     total, magnitude = 0.0, 0.0
     for i in range(grad.shape[0]):
         g32, h32 = np.float32(grad[i]), np.float32(hess[i])
         total += hess[i]
         magnitude += abs(grad[i])
-        # As in `_probe`. A negative curvature is as broken as an infinite one.
+        # As in `_probe`; a negative curvature breaks the query too.
         probe += 0.0 * g32 + 0.0 * h32
         probe += np.nan if h32 < 0.0 else 0.0
     if probe != 0.0:
@@ -261,7 +255,7 @@ def _gradients(
     grad, hess, work, iwork = borrowed(grad), borrowed(hess), borrowed(work), borrowed(iwork)
     scratch, iscratch = borrowed(scratch), borrowed(iscratch)
     noisy = False
-    if composition is not None:  # an argument of type None: the branch is not compiled
+    if composition is not None:  # for type None this branch is not compiled
         noisy = composition.noise != NO_NOISE and composition.temperature > 0.0
     for q in range(start, stop):
         a, b = ptr[q], ptr[q + 1]
@@ -274,6 +268,7 @@ def _gradients(
         if slot >= 0:
             params[slot] = slot_values[q]
         value = 0.0
+        # Average the kernel over noisy scores, or call it once on the scores.
         if composition is not None and noisy:
             drawn, gs, hs = work[2 * n : 3 * n], work[3 * n : 4 * n], work[4 * n : 5 * n]
             gs[:] = 0.0
@@ -294,6 +289,7 @@ def _gradients(
             if ordered:
                 sort(s, order, spare)
             value = kernel(s, gains[a:b], order, doc_const[a:b], query_const[q], params, g, h, scratch, iscratch)
+        # Options applied after the kernel, then the query weight.
         if composition is not None:
             if composition.control > 0.0:
                 control_scale(s, composition.control, composition.nu, g)
@@ -308,7 +304,7 @@ def _gradients(
 
 @cache
 def _gradients_to(single: bool, is_plain: bool) -> CompiledFunction[..., None]:
-    """`_gradients` for results of one type, with nothing or with options laid over the kernel."""
+    """Return `_gradients` compiled for one output type, with or without options applied to the kernel."""
     real, composition = _S1 if single else F1, types.none if is_plain else COMPOSITION
     signature = types.void(
         types.FunctionType(KERNEL_SIGNATURE), SORT, types.int64, types.int64, F1, F1, I1, F1, F2, F2, F1,
@@ -350,6 +346,6 @@ def _finish(
         least = np.float32(floor if state[q] == LIVE else 0.0)
         broken, lifted = scale_and_floor(grad[own], hess[own], np.float32(scale), least)
         floored += lifted
-        if broken:  # finite before: too far above the average document
+        if broken:  # finite before, but too far above the average document
             state[q] = BROKEN
     return floored

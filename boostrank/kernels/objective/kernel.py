@@ -1,4 +1,4 @@
-"""Kernels of objectives: one query's arithmetic, as it is written and as the driver calls it.
+"""Kernels of objectives: the arithmetic of one query, as written and as the driver calls it.
 
 A kernel is written with names:
 
@@ -8,20 +8,21 @@ A kernel is written with names:
 |---|---|
 | query.scores | float64[n], current scores, finite |
 | query.gains | float64[n], gain of each document, >= 0 |
-| query.order | int64[n], documents by descending score, ties in input order (anything if `ordered` is False) |
+| query.order | int64[n], documents by descending score, ties in input order (undefined if `ordered` is False) |
 | query.doc_const | float64[n, d], constants of each document, from `prepare` |
 | query.query_const | float64[c], constants of the query, from `prepare` |
-| params.NAME | the parameter of that name, as it is this round: a number, a whole number (a choice is its position) or a truth value; the noise's `seed` is the round's |
-| params.with_loss | with `loss_on_demand`: whether the loss is asked for; where it is not, any finite number may be returned |
+| params.NAME | value of that parameter in this round: a number, an integer (a choice is its index) or a bool; the
+noise's `seed` is the round's |
+| params.with_loss | with `loss_on_demand`: whether the loss is needed; if not, any finite number may be returned |
 | grad, hess | float64[n], zeros: derivative of the loss, and a curvature >= 0 |
-| scratch.NAME | the declared row of that name, float64[n] or int64[n], contents undefined |
+| scratch.NAME | declared row of that name, float64[n] or int64[n], contents undefined |
 
-With `by_score` the kernel sees scores and gains by descending score and writes `grad` and `hess` so; `query.order` then
-leads to the rows of `query.doc_const`.
+With `by_score` scores, gains, `grad` and `hess` are in the order of descending score; `query.order` then maps to the
+rows of `query.doc_const`.
 
-The driver calls every kernel through one signature of ten arrays, with parameters by position and scratch in one
-piece. `objective_kernel` writes that entry point; a function of ten arguments (`ARRAYS`) is taken as it is.
-"""  # noqa: E501 (a table)
+The driver calls every kernel through one signature of ten arrays, with parameters by position and scratch in one piece.
+`objective_kernel` generates that entry point; a function of ten arguments (`ARRAYS`) is used as it is.
+"""
 
 from __future__ import annotations
 
@@ -43,11 +44,11 @@ from boostrank.kernels.runtime.jit import F1, F2, FLOAT, I1, CompiledFunction, i
 KERNEL_SIGNATURE = FLOAT(F1, F1, I1, F2, F1, F1, F1, F1, F1, I1)
 
 ARGUMENTS = ("query", "params", "grad", "hess", "scratch")
-"""Of a kernel as it is written."""
+"""Arguments of a kernel as written."""
 ARRAYS = (
     "scores", "gains", "order", "doc_const", "query_const", "params", "grad", "hess", "scratch", "iscratch",
 )  # fmt: skip
-"""Of a kernel as the driver calls it."""
+"""Arguments of a kernel as the driver calls it."""
 
 
 class Query(NamedTuple):
@@ -61,19 +62,18 @@ class Query(NamedTuple):
 
 
 class Kernel(CompiledFunction[..., float]):
-    """A kernel with the driver's signature.
+    """Kernel with the driver's signature.
 
     Args:
-        body: the function as it is written: of `ARGUMENTS`, or of `ARRAYS`.
+        body: function as written, with the arguments `ARGUMENTS` or `ARRAYS`.
         params: declared parameters, in the objective's order.
         scratch, int_scratch: names of rows; "ranks work:4" is a row and a block of four, float64[4 n].
         by_score: whether documents come by descending score.
-        loss_on_demand: whether the kernel takes its loss only where `params.with_loss` is true.
+        loss_on_demand: whether the kernel computes its loss only if `params.with_loss` is true.
 
     Attributes:
-        py_func: the function of ten arguments, as it is compiled.
-        scratch_per_document: how many numbers of each scratch array a document needs; None of a function of `ARRAYS`.
-        loss_on_demand: as given.
+        py_func: the compiled function of ten arguments, in Python.
+        scratch_per_document: numbers per document of each scratch array; None for a function of `ARRAYS`.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Kernel(CompiledFunction[..., float]):
         return self._entry(self.body) if self.is_named else self.py_func
 
     def _entry(self, body: Callable[..., float]) -> Callable[..., float]:
-        """The function of ten arguments, which hands its arrays to the body by name."""
+        """Return the function of ten arguments, which passes its arrays to the body by name."""
         scratch, int_scratch, by_score, _ = self._layout
         if by_score:
             scratch = f"_s _g {scratch} _gs _hs"
@@ -120,7 +120,7 @@ class Kernel(CompiledFunction[..., float]):
             calls[kind] = f"{kind}({', '.join(fields.values())})" if fields else "()"
         source = (_BY_SCORE if by_score else _AS_GIVEN).format(arrays=", ".join(ARRAYS), **calls, **rows)
         exec(source, names)
-        # Numba keeps the machine code beside the name and the date of the file: that of the body.
+        # Numba names its cache files after the file, name and line of the function: use those of the body.
         code = self.body.__code__
         made = names["entry"].__code__.replace(co_filename=code.co_filename, co_firstlineno=code.co_firstlineno)
         entry = FunctionType(made, names, self.body.__name__)
@@ -152,7 +152,7 @@ def entry({arrays}):
 
 
 def _rows(array: str, declared: str) -> tuple[dict[str, str], int]:
-    """Name -> slice of the array, and how many rows there are."""
+    """Return name -> slice of the array, and the number of rows."""
     rows, start = {}, 0
     for word in declared.split():
         name, _, count = word.partition(":")
@@ -168,7 +168,7 @@ def _identifier(name: str) -> str:
 
 
 def _decoded(position: int, param: Param, count: int) -> str:
-    """The parameter's value, from the array of numbers."""
+    """Return the expression of the parameter's value in the array of numbers."""
     if param.name == SEED.name:
         return f"params[{count}]"
     number = f"params[{position}]"
@@ -191,15 +191,15 @@ def objective_kernel(
 
 
 def objective_kernel(body: Callable[..., float] | None = None, /, **declared: Any) -> Any:
-    """Decorator of an objective's kernel; see `Kernel` for what it declares."""
+    """Decorator of an objective's kernel; see `Kernel` for its declarations."""
     return Kernel(body) if body is not None else lambda function: Kernel(function, **declared)
 
 
 def check_arguments(kernel: Kernel) -> None:
-    """Refuse a kernel whose arguments are not the contract's; names of the user's own are welcome.
+    """Check the arguments of a kernel against the contract; names of your own are allowed.
 
     Raises:
-        FileFormatError: another number of them, or a known name in another place.
+        FileFormatError: the number of arguments is wrong, or a known name has the wrong position.
     """
     name, given = kernel.body.__name__, tuple(inspect.signature(kernel.body).parameters)
     wanted = ARRAYS if len(given) == len(ARRAYS) else ARGUMENTS

@@ -1,26 +1,26 @@
-"""Options of any objective, declared and computed once: noise, per-query normalisation, scale control.
+"""Options of every objective: noise, per-query normalisation, scale control.
 
-With s the scores of a query, and (L, g, h) what the objective's kernel makes of them:
+With s the scores of a query, and (L, g, h) the outputs of the objective's kernel:
 
     noise        (L, g, h) is the average of `noise_draws` calls at s + temperature * e, e fresh every round
     control      g -= scale_control * <g, z> z / (|z| + nu)^2,   z = s - mean(s)
     normalise    g and h are multiplied by 1 / S (l1) or log2(1 + S) / S (log),   S = sum |g|
 
-in this order, over gains that count from `gain_base`. The noise is a hash of seed, round, query, draw and document, so
-neither threads nor processes matter.
+in this order, with gains relative to `gain_base`. The noise is a hash of seed, round, query, draw and document, so it
+does not depend on threads or processes.
 
-A list is ranked the same however its scores are stretched, so a gradient along the scores only makes the smoothing
-sharper. Control takes that part away: with 1 and nu = 0 the gradient is orthogonal to the centred scores. The
-curvature stays, since it is that of each score by itself. StochasticRank centres g as well, because its samples do not
-sum to zero; gradients of objectives that ignore a shift of all scores do.
+Scaling the scores of a list does not change its ranking, so a gradient along the scores only sharpens the smoothing.
+Control removes that part: with 1 and nu = 0 the gradient is orthogonal to the centred scores. The curvature stays,
+since it belongs to single scores. StochasticRank also centres g, because its samples do not sum to zero; gradients of
+shift-invariant objectives do.
 
-Normalisation makes queries with many strong gradients and those with few weigh alike. Under l1 a query that is almost
-solved speaks as loudly as one that is not; log leaves weak gradients as they are (times 1 / ln 2).
+Normalisation gives queries with many strong gradients and those with few similar weight. Under l1 an almost solved
+query weighs as much as an unsolved one; log leaves weak gradients unchanged (times 1 / ln 2).
 
-What no order can change is not worth a gradient: where the worst document of a query has a gain above 0, as with grades
-from 1 to 3, smooth ranks push it down all the same, cross entropies spread their mass over it, and the ideal DCG is
-mostly made of it. `gain_base=least` takes the least gain of each query away first. With grades that reach 0 in every
-query it changes nothing.
+A gain that every order collects is not worth a gradient. If the worst document of a query has a gain above 0, as with
+grades from 1 to 3, smooth ranks still push it down, cross entropies spread their mass over it, and it dominates the
+ideal DCG. `gain_base=least` first subtracts the least gain of each query. It changes nothing if grades reach 0 in every
+query.
 
 Sources: noise, Bruch et al., "A stochastic treatment of learning to rank scoring functions", WSDM 2020; control,
 Ustimenko, Prokhorenkova, "StochasticRank: global optimization of scale-free discrete functions", ICML 2020 (scale-free
@@ -45,19 +45,19 @@ NO_NORM, L1, LOG = range(3)
 SCORE_NOISE = Param(
     "score_noise",
     "none",
-    "noise added to the scores that the objective sees, fresh every round",
+    "noise added to the scores that the objective sees, new every round",
     choices=("none", "gumbel", "logistic", "gaussian"),
 )
 NOISE_TEMPERATURE = Param(
     "noise_temperature",
     1.0,
-    "what the noise is multiplied by (a standard Gumbel, logistic or normal number); 0 is no noise",
+    "factor of the noise (a standard Gumbel, logistic or normal number); 0 means no noise",
     low=0.0,
     schedulable=True,
     unit="score",
 )
 NOISE_DRAWS = Param(
-    "noise_draws", 1, "draws a round, whose gradients and curvatures are averaged; each costs a pass", low=1, high=8
+    "noise_draws", 1, "draws per round, whose gradients and curvatures are averaged; each costs a pass", low=1, high=8
 )
 NORMALIZE_QUERY = Param(
     "normalize_query",
@@ -69,7 +69,7 @@ NORMALIZE_QUERY = Param(
 SCALE_CONTROL = Param(
     "scale_control",
     0.0,
-    "share of the gradient along the query's centred scores that is taken away: it only changes their scale",
+    "share of the gradient along the query's centred scores to remove, which only changes their scale",
     low=0.0,
     high=1.0,
     schedulable=True,
@@ -80,14 +80,14 @@ SCALE_CONTROL_NU = Param(
 GAIN_BASE = Param(
     "gain_base",
     "zero",
-    "what gains count from in training: zero, or the least gain of the query, which it has in any order",
+    "origin of gains in training: zero, or the least gain of the query, which every order collects",
     choices=("zero", "least"),
 )
 HESSIAN_SCALE = Param(
     "hessian_scale",
     "unit",
-    "unit: gradient and Hessian are divided by the mean curvature, so that min_sum_hessian_in_leaf means the same for "
-    "every objective; raw: both as they are",
+    "unit: divide gradient and Hessian by the mean curvature, so that min_sum_hessian_in_leaf means the same for "
+    "every objective; raw: leave both unchanged",
     choices=("unit", "raw"),
 )
 
@@ -102,17 +102,17 @@ OPTIONS = (
     GAIN_BASE,
     HESSIAN_SCALE,
 )
-"""What every objective takes beside its own parameters and the gain."""
+"""Options of every objective, in addition to its own parameters and the gain."""
 
-# Kernels that draw random numbers use the round's seed itself: noise on the scores must not repeat their numbers.
+# Kernels that draw random numbers use the round's seed itself; noise on the scores must not repeat their numbers.
 _NOISE_SEED = 1 << 40
 
 
 class Composition(NamedTuple):
-    """The options as compiled code reads them, as they are in one round.
+    """Options of one round, as compiled code reads them.
 
     Args:
-        noise, normalize: positions in the choices of `SCORE_NOISE` and `NORMALIZE_QUERY`.
+        noise, normalize: indices in the choices of `SCORE_NOISE` and `NORMALIZE_QUERY`.
         temperature: in units of the score.
         draws: at least 1.
         seed: from `round_seed`.
@@ -129,13 +129,13 @@ class Composition(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing is laid over the kernel."""
+        """Whether no option changes the kernel's outputs."""
         noisy = self.noise != NO_NOISE and self.temperature > 0.0
         return not noisy and self.control <= 0.0 and self.normalize == NO_NORM
 
     @classmethod
     def of(cls, values: Mapping[str, Any], round: int) -> Composition:
-        """From the values of `OPTIONS` at a 0-based round."""
+        """Create from the values of `OPTIONS` at a 0-based round."""
         return cls(
             noise=int(SCORE_NOISE.encode(values["score_noise"])),
             temperature=float(values["noise_temperature"]),
@@ -156,7 +156,7 @@ COMPOSITION = types.NamedTuple(
 def add_noise(
     kind: int, temperature: float, seed: float, query: int, draw: int, scores: Float64Array, out: Float64Array
 ) -> None:
-    """out[i] = scores[i] + temperature * noise of (seed, query, draw, i)."""
+    """Write scores[i] + temperature * noise of (seed, query, draw, i) to out[i]."""
     n = scores.shape[0]
     for i in range(n):
         index = draw * n + i

@@ -1,4 +1,4 @@
-"""Binary relevance of documents: what the objectives of binary metrics (AP, precision, MRR) share."""
+"""Binary relevance of documents, for objectives of binary metrics (AP, precision, MRR)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ RELEVANT_FROM = Param(
 
 
 def relevance_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
-    """1 for a relevant document and 0 for another in column 0; the number of relevant documents a query.
+    """Return 1 for relevant and 0 for other documents in column 0, and the number of relevant documents per query.
 
-    That number is 0 where all documents are relevant: no order is better than another, and kernels skip the query.
+    The number is 0 if all documents are relevant: all orders are equal, and kernels skip the query.
     """
     threshold = values["relevant_from"]
     relevant = labels >= threshold if threshold > 0 else labels > 0
@@ -28,10 +28,10 @@ def relevance_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Arr
 
 @inline
 def relevant_positions(doc_const: Float64Array, order: Int64Array, found: Int64Array) -> int:
-    """Write the positions (0-based, by descending score) of the relevant documents; returns how many there are.
+    """Write the positions (0-based, by descending score) of the relevant documents, and return their number.
 
     Args:
-        doc_const: float64[n, >= 1], as `relevance_constants` makes it.
+        doc_const: float64[n, >= 1], from `relevance_constants`.
         order: int64[n], documents by descending score.
         found: int64[n], written up to the count.
     """

@@ -1,12 +1,12 @@
-"""Scaling of gradients and hessians, query by query and over all queries; `driver` says when.
+"""Scaling of gradients and Hessians, within a query and over all queries, for `driver`.
 
-One query: `control_scale` and `normalize_gradient` do what the options `scale_control` and `normalize_query` say
+One query: `control_scale` and `normalize_gradient` implement the options `scale_control` and `normalize_query`
 (equations and sources in `options`).
 
-All queries: the scale of the hessian. Newton leaves are -sum g / sum h, so multiplying both by one constant changes no
-leaf, but it decides what `min_sum_hessian_in_leaf`, `min_child_weight` and `lambda_l2` mean. Here both are divided by
-the mean curvature of the documents that can learn something, so one unit of hessian is one average document, as in
-squared error, for every objective and in every round.
+All queries: the scale of the Hessian. Newton leaves are -sum g / sum h, so a common factor changes no leaf, but it sets
+the meaning of `min_sum_hessian_in_leaf`, `min_child_weight` and `lambda_l2`. Here both are divided by the mean
+curvature of the documents of live queries. One unit of Hessian is then one average document, as in squared error, for
+every objective and in every round.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from boostrank.core.types import Float32Array, Float64Array
 from boostrank.kernels.objective.options import LOG
 from boostrank.kernels.runtime.jit import inline
 
-# A document's hessian after scaling is at least this share of the average one: far below anything that matters to a
-# leaf, and enough that no leaf divides a gradient by nothing.
+# Minimum Hessian of a document after scaling, as a share of the average: irrelevant to a leaf, but no leaf divides by
+# zero.
 HESSIAN_FLOOR = 1e-6
-# Mean curvature below which float32 has lost its digits, and dividing by it could only overflow.
+# Smaller mean curvatures have lost their digits in float32, and dividing by them could overflow.
 _NO_CURVATURE = 1e-30
-# Below this total gradient, division would leave the range of float32.
+# Dividing by a smaller total gradient would leave the range of float32.
 _LEAST_GRADIENT = 1e-30
 
 
 @inline
 def control_scale(scores: Float64Array, control: float, nu: float, grad: Float64Array) -> None:
-    """Take the component along the centred scores out of a query's gradient, in place."""
+    """Remove the component along the centred scores from a query's gradient, in place."""
     n = scores.shape[0]
     mean = 0.0
     for i in range(n):
@@ -51,7 +51,7 @@ def control_scale(scores: Float64Array, control: float, nu: float, grad: Float64
 
 @inline
 def normalize_gradient(kind: int, grad: Float64Array, hess: Float64Array) -> None:
-    """Bring a query's gradients to one scale, in place."""
+    """Normalise a query's gradients in place."""
     size = 0.0
     for i in range(grad.shape[0]):
         size += abs(grad[i])
@@ -64,23 +64,23 @@ def normalize_gradient(kind: int, grad: Float64Array, hess: Float64Array) -> Non
 
 
 def unit_hessian_scale(curvature: float, documents: int) -> tuple[float, float]:
-    """What makes the mean hessian one, and the floor of a document's hessian after it.
+    """Return the factor that makes the mean Hessian one, and the floor of a document's scaled Hessian.
 
     Args:
-        curvature: sum of the hessian over the documents of live queries.
-        documents: how many those are.
+        curvature: sum of the Hessian over the documents of live queries.
+        documents: number of these documents.
     """
-    # Without any curvature to speak of: plain gradient steps.
+    # Without noticeable curvature: plain gradient steps.
     curved = curvature > documents * _NO_CURVATURE
     return (documents / curvature, HESSIAN_FLOOR) if curved else (1.0, 1.0)
 
 
 @inline
 def scale_and_floor(grad: Float32Array, hess: Float32Array, scale: Any, least: Any) -> tuple[int, int]:
-    """Multiply a query's gradient and hessian, in place, and lift the hessian to its floor.
+    """Scale a query's gradient and Hessian in place, and raise the Hessian to its floor.
 
     Returns:
-        How many documents are not finite then, and how many were lifted.
+        Number of documents that are not finite afterwards, and number of raised ones.
     """
     broken, lifted = 0, 0
     for i in range(grad.shape[0]):

@@ -1,4 +1,4 @@
-"""Constants of a query, computed once per data set and objective."""
+"""Shared parameters of objectives, and constants of a query, computed once per data set and objective."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ K = Param(
 
 
 def positive(name: str, default: float, help: str, unit: str = "", aliases: tuple[str, ...] = ()) -> Param:
-    """A width or a sharpness: above 0, spread over orders of magnitude, and free to follow a schedule."""
+    """Return a width or sharpness parameter: above 0, on a log scale, with schedules."""
     return Param(name, default, help, low=0.0, open_low=True, log=True, schedulable=True, unit=unit, aliases=aliases)
 
 
 SIGMA = positive(
     "sigma",
     1.0,
-    "width of the smooth ranks; from a zero start with Newton leaves sigma alone changes nothing (the step scales with "
-    "it): it matters beside a regression part, a warm start or a schedule",
+    "width of the smooth ranks; without effect from a zero start with Newton leaves (the step scales with it), but it "
+    "matters with a regression part, a warm start or a schedule",
     unit="score",
 )
 """Shared by the objectives over smooth ranks."""
@@ -48,10 +48,10 @@ SIGMA = positive(
 ALPHA = positive(
     "alpha",
     1.0,
-    "sharpness of the smooth ranks; from a zero start with Newton leaves it changes nothing by itself",
+    "sharpness of the smooth ranks; without effect from a zero start with Newton leaves",
     unit="1/score",
 )
-"""1 / sigma: shared by the objectives over smooth ranks whose papers say it so."""
+"""1 / sigma: shared by the objectives over smooth ranks whose papers use it."""
 
 TAU = Param(
     "tau", 1.0, "width of the truncation weight around k", low=0.0, open_low=True, schedulable=True, unit="rank"
@@ -61,8 +61,8 @@ TAU = Param(
 NORMALIZE = Param(
     "normalize",
     "ideal",
-    "what DCG is divided by: the ideal DCG of the query; or none, by which it is linear in the gains, so "
-    "that clicks over exposure (without a prior, with gain_base=zero) estimate its gradient without bias",
+    "divisor of DCG: the ideal DCG of the query, or none. Without it DCG is linear in the gains, so "
+    "clicks over exposure (without a prior, with gain_base=zero) estimate its gradient without bias",
     choices=("ideal", "none"),
     aliases=("normalise",),
 )
@@ -70,16 +70,18 @@ NORMALIZE = Param(
 
 
 def default_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
-    """No constant a document; three constants a query. `values["k"]` is a number, or int64[Q] of them.
+    """Return no constants per document and three per query; `values["k"]` is a number or int64[Q].
 
     Columns 0 and 1 are the ideal DCG at `k` (0: whole list) under the log and the linear discount, which
-    `primitives.ideal_dcg` blends: a blend of discounts has the blend of their ideals. Both are 0 where all documents
-    have the same gain: no order is better than another, and kernels skip the query. Column 2 is the k-th largest gain.
-    With `values["normalize"]` none both are 1 instead, and 0 where no document has a gain: what is linear in the gains
-    has no other exceptions.
+    `primitives.ideal_dcg` blends: a blend of discounts has the blend of their ideals. Both are 0 if all documents have
+    the same gain: all orders are equal, and kernels skip the query. Column 2 is the k-th largest gain.
+
+    If `values["normalize"]` is none, both are 1 instead, and 0 in queries without gain; a sum linear in the gains needs
+    no other exception.
     """
     sizes = np.diff(ptr)
     ideal = np.zeros((sizes.size, 3))
+    # Best possible ranking of each query, and its discounted gains up to k.
     k = np.broadcast_to(np.asarray(values.get("k", 0), dtype=np.int64), sizes.size)
     depth = np.where(k == 0, sizes, np.minimum(k, sizes))
     number = np.repeat(np.arange(sizes.size), sizes)
@@ -93,7 +95,7 @@ def default_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array
     counts = np.flatnonzero((rank <= np.repeat(depth, sizes)) & np.repeat(can_order, sizes))
     log = np.array([1.0 / math.log2(1.0 + r) for r in range(1, int(sizes.max(initial=0)) + 1)])
     number, rank, best = number[counts], rank[counts], best[counts]
-    # bincount adds up in the order of the ranks.
+    # bincount adds in the order of the ranks.
     for column, discounts in enumerate((log[rank - 1], 1.0 - (rank - 1.0) / sizes[number])):
         ideal[:, column] = np.bincount(number, best * discounts, sizes.size)
     if values.get(NORMALIZE.name) == "none":
@@ -103,6 +105,6 @@ def default_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array
 
 
 def numbered_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
-    """`default_constants` with the query's number as column 3: the stream of its noise."""
+    """Return `default_constants` with the query's number as column 3: the stream of its noise."""
     documents, queries = default_constants(labels, gains, ptr, values)
     return documents, np.column_stack([queries, np.arange(ptr.size - 1)])

@@ -1,4 +1,4 @@
-"""The linear assignment problem of ranking: which document goes to which of the first k ranks, exactly."""
+"""Linear assignment of documents to the first k ranks, solved exactly."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ def best_assignment(
     a: Float64Array, d: Float64Array, s: Float64Array, g: Float64Array, rank_of: Int64Array, before: Int64Array,
     done: Int64Array, price: Float64Array, reach: Float64Array, bid: Float64Array,
 ) -> None:  # fmt: skip
-    """Give each of k ranks a document of its own, so that sum_r (a_r s_c(r) - d_r g_c(r)) is largest.
+    """Assign a document to each of k ranks so that sum_r (a_r s_c(r) - d_r g_c(r)) is largest.
 
     Shortest augmenting paths with dual prices: O(k^2 m) for m documents. Source: Jonker, Volgenant, "A shortest
     augmenting path algorithm for dense and sparse linear assignment problems", Computing 38 (1987), without its
     initialisation; Crouse 2016 for k < m.
 
     Args:
-        a, d: float64[k], of the ranks.
-        s, g: float64[m], of the documents, m >= k.
+        a, d: float64[k], factors of the ranks.
+        s, g: float64[m], scores and gains of the documents, m >= k.
         rank_of: int64[m], written: the 0-based rank of each document, -1 without one.
         before, done: int64[m], overwritten.
         price, reach: float64[m], overwritten.
@@ -57,7 +57,7 @@ def best_assignment(
                     price[c] -= step
             done[nearest] = 1
             last, row = nearest, rank_of[nearest]
-        # Every document on the path takes the rank of the one before it.
+        # Every document on the path takes the rank of its predecessor.
         while last >= 0:
             previous = before[last]
             rank_of[last] = rank_of[previous] if previous >= 0 else new

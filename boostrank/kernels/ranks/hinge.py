@@ -1,4 +1,4 @@
-"""Ranks by smoothed hinges (SHF), and their pair gradients: what SHF-SDCG and REG-SHF-SDCG share.
+"""Ranks by smoothed hinges (SHF) and their pair gradients, for SHF-SDCG and REG-SHF-SDCG.
 
     rank_i = 1 + sum_{j != i} K_ij(s_i - s_j),   K = A where i has the higher gain, B(x) = 1 + A(-x) where the lower,
                                                  and for equal gains the sigmoid G, or a constant 1/2
@@ -10,12 +10,12 @@
 | tangent | G(x) for x >= 0, its tangent 1/2 - u/4 for x < 0 |
 | softplus_unit | sigma ln(1 + e^-u) |
 
-A is convex, so a wrong pair is never given up; B(x) = 1 + A(-x) makes both documents of a pair pull the same way: the
-one with the higher gain up by (|c_i| + |c_j|) |A'|, the other down by as much.
+A is convex, so the gradient of a misordered pair never vanishes. B(x) = 1 + A(-x) makes both documents of a pair pull
+the same way: the one with the higher gain up by (|c_i| + |c_j|) |A'|, the other down by as much.
 
-All functions take documents in descending order of score. Lists from `SHORT` documents on go the near-linear way of
+All functions take documents in descending order of score. Lists from `SHORT` documents on take the near-linear way of
 `expsum_hinges`; the pair loops here are the reference. They carry z_ij = exp(-|u_ij|) from one document to the next
-(see `soft_ranks`). Sums of ln(1 + z) are logarithms of products, so there is no logarithm a pair either.
+(see `soft_ranks`). Sums of ln(1 + z) are logarithms of products, so pairs need no logarithm either.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ from boostrank.kernels.sums.expsum_hinges import (
 SHF_KERNELS = ("softplus", "softplus2", "tangent", "softplus_unit")
 SOFTPLUS2, TANGENT, SOFTPLUS_UNIT = 1, 2, 3
 
-SHF_KERNEL = Param("shf_kernel", "softplus", "the smoothed hinge", choices=SHF_KERNELS)
+SHF_KERNEL = Param("shf_kernel", "softplus", "kind of smoothed hinge", choices=SHF_KERNELS)
 EQUAL_GRADIENT = Param(
     "equal_force",
     True,
-    "whether documents of equal gain push each other; without, each counts half a rank for the other",
+    "whether documents of equal gain push each other; if not, each counts half a rank for the other",
 )
 
-# Factors of a product are at most 2: far from overflow when it is turned into a sum every so many.
+# Factors of a product are at most 2; each block of factors becomes a sum, far from overflow.
 _BLOCK = 512
-# Lists shorter than this go pair by pair: measured with softplus, 116 ns a document by sums and 112 pair by pair at 48
-# documents, 88 against 250 at 300 (`expsum.ROOM` is the least); the tangent's sums take a pass a bit of the grade, 310
-# against 240 at 300 and 380 against 430 at 768.
+# Shorter lists go pair by pair. Measured with softplus per document: 116 ns by sums and 112 by pairs at 48 documents,
+# 88 and 250 at 300 (`expsum.ROOM` is the minimum). The tangent's sums take one pass per bit of the grade: 310 and 240
+# at 300, 380 and 430 at 768.
 SHORT, SHORT_TANGENT = 48, 640
 
 SHF_PARAMS = (SIGMA, K, TAU, TRAIN_DISCOUNT, SHF_KERNEL, EQUAL_GRADIENT, SUMS)
@@ -69,11 +69,11 @@ SHF_SCRATCH, SHF_INT_SCRATCH = f"s g ranks slope gs hs work:{WORK}", f"iwork:{IW
 
 @inline
 def shf_sdcg(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
-    """-J of one query, its gradient and its curvature; arguments as in `kernels.objective.kernel`.
+    """Return -J of one query, and compute its gradient and curvature.
 
     Args:
-        query: with constants as `default_constants` has them.
-        params: as in `SHF_PARAMS`.
+        query: query with the constants of `default_constants`.
+        params: parameters as in `SHF_PARAMS`.
         grad, hess: float64[n].
         scratch: rows as in `SHF_SCRATCH` and `SHF_INT_SCRATCH`.
     """
@@ -117,10 +117,10 @@ def hinge_ranks(
     z: Float64Array,
     product: Float64Array,
 ) -> None:
-    """Write the rank of every document; ranks of badly placed ones can exceed n.
+    """Write the rank of every document; ranks of misplaced ones can exceed n.
 
     Args:
-        kind: position in `SHF_KERNELS`.
+        kind: index in `SHF_KERNELS`.
         equal_gradient: whether documents of equal gain push each other.
         s, gains: float64[n], by descending score.
         sigma: width in units of the score.
@@ -150,8 +150,8 @@ def hinge_gradient(
     """Add the gradient of -J and its curvature to `grad` and `hess`.
 
     The curvature is sum_j (|c_p| + |c_j|) kappa_pj. For the softplus kernels kappa bounds the pair's curvature as that
-    of Jaakkola and Jordan does, by a sum of exponentials just above it (`expsum_hinges.CURVATURE`); for the tangent it
-    is 1/16 at a tie and falls to 0.02, in 1 / sigma^2; for equal gains it is the sigmoid's G (1 - G).
+    of Jaakkola and Jordan does, by a sum of exponentials slightly above it (`expsum_hinges.CURVATURE`). For the tangent
+    it is 1/16 at a tie and falls to 0.02, in 1 / sigma^2; for equal gains it is the sigmoid's G (1 - G).
 
     Args:
         slope: float64[n], c_i = dJ / drank_i <= 0.
@@ -168,13 +168,13 @@ def hinge_gradient(
 
 @inline
 def annealed_cut(k: int, kth_gain: float, gains: Float64Array, ranks: Float64Array) -> float:
-    """s_m of eq (17): the largest rank among the k most relevant documents, at least k.
+    """Return s_m of eq (17): the largest rank among the k most relevant documents, at least k.
 
-    Equal gains at the boundary: the best-scored ones count, or s_m would never come down to k.
+    Of equal gains at the boundary the documents with the highest scores count; otherwise s_m would never reach k.
 
     Args:
         k: at least 1; at most n counts.
-        kth_gain: the k-th largest gain.
+        kth_gain: k-th largest gain.
         gains, ranks: float64[n], by descending score.
     """
     n = gains.shape[0]
@@ -193,7 +193,7 @@ def annealed_cut(k: int, kth_gain: float, gains: Float64Array, ranks: Float64Arr
 
 @inline
 def _height(kind: int, sigma: float) -> float:
-    # What ln(1 + e^-u) is multiplied by.
+    # Factor of ln(1 + e^-u).
     if kind == SOFTPLUS2:
         return 1.0 / LN2
     return sigma if kind == SOFTPLUS_UNIT else 1.0
@@ -212,17 +212,17 @@ def _softplus_ranks(
     product: Float64Array,
 ) -> None:
     n = s.shape[0]
-    # Equal gains: at most one of the three is not 0.
+    # Treatment of equal gains: at most one of the three is not 0.
     by_hinge = 1.0 if equal_hinge and equal_gradient else 0.0
     by_sigmoid = 1.0 if equal_gradient and not equal_hinge else 0.0
     by_half = 0.0 if equal_gradient else 0.5
     for i in range(n):
         ranks[i] = 1.0
         product[i] = 1.0
-    # Blocks of documents above; within one, every document below it: no product grows beyond 2^_BLOCK.
+    # Blocks of documents above, each against every document below: no product exceeds 2^_BLOCK.
     for block in range((n + _BLOCK - 1) // _BLOCK):
         start = block * _BLOCK
-        # Slices, counted from 0: an index that might be negative would keep the loop from using SIMD.
+        # Slices from 0: a possibly negative index would prevent SIMD.
         own = slice(start, start + _BLOCK)
         s_above, g_above, z_above, r_above, p_above = s[own], gains[own], z[own], ranks[own], product[own]
         for j in range(start + 1, n):
@@ -231,6 +231,7 @@ def _softplus_ranks(
             score, gain = s[j], gains[j]
             total, factors = 0.0, 1.0
             for i in range(min(j - start, _BLOCK)):
+                # `e` is exp(-u) of the pair; `lift` is the linear part of a misordered pair.
                 e = z_above[i] * step
                 e = 0.0 if e < UNDERFLOW else e
                 z_above[i] = e
@@ -269,6 +270,7 @@ def _softplus_gradient(
         gain, c = gains[j], slope[j]
         pull, curvature = 0.0, 0.0
         for i in range(j):
+            # `root` is exp(-u / 16) of the pair; powers of it give e = exp(-u) and the curvature bound.
             root = z[i] * step
             root = 0.0 if root < NOTHING else root
             z[i] = root
@@ -336,6 +338,7 @@ def _tangent_gradient(
         gain, c = gains[j], slope[j]
         pull, curvature = 0.0, 0.0
         for i in range(j):
+            # `root` as in `_softplus_gradient`.
             root = z[i] * step
             root = 0.0 if root < NOTHING else root
             z[i] = root

@@ -1,11 +1,11 @@
-"""Hinge losses of all pairs of a query in n log n: what stands on the other side of the margin, counted and summed.
+"""Hinge losses of all pairs of a query in n log n, by counting and summing the documents beyond the margin.
 
-Sweep the documents by descending score. Those less than the margin below a document, or anywhere above it, only ever
-grow in number; Fenwick trees over the gains hold how many they are, the sum of their scores and of the squares, and
-answer for those of lower gain. A second sweep from below does the same for the documents of higher gain.
+Sweep the documents by descending score. The set of documents above one, or less than the margin below it, only grows.
+Fenwick trees over the gains hold the number of these documents and the sums of their scores and squares, and return
+them for lower gains. A second sweep from below does the same for the documents of higher gain.
 
 Source: the counting by sorting of Joachims, "Training linear SVMs in linear time", KDD 2006, with a tree in place of
-a sweep a grade, so that real-valued gains cost no more.
+one sweep per grade, so that real-valued gains cost no more.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from boostrank.kernels.runtime.jit import inline
 MARGIN_SCRATCH = "grade count total squares"
 """Rows that `margin_pairs` needs."""
 
-_NODES = 8  # of the trees that may be moved a document
+_NODES = 8  # tree nodes that may be shifted per document
 
 
 def grade_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
-    """The place of a document's gain among the query's distinct gains, 0 the lowest; how many there are."""
+    """Return the index of a document's gain among the query's distinct gains, 0 the lowest, and their number."""
     grades, counts = np.zeros((gains.size, 1)), np.zeros((ptr.size - 1, 1))
     for q, (a, b) in enumerate(pairwise(ptr)):
         distinct, place = np.unique(gains[a:b], return_inverse=True)
@@ -39,14 +39,14 @@ def grade_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, 
 def margin_pairs(
     query: Query, margin: float, squared: bool, grad: Float64Array, hess: Float64Array, scratch: Any
 ) -> float:
-    """Gradient and curvature of the sum over pairs with g_i > g_j of max(0, m - (s_i - s_j)), or of half its square.
+    """Compute the sum over pairs with g_i > g_j of max(0, m - (s_i - s_j)), or of half its square, with derivatives.
 
     Args:
         query: by descending score, with constants from `grade_constants`.
         margin: m > 0.
         squared: half the square of the hinge instead of the hinge.
         grad, hess: float64[n], written. The curvature is the number of pairs that violate the margin: exact for the
-            square wherever no pair stands exactly on the margin; for the hinge, which has none, over m.
+            square unless a pair is exactly on the margin; divided by m for the hinge, which has none.
         scratch: rows as in `MARGIN_SCRATCH`.
 
     Returns:
@@ -70,7 +70,8 @@ def margin_pairs(
         entered, last, here = 0, 0, s[0] if side == 0 else s[n - 1]
         for step in range(n):
             pos = step if side == 0 else n - 1 - step
-            # Sums of differences from here: beside documents far behind, those from afar would lose their digits.
+            # Sums of differences relative to `here`, moved along so that distant documents do not swallow the digits of
+            # near ones.
             if _NODES * (step - last) >= grades and s[pos] != here:
                 _move(count[:grades], total, squares, sign * (here - s[pos]))
                 last, here = step, s[pos]
@@ -83,7 +84,7 @@ def margin_pairs(
                 entered += 1
             k = int(grade[pos]) if side == 0 else grades - 1 - int(grade[pos])
             pairs, sums, square_sums = _below(count, total, squares, k)
-            # Each of these pairs is short of its margin by lack + how far the other stands beyond here.
+            # Each of these pairs misses its margin by `lack` plus the other document's distance beyond `here`.
             lack = margin + bounded(sign * (here - s[pos]))
             short = bounded(pairs * lack + sums)
             if side == 0:
@@ -101,7 +102,7 @@ def margin_pairs(
 
 @inline
 def _move(count: Float64Array, total: Float64Array, squares: Float64Array, gap: float) -> None:
-    """Let every document in the trees stand farther away by as much."""
+    """Move all documents in the trees farther away by `gap`."""
     for k in range(count.shape[0]):
         if count[k] > 0.0:
             squares[k] += gap * (2.0 * total[k] + count[k] * gap)
@@ -110,7 +111,7 @@ def _move(count: Float64Array, total: Float64Array, squares: Float64Array, gap: 
 
 @inline
 def _add(count: Float64Array, total: Float64Array, squares: Float64Array, k: int, size: int, score: float) -> None:
-    """Put a document of grade k into the Fenwick trees."""
+    """Add a document of grade k to the Fenwick trees."""
     node = k + 1
     while node <= size:
         count[node - 1] += 1.0
@@ -121,7 +122,7 @@ def _add(count: Float64Array, total: Float64Array, squares: Float64Array, k: int
 
 @inline
 def _below(count: Float64Array, total: Float64Array, squares: Float64Array, k: int) -> tuple[float, float, float]:
-    """Number, sum and sum of squares of the documents of grades 0 to k - 1."""
+    """Return number, sum and sum of squares of the documents of grades 0 to k - 1."""
     pairs, sums, square_sums = 0.0, 0.0, 0.0
     node = k
     while node > 0:

@@ -1,4 +1,4 @@
-"""Average precision of smooth ranks: what ApproxAP and SmoothAP share."""
+"""Average precision of smooth ranks, for ApproxAP and SmoothAP."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def smooth_precisions(
     worth: Float64Array,
     slope: Float64Array,
 ) -> float:
-    """J, the mean over relevant documents of the quotient of two ranks, and its derivatives by both.
+    """Return J, the mean over relevant documents of the quotient of two ranks, and write its derivatives.
 
     Args:
         place: int64[m], positions of the relevant documents.
         ranks: float64[n], smooth ranks among all documents.
         among: float64[m], smooth ranks of the relevant documents among themselves.
-        missing: what is taken from the latter.
+        missing: number subtracted from the latter.
         worth: float64[m], written: dJ / damong.
         slope: float64[n], written: dJ / dranks.
     """

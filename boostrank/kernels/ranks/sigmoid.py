@@ -1,15 +1,15 @@
-"""Smooth ranks by a sigmoid, and the pair gradients that any function of them exerts on the scores.
+"""Smooth ranks by a sigmoid, and the pair gradients of any function of them.
 
 rank_i = 1 + sum_{j != i} P_ij with P_ij = 1 / (1 + exp(alpha (s_i - s_j))), alpha = 1 / sigma. For any objective J of
-these ranks with c_i = dJ / drank_i the gradient collapses to (Qin, Liu, Li 2010, eqs (35) and (38))
+these ranks with c_i = dJ / drank_i the gradient simplifies to (Qin, Liu, Li 2010, eqs (35) and (38))
 
     dJ/ds_p = alpha sum_j w_pj (c_j - c_p),     w = P (1 - P)
 
-All functions take documents in descending order of score. `soft_ranks` and `soft_gradient` choose the way: sums of
-exponentials (`kernels.sums.expsum`), near-linear in n, or the pair loops `sigmoid_ranks` and `rank_gradient`, which are
-the reference and faster for short lists. In a pair loop z_ij = exp(-alpha (s_i - s_j)) <= 1 for i above j, and
-going down from j - 1 to j multiplies every z_ij by one number: n exponentials a query instead of n^2, and an inner
-loop without branches or calls (0.2 to 0.6 ns a pair from 100 documents on, where an `exp` a pair costs 7 to 10).
+All functions take documents in descending order of score. `soft_ranks` and `soft_gradient` choose between sums of
+exponentials (`kernels.sums.expsum`), near-linear in n, and the pair loops `sigmoid_ranks` and `rank_gradient`, the
+reference, which are faster for short lists. In a pair loop z_ij = exp(-alpha (s_i - s_j)) <= 1 for i above j, and going
+down from j - 1 to j multiplies every z_ij by one number. So a query takes n exponentials instead of n^2, in an inner
+loop without branches or calls (0.2 to 0.6 ns per pair from 100 documents on, against 7 to 10 with one `exp` each).
 """
 
 from __future__ import annotations
@@ -30,29 +30,28 @@ from boostrank.kernels.sums.expsum import (
     decays,
 )
 
-# Below this a pair's weight is nothing, and the processor slows down a hundredfold on what comes after it. Compared so
-# that NaN stays NaN.
+# Smaller pair weights are 0: subnormal numbers would slow down all later steps a hundredfold. The comparison keeps NaN.
 UNDERFLOW = 1e-300
-# Lists shorter than this go pair by pair: measured, approx-ndcg takes 48 ns a document by sums and 69 pair by pair at
-# 32 documents, 42 against 69 at 48. `expsum.ROOM` is the least.
+# Shorter lists go pair by pair. Measured with approx-ndcg per document: 48 ns by sums and 69 by pairs at 32 documents,
+# 42 and 69 at 48. `expsum.ROOM` is the minimum.
 SHORT = 32
 
 
 @inline
 def pair_by_pair(sums: int, n: int) -> bool:
-    """Whether the direct loop is to be taken: asked for, or faster."""
+    """Return True if pair loops are requested or faster."""
     return sums == DIRECT or n < SHORT
 
 
 @inline
 def soft_ranks(sums: int, s: Float64Array, alpha: float, ranks: Float64Array, work: Float64Array) -> None:
-    """The smooth rank of every document, by the way that `sums` (position in `SUMS`) and the length ask for.
+    """Write the smooth rank of every document, by the method that `sums` (index in `SUMS`) and the length select.
 
     Args:
         s: float64[n], descending.
         alpha: sharpness, 1 / score.
         ranks: float64[n], written.
-        work: float64[4 n], overwritten; `soft_gradient` reads what is left in it.
+        work: float64[4 n], overwritten; `soft_gradient` reads it afterwards.
     """
     n = s.shape[0]
     r, state, pull, one = work[:n], work[n : 2 * n], work[2 * n : 3 * n], work[3 * n : 4 * n]
@@ -60,7 +59,7 @@ def soft_ranks(sums: int, s: Float64Array, alpha: float, ranks: Float64Array, wo
         sigmoid_ranks(s, alpha, ranks, r)
         return
     decays(s, alpha, r)
-    # 1 + sum below P + sum above (1 - P), and sum_j w_ij for the gradients
+    # 1 + sum below P + sum above (1 - P), and sum_j w_ij for the gradients.
     for i in range(n):
         one[i], pull[i], ranks[i] = 1.0, 0.0, 1.0 + i
     if sums == EXACT:
@@ -79,7 +78,7 @@ def soft_gradient(
     hess: Float64Array,
     work: Float64Array,
 ) -> None:
-    """Add what `rank_gradient` adds, by the way of `soft_ranks`, which must have come before.
+    """Add the terms of `rank_gradient` by the method of `soft_ranks`, which must run first.
 
     Args:
         sums, s, alpha: as for `soft_ranks`.
@@ -110,7 +109,7 @@ def soft_gradient(
 
 @inline_sums
 def sigmoid_ranks(s: Float64Array, alpha: float, ranks: Float64Array, z: Float64Array) -> None:
-    """Write the smooth 1-based rank of every document; they sum to n (n + 1) / 2.
+    """Write the smooth 1-based rank of every document; the ranks sum to n (n + 1) / 2.
 
     Args:
         s: float64[n], descending.
@@ -122,6 +121,7 @@ def sigmoid_ranks(s: Float64Array, alpha: float, ranks: Float64Array, z: Float64
     for i in range(n):
         ranks[i] = 1.0
     for j in range(1, n):
+        # Update z_ij = exp(-alpha (s_i - s_j)) for all i above j, and add P to both ranks.
         step = math.exp(alpha * (s[j] - s[j - 1]))
         z[j - 1] = 1.0
         total = 0.0

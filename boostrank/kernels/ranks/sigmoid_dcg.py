@@ -1,4 +1,4 @@
-"""DCG of sigmoid ranks: what SDCG and ApproxNDCG share."""
+"""DCG of sigmoid ranks, for SDCG and ApproxNDCG."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def sigmoid_dcg(
     hess: Float64Array,
     scratch: Any,
 ) -> float:
-    """-J of one query, its gradient and its curvature; documents by descending score.
+    """Return -J of one query, and compute its gradient and curvature; documents by descending score.
 
     Args:
         query, grad, hess: as in `kernels.objective.kernel`.
-        sums: position in `expsum.SUMS`.
+        sums: index in `expsum.SUMS`.
         alpha: sharpness of the ranks, 1 / score.
         cut, width, blend: as for `smooth_dcg`.
         scratch: rows as in `SIGMOID_DCG_SCRATCH`.

@@ -1,10 +1,10 @@
-"""DCG of smooth ranks, cut off smoothly, and what a change of each rank is worth.
+"""DCG of smooth ranks with a smooth cut-off, and its derivative by each rank.
 
     J = sum_i (g_i / Z) D(rank_i) W(rank_i),   W(r) = 1 / (1 + exp((r - cut) / width)),   c_i = dJ / drank_i <= 0
 
-Where ranks exceed n + 1 (smoothed hinges inflate the rank of badly placed documents) the linear discount is negative,
-and the product rule's D W' would push a relevant document down. There W weighs the slope alone: the linear part goes
-on as -(1/n) times the integral of W, which is smooth, never rises, and is the plain discount where W is 1.
+Where ranks exceed n + 1 (smoothed hinges inflate the rank of misplaced documents) the linear discount is negative, and
+the product rule's D W' would push a relevant document down. There W multiplies only the slope: the linear part
+continues as -(1/n) times the integral of W, which is smooth, never rises, and equals the plain discount where W is 1.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from boostrank.core.types import Float64Array
 from boostrank.kernels.primitives import LN2, bounded, fast_exp, fast_log, softplus
 from boostrank.kernels.runtime.jit import inline_sums
 
-_FAR = 600.0  # widths from the cut at which a weight is 0 or 1
+_FAR = 600.0  # distance from the cut, in widths, beyond which a weight is 0 or 1
 
 
 @inline_sums
 def smooth_dcg(
     ranks: Float64Array, gains: Float64Array, ideal: float, blend: float, cut: float, width: float, slope: Float64Array
 ) -> float:
-    """J, and c_i into `slope`.
+    """Return J, and write c_i to `slope`.
 
     Args:
         ranks: float64[n], 1-based, >= 1.
         gains: float64[n].
         ideal: Z > 0.
-        blend: of the training discount, see `primitives.discount`.
-        cut: rank at which the weight is 1/2; infinity for no cut-off.
-        width: of the weight, in ranks.
+        blend: blend of the training discount, see `primitives.discount`.
+        cut: rank at which the weight is 1/2; infinity: no cut-off.
+        width: width of the weight's transition, in ranks.
         slope: float64[n], written.
     """
     n = ranks.shape[0]
@@ -49,7 +49,7 @@ def smooth_dcg(
         e = 0.0 if abs(x) > _FAR else e
         weight, weight_slope = (1.0 if x >= 0.0 else e) / (1.0 + e), -e / ((1.0 + e) * (1.0 + e)) / width
         log = fast_log(1.0 + r)
-        # Two pieces: the discount up to n + 1, and how far the linear part has sunk below zero beyond it.
+        # Two parts: the discount up to rank n + 1, and the linear part below zero beyond it.
         d = (1.0 - blend) * LN2 / log + blend * max(1.0 - (r - 1.0) / n, 0.0)
         d_slope = -(1.0 - blend) * LN2 / ((1.0 + r) * log * log) - blend / n
         slope[i] = g * (d_slope * weight + d * weight_slope)

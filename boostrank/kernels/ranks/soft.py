@@ -1,7 +1,7 @@
-"""SoftRank's ranks: every document plays a contest against every other, and what its expected discount does to all.
+"""SoftRank's ranks: contests between all documents, expected discounts, and their gradients.
 
-i beats j with chance pi_ij = Phi(u_ij), u_ij = (s_i - s_j) / (sqrt2 sigma), and the rank of j (from 0) is the number
-of documents that beat it. Two models of that number's distribution, with E_j the expected discount under it:
+i beats j with probability pi_ij = Phi(u_ij), u_ij = (s_i - s_j) / (sqrt2 sigma), and the rank of j (from 0) is the
+number of documents that beat it. Two models of that number's distribution, with E_j the expected discount:
 
 * rank-binomial: independent contests. The log discount is a sum of powers z_l^r (`rank_tables`), whence
       E_j = sum_l c_l P_jl,   P_jl = prod_i (1 - (1 - z_l) pi_ij)
@@ -10,15 +10,15 @@ of documents that beat it. Two models of that number's distribution, with E_j th
 * normal: mean m = sum_i pi_ij and variance v = sum_i pi_ij (1 - pi_ij), in bins r +- 1/2 whose ends take the tails:
       E_j = D(n - 1) + sum_{r < n - 1} (D(r) - D(r + 1)) Phi((r + 1/2 - m) / sqrt v)
 
-So E_j is a function of sums over i of a few curves of u_ij: of ln(1 - (1 - z_l) Phi) for every node, of Phi, of
-Phi (1 - Phi). With w_jr its derivative by the r-th sum,
+So E_j is a function of sums over i of a few curves of u_ij: of ln(1 - (1 - z_l) Phi) for every node, of Phi, of Phi (1
+- Phi). With w_jr its derivative by the r-th sum,
 
     dJ/ds_m = (A_m - B_m) / (sqrt2 sigma)
     A_m = sum_j sum_r w_jr curve_r'(u_mj),   B_m = sum_i sum_r w_mr curve_r'(u_im)
 
-A is what m does to others, B what they do to m. `direct` takes the sums pair by pair; `swept` takes them for all
-documents in three passes over the sorted scores, because all curves share their exponents: one set of running sums
-serves every node, and the weights of all nodes add up before they run.
+A is the effect of m on others, B theirs on m. `direct` computes the sums pair by pair; `swept` computes them for all
+documents in three passes over the sorted scores. All curves share their exponents, so one set of running sums serves
+every node, and the weights of all nodes are added before they run.
 
 Source: Taylor, Guiver, Robertson, Minka, "SoftRank", WSDM 2008, for the contests, the rank-binomial and the normal; the
 sums that replace its recursion are not in the paper.
@@ -51,22 +51,22 @@ from boostrank.kernels.sums.rank_tables import (
 BINOMIAL, NORMAL = 0, 1
 
 ROOM = 40
-"""Numbers a document that `swept` needs: 36 of running sums, and what stands in order."""
+"""Numbers per document that `swept` needs: 36 of running sums, and the ordered inputs."""
 WORK = 36
-"""Columns of the work space: at least ROWS, and two a wave."""
+"""Columns of the work space: at least ROWS, and two per wave."""
 
 _SQRT_HALF = math.sqrt(0.5)
 _DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
-_TINY = 1e-290  # smaller numbers are nothing, and slow
+_TINY = 1e-290  # smaller numbers are 0: subnormal numbers are slow
 _SERIES = 1.0 / 128.0  # e times this is below 0.2: nine terms give 13 digits
-_FARTHEST = 40.0  # exp(-40 e) is nothing for every exponent
-_TAIL = 9.0  # standard deviations beyond which a normal has nothing
-_SURE = 1e-12  # smallest variance of a rank: the bins are then certain to 12 digits
+_FARTHEST = 40.0  # exp(-40 e) is negligible for every exponent
+_TAIL = 9.0  # standard deviations beyond which a normal is negligible
+_SURE = 1e-12  # minimum variance of a rank: the bins are then certain to 12 digits
 
 
 @inline
 def length_class(n: int) -> int:
-    """Row of the tables for a list of n documents."""
+    """Return the row of the tables for a list of n documents."""
     c = 0
     while c < LENGTHS.shape[0] - 1 and n > LENGTHS[c]:
         c += 1
@@ -75,7 +75,7 @@ def length_class(n: int) -> int:
 
 @inline
 def first_row(model: int, blend: float) -> int:
-    """First curve that is needed."""
+    """Return the first curve that is needed."""
     if model == NORMAL:
         return VARIANCE
     return MEAN if blend > 0.0 else FIRST_NODE
@@ -83,26 +83,26 @@ def first_row(model: int, blend: float) -> int:
 
 @inline
 def last_row(model: int, blend: float, c: int) -> int:
-    """One behind the last curve that is needed."""
+    """Return one past the last curve that is needed."""
     return FIRST_NODE + NODES[c] if model == BINOMIAL and blend < 1.0 else FIRST_NODE
 
 
 @inline
 def expected_discount(sums: Float64Array, model: int, blend: float, n: int, c: int, weights: Float64Array) -> float:
-    """E_j, and its derivatives by the sums into `weights`.
+    """Return E_j, and write its derivatives by the sums to `weights`.
 
     Args:
         sums: float64[rows]: variance and mean of the rank, then the product P_jl of each node.
         model: BINOMIAL or NORMAL.
-        blend: of the training discount.
-        n: documents in the list.
-        c: their length class.
-        weights: float64[rows], written; by the logarithm of the product where it is a node's.
+        blend: blend of the training discount.
+        n: number of documents in the list.
+        c: length class of the list.
+        weights: float64[rows], written; for nodes, derivatives by the logarithm of the product.
     """
     if model == NORMAL:
         return _expected_by_normal(sums, blend, n, weights)
     value = 0.0
-    if blend > 0.0:  # otherwise the mean is not there
+    if blend > 0.0:  # otherwise the mean is undefined
         value = blend * (1.0 - sums[MEAN] / n)
         weights[MEAN] = -blend / n
     for row in range(FIRST_NODE, last_row(model, blend, c)):
@@ -120,6 +120,7 @@ def _expected_by_normal(sums: Float64Array, blend: float, n: int, weights: Float
     here = discount(low + 1.0, blend, n)
     value = discount(high + 1.0, blend, n)
     by_mean, by_variance = 0.0, 0.0
+    # Sum over the bins of the normal, from `low` to `high`.
     for r in range(low, high):
         below = discount(r + 2.0, blend, n)
         y = (r + 0.5 - mean) / deviation
@@ -145,14 +146,14 @@ def direct(
     room: Float64Array,
     work: Float64Array,
 ) -> float:
-    """J = sum_j gains_j E_j, A and B, pair by pair: n times relevant documents times nodes.
+    """Compute J = sum_j gains_j E_j, A and B pair by pair: n times relevant documents times nodes.
 
     Args:
         s: float64[n], scores, in any order.
-        scale: 1 / (sqrt2 sigma), by which differences are multiplied: they keep the digits that scores have.
+        scale: 1 / (sqrt2 sigma), multiplied with differences, which keep the digits of the scores.
         gains: float64[n], divided by the ideal.
         model: BINOMIAL or NORMAL.
-        blend: of the training discount.
+        blend: blend of the training discount.
         on_others, on_own: float64[n], A and B, written.
         room: float64[>= 2n], overwritten.
         work: float64[8, WORK], overwritten.
@@ -204,7 +205,7 @@ def _sums_of(chance: Float64Array, low: int, high: int, c: int, sums: Float64Arr
 
 @inline_sums
 def _slope(pi: float, weights: Float64Array, low: int, high: int, c: int) -> float:
-    """sum_r w_r dcurve_r / dpi."""
+    """Return sum_r w_r dcurve_r / dpi."""
     total = 0.0
     for row in range(FIRST_NODE, high):
         total -= weights[row] * SHARES[c, row] / (1.0 - SHARES[c, row] * pi)
@@ -220,7 +221,7 @@ def swept(
     s: Float64Array, scale: float, gains: Float64Array, model: int, blend: float, waves: Float64Array,
     tables: Float64Array, on_others: Float64Array, on_own: Float64Array, room: Float64Array, work: Float64Array,
 ) -> float:  # fmt: skip
-    """J, A and B in three passes over the documents.
+    """Compute J, A and B in three passes over the documents.
 
     Args:
         s: float64[n], descending.
@@ -238,7 +239,7 @@ def swept(
     up, sums, weights = work[6, :width], work[0], work[1]
     on_others[:] = 0.0
     on_own[:] = 0.0
-    # Up: what the waves of the documents below add up to.
+    # Up: sums of the waves of the documents below.
     up[:] = 0.0
     for j in range(n - 1, -1, -1):
         if j < n - 1:
@@ -246,7 +247,7 @@ def swept(
             _count(up, decay)
         for a in range(width):
             room[j * width + a] = up[a]
-    # Down: every sum of j is at hand, hence what pulls j and how j pulls the documents below it.
+    # Down: every sum of j is known, and with it the pull on j and its pull on the documents below.
     above[:] = 0.0
     pull[:] = 0.0
     push[:] = 0.0
@@ -279,7 +280,7 @@ def swept(
         for a in range(half, width):
             push[a] = -push[a]
             under[a] = -under[a]
-    # Up again: how each document pulls those above it.
+    # Up again: the pull of each document on those above it.
     pull[:] = 0.0
     for m in range(n - 2, -1, -1):
         _decays(scale * (s[m] - s[m + 1]), waves, decay)
@@ -290,7 +291,7 @@ def swept(
 
 @inline
 def _decays(gap: float, waves: Float64Array, decay: Float64Array) -> None:
-    """exp(-e gap) for every exponent, real parts first: a series at a fraction of the gap, squared back.
+    """Write exp(-e gap) for every exponent, real parts first: a series at a fraction of the gap, then squared.
 
     Neighbours are mostly so near that nothing is squared, and every inner loop uses SIMD.
     """
@@ -320,7 +321,7 @@ def _decays(gap: float, waves: Float64Array, decay: Float64Array) -> None:
 
 @inline
 def _count(sums: Float64Array, decay: Float64Array) -> None:
-    """sums <- decay (sums + 1)."""
+    """Update sums to decay (sums + 1)."""
     half = sums.shape[0] // 2
     for a in range(half):
         re, im = sums[a] + 1.0, sums[half + a]
@@ -330,7 +331,7 @@ def _count(sums: Float64Array, decay: Float64Array) -> None:
 
 @inline
 def _run(sums: Float64Array, more: Float64Array, decay: Float64Array) -> None:
-    """sums <- decay (sums + more)."""
+    """Update sums to decay (sums + more)."""
     half = sums.shape[0] // 2
     for a in range(half):
         re, im = sums[a] + more[a], sums[half + a] + more[half + a]
@@ -349,7 +350,7 @@ def _dot(a: Float64Array, b: Float64Array) -> float:
 
 @inline_sums
 def _total(sums: Float64Array, half: int) -> float:
-    """Sum of the real parts."""
+    """Return the sum of the real parts."""
     total = 0.0
     for a in range(half):
         total += sums[a]
@@ -358,7 +359,7 @@ def _total(sums: Float64Array, half: int) -> float:
 
 @inline
 def _mixed(table: Float64Array, weights: Float64Array, low: int, high: int, out: Float64Array) -> None:
-    """out = sum over the rows of weight times coefficients."""
+    """Write the sum over the rows of weight times coefficients to `out`."""
     out[:] = 0.0
     for row in range(low, high):
         for a in range(out.shape[0]):
@@ -367,5 +368,5 @@ def _mixed(table: Float64Array, weights: Float64Array, low: int, high: int, out:
 
 @inline
 def work_space() -> Float64Array:
-    """What both need beside room: float64[8, WORK], NaN so that nothing can rest on what was never set."""
+    """Return the work space of `direct` and `swept`, float64[8, WORK]; NaN reveals any use before assignment."""
     return np.full((8, WORK), np.nan)

@@ -1,8 +1,8 @@
-"""SoftRank's whole rank distribution, and how far it is from a distribution over rankings. For looking, not training.
+"""SoftRank's full rank distribution and its rescaling to doubly stochastic, for inspection, not training.
 
-Every document's rank has a proper distribution (rows sum to 1), but the contests are taken as independent, so two
-documents may both expect rank 0: columns need not sum to 1. Sinkhorn's rescaling makes both so. The objective trains
-on the matrix as it is: the paper gives no gradient through the rescaling.
+Every document's rank has a proper distribution (rows sum to 1), but contests are treated as independent, so two
+documents may both expect rank 0: columns need not sum to 1. Sinkhorn's rescaling makes both sum to 1. The objective
+trains on the unscaled matrix; the paper gives no gradient through the rescaling.
 
 Source: Taylor, Guiver, Robertson, Minka, "SoftRank: optimizing non-smooth rank metrics", WSDM 2008, the recursion for
 the rank-binomial and the remark on doubly stochastic matrices; Sinkhorn, Ann. Math. Statist. 35 (1964).
@@ -22,7 +22,7 @@ from boostrank.kernels.runtime.jit import F1, F2, entry_point
 
 
 def rank_matrix(scores: npt.ArrayLike, *, sigma: float = 1.0) -> Float64Array:
-    """P(document j has rank r), by the paper's recursion over contests: n^3 operations.
+    """Return P(document j has rank r), by the paper's recursion over contests: n^3 operations.
 
     Args:
         scores: float[n], finite.
@@ -32,7 +32,7 @@ def rank_matrix(scores: npt.ArrayLike, *, sigma: float = 1.0) -> Float64Array:
         float64[n, n], documents by ranks from 0; rows sum to 1.
 
     Raises:
-        DataError: scores that are not finite numbers in one dimension.
+        DataError: scores are not finite numbers in one dimension.
         ParameterError: sigma is not a positive finite number.
     """
     s = np.array(scores, dtype=np.float64)
@@ -46,12 +46,12 @@ def rank_matrix(scores: npt.ArrayLike, *, sigma: float = 1.0) -> Float64Array:
 
 
 def balanced(matrix: Float64Array, *, sweeps: int = 1000, tolerance: float = 1e-10) -> Float64Array:
-    """The doubly stochastic matrix that Sinkhorn's rescaling of rows and columns leads to.
+    """Rescale rows and columns to a doubly stochastic matrix (Sinkhorn).
 
     Args:
-        matrix: float64[n, n], >= 0, left as it is.
-        sweeps: rescalings of all columns and rows at most.
-        tolerance: stop when no column's sum is farther from 1; rows then sum to 1 to rounding.
+        matrix: float64[n, n], >= 0, not changed.
+        sweeps: maximum number of rescalings of all columns and rows.
+        tolerance: largest distance of a column sum from 1 at which to stop; rows then sum to 1 up to rounding.
     """
     out = np.array(matrix, dtype=np.float64)
     for _ in range(sweeps):
@@ -65,7 +65,7 @@ def balanced(matrix: Float64Array, *, sweeps: int = 1000, tolerance: float = 1e-
 
 @entry_point(types.void(F1, F2))
 def _recursion(u: Float64Array, matrix: Float64Array) -> None:
-    """Fill `matrix` from scores over 2 sigma: one contest after another moves every rank one down, or not."""
+    """Fill `matrix` from scores over 2 sigma: each contest moves every rank down by one, or not."""
     n = u.shape[0]
     for j in range(n):
         p = matrix[j]

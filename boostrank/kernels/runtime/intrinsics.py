@@ -1,4 +1,4 @@
-"""Intrinsics that Numba does not offer: bare pointers, several bytes at a time, bits of a float, zeros of a word."""
+"""Intrinsics that Numba lacks: bare pointers, several bytes at a time, bits of a float, zeros of a word."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _SIXTEEN = ir.VectorType(ir.IntType(8), 16)
 
 @intrinsic  # type: ignore[untyped-decorator]
 def pointer_to(typing: Any, array: Any) -> Any:
-    """The first element of a contiguous array, for indexing that neither wraps around nor counts references.
+    """Return a pointer to a contiguous array, for indexing without wrap-around and reference counts.
 
-    Handing an array from function to function costs two atomic operations each time: in a loop over tokens that is
-    three quarters of the running time. The array must outlive its pointer.
+    Passing an array between functions costs two atomic operations: in a loop over tokens, three quarters of the running
+    time. The array must outlive its pointer.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -34,8 +34,9 @@ def pointer_to(typing: Any, array: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def borrowed(typing: Any, array: Any) -> Any:
-    """The same array without its reference count, for slicing in loops: each slice of a counted one costs two atomic
-    operations. The array must outlive it.
+    """Return the array without its reference count, for slicing in loops without two atomic operations per slice.
+
+    The array must outlive it.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -46,7 +47,7 @@ def borrowed(typing: Any, array: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def leading_zeros(typing: Any, word: Any) -> Any:
-    """Zero bits above the highest one bit of a uint64; 64 for 0."""
+    """Return the number of zero bits above the highest one bit of a uint64; 64 for 0."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.ctlz(arguments[0], ir.IntType(1)(0))
@@ -56,7 +57,7 @@ def leading_zeros(typing: Any, word: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def bits_of(typing: Any, number: Any) -> Any:
-    """The bits of a float64, as int64."""
+    """Return the bits of a float64 as int64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], ir.IntType(64))
@@ -66,7 +67,7 @@ def bits_of(typing: Any, number: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def float_of_bits(typing: Any, bits: Any) -> Any:
-    """The float64 that has the bits of an int64."""
+    """Return the float64 with the bits of an int64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], ir.DoubleType())
@@ -76,7 +77,7 @@ def float_of_bits(typing: Any, bits: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def trailing_zeros(typing: Any, word: Any) -> Any:
-    """Zero bits below the lowest one bit of a uint64; 64 for 0."""
+    """Return the number of zero bits below the lowest one bit of a uint64; 64 for 0."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.IntType(1)(0))
@@ -86,7 +87,7 @@ def trailing_zeros(typing: Any, word: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def word_at(typing: Any, text: Any, place: Any) -> Any:
-    """The eight bytes at a place of a text as a uint64, the first one lowest (as the machine stores it)."""
+    """Return the eight bytes at a place of a text as a uint64, the first one lowest (as the machine stores it)."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return unaligned(builder, arguments[0], arguments[1], ir.IntType(64))
@@ -96,7 +97,7 @@ def word_at(typing: Any, text: Any, place: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def blanks_at(typing: Any, text: Any, place: Any) -> Any:
-    """Which of the sixteen bytes at a place of a text are blanks: bit i of the uint64 is of byte i."""
+    """Return the blanks among the sixteen bytes at a place of a text: bit i of the uint64 belongs to byte i."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         found = unaligned(builder, arguments[0], arguments[1], _SIXTEEN)
@@ -107,10 +108,10 @@ def blanks_at(typing: Any, text: Any, place: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def decimal_before(typing: Any, text: Any, end: Any, size: Any) -> Any:
-    """(digits as a whole number, how many stand behind the point; -1 where there is none, -2 where it is no number) of
-    the `size` bytes, at most fifteen, before a place of a text; all sixteen are looked at.
+    """Parse the `size` bytes, at most fifteen, before a place of a text; all sixteen bytes before it must be readable.
 
-    The bytes are digits and one point at most. No step depends on how many there are, or what they are.
+    Return the digits as an integer, and the number of digits after the point: -1 without a point, -2 if it is no
+    number. The bytes are digits and one point at most. No step depends on their number or values.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -121,13 +122,14 @@ def decimal_before(typing: Any, text: Any, end: Any, size: Any) -> Any:
             return spread(builder, builder.trunc(number, ir.IntType(8)), 16)
 
         def joined(parts: Any, bits: int, scale: int) -> Any:
-            """Neighbours as one number: the first one times `scale`, and the second."""
+            """Combine neighbours into one number: the first times `scale`, plus the second."""
             kind = ir.VectorType(ir.IntType(bits), 128 // bits)
             whole, half = builder.bitcast(parts, kind), bits // 2
             first = builder.and_(whole, ir.Constant(kind, [(1 << half) - 1] * kind.count))
             second = builder.lshr(whole, ir.Constant(kind, [half] * kind.count))
             return builder.add(builder.mul(first, ir.Constant(kind, [scale] * kind.count)), second)
 
+        # Load sixteen bytes, zero those outside, and find the point.
         word, nothing = ir.IntType(64), ir.Constant(_SIXTEEN, [0] * 16)
         found = unaligned(builder, text, builder.sub(end, word(16)), _SIXTEEN)
         found = builder.xor(found, ir.Constant(_SIXTEEN, [48] * 16))
@@ -136,10 +138,11 @@ def decimal_before(typing: Any, text: Any, end: Any, size: Any) -> Any:
         points = _bits(builder, builder.icmp_unsigned("==", found, ir.Constant(_SIXTEEN, [48 ^ 46] * 16)))
         is_whole = builder.icmp_unsigned("==", points, word(0))
         point = builder.select(is_whole, word(-1), builder.cttz(points, ir.IntType(1)(0)))
-        # What stands before the point moves over it.
+        # Shift the digits before the point over it.
         moved = builder.shuffle_vector(nothing, found, ir.Constant(ir.VectorType(INDEX, 16), [0, *range(16, 31)]))
         digits = builder.select(builder.icmp_signed("<=", places, everywhere(point)), moved, found)
         wrong = _bits(builder, builder.icmp_unsigned(">", digits, ir.Constant(_SIXTEEN, [9] * 16)))
+        # Join digits pairwise into two numbers of eight digits.
         eights = joined(joined(joined(digits, 16, 10), 32, 100), 64, 10_000)
         first, second = (builder.extract_element(eights, INDEX(half)) for half in range(2))
         number = builder.add(builder.mul(first, word(100_000_000)), second)
@@ -152,12 +155,12 @@ def decimal_before(typing: Any, text: Any, end: Any, size: Any) -> Any:
 
 
 def _bits(builder: Any, places: Any) -> Any:
-    """Sixteen truth values as bits of one word."""
+    """Return sixteen booleans as bits of one word."""
     return builder.zext(builder.bitcast(places, ir.IntType(16)), ir.IntType(64))
 
 
 def decimal_before_plainly(text: Bytes, end: int, size: int) -> tuple[int, int]:
-    """What `decimal_before` does, in plain Python."""
+    """`decimal_before` in plain Python."""
     whole, point, rest = bytes(text[end - size : end]).partition(b".")
     digits = whole + rest
     if digits and not digits.isdigit():
@@ -165,7 +168,7 @@ def decimal_before_plainly(text: Bytes, end: int, size: int) -> tuple[int, int]:
     return int(digits or b"0"), len(rest) if point else -1
 
 
-if numba.config.DISABLE_JIT:  # the same in plain Python, where kernels run uncompiled
+if numba.config.DISABLE_JIT:  # plain Python versions, for kernels that run uncompiled
     pointer_to = lambda array: array.reshape(-1)  # noqa: E731
     borrowed = lambda array: array  # noqa: E731
     bits_of = lambda number: int(np.float64(number).view(np.int64))  # noqa: E731

@@ -1,12 +1,12 @@
-"""Compilation: how code is compiled, where it is kept, and how work is spread over threads.
+"""Compilation: code generation, its cache, and threads.
 
-Entry points are compiled once for one explicit signature, release the GIL, and are cached on disk, so a second
-process starts in a fraction of a second. The cache lives in a folder named after the bytes of this package:
-numba notices a change of the file a function stands in, but not of the helpers it inlines from other files. A user's
-own file may take helpers from anywhere, so what stands outside boostrank is compiled anew in every process.
+Entry points are compiled once for one explicit signature, release the GIL, and are cached on disk, so a second process
+starts in a fraction of a second. The cache folder is named after the bytes of this package: Numba notices a change of a
+function's file, but not of helpers inlined from other files. A user's file may take helpers from anywhere, so code
+outside boostrank is compiled anew in every process.
 
-Threads are plain Python threads over such entry points. This is why there is no `prange` in the house: numba's
-parallel functions must not be cached, change global thread counts, and kill a forked child on the `omp` layer.
+Threads are plain Python threads over such entry points. `prange` is not used: Numba's parallel functions cannot be
+cached, change global thread counts, and kill a forked child on the `omp` layer.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 
-# Division by zero follows IEEE 754: kernels guard it themselves, and the check keeps loops from vectorising.
+# Division by zero follows IEEE 754: kernels guard it themselves, and Numba's check prevents vectorisation.
 _OPTIONS = {"nogil": True, "error_model": "numpy"}
 _PACKAGE = Path(__file__).parents[2]
 _ALLOCATING = {"empty", "zeros", "ones", "full"}
 
 
 def _options_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """Options for Numba. Our functions that allocate nothing do without reference counts, a fifth of their code."""
+    """Return options for Numba; our functions that allocate nothing drop reference counts, a fifth of their code."""
     is_ours = Path(function.__code__.co_filename).is_relative_to(_PACKAGE)
     return _OPTIONS | {"_nrt": not is_ours or _allocates(function)}
 
 
 def _allocates(function: Any) -> bool:
-    """Whether the function, or one that it calls, makes an array."""
+    """Return True if the function, or one that it calls, creates an array."""
     names = function.__code__.co_names
     called = [getattr(function.__globals__.get(name), "py_func", None) for name in names]
     return not _ALLOCATING.isdisjoint(names) or any(_allocates(one) for one in called if one is not None)
@@ -68,16 +68,16 @@ def inline(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def inline_whole(function: Callable[P, R]) -> Callable[P, R]:
-    """`inline` before types are known: nothing is left of the tuples that it is handed."""
+    """Inline before types are known, so that tuples in its arguments disappear."""
     compiled: Callable[P, R] = numba.njit(function, inline="always", **_options_of(function))
     return compiled
 
 
 def inline_sums(function: Callable[P, R]) -> Callable[P, R]:
-    """`inline`, where running sums and products may be formed in any order: loops that keep one then use SIMD.
+    """Compile a helper as `inline` does, with sums and products in any order, so that loops over them use SIMD.
 
-    Measured on smooth ranks of 120 to 1,000 documents: 2.6 to 5 times faster. NaN and infinity keep their meaning,
-    and one machine always takes the same order.
+    Measured on smooth ranks of 120 to 1,000 documents: 2.6 to 5 times faster. NaN and infinity keep their meaning, and
+    a machine always uses the same order.
     """
     return _helper(function, fastmath={"reassoc"})
 
@@ -89,50 +89,46 @@ def _helper(function: Callable[P, R], **options: Any) -> Callable[P, R]:
 
 
 class CompiledFunction(Generic[P, R]):
-    """An entry point with one signature, compiled (or loaded from the cache) at the first use.
-
-    Args:
-        function: the Python body.
-        signature: a numba signature.
+    """Entry point with one signature, compiled or loaded from the cache at first use.
 
     Attributes:
-        file, line: where it is written, decorators included.
-        is_ours: whether that is in this package, not in a user's file.
-        sha256: of a user's file; None for ours, and where there is no file.
+        file, line: source of the function, including decorators.
+        is_ours: whether the source is in this package, not in a user's file.
+        sha256: hash of a user's file; None for ours, and without a file.
 
     Raises:
-        FileFormatError: at the first use, where a user's own function cannot be compiled; names file and line.
+        FileFormatError: at first use, if a user's function does not compile; names file and line.
     """
 
     def __init__(self, function: Callable[P, R], signature: Any) -> None:
         self.py_func, self.signature = function, signature
         self.file, self.line = function.__code__.co_filename, function.__code__.co_firstlineno
         self.is_ours = Path(self.file).is_relative_to(_PACKAGE)
-        # Of a user's file as it is now, when it is loaded: it may be edited before a model is saved.
+        # Hash the user's file now, while it is loaded: it may be edited before a model is saved.
         self.sha256 = None if self.is_ours else _digest_of(self.file)
         update_wrapper(self, function)
 
     def __deepcopy__(self, memo: Any) -> CompiledFunction[P, R]:
-        return self  # as Python copies functions; LightGBM copies its parameters, and with them the objective
+        return self  # as Python copies functions; LightGBM copies its parameters, including the objective
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        # As Python pickles functions: by name. Where the name is the bare function's, by that.
+        # As Python pickles functions: by name, if the name refers to this object or to the bare function.
         named = getattr(sys.modules.get(self.__module__), self.py_func.__qualname__, None)
         return self.py_func.__qualname__ if named is self else (CompiledFunction, (self.py_func, self.signature))
 
     @cached_property
     def compiled(self) -> Callable[P, R]:
-        """The machine code: callable from Python, and passed to other compiled code as a function pointer."""
+        """Machine code, callable from Python and usable as a function pointer in other compiled code."""
         try:
             return self._compile(cache_directory() if self.is_ours else None)
-        except Exception as error:  # numba's own, or what it met while it looked at the function
+        except Exception as error:  # Numba's own error, or one raised while it inspected the function
             if self.is_ours:
                 raise
             raise _explained(error, self.py_func) from error
 
     @property
     def at_hand(self) -> bool:
-        """Whether it runs without being compiled first."""
+        """Whether it runs without compilation."""
         directory = cache_directory()
         kept = directory is not None and is_kept(self, directory)
         return "compiled" in self.__dict__ or bool(numba.config.DISABLE_JIT) or kept
@@ -144,7 +140,7 @@ class CompiledFunction(Generic[P, R]):
             options = {"cache": directory is not None, **_options_of(self.py_func)}
             compiled: Any = numba.njit(self.signature, **options)(self.py_func)
         returned = compiled.nopython_signatures[0].return_type
-        if returned != self.signature.return_type:  # which numba takes to the letter but where nothing is returned
+        if returned != self.signature.return_type:  # Numba ignores the declared type if the function returns nothing
             raise TypeError(f"it returns {returned}, not {self.signature.return_type}")
         keep_address(compiled, self.signature)
         found: Callable[P, R] = compiled
@@ -156,7 +152,7 @@ class CompiledFunction(Generic[P, R]):
 
 @contextlib.contextmanager
 def _uncollected() -> Iterator[None]:
-    """Without garbage collection, which takes a tenth of the compiler's time and finds next to nothing."""
+    """Disable garbage collection, which takes a tenth of the compile time and finds almost nothing."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -167,9 +163,9 @@ def _uncollected() -> Iterator[None]:
 
 
 class _Notice:
-    """A line of the logger `boostrank`, once a process, that it compiles, when that has taken a while.
+    """Log message of the logger `boostrank`, once per process, if compilation takes a while.
 
-    The command line has lines of its own.
+    The command line has its own messages.
     """
 
     def __init__(self, patience: float = 2.0) -> None:
@@ -177,7 +173,7 @@ class _Notice:
 
     @contextlib.contextmanager
     def over(self, function: CompiledFunction[..., Any], directory: str | None) -> Iterator[None]:
-        """Inside, one function is compiled; or loaded, and then there is nothing to say."""
+        """Measure the compilation of one function inside the context; loading from the cache is silent."""
         if self._given or process.own_process or (directory and is_kept(function, directory)):
             yield
             return
@@ -195,7 +191,7 @@ class _Notice:
         if self._given:
             return
         self._given = True
-        kept = f"once: later processes load it from {directory}" if directory else "which every process does anew"
+        kept = f"once; later processes load it from {directory}" if directory else "again in every process"
         logging.getLogger("boostrank").warning("boostrank: compiling machine code, %s", kept)
 
 
@@ -203,21 +199,21 @@ _NOTICE = _Notice()
 
 
 def is_kept(function: CompiledFunction[..., Any], directory: str) -> bool:
-    """Whether the machine code of one of our functions lies in the cache."""
+    """Return True if the machine code of one of our functions is in the cache."""
     kept = f"{Path(function.file).stem}.{function.py_func.__qualname__}-*.nbi"
     return next(Path(directory).rglob(kept), None) is not None
 
 
 def entry_point(signature: Any) -> Callable[[Callable[P, R]], CompiledFunction[P, R]]:
-    """Decorator: compile for exactly this signature, at the first use, and cache on disk."""
+    """Return a decorator that compiles for exactly this signature, at first use, and caches on disk."""
     return lambda function: CompiledFunction(function, signature)
 
 
 def _explained(error: Exception, function: Any) -> FileFormatError:
-    """What numba says over a page, in one line with the place.
+    """Summarise Numba's long error in one line with its place.
 
-    Its message begins with the stage that failed, tells the cause, and quotes the source; or it is one line that names
-    what it stumbled over, and no place.
+    Numba's message starts with the failed stage, states the cause, and quotes the source; or it is one line that names
+    the cause without a place.
     """
     code = function.__code__
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
@@ -243,7 +239,7 @@ def _explained(error: Exception, function: Any) -> FileFormatError:
 
 
 def _digest_of(file: str) -> str | None:
-    lines = linecache.getlines(file) if file.startswith("<") else None  # a notebook's cell
+    lines = linecache.getlines(file) if file.startswith("<") else None  # cell of a notebook
     try:
         body = Path(file).read_bytes() if lines is None else "".join(lines).encode()
     except OSError:
@@ -256,9 +252,9 @@ _compile_lock = threading.RLock()
 
 @cache
 def cache_directory() -> str | None:
-    """Folder of the compiled code, or None when none can be written (then it is compiled in memory).
+    """Return the folder of compiled code, or None if none is writable (code is then compiled in memory).
 
-    `NUMBA_CACHE_DIR` is honoured; otherwise `$XDG_CACHE_HOME/boostrank` or `~/.cache/boostrank`.
+    `NUMBA_CACHE_DIR` takes precedence over `$XDG_CACHE_HOME/boostrank` and `~/.cache/boostrank`.
     """
     if numba.config.CACHE_DIR:
         root = Path(numba.config.CACHE_DIR)
@@ -272,8 +268,8 @@ def cache_directory() -> str | None:
             pass
     except OSError as error:
         warnings.warn(
-            f"compiled kernels cannot be kept in {directory} ({error.strerror}); they are compiled anew in every "
-            "process. Set NUMBA_CACHE_DIR to a writable folder to avoid that.",
+            f"compiled kernels cannot be cached in {directory} ({error.strerror}); every process compiles them again. "
+            "Set NUMBA_CACHE_DIR to a writable folder to avoid that.",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -282,8 +278,8 @@ def cache_directory() -> str | None:
 
 
 def _sources_digest() -> str:
-    digest = hashlib.sha256(numba.__version__.encode())  # versions would overwrite each other's files
-    for folder in ("kernels", "data/text"):  # where there are helpers that other files inline
+    digest = hashlib.sha256(numba.__version__.encode())  # other versions would overwrite the files
+    for folder in ("kernels", "data/text"):  # folders with helpers that other files inline
         for source in sorted((_PACKAGE / folder).rglob("*.py")):
             digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
@@ -296,7 +292,7 @@ def _pool(threads: int, pid: int) -> ThreadPoolExecutor:
 
 
 def run_parallel(work: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
-    """`[work(item) for item in items]`, on several threads when it pays; the first error is raised."""
+    """Return `[work(item) for item in items]`, on several threads if there are several items; raise the first error."""
     if threads <= 1 or len(items) <= 1:
         return [work(item) for item in items]
     return list(_pool(threads, os.getpid()).map(work, items))

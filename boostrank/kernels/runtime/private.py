@@ -1,8 +1,8 @@
-"""Private parts of Numba and llvmlite, all that this package uses of them: arrays inside intrinsics, vector registers
-and typed pointers, loops, the folder of its cache. Tried with Numba 0.60 (llvmlite 0.43) to 0.68 (0.50).
+"""Private parts of Numba and llvmlite that this package uses, tested with Numba 0.60 (llvmlite 0.43) to 0.68 (0.50).
 
-`tests/kernels/test_private.py` holds each of them, and says what a version that lacks one breaks. Arguments named
-`builder` and `context` are those that numba hands to the body of an intrinsic.
+They are arrays inside intrinsics, vector registers and typed pointers, loops, and the cache folder.
+`tests/kernels/test_private.py` checks each of them and says what breaks without it. Arguments named `builder` and
+`context` are those that Numba passes to the body of an intrinsic.
 """
 
 from __future__ import annotations
@@ -21,74 +21,71 @@ from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
 
 INDEX = ir.IntType(32)
-"""What lanes are numbered with."""
+"""Type of lane numbers."""
 
 
 def vector_of(width: int) -> Any:
-    """The type of `width` float64."""
     return ir.VectorType(ir.DoubleType(), width)
 
 
 def first_of(context: Any, builder: Any, kind: Any, array: Any) -> Any:
-    """Pointer to the first element of a contiguous array of numba's type `kind`."""
+    """Return a pointer to the first element of a contiguous array of Numba's type `kind`."""
     return context.make_array(kind)(context, builder, array).data
 
 
 def uncounted(context: Any, builder: Any, kind: Any, array: Any) -> Any:
-    """The same array without what counts its references."""
+    """Return the array without its reference count."""
     view = context.make_array(kind)(context, builder, array)
     view.meminfo, view.parent = ir.Constant(view.meminfo.type, None), ir.Constant(view.parent.type, None)
     return view._getvalue()
 
 
 def length_of(context: Any, builder: Any, kind: Any, array: Any) -> Any:
-    """Elements of an array of one dimension."""
     return builder.extract_value(context.make_array(kind)(context, builder, array).shape, 0)
 
 
 def loop(builder: Any, begin: Any, end: Any) -> Any:
-    """A context in which code is generated once, to run for begin <= index < end; it gives the index."""
+    """Generate a loop over begin <= index < end around the code of the context, which receives the index."""
     return cgutils.for_range_slice(builder, begin, end, ir.Constant(begin.type, 1), begin.type)
 
 
 def variable(builder: Any, value: Any) -> Any:
-    """A place on the stack that holds a value at first."""
+    """Allocate a stack variable with an initial value."""
     return cgutils.alloca_once_value(builder, value)
 
 
 def vector_at(builder: Any, first: Any, index: Any, width: int) -> Any:
-    """Pointer to the vector that begins with element `index` of an array of float64."""
+    """Return a pointer to the vector that starts at element `index` of an array of float64."""
     return builder.bitcast(builder.gep(first, [index]), vector_of(width).as_pointer())
 
 
 def unaligned(builder: Any, text: Any, place: Any, kind: Any) -> Any:
-    """What begins at a place of a text, read as another type."""
+    """Load another type from a place of a text, without alignment."""
     found = builder.load(builder.bitcast(builder.gep(text, [place]), kind.as_pointer()))
     found.align = 1
     return found
 
 
 def load(builder: Any, place: Any) -> Any:
-    """The vector at `place`, which is aligned as a float64 is, not as a vector."""
+    """Load the vector at `place`, aligned only as a float64."""
     vector = builder.load(place)
     vector.align = 8
     return vector
 
 
 def store(builder: Any, vector: Any, place: Any) -> None:
-    """The reverse of `load`."""
     builder.store(vector, place).align = 8
 
 
 def spread(builder: Any, number: Any, width: int) -> Any:
-    """A vector with the same number in every lane."""
+    """Return a vector with the same number in every lane."""
     one = builder.insert_element(ir.Constant(ir.VectorType(number.type, width), ir.Undefined), number, INDEX(0))
     return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(INDEX, width), [0] * width))
 
 
 @contextlib.contextmanager
 def cached_in(directory: str | None) -> Iterator[None]:
-    """Inside, what is compiled with `cache=True` is kept in this folder; None changes nothing."""
+    """Cache code compiled with `cache=True` in this folder, inside the context; None changes nothing."""
     previous = numba.config.CACHE_DIR
     try:
         numba.config.CACHE_DIR = directory or previous
@@ -98,9 +95,9 @@ def cached_in(directory: str | None) -> Iterator[None]:
 
 
 class _LinkedOnly(JITCodeLibrary):  # type: ignore[misc]
-    """LLVM code that callers link and optimise; no machine code is made of it.
+    """LLVM code that callers link and optimise, without machine code of its own.
 
-    It is optimised by itself only where sums may be formed in any order, because the order follows from that.
+    It is optimised separately only if sums may be reordered, because that fixes their order.
     """
 
     codegen = SimpleNamespace(set_env=lambda name, env: None)
@@ -132,7 +129,7 @@ class _HelperCompiler(Compiler):  # type: ignore[misc]
 
 
 def keep_address(compiled: Any, signature: Any) -> None:
-    """Keep the address of a function of one signature, which Numba would look up at each call that it is passed to.
+    """Cache the address of a function, which Numba would look up whenever the function is passed as an argument.
 
     The lookup takes some 80 microseconds, as long as the gradient of a query.
     """
@@ -143,10 +140,10 @@ def keep_address(compiled: Any, signature: Any) -> None:
 
 
 class Helper(CPUDispatcher):  # type: ignore[misc]
-    """A function that other compiled functions call. Its machine code exists only inside theirs.
+    """Function that other compiled functions call; its machine code exists only inside theirs.
 
-    Numba would also make machine code of the function alone, and two wrappers: a third of all compile time.
-    Called from Python it is compiled separately, with those.
+    Numba would also generate its own machine code and two wrappers: a third of all compile time. Called from Python it
+    is compiled separately, with wrappers.
     """
 
     _LEAN = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # noqa: RUF012

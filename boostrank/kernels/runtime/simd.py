@@ -1,8 +1,8 @@
-"""Several recursions of a sum of exponentials side by side in the lanes of vector registers.
+"""Several recursions of a sum of exponentials at once, in the lanes of vector registers.
 
-LLVM does not find this by itself (numba keeps its vectoriser of straight-line code off, and turned on it slows other
-kernels down), so the few instructions are written out. Measured: both directions of a sum with 12 terms take 4.5 ns a
-document, where scalar code takes 14; two functions of two lists at once, eight such sums, take 7.
+LLVM does not vectorise this: Numba disables its vectoriser of straight-line code, which slows other kernels down. So
+the few instructions are written out. Measured per document: both directions of a sum with 12 terms take 4.5 ns, against
+14 in scalar code; two functions of two lists at once, eight such sums, take 7.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from boostrank.kernels.runtime.private import INDEX, first_of, load, spread, sto
 
 Coefficients = tuple[float, ...]
 WIDTH = 8
-"""Numbers that `add_to_range` works on."""
+"""Length of the vector that `add_to_range` changes."""
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def advance(typing: Any, state: Any, coefficients: Any, steps: Any, weights: Any) -> Any:
-    """One document further in each of several lists: E_l <- p^l (E_l + w), and sum_l c_l E_l for several functions.
+    """Advance by one document in each of several lists: E_l <- p^l (E_l + w), and return sum_l c_l E_l per function.
 
     Args:
-        state: float64[lists * terms], the E_l: read and written, in an order of its own.
-        coefficients: one tuple c_1, c_2, ... a function, all of the same even length.
-        steps: one p a list.
-        weights: one w a list.
+        state: float64[lists * terms], the E_l in an internal order; read and written.
+        coefficients: one tuple c_1, c_2, ... per function, all of the same even length.
+        steps: one p per list.
+        weights: one w per list.
 
     Returns:
-        A tuple: the sums of the first function in every list, then those of the second, ...
+        Tuple of the sums of the first function in every list, then those of the second, ...
     """
     lists, functions, terms = len(steps), len(coefficients), len(coefficients[0])
     result = types.UniTuple(types.float64, lists * functions)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        # A lane a list for the odd powers, then a lane a list for the even ones: each goes on by the square.
+        # One lane per list for odd powers, then one per list for even powers; each advances by the square.
         vector = vector_of(2 * lists)
 
         def unpacked(values: Any, count: int) -> list[Any]:
@@ -78,7 +78,7 @@ def advance(typing: Any, state: Any, coefficients: Any, steps: Any, weights: Any
 def advance_plainly(
     state: Any, coefficients: tuple[Coefficients, ...], steps: tuple[float, ...], weights: tuple[float, ...]
 ) -> tuple[float, ...]:
-    """What `advance` does, in plain Python: the reference, and its place where kernels run uncompiled."""
+    """`advance` in plain Python: the reference, and its replacement for kernels that run uncompiled."""
     lists, terms = len(steps), len(coefficients[0])
     sums = [0.0] * (lists * len(coefficients))
     for term in range(terms):
@@ -92,12 +92,12 @@ def advance_plainly(
 
 @intrinsic  # type: ignore[untyped-decorator]
 def add_to_range(typing: Any, sums: Any, start: Any, stop: Any, weight: Any) -> Any:
-    """sums[start:stop] += weight, without a branch.
+    """Add `weight` to sums[start:stop] without a branch.
 
     Args:
         sums: float64[`WIDTH`].
         start, stop: integers.
-        weight: a number.
+        weight: number.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -113,7 +113,7 @@ def add_to_range(typing: Any, sums: Any, start: Any, stop: Any, weight: Any) -> 
 
 
 def add_to_range_plainly(sums: Any, start: int, stop: int, weight: float) -> None:
-    """What `add_to_range` does, as `advance_plainly`."""
+    """`add_to_range` in plain Python."""
     sums[max(start, 0) : max(stop, 0)] += weight
 
 

@@ -1,4 +1,4 @@
-"""Outer and inner products with rows of sixteen numbers, held in vector registers (see `kernels.runtime.simd`)."""
+"""Outer and inner products with rows of sixteen numbers in vector registers (see `kernels.runtime.simd`)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from boostrank.kernels.runtime.private import (
 )
 
 WIDE = 16
-"""Numbers that are taken at once."""
+"""Numbers processed at once."""
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def add_outer(typing: Any, table: Any, at: Any, stride: Any, factors: Any, row: Any) -> Any:
-    """table[at + k stride + a] += factors[k] row[at + a] for every k and a < WIDE."""
+    """Add factors[k] row[at + a] to table[at + k stride + a] for every k and a < WIDE."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         at, stride = arguments[1], arguments[2]
@@ -46,7 +46,7 @@ def add_outer(typing: Any, table: Any, at: Any, stride: Any, factors: Any, row: 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def inner(typing: Any, table: Any, at: Any, stride: Any, factors: Any, begin: Any, end: Any, row: Any) -> Any:
-    """The sum over begin <= k < end and a < WIDE of factors[k] table[at + k stride + a] row[at + a]."""
+    """Return the sum over begin <= k < end and a < WIDE of factors[k] table[at + k stride + a] row[at + a]."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         at, stride, begin, end = arguments[1], arguments[2], arguments[4], arguments[5]
@@ -58,6 +58,7 @@ def inner(typing: Any, table: Any, at: Any, stride: Any, factors: Any, begin: An
             term = builder.fmul(factor_k, load(builder, place))
             builder.store(builder.fadd(builder.load(total), term), total)
         sums = builder.fmul(builder.load(total), load(builder, vector_at(builder, first, at, WIDE)))
+        # Add the lanes by halving the vector.
         width = WIDE
         while width > 1:
             width //= 2
@@ -72,7 +73,7 @@ def inner(typing: Any, table: Any, at: Any, stride: Any, factors: Any, begin: An
     return types.float64(table, types.int64, types.int64, factors, types.int64, types.int64, row), generate
 
 
-if numba.config.DISABLE_JIT:  # the same in plain Python, where kernels run uncompiled
+if numba.config.DISABLE_JIT:  # plain Python versions, for kernels that run uncompiled
 
     def add_outer(table: Any, at: int, stride: int, factors: Any, row: Any) -> None:
         for k in range(factors.shape[0]):

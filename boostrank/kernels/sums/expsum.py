@@ -1,18 +1,18 @@
-"""Kernel sums over one list in near-linear time: what lets every smooth objective rank lists of any length.
+"""Kernel sums over one list in near-linear time, so that smooth objectives can rank lists of any length.
 
     S_i = sum_{j below i} w_j f(|s_i - s_j|)  +-  sum_{j above i} w_j f(|s_i - s_j|)      documents by descending score
 
-Take f as a polynomial without constant term in t = exp(-rate |s_i - s_j|),
+Let f be a polynomial without constant term in t = exp(-rate |s_i - s_j|),
 
     f = sum_l c_l t^l,   E_l(i) = sum_{j above i} w_j t_ij^l = r_i^l (E_l(i-1) + w_{i-1}),
     r_i = exp(-rate (s_{i-1} - s_i))
 
-so the sum over the documents above is sum_l c_l E_l(i): one pass down, one up for those below, one `exp` a document and
-no pair anywhere. The same f stands on both sides, hence gradients cancel to rounding and ties (r = 1) give the same sum
-to every tied document; across a huge gap r is 0. Every r is at most 1, so nothing grows.
+so the sum over the documents above is sum_l c_l E_l(i): one pass down, one up for those below, with one `exp` per
+document and no pairs. Both sides use the same f, so gradients cancel up to rounding and ties (r = 1) give every tied
+document the same sum; across a huge gap r is 0. Every r is at most 1, so nothing grows.
 
-The functions of the sigmoid family are analytic on 0 <= t <= 1 with their nearest singularity at t = -1; f(t) / t is
-interpolated at Chebyshev points that include both ends, so f is exact at a tie and relatively right far away,
+The functions of the sigmoid family are analytic on 0 <= t <= 1 with their nearest singularity at t = -1. f(t) / t is
+interpolated at Chebyshev points that include both ends, so f is exact at a tie and has a small relative error far away,
 where it vanishes. Terms and largest relative error on 0 < t <= 1, which the tests measure again:
 
 | function | with | `TRAINING`, 12 terms | `EXACT`, 16 terms |
@@ -21,7 +21,7 @@ where it vanishes. Terms and largest relative error on 0 < t <= 1, which the tes
 | its slope | t / (1 + t)^2 | 4e-8 | 5e-11 |
 | softplus(-x) | ln(1 + t) | 3e-10 | 2e-13 |
 
-Not every curve is such a polynomial, but whoever may choose one (a bound on a curvature) can choose one that is.
+Not every curve is such a polynomial, but a freely chosen one, such as a bound on a curvature, can be.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ from boostrank.kernels.runtime.simd import advance
 SUMS = Param(
     "sums",
     "fast",
-    "how sums over pairs are taken: fast (to about 1e-7; the engines take float32), exact (to about 1e-10) or direct "
-    "(pair by pair, the reference: its time grows with the square of the list)",
+    "method of sums over pairs: fast (to about 1e-7; the engines use float32), exact (to about 1e-10) or direct "
+    "(pair by pair, the reference, in quadratic time)",
     choices=("fast", "exact", "direct"),
 )
 """Shared by the objectives with sums over pairs."""
 EXACT, DIRECT = 1, 2
 
-# Smaller factors between neighbours count as 0: their 16th power would leave what a double resolves at full speed.
+# Smaller factors between neighbours count as 0: their 16th powers would be subnormal, hence slow.
 NOTHING = 1e-18
-# Below this a running sum is nothing, and the processor slows down a hundredfold on what comes after it. A sum gets
-# there over many documents of weight 0 only, so a look every so many is enough.
+# Smaller running sums are set to 0, because subnormal numbers slow down later steps a hundredfold. Sums fade only over
+# many documents of weight 0, so an occasional check is enough.
 FADED = 1e-290
 LOOK = 64
 
 
-# Coefficients c_1, c_2, ... The tests fit them again; here they stand as numbers, since the last digits of a fit depend
-# on the linear algebra that is installed, and with them whether a tie is exact.
+# Coefficients c_1, c_2, ..., which the tests fit again. They are listed because the last digits of a fit, and whether a
+# tie is exact, depend on the installed linear algebra.
 SIGMOID = (
     0.9999999999999998, -0.9999998820025329, 0.999990324209133, -0.9997599931937002, 0.9971829289836156,
     -0.9810824135949276, 0.9193578214790583, -0.7668052328295041, 0.5188194007566104, -0.25519165621630374,
@@ -87,12 +87,12 @@ SOFTPLUS_EXACT = (
 )  # fmt: skip
 
 ROOM = 32
-"""How many numbers `add_sums` needs as `state`."""
+"""Length of the `state` of `add_sums`."""
 
 
 @inline
 def decays(s: Float64Array, rate: float, r: Float64Array) -> None:
-    """r_i = exp(-rate (s_{i-1} - s_i)), r_0 = 0.
+    """Write r_i = exp(-rate (s_{i-1} - s_i)), r_0 = 0.
 
     Args:
         s: float64[n], descending.
@@ -107,7 +107,7 @@ def decays(s: Float64Array, rate: float, r: Float64Array) -> None:
 
 @inline
 def forget(state: Float64Array, slots: int) -> None:
-    """Set running sums that are nothing any more to 0."""
+    """Set negligible running sums to 0."""
     for slot in range(slots):
         state[slot] = 0.0 if abs(state[slot]) < FADED else state[slot]
 
@@ -127,14 +127,14 @@ def add_sums(
     Args:
         r: float64[n], from `decays`.
         w: float64[n].
-        coefficients: of f, an even number of at most 16, which is part of the type.
+        coefficients: coefficients of f; their number is even, at most 16, and part of the type.
         above, below: factors of the two sides: 1 and 1 make f an even function of the difference, -1 and 1 an odd one.
         out: float64[n].
         state: float64[ROOM], overwritten.
     """
     n, slots = r.shape[0], 2 * len(coefficients)
     state[:slots] = 0.0
-    # Both passes in one loop: they do not wait for each other.
+    # Both passes in one loop, because they are independent.
     for i in range(1, n):
         if i % LOOK == 0:
             forget(state, slots)
@@ -154,7 +154,7 @@ def add_odd_and_even(
     out_even: Float64Array,
     state: Float64Array,
 ) -> None:
-    """`add_sums` of two functions in one go: `odd` with -1 above, `even` with 1, both with 1 below."""
+    """Run `add_sums` of two functions at once: `odd` with -1 above, `even` with 1, both with 1 below."""
     n, slots = r.shape[0], 2 * len(odd)
     state[:slots] = 0.0
     for i in range(1, n):
@@ -172,7 +172,7 @@ def add_odd_and_even(
 def add_sigmoids(
     sums: int, r: Float64Array, w: Float64Array, above: float, below: float, out: Float64Array, state: Float64Array
 ) -> None:
-    """`add_sums` of sigmoid(-x) to the tolerance of `sums`, a position in `SUMS`."""
+    """Run `add_sums` of sigmoid(-x) with the precision of `sums`, an index in `SUMS`."""
     if sums == EXACT:
         add_sums(r, w, SIGMOID_EXACT, above, below, out, state)
     else:
@@ -183,7 +183,7 @@ def add_sigmoids(
 def add_slopes(
     sums: int, r: Float64Array, w: Float64Array, above: float, below: float, out: Float64Array, state: Float64Array
 ) -> None:
-    """`add_sums` of the sigmoid's slope, as `add_sigmoids`."""
+    """Run `add_sums` of the sigmoid's slope, as `add_sigmoids`."""
     if sums == EXACT:
         add_sums(r, w, SLOPE_EXACT, above, below, out, state)
     else:
@@ -192,7 +192,7 @@ def add_slopes(
 
 @inline
 def add_softplus(sums: int, r: Float64Array, w: Float64Array, out: Float64Array, state: Float64Array) -> None:
-    """`add_sums` of softplus(-x) on both sides, as `add_sigmoids`."""
+    """Run `add_sums` of softplus(-x) on both sides, as `add_sigmoids`."""
     if sums == EXACT:
         add_sums(r, w, SOFTPLUS_EXACT, 1.0, 1.0, out, state)
     else:
@@ -201,7 +201,7 @@ def add_softplus(sums: int, r: Float64Array, w: Float64Array, out: Float64Array,
 
 @inline_sums
 def softplus_of_power(t: float) -> float:
-    """ln(1 + t) for 0 <= t <= 1 by arithmetic alone; relative error below 2e-13."""
+    """Return ln(1 + t) for 0 <= t <= 1 by arithmetic only; relative error below 2e-13."""
     c = SOFTPLUS_EXACT
     high = c[8] + t * (c[9] + t * (c[10] + t * (c[11] + t * (c[12] + t * (c[13] + t * (c[14] + t * c[15]))))))
     low = c[0] + t * (c[1] + t * (c[2] + t * (c[3] + t * (c[4] + t * (c[5] + t * (c[6] + t * c[7]))))))

@@ -1,13 +1,13 @@
-"""Kernel sums that depend on which of two documents has the higher gain, in near-linear time.
+"""Kernel sums that depend on the order of two documents' gains, in near-linear time.
 
 Three kinds are enough for ranks by smoothed hinges (`kernels.ranks.hinge`), for any number of distinct gains:
 
 * over **equal** gains: documents grouped by gain, each group by descending score, are one array for `expsum.add_sums`
-  in which the factor between groups is 0. Sums over unequal gains are those over all documents less these; the same
-  approximation stands in both, so what cancels is exact to rounding.
-* over **wrongly ordered** pairs, of weights alone (the linear side of a hinge): a Fenwick tree over the grades.
-* over **rightly ordered** pairs, of a kernel: pairs part ways at one bit of their grades' numbers, so one pass a bit
-  over documents grouped by the higher bits, in which the one side weighs and the other asks.
+  with factor 0 between groups. Sums over unequal gains are the sums over all documents minus these. Both use the same
+  approximation, so cancellation is exact up to rounding.
+* over **misordered** pairs, of weights only (the linear side of a hinge): a Fenwick tree over the grades.
+* over **ordered** pairs, of a kernel: two grades first differ at one bit of their numbers. So there is one pass per bit
+  over documents grouped by the higher bits, in which one side has the weights and the other reads the sums.
 
 Grades are numbered from 0, the highest gain of the query, and positions go by descending score.
 """
@@ -23,7 +23,7 @@ from boostrank.kernels.sums.expsum import add_sigmoids, add_slopes, decays
 
 @inline
 def group_by_gain(gains: Float64Array, member: Int64Array, grade: Int64Array, spare: Int64Array) -> int:
-    """Positions grouped by gain, highest first, and the grade of every position; returns the number of grades.
+    """Write positions grouped by gain, highest first, and the grade of every position; return the number of grades.
 
     Args:
         gains: float64[n], by descending score.
@@ -46,8 +46,8 @@ def cut_between_grades(r: Float64Array, member: Int64Array, grade: Int64Array, b
 
     Args:
         r: float64[n], factors between neighbours of the grouped array.
-        member, grade: int64[n], as from `group_by_gain`.
-        bits: how many bits of the grade do not count.
+        member, grade: int64[n], from `group_by_gain`.
+        bits: number of bits of the grade to ignore.
     """
     for k in range(1, r.shape[0]):
         if grade[member[k]] >> bits != grade[member[k - 1]] >> bits:
@@ -68,7 +68,7 @@ def add_wrong_pairs(
 
     Args:
         grade: int64[n], by position.
-        grades: their number.
+        grades: number of grades.
         w: float64[n], by position.
         below: 1 or -1.
         out: float64[n], by position.
@@ -77,7 +77,8 @@ def add_wrong_pairs(
     """
     n = grade.shape[0]
     if grades <= WIDTH:
-        # Every grade has its own running sum, no branch to foretell: the documents passed so far of grades beyond it.
+        # Few grades: one running sum per grade, over the documents passed so far with lower or higher grades, without
+        # branches.
         tree[: 4 * WIDTH] = 0.0
         lower, higher = tree[:WIDTH], tree[WIDTH : 2 * WIDTH]
         how_many_lower, how_many_higher = tree[2 * WIDTH : 3 * WIDTH], tree[3 * WIDTH : 4 * WIDTH]
@@ -99,7 +100,7 @@ def add_wrong_pairs(
         tree[: 2 * grades + 2] = 0.0
         sign = 1.0 if side == 0 else below
         for step in range(n):
-            # Down the list grades are counted from the lowest, so that "lower" is a prefix; up, from the highest.
+            # Down the list grades count from the lowest, so that "lower" is a prefix; up, from the highest.
             i = step if side == 0 else n - 1 - step
             place = grades - 1 - grade[i] if side == 0 else grade[i]
             k = place
@@ -122,7 +123,7 @@ def add_right_pairs(
     """Add sum of w_j f_ij over lower-graded documents below, and `above` times that over higher-graded ones above.
 
     Args:
-        sums: position in `expsum.SUMS`.
+        sums: index in `expsum.SUMS`.
         slopes: whether f is the sigmoid's slope, or the sigmoid.
         s: float64[n], descending.
         rate: 1 / score.
@@ -141,7 +142,8 @@ def add_right_pairs(
         gather(s, member, found)
         decays(found, rate, r)
         cut_between_grades(r, member, grade, bit + 1)
-        # The higher of two grades has a 0 here. Side 0: the higher ask, the lower below them weigh. Side 1: vice versa.
+        # The higher of two grades has a 0 here. Side 0: the higher read the sums of the lower below them. Side 1: vice
+        # versa.
         for side in range(2):
             found[:] = 0.0
             for k in range(n):
@@ -159,7 +161,7 @@ def add_right_pairs(
 
 @inline
 def _group_by_high_bits(grade: Int64Array, grades: int, bits: int, member: Int64Array, start: Int64Array) -> None:
-    # Counting sort of the positions by grade >> bits; stable.
+    # Stable counting sort of the positions by grade >> bits.
     groups = (grades - 1 >> bits) + 1
     start[: groups + 1] = 0
     for i in range(grade.shape[0]):

@@ -1,14 +1,15 @@
-"""Ranks by smoothed hinges and their gradients in near-linear time: what `kernels.ranks.hinge` does without its pairs.
+"""Ranks by smoothed hinges and their gradients in near-linear time: `kernels.ranks.hinge` without pairs.
 
-With t = exp(-|u|), softplus(-u) is ln(1 + t) for a rightly ordered pair and |u| + ln(1 + t) for a wrong one, and its
-slope's size is P = t / (1 + t) or 1 - P. So the part in t is the same whichever of two documents has the higher gain:
-one sum over all documents, less one over equal gains. What is left of a wrong pair, |u| and 1, takes counts and sums
-over wrong pairs. The tangent kernel has nothing in t for a wrong pair, so its sums run over the right pairs alone.
+With t = exp(-|u|), softplus(-u) is ln(1 + t) for an ordered pair and |u| + ln(1 + t) for a misordered one, and its
+slope has magnitude P = t / (1 + t) or 1 - P. So the part in t does not depend on which document has the higher gain:
+one sum over all documents minus one over equal gains. The rest of a misordered pair, |u| and 1, needs counts and sums
+over misordered pairs. The tangent kernel has no part in t for a misordered pair, so its sums run over ordered pairs
+only.
 
-All sums over all documents, over documents grouped by gain, down and up are taken in one sweep of
-`simd.advance`: one with weights of 1 for the ranks, one with the slopes for the gradients.
+One sweep of `simd.advance` computes all sums over all documents and over documents grouped by gain, down and up: one
+sweep with weights of 1 for the ranks, one with the slopes for the gradients.
 
-Two calls a query, `fast_hinge_ranks` and then `fast_hinge_gradient` on the same `work` and `iwork`.
+A query takes two calls, `fast_hinge_ranks` and then `fast_hinge_gradient` on the same `work` and `iwork`.
 """
 
 from __future__ import annotations
@@ -34,28 +35,28 @@ from boostrank.kernels.sums.expsum import (
 )
 from boostrank.kernels.sums.expsum_grades import add_right_pairs, add_wrong_pairs, cut_between_grades, group_by_gain
 
-# A majoriser's curvature in widths u = x / sigma: CURVATURE in powers of exp(-|u| / 16), and CURVATURE_FAR. It bounds
-# that of Jaakkola and Jordan, tanh(u / 2) / (2 u), from above, by at most 16.5% up to u = 60. Beyond that a step is
+# Curvature of a majoriser in widths u = x / sigma: CURVATURE in powers of exp(-|u| / 16), and CURVATURE_FAR. It bounds
+# that of Jaakkola and Jordan, tanh(u / 2) / (2 u), from above, by at most 16.5% up to u = 60. Beyond that steps are
 # shorter than theirs.
 CURVATURE = (0.056, 0.0, 0.0, 0.223)
 CURVATURE_FAR = 0.008
-# The tangent kernel, straight where a pair is wrong, is credited with 1/16 at a tie and 0.02 far away.
+# The tangent kernel is linear for misordered pairs; its curvature is set to 1/16 at a tie and 0.02 far away.
 TANGENT_CURVATURE = (0.0, 0.0, 0.0, 0.0425)
 TANGENT_CURVATURE_FAR = 0.02
 CURVATURE_RATE = 1.0 / 16.0
 FARTHEST = 1e308
-"""Pairs count at most so many ranks, and so do all of a document's: they stay numbers."""
-# In sums of differences; see `fast_hinge_ranks`.
+"""Maximum contribution of a pair to a rank, and maximum rank, so that both stay finite."""
+# Limit in sums of differences; see `fast_hinge_ranks`.
 _WIDEST = 1e290
 
 # Rows of the scratch: factors between neighbours, for all documents and grouped by gain (the roots are their 16th
-# roots); what the ranks leave for the gradients; what a sweep adds up.
+# roots); values kept from the ranks for the gradients; sums of a sweep.
 _STEP, _ROOT, _GROUP_STEP, _GROUP_ROOT, _PULL, _BEND, _CURVE = range(7)
 _SOFT, _GROUP_SOFT, _GROUP_PULL, _GROUP_CURVE = range(7, 11)
 _WEIGHTED, _GROUP_WEIGHTED, _GROUP_BEND, _CURVED, _GROUP_CURVED = range(7, 12)
 _NEAR, _FOUND, _WEIGHT, _REST = range(11, 15)
 WORK, IWORK = _REST + 4, 4
-"""Numbers of float and integer scratch a document needs."""
+"""Numbers of float and integer scratch per document."""
 
 
 @inline
@@ -66,13 +67,13 @@ def fast_hinge_ranks(
     """Write the rank of every document.
 
     Args:
-        sums: position in `expsum.SUMS`, not `DIRECT`.
+        sums: index in `expsum.SUMS`, not `DIRECT`.
         tangent: whether the kernel is the tangent, or softplus.
-        equal_hinge: whether documents of equal gain take the hinge, or the sigmoid.
+        equal_hinge: whether documents of equal gain use the hinge, or the sigmoid.
         equal_gradient: whether they push each other at all.
         s, gains: float64[n], by descending score, n >= `expsum.ROOM`.
         alpha: 1 / sigma.
-        height: what ln(1 + e^-u) is multiplied by.
+        height: factor of ln(1 + e^-u).
         ranks: float64[n], written.
         work, iwork: float64[`WORK` n], int64[`IWORK` n], overwritten.
     """
@@ -92,8 +93,8 @@ def fast_hinge_ranks(
     else:
         _sweep_counts(rows, SOFTPLUS, SIGMOID, SLOPE, shape, rest)
 
-    # Documents of higher gain count one each, and equal ones by their kernel. Scores from the middle one, so that a
-    # common offset costs no digits.
+    # Documents of higher gain count one each, equal ones by their kernel. Scores are relative to the middle one, so
+    # that a common offset costs no digits.
     far = TANGENT_CURVATURE_FAR if tangent else CURVATURE_FAR
     middle = s[n // 2]
     first = 0
@@ -123,13 +124,13 @@ def fast_hinge_ranks(
                 rows[_CURVE, i] += far * (n - (last - first)) - rows[_GROUP_CURVE, k]
         first = last
 
-    # Wrong pairs: how many, and how far apart.
+    # Misordered pairs: their number and distance.
     for i in range(n):
         rows[_WEIGHT, i], found[i], near[i] = min(max(s[i] - middle, -_WIDEST), _WIDEST), 0.0, 0.0
     add_wrong_pairs(grade, grades, rows[_WEIGHT], -1.0, near, found, rest)
     slant, smooth = 0.25 * alpha if tangent else height * alpha, 0.0 if tangent else height
     for i in range(n):
-        # Far from the middle a difference of sums has lost its digits; it is never below 0.
+        # Far from the middle a difference of sums has lost its digits, but it is never negative.
         ranks[i] += slant * max(near[i] - found[i] * rows[_WEIGHT, i], 0.0) + smooth * soft[i]
         pull[i] = 0.25 * found[i] if tangent else pull[i] + found[i]
     if tangent:
@@ -154,7 +155,7 @@ def fast_hinge_gradient(
         slope: float64[n], c_i = dJ / drank_i <= 0.
         grad, hess: float64[n].
         work, iwork: as `fast_hinge_ranks` left them.
-        sums, tangent, equal_hinge, equal_gradient, s, alpha, height: as there.
+        sums, tangent, equal_hinge, equal_gradient, s, alpha, height: as in `fast_hinge_ranks`.
     """
     n = s.shape[0]
     rows, rest = work[: WORK * n].reshape((WORK, n)), work[_REST * n :]
@@ -168,7 +169,7 @@ def fast_hinge_gradient(
     else:
         _sweep_slopes(rows, slope, SIGMOID, SLOPE, shape, rest)
 
-    # `pull` is sum_j of a pair's pull, `weighted` gets that of c_j times it.
+    # `pull` is the sum over j of a pair's pull, `weighted` the same times c_j.
     if tangent:
         weighted[:] = 0.0
         add_wrong_pairs(grade, grades, slope, -1.0, weighted, rows[_FOUND], rest)
@@ -184,7 +185,7 @@ def fast_hinge_gradient(
         last = _end_of_group(member, grade, first)
         total = 0.0
         if equal_gradient and equal_hinge:
-            # The straight side: -c_j for each below.
+            # The linear side: -c_j for each document below.
             for k in range(last - 1, first - 1, -1):
                 weighted[member[k]] -= total
                 total += rows[_WEIGHT, k]
@@ -220,7 +221,7 @@ def _end_of_group(member: Int64Array, grade: Int64Array, first: int) -> int:
 
 @inline
 def _steps(s: Float64Array, alpha: float, root: Float64Array, step: Float64Array) -> None:
-    # Factors between neighbours at the rate of the curvature, and at alpha, which is 16 times that.
+    # Factors between neighbours at the rate of the curvature, and at alpha, 16 times that.
     decays(s, alpha * CURVATURE_RATE, root)
     for i in range(s.shape[0]):
         e = root[i] * root[i]
@@ -232,7 +233,7 @@ def _steps(s: Float64Array, alpha: float, root: Float64Array, step: Float64Array
 
 @inline
 def _add(rows: Any, row: int, grouped: int, i: int, above: float, found: Any) -> None:
-    # What a step down and a step up have found, for all documents and grouped by gain.
+    # Results of a step down and a step up, for all documents and grouped by gain.
     j = rows.shape[1] - i
     rows[row, i] += above * found[0]
     rows[row, j - 1] += found[1]

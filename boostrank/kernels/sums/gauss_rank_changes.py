@@ -1,11 +1,11 @@
-"""Changes of rank: what a metric loses and gains when one document moves past the others, weighted by a Gaussian.
+"""Changes of rank: gain and loss of a metric as one document moves past the others, weighted by a Gaussian.
 
     F_a = sum_{q < a} drop_q (g_a - g_q) e_aq + sum_{q > a} drop_(q-1) (g_a - g_q) e_aq,
     e_aq = exp(-(x_q - c_a)^2 / (2 v))
 
-over documents by descending x. A document stands at x_a, is looked at from c_a, and what a source weighs depends on
-which of the two stands first. So going down the list, every document reads what those before it left on a lattice,
-and then leaves its own; the same going up. With u = x / sqrt(2 v) that is the lattice of `kernels.sums.lattice`, which
+over documents by descending x. A document is at x_a, its Gaussian is centred at c_a, and the weight of a source depends
+on which of the two comes first. So going down the list, every document reads the lattice with the documents before it,
+and then adds itself; likewise going up. With u = x / sqrt(2 v) that is the lattice of `kernels.sums.lattice`, which
 moves along with the list.
 """
 
@@ -19,16 +19,16 @@ from boostrank.core.types import Float64Array
 from boostrank.kernels.runtime.jit import inline, inline_sums
 from boostrank.kernels.sums.lattice import HALF, STEP, TAPS, lattice_factors, lattice_weights
 
-_REACH = 64  # cells around a document that the lattice covers; no noise carries it further than 40
-_CELLS = 512  # of the lattice: more, and it moves less often
-_GAP = 1.5 * _REACH * STEP  # nothing is seen across a gap this wide in u
+_REACH = 64  # cells around a document that the lattice covers; noise never exceeds 40
+_CELLS = 512  # cells of the lattice; more of them mean fewer moves
+_GAP = 1.5 * _REACH * STEP  # gap in u across which Gaussians are negligible
 
 
 @inline
 def gaussian_rank_changes(
     x: Float64Array, centre: Float64Array, deviation: float, gains: Float64Array, drop: Float64Array, out: Float64Array
 ) -> None:
-    """Write F of every document, times the density's factor.
+    """Write F of every document, times the factor of the density.
 
     Args:
         x: float64[n], descending.
@@ -59,7 +59,7 @@ def _pass(
     p: Float64Array,
     out: Float64Array,
 ) -> None:
-    """Down the list (side 1) or up (side -1), where u ascends: read what lies behind, then join it."""
+    """Go down the list (side 1) or up (side -1), with ascending u: read the documents before, then add this one."""
     n = x.shape[0]
     grid[:] = 0.0
     base = -_REACH
@@ -67,12 +67,13 @@ def _pass(
     for k in range(n):
         a = k if side > 0.0 else n - 1 - k
         away = start + side * (first - x[a]) * unit
-        # Wider gaps count as `_GAP`: a place keeps its digits, and the number of its cell is one that an integer holds.
+        # Clip gaps at `_GAP`: places keep their digits, and cell numbers fit an integer.
         if away > u + _GAP:
             away = u + _GAP
             first, start = x[a], away
         u = away
         cell = int(u / STEP)
+        # Move the lattice along.
         if cell + _REACH > base + _CELLS:
             shift = cell - _REACH - base
             keep = max(_CELLS - shift, 0)
@@ -84,7 +85,7 @@ def _pass(
         at = math.floor(seen / STEP)
         factor, growth = lattice_factors(seen - (at - HALF) * STEP)
         lattice_weights(factor, growth, p)
-        # The bounds are never met: they keep memory safe.
+        # The bounds are never reached; they keep memory safe.
         begin = max(0, min(int(at) - HALF - base, _CELLS - TAPS))
         out[a] += _read(p, gains[a], grid[0, begin : begin + TAPS], grid[1, begin : begin + TAPS])
         place = a if side > 0.0 else a - 1

@@ -1,17 +1,17 @@
-"""Gaussian averages over one sorted list, and the gradients on them, in near-linear time: what SmoothNDCG is made of.
+"""Gaussian averages over one sorted list, and their gradients, in near-linear time, for SmoothNDCG.
 
     sum_i w_i e_ij v_i,   e_ij = exp(-(u_i - u_j)^2)      for every anchor j
 
 e_ij is a sum over the points m of a lattice (`kernels.sums.lattice`) of p_m(u_i) p_m(u_j). So each document adds
-p_m(u_i) to the points around it and reads its sum from those: nothing cancels, and far documents stay as small as they
-are, however many. What is cut off is, of an average with 100,000 documents heaped up at the worst distance, 2e-11. The
-difference of two places is e_ij u_i - u_j e_ij, with places from the first document of a run: exactly 0 where all are
-tied.
+p_m(u_i) to the points around it and reads its sum from them: nothing cancels, and far documents keep their small
+weights, however many there are. Truncation costs an average 2e-11 with 100,000 documents piled up at the worst
+distance. The difference of two places is e_ij u_i - u_j e_ij, with places relative to the first document of a run:
+exactly 0 if all are tied.
 
-An absolute difference |v_i - c_j| is no product, but sums of it come from sums by value: sources lie in slots of
-ascending value, and where no more can come the slots are cumulated; then two numbers tell what lies below c_j.
+An absolute difference |v_i - c_j| is not a product, but sums of it follow from sums by value. Sources are in slots of
+ascending value, and once no more can come the slots are cumulated; two numbers then give the part below c_j.
 
-The lattice moves along the list: it holds `CELLS` points, and needs no more however wide the list is.
+The lattice moves along the list: it holds `CELLS` points, however wide the list is.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.runtime.jit import inline, inline_sums
 from boostrank.kernels.sums.lattice import HALF, STEP, TAPS, lattice_factors, lattice_weights
 
-CELLS = 160  # at least 2 TAPS; more, and the lattice moves less often
+CELLS = 160  # at least 2 TAPS; more of them mean fewer moves
 SLOTS = 8
-"""How many slots there can be."""
+"""Maximum number of slots."""
 WEIGHT, VALUE, PART = 0, 1, 2
-"""Rows of sources: w, v, and, where v is a mixture of the values of two slots, the share of the upper one."""
+"""Rows of sources: w, v, and the share of the upper slot if v is a mixture of the values of two slots."""
 ROOM, IROOM = 6, 2
-"""Numbers a document that `gauss_gradient` needs, of each kind."""
+"""Floats and integers per document that `gauss_gradient` needs."""
 
 # Rows of points: u, and its `lattice_factors`.
 _PLACE, _START, _GROWTH = 0, 1, 2
-# What a lattice point sums, by slot: w, w v, w u, w v u.
+# Sums at a lattice point, by slot: w, w v, w u, w v u.
 _SUMS = 4
-# Where the lattice begins, the first point whose sums are not cumulated, the next source.
+# First point of the lattice, first point whose sums are not cumulated, next source.
 _BASE, _DONE, _NEXT = 0, 1, 2
 
 
@@ -44,7 +44,7 @@ def gauss_gradient(
     node: Int64Array, nodes: Float64Array, gradient: Float64Array, curvature: Float64Array, work: Float64Array,
     iwork: Int64Array,
 ) -> float:  # fmt: skip
-    """J = sum_j weight_j c_j, c_j = sum_i h_ij v_i, over a run of documents; adds its gradient and curvature on each.
+    """Return J = sum_j weight_j c_j, c_j = sum_i h_ij v_i, over a run of documents, and add its gradient and curvature.
 
     With places u = -s unit and h_ij = e_ij / sum_m e_mj, document i gets
 
@@ -53,11 +53,11 @@ def gauss_gradient(
 
     Args:
         s: float64[n], descending.
-        first, last, stop: the run is from `first` to before `last`, its anchors to before `stop`.
-        unit: of u in s.
-        weight: float64[n], of each anchor.
+        first, last, stop: the run is `first` to before `last`, its anchors end before `stop`.
+        unit: factor from s to u.
+        weight: float64[n], weight of each anchor.
         documents: float64[3, n]: 1, the value v, and the share of the upper node in v.
-        node: int64[n]: the node that v is, or the lower of the two that it is a mixture of.
+        node: int64[n]: the node equal to v, or the lower node of its mixture.
         nodes: float64[slots], ascending. In |v - c| a mixture counts as its two nodes.
         gradient, curvature: float64[n].
         work, iwork: float64[ROOM n], int64[IROOM n], overwritten.
@@ -72,7 +72,7 @@ def gauss_gradient(
         points[_PLACE, i] = u
         points[_START, i], points[_GROWTH, i] = lattice_factors(u - (cell[i] - HALF) * STEP)
     value = 0.0
-    # First the averages around every anchor, from the documents; then what every document gets, from the anchors.
+    # First the averages around every anchor, from the documents; then the gradient on every document, from the anchors.
     for back in range(2):
         sources, slot, sources_end = (anchors, rank, stop) if back else (documents, node, last)
         grid[:] = 0.0
@@ -101,7 +101,7 @@ def gauss_gradient(
                 anchors[WEIGHT, i], anchors[VALUE, i], anchors[PART, i], rank[i] = weight[i] / w, mean, 0.0, k
                 value += weight[i] * mean
                 gradient[i] -= weight[i] * (wvu - mean * wu) / w
-                if k > 0:  # what lies above the mean makes up for what lies below
+                if k > 0:  # the part above the mean equals the part below
                     below, below_v, _, _ = _read(p, grid, k - 1, begin)
                     curvature[i] += 2.0 * weight[i] * max(mean * below - below_v, 0.0) / w
     return value
@@ -112,12 +112,12 @@ def _around(
     here: int, stop: int, nodes: Float64Array, points: Float64Array, cell: Int64Array, sources: Float64Array,
     slot: Int64Array, grid: Float64Array, state: Int64Array, p: Float64Array,
 ) -> int:  # fmt: skip
-    """Bring the lattice to the point `here` of the next document, with every source before `stop` that reaches it.
+    """Move the lattice to the point `here` of the next document, and add every source before `stop` that reaches it.
 
-    No document of a run is left out on the way, so what is not added yet does not lie before `here`.
+    Documents of a run are visited in order, so sources that are not added yet do not lie before `here`.
 
     Returns:
-        Where in a row of `grid` the sums of these points begin; row k has those of the slots 0 to k.
+        Start of these points' sums in a row of `grid`; row k holds the sums of slots 0 to k.
     """
     if here + 2 * TAPS > state[_BASE] + CELLS:
         keep = max(CELLS - (here - state[_BASE]), 0) * _SUMS
@@ -136,7 +136,7 @@ def _around(
             _add(p, w, v, points[_PLACE, i], grid, k + upper, begin)
         i += 1
     state[_NEXT] = i
-    # No later source reaches these points: their sums can be cumulated.
+    # No later source reaches these points, so their sums can be cumulated.
     begin, end = _SUMS * (max(state[_DONE], base) - base), _SUMS * (here + TAPS - base)
     if begin < end:
         for k in range(1, grid.shape[0]):

@@ -2,15 +2,15 @@
 
     F_i = sum_j |g_i - g_j| W_ij f(|s_i - s_j|),    W_ij = by_rank |d(i) - d(j)| + by_delta delta(|i - j|)
 
-over documents by descending score, d the discount of a rank and delta(m) = d(m) - d(m + 1). Three things make it short:
+over documents by descending score, d the discount of a rank and delta(m) = d(m) - d(m + 1). Three things make it fast:
 
 * f is a polynomial in t = exp(-alpha |s_i - s_j|), as in `kernels.sums.expsum`, and the sign of d(i) - d(j) is known.
-* delta is a mixture of powers z^m (it is completely monotone), so beyond the nearest ranks it is a few of them on a
-  geometric grid and a constant, by least squares (`_fit`). A power of t times a power of z is again a factor a
+* delta is a mixture of powers z^m (it is completely monotone). Beyond the nearest ranks, a few of them on a geometric
+  grid and a constant fit it by least squares (`_fit`). A power of t times a power of z is again one factor per
   document: running sums in rows, the powers of t, and columns, which are 1, d and the powers of z.
-* documents go in tiles. Pairs in one tile or in neighbouring ones are the caller's; the others take part in the running
-  sums, which are moved and handed from grade to grade once a tile. A document adds to the sums of its own grade and
-  reads those of all grades, weighted by the difference of the gains.
+* documents go in tiles. Pairs within a tile or between neighbouring ones are left to the caller. The others take part
+  in the running sums, which are moved and passed between grades once per tile. A document adds to the sums of its own
+  grade and reads those of all grades, weighted by the difference of the gains.
 
 Error of delta, summed over the ranks and relative to their sum: 4e-7 with fast and 3e-10 with exact sums up to 4,096
 documents, 8e-9 and 5e-10 up to 2^20. Work: n rows (columns + grades^2 columns / tile).
@@ -31,9 +31,9 @@ from boostrank.kernels.sums.expsum_hinges import CURVATURE, CURVATURE_FAR, CURVA
 
 TILE = 32
 """Documents that move together."""
-_NEAREST = TILE + 1  # ranks between documents that are not in neighbouring tiles
+_NEAREST = TILE + 1  # least rank difference between documents of tiles that are not neighbours
 _ONE, _DISCOUNT, _NODES = 0, 1, 2  # columns: 1, d, then the nodes
-_WRONG = 3  # row of the state that pushes wrong pairs: after the curvature's, before the powers of t
+_WRONG = 3  # row of the state for misordered pairs: after the curvature's rows, before the powers of t
 
 # Coefficients of t, t^2, ..., of the sigmoid and of softplus, as in `expsum`.
 _FAST = np.array((
@@ -48,12 +48,12 @@ _EXACT, _EXACT_SOFTPLUS = np.array(SIGMOID_EXACT), np.array(SOFTPLUS_EXACT)
 
 
 def _drops(m: Float64Array) -> Float64Array:
-    """1 / log2(1 + m) - 1 / log2(2 + m), without cancellation."""
+    """Return 1 / log2(1 + m) - 1 / log2(2 + m), without cancellation."""
     return math.log(2.0) * np.log1p(1.0 / (1.0 + m)) / (np.log1p(m) * np.log(2.0 + m))
 
 
 def _fit(longest: int, columns: int) -> tuple[Float64Array, Float64Array]:
-    """Rates -ln z and weights of delta from rank difference `_NEAREST` on, by column."""
+    """Return rates -ln z and weights of delta from rank difference `_NEAREST` on, by column."""
     nodes = columns - _NODES
     near = np.arange(_NEAREST, 4 * _NEAREST)
     m = np.unique(np.concatenate([near, np.geomspace(_NEAREST, longest, 300).round()]))
@@ -61,7 +61,7 @@ def _fit(longest: int, columns: int) -> tuple[Float64Array, Float64Array]:
     rates[_NODES:] = np.geomspace(1.0 / longest, min(6.0 + 0.25 * nodes, 12.0) / _NEAREST, nodes)
     wanted = _drops(m)
     powers = np.exp(-np.outer(m, rates))
-    # Nearly relative errors: the sum over all ranks has to be right.
+    # Nearly relative errors, because the sum over all ranks must be right.
     powers *= wanted[:, None] ** -0.9
     size = np.linalg.norm(powers, axis=0)
     powers[:, _DISCOUNT] = 0.0
@@ -69,7 +69,7 @@ def _fit(longest: int, columns: int) -> tuple[Float64Array, Float64Array]:
 
 
 _LENGTHS = (4096, 1 << 20)
-_COLUMNS = (WIDE, 2 * WIDE, 2 * WIDE, 3 * WIDE)  # with fast and with exact sums, by length
+_COLUMNS = (WIDE, 2 * WIDE, 2 * WIDE, 3 * WIDE)  # with fast and exact sums, by length
 _RATES, _WEIGHTS = np.zeros((4, max(_COLUMNS))), np.zeros((4, max(_COLUMNS)))
 # One row for fast and one for exact sums, by length.
 for _row, _columns in enumerate(_COLUMNS):
@@ -78,7 +78,7 @@ for _row, _columns in enumerate(_COLUMNS):
 
 @inline
 def discount_row(n: int, sums: int) -> int:
-    """The row of the tables for a list of n documents."""
+    """Return the row of the tables for a list of n documents."""
     return (0 if n <= _LENGTHS[0] else 2) + (1 if sums == EXACT else 0)
 
 
@@ -87,21 +87,21 @@ def add_far_pairs(
     sums: int, s: Float64Array, grade: Int64Array, worth: Float64Array, d: Float64Array, alpha: float, by_rank: float,
     by_delta: float, blend: float, with_loss: bool, grad: Float64Array, hess: Float64Array,
 ) -> float:  # fmt: skip
-    """Add gradients and curvature bounds of all pairs but those within a tile or in neighbouring ones.
+    """Add gradients and curvature bounds of all pairs except those within a tile or in neighbouring ones.
 
     With w = |g_i - g_j| W_ij and u = alpha (s_i - s_j), i of higher gain, a pair pulls with alpha w / (1 + e^u), its
     curvature is alpha^2 w times the bound of `expsum_hinges.CURVATURE`, and it costs w ln(1 + e^-u).
 
     Args:
-        sums: position in `expsum.SUMS`, not `DIRECT`.
+        sums: index in `expsum.SUMS`, not `DIRECT`.
         s: float64[n], descending.
-        grade: int64[n], the number of each document's gain.
+        grade: int64[n], index of each document's gain.
         worth: float64[grades], the gains.
         d: float64[n], discounts of the ranks.
         alpha: 1 / score.
-        by_rank, by_delta: parts of W.
-        blend: of the training discount.
-        with_loss: whether the loss is wanted.
+        by_rank, by_delta: factors in W.
+        blend: blend of the training discount.
+        with_loss: whether to compute the loss.
         grad, hess: float64[n].
 
     Returns:
@@ -119,7 +119,7 @@ def add_far_pairs(
             reach[m, a] = math.exp(-m * _RATES[row, a])
     weights[_ONE] += blend * by_delta / n
     for side in (1.0, -1.0):
-        # Every pair is met from both sides, and costs once.
+        # Both sides meet every pair, but its loss counts once.
         costs = softplus if with_loss and side > 0.0 else softplus[:0]
         value += _pass(side, s, grade, worth, d, alpha, by_rank, coefficients, costs, weights, reach, grad, hess)
     return value
@@ -131,11 +131,11 @@ def _pass(
     coefficients: Float64Array, softplus: Float64Array, weights: Float64Array, reach: Float64Array, grad: Float64Array,
     hess: Float64Array,
 ) -> float:  # fmt: skip
-    """What the documents far above (side 1) or far below (side -1) do to each; the loss, given softplus' coefficients.
+    """Add the effect of the documents far above (side 1) or far below (side -1), and return the loss.
 
-    From below everything is as from above, in a list that stands on its head: scores, gains and discounts negated. The
-    state's rows are those of `ladder` and, as number `_WRONG`, one for what pushes a wrong pair and has no score in it.
-    The last of them, how far wrong pairs are apart, is for the loss alone.
+    From below, the list is read upside down, with scores, gains and discounts negated. The state's rows are those of
+    `ladder` and, as row `_WRONG`, one for the pull of misordered pairs, which does not depend on scores. The last row,
+    the distance of misordered pairs, is used only for the loss.
     """
     n, grades, columns, costly = s.shape[0], worth.shape[0], weights.shape[0], softplus.shape[0] > 0
     rungs = 3 + coefficients.shape[0]
@@ -144,11 +144,11 @@ def _pass(
     ladder, factors, first = np.empty(rungs + 1), np.empty(1 + rungs), np.empty(columns)
     costs, value = np.ones(1 + rows), 0.0
     tiles = (n + TILE - 1) // TILE
-    # Tiles are the same on its head, where the unfilled one comes first.
+    # Tiles are the same upside down, where the partial one comes first.
     bottom = tiles * TILE - 1
     before = 0.0
     for tile in range(2, tiles):
-        # The tile before last joins the sums, which then stand at its last document.
+        # The tile before last joins the sums, which are then relative to its last document.
         start = (tile - 2) * TILE
         end = start + TILE - 1
         here = side * s[end if side > 0.0 else bottom - end]
@@ -167,11 +167,13 @@ def _pass(
                 _climb(alpha * (side * s[i] - here), ladder)
                 for at in range(0, columns, WIDE):
                     add_outer(moments[grade[i]], at, columns, ladder[:rows], first)
+        # Distribute the tile's moments to all grades, by the differences of the gains.
         for c in range(grades):
             for a in range(grades):
                 gap = side * (worth[a] - worth[c])
                 if gap != 0.0:
                     _mix(costly, columns, max(gap, 0.0), abs(gap), moments[c], state[a])
+        # Read the sums for the documents of this tile.
         for k in range(tile * TILE, (tile + 1) * TILE):
             i = k if side > 0.0 else bottom - k
             if i < n:
@@ -190,7 +192,7 @@ def _pass(
                 grad[i] += side * alpha * pull
                 hess[i] += alpha * alpha * curvature
                 if costly:
-                    # A wrong pair costs u + ln(1 + e^-u): u is as far as `here`, and on from there.
+                    # A misordered pair costs u + ln(1 + e^-u), with u measured through `here`.
                     costs[_WRONG] = ladder[rungs]
                     for term in range(softplus.shape[0]):
                         costs[_WRONG + 1 + term] = softplus[term] * ladder[_WRONG + term]
@@ -201,7 +203,7 @@ def _pass(
 
 @inline_sums
 def _climb(gap: float, ladder: Float64Array) -> None:
-    """What stands at a distance, by row: 1, the two powers of the curvature, then t, t^2, ..., and the distance."""
+    """Write the factors at a distance: 1, the curvature's two powers, then t, t^2, ..., and the distance."""
     root = math.exp(-CURVATURE_RATE * gap)
     root = 0.0 if root < NOTHING else root
     fourth = root * root * root * root
@@ -219,7 +221,7 @@ def _climb(gap: float, ladder: Float64Array) -> None:
 @inline_sums
 def _move(costly: bool, ladder: Float64Array, first: Float64Array, state: Float64Array) -> None:
     columns, last = first.shape[0], ladder.shape[0]
-    if costly:  # what is behind is farther away
+    if costly:  # earlier documents move farther away
         wrong, apart = state[_WRONG * columns : (_WRONG + 1) * columns], state[last * columns :]
         for a in range(columns):
             apart[a] = (apart[a] + ladder[last - 1] * wrong[a]) * first[a]

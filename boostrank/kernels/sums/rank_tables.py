@@ -6,18 +6,18 @@ With a discount written as a short sum of powers of the rank,
     1 / log2(2 + r) = sum_l c_l z_l^r,    0 < z_l < 1,  c_l > 0                                        r = 0, 1, ..., N
 
 its expectation needs no distribution of the rank: E[D(rank_j)] = sum_l c_l prod_i (1 - (1 - z_l) Phi(u_ij)), where
-Phi(u_ij) is the chance that i beats j. `DISCOUNTS` holds, for growing N, the largest error over r = 0..N, the rates
--ln z_l and the weights c_l. They come from a matrix pencil over the samples r = 0..N (for the longest, over every
-512th sample for the slow nodes and over what these leave for the others); the tests measure the errors again.
+Phi(u_ij) is the probability that i beats j. `DISCOUNTS` holds, for growing N, the largest error over r = 0..N, the
+rates -ln z_l and the weights c_l. They come from a matrix pencil over the samples r = 0..N. For the longest, slow nodes
+come from every 512th sample and the others from the residual. The tests measure the errors again.
 
-The logarithm of the product is a sum of one-dimensional curves over the other documents, which level off on both
-sides. Each side, and its slope, is a sum of damped waves with exponents common to all nodes and both sides:
+The logarithm of the product is a sum of one-dimensional curves over the other documents, which level off on both sides.
+Each side, and its slope, is a sum of damped waves with exponents common to all nodes and both sides:
 
     curve(u) = [u > 0] limit + sum_a Re(coefficient_a exp(-e_a |u|))
 
-Exponents by a matrix pencil over all curves at once, coefficients by least squares (`_fit`), exact at u = 0 so that
-tied documents get the same whichever stands first. Largest error of a curve / of its slope over all nodes, curves
-of size up to 4: `FAST` 3e-8 / 6e-8, `EXACT` 4e-12 / 2e-11.
+Exponents come from a matrix pencil over all curves at once, coefficients from least squares (`_fit`), exact at u = 0 so
+that tied documents get the same value whichever comes first. Largest error of a curve / of its slope over all nodes,
+for curves of size up to 4: `FAST` 3e-8 / 6e-8, `EXACT` 4e-12 / 2e-11.
 """
 
 from __future__ import annotations
@@ -110,15 +110,15 @@ VARIANCE, MEAN, FIRST_NODE = 0, 1, 2
 """Curves by row: Phi (1 - Phi), Phi, then ln(1 - (1 - z_l) Phi) for each node."""
 ROWS = FIRST_NODE + max(len(rates) for _, _, rates, _ in DISCOUNTS)
 ABOVE, BELOW, SLOPE_ABOVE, SLOPE_BELOW = 0, 1, 2, 3
-"""Curves by side: u > 0 (i stands above j), u < 0, and the slopes there."""
+"""Curves by side: u > 0 (i above j), u < 0, and the slopes there."""
 
-_FARTHEST = 9.0  # from here on curve and waves are below the error of the fit
+_FARTHEST = 9.0  # beyond it curve and waves are below the error of the fit
 _SAMPLES = 320
 _PIN = 300.0  # weight of u = 0 in the least squares
 
 
 def _padded(rows: list[tuple[float, ...]]) -> Float64Array:
-    """One row a discount, its numbers from FIRST_NODE on."""
+    """Return one row per discount, with its numbers from FIRST_NODE on."""
     table = np.zeros((len(rows), ROWS))
     for out, row in zip(table, rows, strict=True):
         out[FIRST_NODE : FIRST_NODE + len(row)] = row
@@ -134,12 +134,12 @@ SHARES = -np.expm1(-RATES)
 
 
 def curves(rates: Float64Array, u: Float64Array, above: bool) -> tuple[Float64Array, Float64Array]:
-    """Each curve less its limit, and its slope by how far i stands above j: float64[2 + nodes, points].
+    """Return each curve minus its limit, and its slope by the distance of i above j: float64[2 + nodes, points].
 
     Args:
         rates: float64[nodes], -ln z_l.
         u: float64[points], distances >= 0.
-        above: whether i stands above j.
+        above: whether i is above j.
     """
     tail = np.array([0.5 * math.erfc(x / math.sqrt(2.0)) for x in u])
     density = np.exp(-0.5 * u * u) / math.sqrt(2.0 * math.pi)
@@ -153,13 +153,13 @@ def curves(rates: Float64Array, u: Float64Array, above: bool) -> tuple[Float64Ar
 
 
 def waves(exponents: tuple[complex, ...], u: Float64Array) -> Float64Array:
-    """Real parts, then imaginary parts, of exp(-e u): float64[points, 2 exponents]."""
+    """Return real parts, then imaginary parts, of exp(-e u): float64[points, 2 exponents]."""
     table = np.exp(-np.outer(u, np.array(exponents)))
     return np.hstack([table.real, table.imag])
 
 
 def _fit(exponents: tuple[complex, ...]) -> Float64Array:
-    """Coefficients of the real and imaginary parts of exp(-e |u|): float64[discounts, sides, ROWS, 2 exponents]."""
+    """Return coefficients of exp(-e |u|), real then imaginary: float64[discounts, sides, ROWS, 2 exponents]."""
     u = 0.5 * _FARTHEST * (1.0 - np.cos(np.linspace(0.0, math.pi, _SAMPLES)))
     weight = np.where(u == 0.0, _PIN, 1.0)
     wanted = np.zeros((len(DISCOUNTS), 4, ROWS, _SAMPLES))

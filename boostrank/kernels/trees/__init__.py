@@ -1,1 +1,1 @@
-"""Trees and piecewise linear functions, walked over documents."""
+"""Trees and piecewise linear functions, evaluated on documents."""

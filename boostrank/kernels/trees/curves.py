@@ -1,4 +1,4 @@
-"""Functions of one feature that are linear in pieces, and what they say of documents."""
+"""Piecewise linear functions of one feature, and their values on documents."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.kernels.runtime.jit import F1, F2, I1, entry_point, inline
 
 LOWEST = float(np.finfo(np.float64).min)
-"""What is below this, -infinity, counts as missing: a LightGBM tree sends both the same way."""
+"""Values below this, -infinity, count as missing: a LightGBM tree sends both the same way."""
 
 ZERO = float(np.float32(1e-35))
-"""LightGBM's kZeroThreshold, a float32 there: what is that near to 0 counts as 0."""
+"""LightGBM's kZeroThreshold, a float32: smaller magnitudes count as 0."""
 
-# Documents that are looked at together.
+# Documents processed together.
 _CHUNK = 256
 
 _NEAR, _NO_SIZE, _MISSING = np.float32(ZERO), np.float32(0.0), np.float32(np.nan)
@@ -31,13 +31,13 @@ _S1, _S2 = types.Array(types.float32, 1, "C"), types.Array(types.float32, 2, "C"
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One function: in piece i, which ends with bound i inclusive, constant[i] + slope[i] * x.
+    """Piecewise linear function: constant[i] + slope[i] * x in piece i, which includes its end, bound i.
 
     Args:
-        bounds: float64[k], ascending: of all pieces but the last.
+        bounds: float64[k], ascending: ends of all pieces but the last.
         constant, slope: float64[k + 1].
-        missing: what it says of a missing value.
-        documents: float64[k + 2], how many are in each piece, and last without a value; None: nobody has counted.
+        missing: value for a missing feature.
+        documents: float64[k + 2], number of documents in each piece, and last of those without a value; None: unknown.
     """
 
     bounds: Float64Array
@@ -48,36 +48,35 @@ class Curve:
 
     @classmethod
     def steps(cls, bounds: Float64Array, levels: Float64Array, missing: float) -> Curve:
-        """Constant in each of the k + 1 pieces."""
+        """Create a step function with k + 1 constant pieces."""
         return cls(bounds, levels, np.zeros(levels.size), missing)
 
     @classmethod
     def line(cls, slope: float, constant: float, missing: float) -> Curve:
-        """One piece."""
+        """Create a function with one piece."""
         return cls(np.zeros(0), np.array([constant]), np.array([slope]), missing)
 
     def times(self, factor: float) -> Curve:
-        """This many times the function."""
         return replace(self, constant=factor * self.constant, slope=factor * self.slope, missing=factor * self.missing)
 
     def on(self, bounds: Float64Array) -> Curve:
-        """The same with more bounds: its own are among them."""
+        """Return the same function on a superset of its bounds."""
         at = np.append(np.searchsorted(self.bounds, bounds), self.bounds.size)
         documents = self.documents
-        if documents is not None:  # of a piece that is cut, an equal share
+        if documents is not None:  # parts of a piece get equal shares
             documents = np.append((documents[:-1] / np.bincount(at, minlength=self.constant.size))[at], documents[-1])
         return Curve(bounds, self.constant[at], self.slope[at], self.missing, documents)
 
 
 def rounded_down(numbers: Float64Array) -> Float32Array:
-    """The largest float32 numbers that are not above these: a float32 number is above both or none."""
+    """Return the largest float32 numbers that are not above these; no float32 number lies between."""
     with np.errstate(over="ignore"):
         near = numbers.astype(np.float32)
     return np.where(near > numbers, np.nextafter(near, np.float32(-np.inf)), near)
 
 
 def combined(curves: Sequence[Curve], weights: Sequence[float]) -> Curve:
-    """The weighted sum of several, at least one, functions of the same feature."""
+    """Return the weighted sum of one or more functions of the same feature."""
     bounds = np.unique(np.concatenate([curve.bounds for curve in curves]))
     same = [curve.on(bounds) for curve in curves]
     seen = [curve.documents for curve in same if curve.documents is not None]
@@ -92,12 +91,12 @@ def combined(curves: Sequence[Curve], weights: Sequence[float]) -> Curve:
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """Several functions, one after another.
+    """Several functions in shared arrays.
 
     Args:
-        feature: int64[m], the column that each looks at.
-        ptr: int64[m + 1], where the pieces of each begin.
-        bounds: float64[p], the end of each piece; infinity for a last one.
+        feature: int64[m], column of each function.
+        ptr: int64[m + 1], start of the pieces of each.
+        bounds: float64[p], end of each piece; infinity for a last one.
         constant, slope: float64[p].
         missing: float64[m].
     """
@@ -111,7 +110,7 @@ class Curves:
 
     @classmethod
     def of(cls, curves: Sequence[tuple[int, Curve]]) -> Curves:
-        """From (column, function)."""
+        """Create from (column, function) pairs."""
         pieces = [curve.constant.size for _, curve in curves]
 
         def joined(parts: Sequence[npt.NDArray[np.float64]]) -> Float64Array:
@@ -133,7 +132,7 @@ class Curves:
             yield feature, curve
 
     def values(self, rows: Float32Array) -> Float64Array:
-        """float64[n, m] of float32[n, c], NaN where missing: what each says of each row."""
+        """Return the value of each function on each row, float64[n, m], for rows float32[n, c], NaN where missing."""
         out = np.empty((rows.shape[0], self.feature.size))
         rows = np.ascontiguousarray(rows, dtype=np.float32)
         _values(rows, self.feature, self.ptr, self._below, self._again, self.constant, self.slope, self.missing, out)
@@ -141,18 +140,19 @@ class Curves:
 
     @property
     def levels(self) -> Float64Array:
-        """float64[p + m]: what functions in steps say in each piece, and of a missing value."""
+        """Values of step functions in each piece, then for a missing feature, float64[p + m]."""
         return np.concatenate([self.constant, self.missing])
 
     def summed(
         self, rows: Float32Array, levels: Float64Array, which: Int64Array | None = None
     ) -> tuple[Float64Array, Int64Array]:
-        """float64[n]: the sum of what functions in steps say of each row; and int64[p + m], how many of the rows are in
-        each piece, and of which each has no value.
+        """Return the sum of step functions on each row, float64[n], and the number of rows in each piece, int64[p + m].
+
+        The last m counts are rows without a value.
 
         Args:
             rows: float32[n, c].
-            levels: float64[k, p + m]: `levels` of several such sets of functions, with the same pieces.
+            levels: float64[k, p + m]: `levels` of several sets of functions with the same pieces.
             which: int64[n], the set for each row; None: the first.
         """
         out, found = np.zeros(rows.shape[0]), np.zeros(levels.shape[1], np.int64)
@@ -162,7 +162,7 @@ class Curves:
         return out, found
 
     def with_documents(self, found: Int64Array) -> list[tuple[int, Curve]]:
-        """Column and function of each, which knows what was counted."""
+        """Return column and function of each, with these counts of documents."""
         pieces, missing = found[: self.bounds.size].astype(np.float64), found[self.bounds.size :]
         return [
             (feature, replace(curve, documents=np.append(pieces[self.ptr[j] : self.ptr[j + 1]], missing[j])))
@@ -171,7 +171,7 @@ class Curves:
 
     @cached_property
     def _again(self) -> npt.NDArray[np.bool_]:
-        """bool[m]: whether one has the pieces of the one before."""
+        """Whether a function has the pieces of its predecessor, bool[m]."""
         spans = [slice(a, b) for a, b in pairwise(self.ptr.tolist())]
         same = [np.array_equal(self.bounds[a], self.bounds[b]) for a, b in pairwise(spans)]
         return np.array([False, *same])[: self.feature.size] & (self.feature == np.roll(self.feature, 1))
@@ -181,10 +181,10 @@ class Curves:
         return rounded_down(self.bounds)
 
     def largest(self, reach: Float64Array) -> float:
-        """The largest size that their sum can have.
+        """Return the largest possible magnitude of the sum of the functions.
 
         Args:
-            reach: float64[c], the largest size of a value in each column.
+            reach: float64[c], largest magnitude of a value in each column.
         """
         total = 0.0
         for feature, curve in self:
@@ -205,13 +205,13 @@ def _find(
     x: Float32Array,
     piece: npt.NDArray[np.uint32],
 ) -> None:
-    """Put values of a column into `x`, NaN where missing, and the piece of each that is not into `piece`."""
+    """Write the values of a column to `x`, NaN where missing, and the piece of each other value to `piece`."""
     for i in range(size):
         value = rows[start + i, column]
         x[i] = _NO_SIZE if -_NEAR <= value <= _NEAR else _MISSING if value < _LEAST else value
         piece[i] = 0
     left = np.uint32(bounds.size)
-    # Halves of all rows at once: no search waits for another.
+    # Binary search in all rows at once, so that searches do not wait for memory.
     while left > 0:
         half = np.uint32((left + _ONE) // _TWO)
         for i in range(size):
@@ -242,7 +242,7 @@ def _values(
                     out[start + i, j] = missing[j]
                 else:
                     at = ptr[j] + piece[i]
-                    # Level pieces are what they are at infinity too.
+                    # A constant piece has its value at infinity too.
                     out[start + i, j] = constant[at] if slope[at] == 0.0 else constant[at] + slope[at] * float(x[i])
 
 

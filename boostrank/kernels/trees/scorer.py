@@ -1,10 +1,10 @@
-"""Scores of a forest as its engine computes them, to the last bit, for many rows at a time.
+"""Scores of a forest, bit-identical to those of its engine, for many rows at a time.
 
-An engine adds the leaves of a document up tree after tree, LightGBM in float64 and XGBoost in float32, and so does
-this. What is quicker is the way to the leaf: 64 documents go down a tree together, without a branch (a leaf leads to
-itself), so that no document waits for another's memory, and all that a step needs of a node lies side by side. Numbers
-are compared as whole numbers in the same order, among which a missing value is the least or the largest, whichever
-leads it to where the node sends it. The steps of a start need no tree: halves of their bounds find the step.
+An engine adds the leaves of a document tree by tree, LightGBM in float64 and XGBoost in float32, and so does this. The
+way to the leaf is faster: 64 documents descend a tree together, without branches (a leaf leads to itself), so memory
+accesses overlap, and everything that a step needs of a node is adjacent. Numbers are compared as integers in the same
+order. A missing value becomes the smallest or largest integer, whichever leads in its direction. The steps of a start
+need no tree: a binary search over their bounds finds the step.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ UInt32Array = npt.NDArray[np.uint32]
 UInt64Array = npt.NDArray[np.uint64]
 Reals = npt.NDArray[Any]
 
-_TOGETHER = 64  # documents that go down together: with 136 features their values fill a core's fastest cache
+_TOGETHER = 64  # documents that descend together: with 136 features their values fill a core's fastest cache
 _SIZE, _INFINITY, _SIGN = np.uint32(0x7FFFFFFF), np.uint32(0x7F800000), np.uint32(0x80000000)
 _LEAST, _MOST, _ONES = np.uint32(0), np.uint32(0xFFFFFFFF), np.uint64(0xFFFFFFFF)
-_BLOCK = 16  # pieces of a start that are passed over together
+_BLOCK = 16  # pieces of a start that are skipped together
 _NONE, _ONE, _TWO, _THREE, _FOUR, _SEVEN, _EIGHT, _BLOCKS = (np.uint32(i) for i in (0, 1, 2, 3, 4, 7, 8, _BLOCK))
 _NEXT, _HALF = np.uint64(1), np.uint64(32)
 
@@ -37,23 +37,23 @@ _W1, _S1 = types.uint64[::1], types.float32[::1]
 
 
 def _ordered(numbers: Float32Array) -> UInt32Array:
-    """Whole numbers in the order of float32 ones; what is missing is 0, below them all."""
+    """Return integers in the order of float32 numbers; missing values are 0, below all others."""
     bits = (numbers + np.float32(0.0)).view(np.uint32)  # -0 becomes 0
     return np.where(np.isnan(numbers), _LEAST, np.where(bits < _SIGN, bits | _SIGN, ~bits)).astype(np.uint32)
 
 
 class Scorer:
-    """Scores rows by a forest.
+    """Scores of rows under a forest.
 
     Args:
-        forest: the trees; each function of a start stands for one tree.
-        double: whether the engine adds up in float64, and takes what is nearer to 0 than 1e-35 for 0 (LightGBM).
+        forest: trees; each function of a start counts as one tree.
+        double: whether the engine sums in float64 and treats magnitudes below 1e-35 as 0 (LightGBM).
 
     Attributes:
-        columns: int64[c], ascending: those that it looks at, the only ones that the rows have.
+        columns: int64[c], ascending: the columns that it reads; rows have only these.
 
     Raises:
-        ValueError: it splits by categories.
+        ValueError: the forest has categorical splits.
     """
 
     def __init__(self, forest: Forest, *, double: bool) -> None:
@@ -63,7 +63,7 @@ class Scorer:
         self._near, self._score = (int(np.float32(ZERO).view(np.int32)), _score) if double else (0, _score_single)
         real = np.float64 if double else np.float32
         trees = forest.roots.size
-        # The roots, then the children of each node side by side.
+        # The roots, then the children of each node, siblings adjacent.
         child = np.concatenate([forest.roots, np.stack([forest.left, forest.right], axis=1).ravel()])
         inner, place = child >= 0, np.arange(child.size)
         node, leaf = child[inner], ~child[~inner]
@@ -71,7 +71,7 @@ class Scorer:
         bound, self._value = np.full(child.size, _MOST), np.zeros(child.size, real)
         bound[inner], self._value[~inner] = _ordered(rounded_down(forest.threshold))[node], forest.value[leaf]
         self._depth = _depths(left, trees)
-        # A view of a column: its values in order, and what is missing below or above them all.
+        # A view of a column: its values in order, with missing values below or above all others.
         kind = forest.kind.astype(np.int64) & (NAN_LEFT | ZERO_IS_MISSING)
         started = nothing.astype(np.int64) if start is None else start.feature
         self.columns: Int64Array = np.unique(np.concatenate([forest.feature, started]))
@@ -86,7 +86,7 @@ class Scorer:
         self._ptr, self._end, self._level = _blocks(start, real)
 
     def scores(self, rows: Float32Array) -> Float64Array:
-        """float64[n] of float32[n, c], C order, NaN where missing."""
+        """Return scores float64[n] of rows float32[n, c], C order, NaN where missing."""
         out = np.empty(rows.shape[0])
         self._score(
             rows.view(np.uint32), self._column, self._kind, self._near, self._start_view, self._ptr, self._end,
@@ -96,8 +96,9 @@ class Scorer:
 
 
 def _blocks(start: Curves | None, real: type) -> tuple[Int64Array, UInt32Array, Reals]:
-    """(where each function of a start begins and the last one ends, the end of each piece, its level), a whole number
-    of blocks each; the first piece is of what is missing, or as low as that.
+    """Return the pieces of a start in whole blocks: starts of the functions, ends of the pieces, levels.
+
+    The first piece of a function holds missing values and -infinity.
     """
     if start is None:
         return np.zeros(1, np.int64), np.zeros(0, np.uint32), np.zeros(0, real)
@@ -111,12 +112,12 @@ def _blocks(start: Curves | None, real: type) -> tuple[Int64Array, UInt32Array, 
 
 
 def _depths(left: Int64Array, trees: int) -> Int64Array:
-    """Steps from each root to its furthest leaf."""
+    """Return the number of steps from each root to its deepest leaf."""
     depth, at, tree = np.zeros(trees, np.int64), np.arange(trees), np.arange(trees)
     while (inner := left[at] != at).any():
         below, tree = left[at[inner]], np.repeat(tree[inner], 2)
         at = np.stack([below, below + 1], axis=1).ravel()
-        depth[tree] += 1  # once each, however often it is named
+        depth[tree] += 1  # once each, even if repeated
     return depth
 
 
@@ -124,21 +125,22 @@ def _score_in(
     rows: UInt32Array, column: Int32Array, kind: Int32Array, near_: int, start_view: Int32Array, ptr: Int64Array,
     end: UInt32Array, level: Reals, nodes: UInt64Array, value: Reals, depth: Int64Array, out: Float64Array,
 ) -> None:  # fmt: skip
-    """Score rows, whose float32 numbers are given as their bits, adding up in the type of `value`.
+    """Score rows, given as the bits of their float32 numbers, with sums in the type of `value`.
 
     Args:
-        column, kind: of each view of a column, as `Forest.kind`.
-        near_: the bits of the largest number that counts as 0.
-        start_view, ptr, end, level: the view that each function of a start looks at, and its pieces in blocks.
-        nodes: two numbers for each place in a tree: the bound above that of the left child, behind which stands the
-            right one; and where the values of its view begin.
-        value: of each place.
+        column, kind: column of each view, and its bits of `Forest.kind`.
+        near_: bits of the largest number that counts as 0.
+        start_view, ptr, end, level: view of each function of a start, and its pieces in blocks.
+        nodes: two numbers per place in a tree: the bound, above the bits of the left child, which the right child
+            follows; and the start of its view's values.
+        value: value of each place; 0 at nodes.
         depth: steps down each tree.
     """
     near, x, at = np.uint32(near_), np.zeros(column.size * _TOGETHER, np.uint32), np.zeros(_TOGETHER, np.uint64)
     raw, piece, total = np.zeros(_TOGETHER, np.uint32), np.zeros(_TOGETHER, np.uint32), np.zeros(_TOGETHER, value.dtype)
     for first in range(0, rows.shape[0], _TOGETHER):
         count = min(_TOGETHER, rows.shape[0] - first)
+        # Values of each view as ordered integers.
         for v in range(column.size):
             if v == 0 or column[v] != column[v - 1]:
                 for i in range(count):
@@ -149,6 +151,7 @@ def _score_in(
                 size, order = raw[i] & _SIZE, raw[i] | _SIGN if raw[i] < _SIGN else ~raw[i]
                 values[i] = zero if size <= near else absent if size > _INFINITY else order
         total[:] = 0.0
+        # Add the steps of a start: skip whole blocks, then search within one.
         for j in range(start_view.size):
             values = x[start_view[j] * _TOGETHER : (start_view[j] + 1) * _TOGETHER]
             piece[:] = ptr[j]
@@ -162,6 +165,7 @@ def _score_in(
                 at_ += _TWO if end[at_ + _ONE] < value_ else _NONE
                 at_ += _ONE if end[at_] < value_ else _NONE
                 total[i] += level[at_]
+        # Descend each tree with all documents together, and add the leaves.
         for tree in range(depth.size):
             at[:] = tree
             for _ in range(depth[tree]):

@@ -1,13 +1,12 @@
-"""Walks of a forest: its scores when features take other values, one walk of each tree for all features.
+"""Walks of a forest: its scores as features take other values, in one walk per tree for all features.
 
-A document reaches its leaf through a handful of nodes. Another value of feature f changes the leaf only if it turns
-the way at one of these nodes; so while the document walks down, each node is asked about the other value too, and
-only from where the ways part is there a second walk. A tree of 31 leaves has some twenty features: scoring once for
-each of them would cost about twenty times as much.
+A document reaches its leaf through a few nodes. Another value of feature f changes the leaf only if it changes the
+direction at one of these nodes. So each node of the walk also tests the other value, and a second walk starts only
+where the directions differ. A tree of 31 leaves has some twenty features: scoring once per feature would cost about
+twenty times as much.
 
-Scores are sums of whole numbers (leaf values times a power of two), so they do not depend on the order of addition:
-documents in the same leaves have equal scores, and tie, exactly as they do for the engine. So is what a
-start says of each feature.
+Scores are sums of integers (leaf values times a power of two), so they do not depend on the order of addition:
+documents in the same leaves tie exactly, as they do for the engine. The values of a start are integers too.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ from boostrank.kernels.trees.curves import ZERO, Curves
 NAN_LEFT, ZERO_IS_MISSING, CATEGORICAL, LISTED_RIGHT = 1, 2, 4, 8
 """Bits of `Forest.kind`."""
 
-# Documents whose values and changes stay in a core's cache while all trees pass over them.
+# Documents whose values and changes stay in a core's cache while all trees process them.
 _CHUNK = 256
-# The largest sum of leaf values, as a whole number, leaves room for a difference of two.
+# Bits of the largest sum of leaf values as an integer; a difference of two still fits.
 _SUM_BITS = 60
 
 _S2 = types.Array(types.float32, 2, "C")
@@ -43,20 +42,20 @@ _W1 = types.Array(types.uint32, 1, "C")
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """All trees of a model, their nodes one after another. A document goes left where its value <= threshold.
+    """All trees of a model, with concatenated nodes. A document goes left if its value <= threshold.
 
     Args:
         feature: int32[M], column that each node splits by.
-        threshold: float64[M]; of a categorical split, the number of its set.
-        kind: uint8[M]: NAN_LEFT, a missing value goes left; ZERO_IS_MISSING, as LightGBM's zero_as_missing;
-            CATEGORICAL, the categories of a set go left, all others right; or, with LISTED_RIGHT, the other way round.
-        left, right: int32[M], >= 0: a node; < 0: ~child is a leaf. Of all trees together.
-        value: float64[L], what each leaf adds to the score.
-        roots: int32[T], as left and right.
-        tree: int32[M], the tree of each node.
-        sets: uint32[W], the sets of categories, one after another: bit c % 32 of word c // 32 says that c is in it.
-        set_ptr: int64[S+1], where each begins.
-        start: what every score begins with: the sum of these; None: 0.
+        threshold: float64[M]; the index of its set for a categorical split.
+        kind: uint8[M]: NAN_LEFT, missing values go left; ZERO_IS_MISSING, as LightGBM's zero_as_missing; CATEGORICAL,
+            the categories of a set go left, all others right; LISTED_RIGHT, the reverse.
+        left, right: int32[M], >= 0: a node; < 0: ~child is a leaf; numbered over all trees.
+        value: float64[L], value of each leaf.
+        roots: int32[T], numbered as left and right.
+        tree: int32[M], tree of each node.
+        sets: uint32[W], concatenated sets of categories: bit c % 32 of word c // 32 marks category c.
+        set_ptr: int64[S+1], start of each set.
+        start: functions whose sum is the initial score; None: 0.
     """
 
     feature: npt.NDArray[np.int32]
@@ -78,32 +77,29 @@ class Forest:
 
     @cached_property
     def categorical(self) -> npt.NDArray[np.bool_]:
-        """bool[M], whether a node splits by a set of categories."""
+        """Whether each node has a categorical split, bool[M]."""
         return np.asarray((self.kind & CATEGORICAL) != 0)
 
     def categories(self, of_set: int) -> Int64Array:
-        """The categories in a set, ascending."""
+        """Return the categories in a set, ascending."""
         words = self.sets[self.set_ptr[of_set] : self.set_ptr[of_set + 1]]
         bits = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little")
         return np.flatnonzero(bits).astype(np.int64)
 
     def exponent(self, reach: Float64Array | None = None) -> int:
-        """Times 2 to the power of this, leaf values and those of a start are counted in whole numbers.
+        """Return the exponent of 2 by which leaf values and those of a start become integers.
 
-        No score needs more than 60 bits, so that rounding is below 2^-60 of the largest possible one a tree.
-
-        Args:
-            reach: of `Curves.largest`, where there is a start.
+        Scores take at most 60 bits, so rounding is below 2^-60 of the largest possible score per tree.
         """
         largest = np.zeros(max(1, self.roots.size))
         np.maximum.at(largest, self.leaf_trees(), np.abs(self.value))
         start = 0.0 if self.start is None or reach is None else self.start.largest(reach)
         if not math.isfinite(start):
-            raise ValueError("infinite values, of which the start makes infinite scores")
+            raise ValueError("infinite values give infinite scores of the start")
         return min(_SUM_BITS - math.frexp(max(float(largest.sum()) + start, 1e-300))[1], 1000)
 
     def leaf_trees(self) -> Int64Array:
-        """int64[L]: the tree of each leaf; 0 of those that no node leads to."""
+        """Return the tree of each leaf, int64[L]; 0 for leaves without a parent."""
         owner = np.zeros(self.value.size, np.int64)
         for child in (self.left, self.right):
             owner[~child[child < 0]] = self.tree[child < 0]
@@ -113,15 +109,14 @@ class Forest:
 
 
 class Walker:
-    """Scores documents by a forest, and says how the scores change.
+    """Scores of documents under a forest, and their changes.
 
     Args:
-        forest: the trees.
-        columns: int64[c], ascending: the columns that the rows will have; all that the forest uses are among them.
-        reach: float64[c]: no value of the rows is larger than this in size. Needed where there is a start.
+        columns: int64[c], ascending: columns of the rows, including all that the forest uses.
+        reach: float64[c], largest magnitude of the values in each column; required with a start.
 
     Raises:
-        ValueError: no reach, or one at which a start is infinite.
+        ValueError: the forest has a start, and reach is missing or gives infinite scores.
     """
 
     def __init__(self, forest: Forest, columns: Int64Array, reach: Float64Array | None = None) -> None:
@@ -131,23 +126,23 @@ class Walker:
         self._start = forest.start
         if self._start is not None:
             if reach is None:
-                raise ValueError("a start needs to know how large values can be")
+                raise ValueError("a start requires the largest magnitude of the values")
             self._start = replace(self._start, feature=np.searchsorted(columns, self._start.feature).astype(np.int64))
         self._exponent = replace(forest, start=self._start).exponent(reach)
         self._value = self._whole(forest.value)
 
     def scores(self, rows: Float32Array) -> Float64Array:
-        """float64[n] of float32[n, c]."""
+        """Return scores float64[n] of rows float32[n, c]."""
         nothing = np.full(self._n_columns, -1, np.int64)
         return self._numbers(self._walk(rows, rows, nothing, 0)[0])
 
     def changes(self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int) -> Float64Array:
-        """The scores when the columns of one unit take their values from `other`, for each unit.
+        """Return the scores when the columns of one unit take their values from `other`, for each unit.
 
         Args:
             rows, other: float32[n, c], C order; NaN is missing.
-            unit: int64[c], the unit of each column, < `units`; -1 for columns that stay.
-            units: how many.
+            unit: int64[c], unit of each column, < `units`; -1 for columns that stay.
+            units: number of units.
 
         Returns:
             float64[units, n].
@@ -186,7 +181,7 @@ class Walker:
 
 @inline
 def _goes_left(value: float, threshold: float, kind: int, sets: Any, set_ptr: Int64Array) -> bool:
-    if sets is not None:  # noqa: SIM102 - by itself it is decided when this is compiled
+    if sets is not None:  # noqa: SIM102 - a condition of its own is decided at compile time
         if kind & 4 and value == value:
             return _is_listed(value, int(threshold), kind, sets, set_ptr) != (kind & 8 != 0)
     if value != value or (kind & 2 and -ZERO <= value <= ZERO):
@@ -197,7 +192,7 @@ def _goes_left(value: float, threshold: float, kind: int, sets: Any, set_ptr: In
 @inline
 def _is_listed(value: float, number: int, kind: int, sets: npt.NDArray[np.uint32], set_ptr: Int64Array) -> bool:
     begin = set_ptr[number]
-    # Both engines cut fractions off, which makes -0.5 the category 0; XGBoost (LISTED_RIGHT) refuses it before.
+    # Both engines truncate, which makes -0.5 category 0; XGBoost (LISTED_RIGHT) rejects negative values first.
     if value >= 32.0 * (set_ptr[number + 1] - begin) or value <= -1.0 or (value < 0.0 and kind & 8 != 0):
         return False
     category = int(value)
@@ -215,6 +210,8 @@ def _pass_over(
         stop = min(n, start + _CHUNK)
         for root in roots:
             for i in range(start, stop):
+                # Walk to the leaf; at each node where a unit's other value changes direction for the first time, walk
+                # on from there.
                 node, count = root, 0
                 while node >= 0:
                     f = feature[node]
@@ -242,13 +239,13 @@ def _pass_over(
 
 
 def _pass_with(sets: Any) -> CompiledFunction[..., None]:
-    """`_pass_over` for one type of sets; each is compiled when it is first needed."""
+    """Return `_pass_over` compiled for one type of sets, at first use."""
     return CompiledFunction(
         _pass_over, types.void(_S2, _S2, I1, _N1, F1, _B1, sets, I1, _N1, _N1, I1, _N1, I1, I1, _I2)
     )
 
 
-# A loop that must be ready for sets takes three times as long.
+# Support for sets makes the loop three times as slow.
 _pass_with_sets, _pass_without = _pass_with(_W1), _pass_with(types.none)
 
 
@@ -266,16 +263,16 @@ def permute_within(
 ) -> None:
     """Shuffle the values of columns among the documents of each query; columns of one unit move together.
 
-    Fisher and Yates, from numbers that depend on the unit's seed and the query alone.
+    Fisher and Yates, from numbers that depend only on the unit's seed and the query.
 
     Args:
         rows: float32[n, c].
-        ptr: int64[q+1], the queries of these rows.
-        first_query: number of the first of them in the data set.
+        ptr: int64[q+1], queries of these rows.
+        first_query: index of the first query in the data set.
         unit: int64[c], -1 for columns that stay.
-        units: how many.
-        within: int64[units], 0 where a unit is left alone.
-        seeds: float64[units], as `noise.uniform` takes them.
+        units: number of units.
+        within: int64[units], 0 for units that stay.
+        seeds: float64[units], as for `noise.uniform`.
         order: int64[longest query], overwritten.
         out: float32[n, c], a copy of `rows`; the columns of the units are written.
     """
