@@ -19,7 +19,7 @@ from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import PairedDifference, bootstrap_intervals, paired_difference
-from boostrank.core.types import Float64Array, Int64Array, as_numbers
+from boostrank.core.types import Float64Array, Int64Array, as_numbers, check_in_step
 from boostrank.kernels.metric.contract import WHOLE_LIST, Grades, MetricSpec, totals
 from boostrank.kernels.metric.driver import EXPECTED, INPUT, OPTIMISTIC, PESSIMISTIC, MetricPass, measure
 from boostrank.metrics import METRICS
@@ -118,8 +118,8 @@ class Metric:
         """
         if len(self.cutoffs) > 1:
             raise ParameterError(f"{self} has several cut-offs: boostrank.metric.evaluate gives one result for each")
-        bound = BoundMetrics(self, labels, queries, conventions, threads, docnos=docnos)
-        return bound.results(scores, seed=seed)[self.names[0]]
+        results = evaluate(self, labels, scores, queries, conventions, docnos=docnos, threads=threads, seed=seed)
+        return results[self.names[0]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,6 +178,7 @@ def evaluate(
         ParameterError: an unknown metric or convention.
         DataError: lengths that differ, labels the gain cannot take, a score that is not finite, no query that counts.
     """
+    check_in_step(labels=labels, scores=scores, queries=queries)
     return BoundMetrics(metrics, labels, queries, conventions, threads, docnos=docnos).results(scores, seed=seed)
 
 

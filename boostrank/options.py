@@ -736,7 +736,14 @@ class ReadOptions(Options, group="Reading"):
         choices="auto true false",
     )
     inf: str = option(
-        "stop", "Refuse infinite values, keep them, or read them as missing.", choices="stop keep missing"
+        "stop",
+        "Refuse values that are infinite or beyond float32, keep them as infinite, or read them as missing.",
+        choices="stop keep missing",
+    )
+    repeated: str = option(
+        "stop",
+        "Refuse a feature that a row of libsvm text gives twice, or keep its first or last value.",
+        choices="stop first last",
     )
     on_bad_line: str = option(
         "stop", "Stop at the first row that cannot be read, or skip such rows and count them.", choices="stop skip"
@@ -759,9 +766,12 @@ class ReadOptions(Options, group="Reading"):
         flag=None,
     )
     label: str | None = option(
-        None, "Label column of a table (CSV, TSV, Parquet, Arrow).", metavar="COLUMN", shown="label or relevance"
+        None,
+        "Label column of a table (CSV, TSV, Parquet, Arrow).",
+        metavar="COLUMN",
+        shown="label, relevance, grade or rating",
     )
-    qid: str | None = option(None, "Query id column of a table.", metavar="COLUMN", shown="qid or query_id")
+    qid: str | None = option(None, "Query id column of a table.", metavar="COLUMN", shown="qid, query_id or query")
     weight: str | None = option(
         None, "Weight column of a table. Weights that differ within a query are weights of documents.", metavar="COLUMN"
     )

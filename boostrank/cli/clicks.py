@@ -100,7 +100,7 @@ class PropensityCommand(JsonOptions):
         None,
         "Query id column of the table; document names are unique within a query.",
         metavar="COLUMN",
-        shown="qid or query_id, if present",
+        shown="qid, query_id or query, if present",
         needs="click_columns",
     )
     check: str | None = option(None, "Check whether clicks agree with these propensities.", file="read")

@@ -73,12 +73,14 @@ class InputFile(_File):
 
 
 class DataFile(InputFile):
-    """A file of ranking data that can be read; `-`, standard input; or a pattern that matches files."""
+    """A file of ranking data that can be read; `-`, standard input; a folder of parts; or a pattern that matches."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         path = str(value)
         # Workers of a cluster check their files themselves. (click has a sentinel for an option that is not given.)
         if path == "-" or (ctx is not None and isinstance(ctx.params.get("cluster"), str)):
+            return path
+        if os.path.isdir(path):  # of parts
             return path
         if glob.has_magic(path) and not os.path.exists(path):
             if not glob.glob(path, recursive=True):

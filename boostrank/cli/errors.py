@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
+import re
+import shlex
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -15,11 +17,13 @@ import click
 from boostrank.core import process
 from boostrank.core.errors import BoostrankError
 from boostrank.core.process import leave_soon
+from boostrank.options import FileOptions, TrainOptions, declared
 
 DONE, GATE_SHUT, BAD_INPUT, FAILED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
 
 
 _STATUS = "boostrank.status"
+_ARGUMENT = re.compile(r"\b([a-z]\w*)='([^']*)'(?! must\b| is\b)")
 
 
 class OutputClosed(Exception):
@@ -74,7 +78,7 @@ def _status_of(work: Callable[[], Any]) -> int:
     except BrokenPipeError:
         return DONE
     except BoostrankError as error:
-        _say_error(str(error))
+        _say_error(_as_options(str(error)))
         return error.exit_code
     except MemoryError as error:
         _say_error(f"out of memory{f': {error}' if str(error) else ''}")
@@ -99,6 +103,23 @@ def _without_far_options(error: click.UsageError) -> str:
     return f"{error.message}{f' Did you mean --{close[0]}?' if close else ''}"
 
 
+def _as_options(message: str) -> str:
+    """The message of a library with its arguments as options: `gain='linear'` is `--gain linear` here."""
+    flags = {
+        one.name: one.spelled
+        for struct in (TrainOptions, FileOptions)
+        for one in declared(struct).values()
+        if one.flag is not None
+    }
+
+    def option(found: re.Match[str]) -> str:
+        name, value = found.groups()
+        between = "=" if value.startswith("-") else " "
+        return f"{flags[name]}{between}{shlex.quote(value)}" if name in flags else found[0]
+
+    return _ARGUMENT.sub(option, message)
+
+
 def say(text: str) -> None:
     """One line on standard error."""
     click.echo(text, err=True)
@@ -114,7 +135,7 @@ def _warnings_in_one_line() -> Iterator[None]:
     seen: set[str] = set()
 
     def show(message: Warning | str, *args: Any, **kwargs: Any) -> None:
-        text = " ".join(str(message).split())
+        text = _as_options(" ".join(str(message).split()))
         if text not in seen:
             seen.add(text)
             say(f"boostrank: warning: {text}")

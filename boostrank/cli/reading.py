@@ -143,11 +143,16 @@ class Reader:
         Args:
             model, path: the model and its file.
             data: files that will be read.
-        """
+        """  # A model of arrays does not say from which number files count: feature 0 in their first rows does.
         base = model.index_base
         if base is None and not self._format_of(data).is_table and not self.options.feature_names:
-            base = 0 if self.options.zero_based == "true" else 1
-            if self.options.zero_based == "auto":
+            from boostrank.data.formats.libsvm import LibsvmSource, counts_from_zero
+            from boostrank.data.source import expand
+
+            auto, files = self.options.zero_based == "auto", (one for one in expand(data) if os.path.isfile(str(one)))
+            from_zero = auto and any(counts_from_zero(LibsvmSource.head_of(one)) for one in files)
+            base = 0 if self.options.zero_based == "true" or from_zero else 1
+            if auto and not from_zero:
                 warnings.warn(
                     f"{path} does not say what number its first feature has in libsvm text: taken as 1 "
                     "(--zero-based true: 0; --zero-based false: 1, and no warning)",
@@ -190,7 +195,11 @@ class Reader:
         spaces = {name: replace(one, ignored=known.difference(one.feature_names)) for name, one in spaces.items()}
         first = next(iter(spaces), None)
         different = [name for name in spaces if spaces[name] != spaces[first]] if first else []
-        once = [one for one in paths if one == "-" or (os.path.exists(one) and not os.path.isfile(one))]
+        once = [
+            one
+            for one in paths
+            if one == "-" or (os.path.exists(one) and not os.path.isfile(one) and not os.path.isdir(one))
+        ]
         if different and once:
             raise InputError(
                 f"{first} and {different[0]} count features differently, so that {once[0]} would have to be read "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from os import PathLike
 from typing import Any
 
@@ -86,7 +87,7 @@ class ClickRows:
             FileFormatError: a missing column or an invalid cell, with its place.
         """
         if qid == "":
-            qid = next((name for name in DEFAULTS["qid"] if name in header_of(path)), None)
+            qid = next((name for name in chain(*DEFAULTS["qid"]) if name in header_of(path)), None)
         texts = tuple(filter(None, (columns.document, qid)))
         parts: list[list[Int64Array]] = [[] for _ in range(3 + len(texts))]
         known: list[dict[Any, int]] = [{} for _ in texts]

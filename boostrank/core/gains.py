@@ -223,6 +223,7 @@ class _Parser:
 
 # The engines' limit, too. Far above 2^31, one document outweighs all others in a float32 gradient.
 MAX_EXPONENTIAL_LABEL = 31.0
+_MOST_MAPPED = 32
 
 Gain = str | Sequence[float]
 
@@ -300,9 +301,9 @@ def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float
         raise RowError(row, f"label {y[row]:g} is not a finite number")
     if y.size and float(y.min()) < 0:
         row = int(np.argmin(y))
-        raise RowError(
-            row, f"label {y[row]:g} is negative: relevance labels start at 0 (map them, e.g. --label-map=-1=0)"
-        )
+        pairs = label_map_from_zero(y)
+        mend = f"; label_map={pairs!r} where files are read" if pairs else ""
+        raise RowError(row, f"label {y[row]:g} is negative: relevance labels start at 0{mend}")
     if rule == "exponential":
         if y.size and float(y.max()) > MAX_EXPONENTIAL_LABEL:
             raise RowError(
@@ -322,6 +323,14 @@ def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float
             f"label {y[bad[0]]:g} has no entry in the gain table of {table.size} labels (0 to {table.size - 1})",
         )
     return np.asarray(table[index], dtype=np.float64)
+
+
+def label_map_from_zero(labels: npt.ArrayLike) -> str:
+    """The label map that makes the lowest of these labels 0 (-1 alone: not judged), as text; "" for many labels."""
+    grades = np.unique(labels)
+    if grades[0] == -1 and np.all(grades[1:] >= 0):
+        return "-1=0"
+    return ",".join(f"{old:g}={old - grades[0]:g}" for old in grades) if grades.size <= _MOST_MAPPED else ""
 
 
 def _is_table(text: str) -> bool:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from boostrank.core.errors import DataError, FileFormatError, RowError
 from boostrank.core.text import UNFIT_WORDS, first_unfit
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Float64Array, Int64Array, pandas_index
 
 Places = Callable[[int], tuple[str, int]]
 """Map a row (from 0) to its source: (file, line), or (description, 0). For reordered arrays: ("", original row)."""
@@ -91,8 +91,15 @@ class QueryIndex:
         """Create an index from group sizes in row order, as LightGBM takes them. Query ids count from 0.
 
         Raises:
-            DataError: a size that is not a positive whole number.
+            DataError: a size that is not a positive whole number; sizes by key, whose order need not be that of rows.
         """
+        index = pandas_index(sizes)
+        if index is not None and (type(index).__name__ != "RangeIndex" or index.start != 0 or index.step != 1):
+            keys = ", ".join(map(repr, index[:3].tolist()))
+            raise DataError(
+                f"group= holds sizes by key ({keys}, ...), whose order may not be that of the rows: give qid=, the "
+                "query id of each row; or group=sizes.to_numpy() if it is"
+            )
         given = np.asarray(sizes)
         try:
             if given.dtype.kind == "c":
@@ -155,7 +162,7 @@ class QueryIndex:
         values = checked_ids(given)
         if values.dtype.kind in "iu" and values.sum() == documents:
             if values.size != documents:
-                return cls.from_sizes(values)
+                return cls.from_sizes(given)  # type: ignore[arg-type]
             if documents > 1 and bool(np.all(values == 1)):
                 raise DataError(
                     f"{documents} ones for {documents} documents could be query ids (one query) or group sizes (one "

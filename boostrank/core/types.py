@@ -68,6 +68,34 @@ def as_numbers(values: Any, what: str) -> Float64Array:
         raise DataError(f"{what} must be numbers: {error}") from None
 
 
+def pandas_index(values: Any) -> Any:
+    """The index of a series or frame of pandas; None of anything else."""
+    index = getattr(values, "index", None)
+    return index if hasattr(index, "symmetric_difference") else None
+
+
+def check_in_step(**columns: Any) -> None:
+    """Refuse series and frames of pandas that hold one index in two orders: their rows do not belong together.
+
+    Raises:
+        DataError: they do, with the name of the argument.
+    """
+    found = {name: index for name, one in columns.items() if (index := pandas_index(one)) is not None}
+    first = next(iter(found), "")
+    for name, index in found.items():
+        other = found[first]
+        if (
+            len(index) == len(other)
+            and not index.equals(other)
+            and index.is_unique
+            and not len(other.difference(index))
+        ):
+            raise DataError(
+                f"{name}= has the rows of {first}= in another order, by its index: {name}.loc[{first}.index] brings "
+                f"them into step; {name}.to_numpy() leaves the index out"
+            )
+
+
 def check_real(values: npt.NDArray[Any], what: str) -> None:
     """Refuse types that NumPy would silently cast: times become counts since 1970, complex numbers lose a part.
 

@@ -12,7 +12,14 @@ from scipy import sparse
 
 from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex, checked_ids, query_numbers
-from boostrank.core.types import Float64Array, Int64Array, as_numbers, check_real, masked_as_missing
+from boostrank.core.types import (
+    Float64Array,
+    Int64Array,
+    as_numbers,
+    check_in_step,
+    check_real,
+    masked_as_missing,
+)
 from boostrank.data.categories import EXACT, Categories, Float32Cast, check_codes, named_columns
 from boostrank.data.row_places import InputRows
 
@@ -48,6 +55,7 @@ def read_arrays(
     """Features, labels and queries of arrays or a data frame; arguments and errors of `RankingDataset.from_arrays`."""
     if (qid is None) == (group is None):
         raise DataError("give one of the two: qid= (one id a row) or group= (sizes of the queries)")
+    check_in_step(X=X, y=y, qid=qid, weight=weight, document_weight=document_weight, k=k)
     features, names, categories = _read_rows(X, feature_names, categorical_feature, copy)
     blank = [i for i, name in enumerate(names) if not str(name).strip()]
     if blank:
@@ -68,7 +76,7 @@ def read_arrays(
                 ids, features, labels = ids[rows], features[rows], labels[rows]
         queries = QueryIndex.from_ids(ids)
     else:
-        queries = queries_of_sizes(group)
+        queries = queries_of_sizes(group, features.shape[0])
     if rows is not None:
         queries = replace(queries, places=InputRows(rows))
     if queries.n_documents != features.shape[0]:
@@ -204,13 +212,19 @@ def _check_sparse(X: Any) -> None:
         raise DataError(f"the sparse matrix is broken: {error}") from None
 
 
-def queries_of_sizes(group: npt.ArrayLike | None) -> QueryIndex:
-    """Queries by their sizes, `group=`.
+def queries_of_sizes(group: Any, rows: int) -> QueryIndex:
+    """Queries by their sizes, `group=`, of so many rows.
 
     Raises:
-        DataError: what are no positive whole numbers.
+        DataError: what are no positive whole numbers, or ids of the rows.
     """
-    return QueryIndex.from_sizes(np.asarray(_without_mask(group, "group size")))
+    sizes = _without_mask(group, "group size")
+    if np.shape(sizes) == (rows,) and np.any(np.asarray(sizes) != 1):
+        raise DataError(
+            f"group= holds one entry for each of the {rows:,} rows: ids are given by qid=; group= takes sizes, one a "
+            "query, that add up to the rows"
+        )
+    return QueryIndex.from_sizes(sizes)
 
 
 def _without_mask(values: Any, what: str) -> Any:

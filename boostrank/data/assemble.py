@@ -221,6 +221,9 @@ class Totals:
             first = self.at(self.descending_line)
             rows = counts[slots.DESCENDING_ROWS]
             self.warn(f"{rows:,} rows have feature numbers out of order (first: {first}): sorted")
+        if counts[slots.REPEATED_CELLS]:
+            again = counts[slots.REPEATED_CELLS]
+            self.warn(f"{again:,} values of features given again in a row: the {self.reading.repeated} is kept")
         if counts[slots.BEYOND]:
             top = self.top
             self.warn(

@@ -45,14 +45,27 @@ B1, N1, S1, I2, S2 = types.uint8[::1], types.int32[::1], types.float32[::1], typ
     QID_START,
     QID_END,
     BAD_ROWS,
+    REPEATED_CELLS,
     N_STATE,
-) = range(19)
-ADDED_UP = [CELLS, BEYOND, BLANK_LINES, DESCENDING_ROWS, MISSING, INFINITIES, BAD_ROWS]  # over the blocks of a file
+) = range(20)
+ADDED_UP = [
+    CELLS,
+    BEYOND,
+    BLANK_LINES,
+    DESCENDING_ROWS,
+    MISSING,
+    INFINITIES,
+    BAD_ROWS,
+    REPEATED_CELLS,
+]  # over the blocks of a file
 BAD_KEPT = 16  # refused rows of a block that are described
 
 # Columns of `Block.runs`: first row and line of a query, the place of its id in the text, the id if it is an integer.
 RUN_ROW, RUN_LINE, RUN_START, RUN_END, RUN_IS_INTEGER, RUN_ID, N_RUN = range(7)
 
+BEYOND_FLOAT32 = (
+    "does not fit in float32 (largest 3.4028235e38): rescale the feature, or --inf missing reads such values as missing"
+)
 INT32_MAX = np.iinfo(np.int32).max
 _MAPPED_FROM = 1 << 20
 _PRIVATE: dict[str, int] = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}

@@ -1,7 +1,8 @@
 """Names of the features of libsvm text: a file of them, or the comments at the head of the text.
 
-A file holds a name a line, in the order of the features, or `1 name`, `1: name` (the number that the feature has in the
-text; XGBoost's `0<TAB>name<TAB>q` too). In the text, comments in front of the first row say `# f1: name`, one a line.
+A file holds a name a line, in the order of the features, or `1 name`, `1: name` (the number that the feature has in
+the text), or is a feature map of XGBoost: lines `0 name q`, split by any blanks. In the text, comments in front of the
+first row say `# f1: name`, one a line.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from boostrank.core.errors import FileFormatError, ParameterError
 from boostrank.core.files import read_text
 
 _PAIR = re.compile(r"[fF]?(\d+)(?:\s*[:=]\s*|\s+)(\S.*)")
-_OF_FEATMAP = re.compile(r"\t(q|i|int|float|c)\Z")
+_FEATURE_MAP = re.compile(r"\d+\s+(\S.*?)\s+(q|i|int|float|c)")
 _COMMENT = re.compile(rb"#\s*[fF](\d+)\s*[:=]\s*(\S.*)")
 _LARGEST = 2**31
 
@@ -42,8 +43,11 @@ def read_names(path: str) -> Names:
     lines = read_text(path).rstrip().split("\n")
     pairs = [(line, _PAIR.fullmatch(text.strip())) for line, text in enumerate(lines, 1)]
     if all(pair for _, pair in pairs):
-        numbered = [(line, int(pair[1][:18]), _OF_FEATMAP.sub("", pair[2])) for line, pair in pairs if pair]
-        return _checked(numbered, path)
+        maps = [_FEATURE_MAP.fullmatch(text.strip()) for text in lines]
+        named = [found[1] for found in maps if found]  # the type ends every line, or it is part of a name
+        named = named if len(named) == len(pairs) else [pair[2] for _, pair in pairs if pair]
+        numbered = zip(pairs, named, strict=True)
+        return _checked([(line, int(pair[1][:18]), name) for (line, pair), name in numbered if pair], path)
     odd = next((line for line, pair in pairs if pair and re.match(r"\d+\s*:", lines[line - 1].strip())), None)
     if odd is not None:
         raise FileFormatError(

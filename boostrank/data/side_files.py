@@ -19,6 +19,8 @@ from boostrank.data.arrays import with_weights
 
 GROUP_SUFFIXES = (".query", ".group")
 WEIGHT_SUFFIX = ".weight"
+UNREAD_SUFFIXES = (".init", ".base_margin", ".position")
+"""Of initial scores (LightGBM's, XGBoost's) and of positions, which nothing here reads."""
 
 _SIZE_DIGITS = 20
 _NUMBER = re.compile(r"\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -37,6 +39,21 @@ def find_sidecar(path: str | None, suffixes: tuple[str, ...]) -> str | None:
         kind = "is no ordinary file" if os.path.exists(found) else "is a link that leads nowhere"
         raise InputError(f"{found}: {kind}, and would be read with {path}: mend it, or remove it")
     return found
+
+
+def refuse_unread(path: str | None) -> None:
+    """Refuse a file beside which an engine would find what boostrank does not read.
+
+    Raises:
+        InputError: it would.
+    """
+    found = find_sidecar(path, UNREAD_SUFFIXES)
+    if found is not None:
+        what = "positions" if found.endswith(".position") else "initial scores"
+        raise InputError(
+            f"{found}: {what} for {path}, which boostrank does not read from a file: `mv {found} {found}.unused` "
+            "goes on without them"
+        )
 
 
 def refuse_sidecars(path: str, suffixes: tuple[str, ...] = (*GROUP_SUFFIXES, WEIGHT_SUFFIX)) -> None:

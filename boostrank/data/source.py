@@ -30,7 +30,7 @@ from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.names import misfit
 from boostrank.data.options import NUMBERED, FeatureSpace, ReaderOptions
-from boostrank.data.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX
+from boostrank.data.side_files import GROUP_SUFFIXES, UNREAD_SUFFIXES, WEIGHT_SUFFIX, refuse_unread
 from boostrank.records import jsonable
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ _SMALLEST_CHUNK = 1 << 20  # smaller ones cost more to hand out than they save b
 _STREAM_CHUNK = 4 << 20  # chunks of a stream wait in memory for their parser
 _AHEAD = 2
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
-_IN_PROVENANCE = ("missing_tokens", "inf", "label_map", "on_bad_line", "regroup")
+_IN_PROVENANCE = ("missing_tokens", "inf", "repeated", "label_map", "on_bad_line", "regroup")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,6 +189,8 @@ class Source:
                     "of another one"
                 )
         self.reading, self._files = reading, files
+        for one in files:
+            refuse_unread(os.fspath(one) if isinstance(one, (str, os.PathLike)) else None)
         self._text = self._before = 0
         self._open: list[File] = []
         self._current: File | None = None
@@ -412,15 +414,13 @@ def _ahead(file: File, items: Iterator[T]) -> Iterator[T]:
 
 
 def expand(source: AnySource) -> list[OneSource]:
-    """Return the files that are meant: a name with `*`, `?` or `[...]` that is no file stands for those that match.
+    """Return the files that are meant: a folder stands for its files, a name with `*`, `?` or `[...]` for what matches.
 
     Raises:
         FileFormatError: nothing matches.
         ParameterError: nothing at all is given, or one file twice.
     """
-    found: list[OneSource] = []
-    for one in source if isinstance(source, Sequence) and not isinstance(source, str) else [source]:
-        found += matching(os.fspath(one)) if isinstance(one, (str, os.PathLike)) else [one]
+    found = _matching_all(source)
     if not found:
         raise ParameterError("no file is given")
     seen = set()
@@ -432,19 +432,33 @@ def expand(source: AnySource) -> list[OneSource]:
     return found
 
 
+def _matching_all(source: AnySource) -> list[OneSource]:
+    found: list[OneSource] = []
+    for one in source if isinstance(source, Sequence) and not isinstance(source, str) else [source]:
+        found += matching(os.fspath(one)) if isinstance(one, (str, os.PathLike)) else [one]
+    return found
+
+
 def matching(path: str) -> list[str]:
-    """Return the path itself or, if it is a pattern and no file, the matching files, sorted, without sidecars.
+    """Return the path itself; of a folder of parts or a pattern, the files that are meant, sorted, without sidecars.
 
     Raises:
-        FileFormatError: nothing matches.
+        FileFormatError: nothing matches, or a folder holds folders.
     """
-    if path == "-" or not glob.has_magic(path) or os.path.exists(path):
+    is_folder = os.path.isdir(path)
+    if path == "-" or not (is_folder or (glob.has_magic(path) and not os.path.exists(path))):
         return [path]
-    found = set(glob.glob(path, recursive=True))
-    beside = {one + suffix for one in found for suffix in (*GROUP_SUFFIXES, WEIGHT_SUFFIX)}
+    # Spark, Hive and Delta write marks and logs of their own beside the parts, as _NAME or .NAME.
+    pattern = os.path.join(glob.escape(path), "[!_.]*") if is_folder else path
+    found = set(glob.glob(pattern, recursive=True))
+    beside = {one + suffix for one in found for suffix in (*GROUP_SUFFIXES, WEIGHT_SUFFIX, *UNREAD_SUFFIXES)}
     files = sorted(found - beside)
     if not files:
-        raise FileFormatError("no file matches", file=path)
+        raise FileFormatError("no file matches" if not is_folder else "a folder without files", file=path)
+    inner = next(filter(os.path.isdir, files), None) if is_folder else None
+    if inner is not None:
+        words = f"a folder of folders, such as {inner}: name the files, {os.path.join(path, '*', '*')!r}"
+        raise FileFormatError(words, file=path)
     return files
 
 
@@ -496,7 +510,7 @@ def format_of(source: Any, format: str = "auto") -> Format:
     """Return the format of files, by the ends of their names, or where these say nothing by how the files begin.
 
     Args:
-        source: a path, a pattern, "-", a binary file object, or a sequence of them.
+        source: a path, a folder, a pattern, "-", a binary file object, or a sequence of them.
         format: its name, "auto" as above.
 
     Raises:
@@ -505,7 +519,7 @@ def format_of(source: Any, format: str = "auto") -> Format:
     if format != "auto":
         return FORMATS.get(format)
     found = {}
-    for one in source if isinstance(source, (list, tuple)) else [source]:
+    for one in _matching_all(source):
         name = os.fspath(one) if isinstance(one, (str, os.PathLike)) else ""
         for packed in _PACKED:
             name = name.removesuffix(packed)

@@ -52,6 +52,8 @@ AUTO_START, LINEAR_START = "auto", "linear"
 _METRIC = ("metric", "metrics", "metric_types", "eval_metric")
 _EVAL_AT = ("eval_at", "ndcg_eval_at", "ndcg_at", "map_eval_at", "map_at")
 GAIN_NAMES = ("gain", "label_gain")
+_EXP_GAIN = {"true": "exponential", "1": "exponential", "false": "linear", "0": "linear"}
+"""XGBoost's `ndcg_exp_gain` -> gain."""
 SEED_NAMES = (SEED.name, *SEED.aliases)
 _THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")
 
@@ -136,6 +138,11 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
         ParameterError: unknown names, values out of range, one parameter given twice.
     """
     rest = dict(params or {})
+    if (exp_gain := rest.pop("ndcg_exp_gain", None)) is not None:
+        named = _EXP_GAIN.get(str(exp_gain).lower(), "")
+        if not named or any(rest.get(name, named) != named for name in GAIN_NAMES):
+            raise ParameterError(f"ndcg_exp_gain={exp_gain!r} must be true or false, and say what gain= says")
+        rest.setdefault("gain", named)
     chosen = pop_param(rest, OBJECTIVE_NAMES, default_objective(backend.name))
     rounds = _whole(pop_param(rest, ROUNDS_NAMES, num_boost_round), "num_boost_round", 1)
     stopping = max(0, _whole(pop_param(rest, STOPPING_NAMES, None) or 0, "early_stopping_round", -1))  # 0 and -1: off

@@ -349,7 +349,7 @@ class RankingModel(BoosterMethods):
         if isinstance(data, RankingDataset):
             raise DataError("qid, group: a RankingDataset has its own queries")
         rows = self._rows(data)
-        count = queries_of_sizes(group).n_documents if qid is None else checked_ids(qid).size
+        count = queries_of_sizes(group, rows.shape[0]).n_documents if qid is None else checked_ids(qid).size
         if count != rows.shape[0]:
             raise DataError(f"{'group' if qid is None else 'qid'} has {count:,} rows, the data have {rows.shape[0]:,}")
         if self.scores_rows_alone:
@@ -441,7 +441,7 @@ class RankingModel(BoosterMethods):
         elif qid is not None:
             ids = query_numbers(checked_ids(qid))
         elif group is not None:
-            ids = QueryIndex.from_sizes(np.asarray(group)).of_rows()
+            ids = queries_of_sizes(group, scores.size).of_rows()
         else:
             raise DataError("rank needs queries: pass qid= or group=, or a RankingDataset")
         by_query, ranks = np.argsort(ids, kind="stable"), np.empty(ids.size, np.int64)

@@ -51,7 +51,7 @@ def test_fault_031_the_base_of_the_training_data_is_kept(read: Read) -> None:
 
 
 def test_fault_032_a_zero_based_file_after_one_based_training_data_is_refused(read: Read) -> None:
-    with refused("feature 0", "training data is 1-based", line=2, column=9):
+    with refused("feature 0", "training data from 1", "--zero-based true", line=2, column=9):
         read("1 qid:8 1:1\n1 qid:9 0:1 1:2\n", like=read(ONE_BASED))
 
 
@@ -70,14 +70,15 @@ def test_fault_032_saying_another_base_than_the_training_data_is_a_contradiction
         read(ONE_BASED, like=FeatureSpace(0, 3), zero_based=False)
 
 
-def test_fault_032_training_data_from_arrays_counts_from_1_unless_told(read: Read) -> None:
+def test_fault_032_training_data_from_arrays_counts_from_1_unless_told_or_0_occurs(read: Read) -> None:
     train = RankingDataset.from_arrays(np.eye(3), [1, 0, 0], group=[3], feature_names=["a", "b", "c"])
     data = read("1 qid:1 3:5\n", like=train)
     assert dense(data).tolist() == [[0, 0, 5]]
     assert data.feature_names == ("a", "b", "c")
     assert dense(read("1 qid:1 0:5\n", like=train, zero_based=True)).tolist() == [[5, 0, 0]]
-    with refused("1-based"):
-        read("1 qid:1 0:5\n", like=train)
+    assert dense(read("1 qid:1 0:5\n", like=train)).tolist() == [[5, 0, 0]]
+    with refused("feature 0", "--zero-based true", line=66):  # the first rows decide
+        read("1 qid:1 1:5\n" * 65 + "1 qid:1 0:5\n", like=train)
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,10 @@ def test_fault_012_a_file_without_rows_is_refused(read: Read, text: str) -> None
 
 
 def test_fault_013_a_directory_and_a_missing_file_are_refused(tmp_path: Path) -> None:
-    with refused("is a directory"):
+    with refused("a folder without files"):
+        read_libsvm(tmp_path)
+    (tmp_path / "folder").mkdir()
+    with refused("a folder of folders", "folder"):
         read_libsvm(tmp_path)
     with refused("No such file"):
         read_libsvm(tmp_path / "absent")

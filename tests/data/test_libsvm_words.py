@@ -70,8 +70,9 @@ BACK = (
         ("1 qid:1 1:NULL", f"value 'NULL' {NO_NUMBER} NULL reads it as one", 9),
         ("1 qid:1 1:?", f"value '?' {NO_NUMBER} '?' reads it as one", 9),
         ("1 qid:1 1:inf", "value 'inf' of feature 1 is infinite: --inf keep or --inf missing reads it", 9),
-        ("1 qid:1 1:1e39", "value '1e39' of feature 1 does not fit in float32 (largest 3.4028235e38): rescale it", 9),
-        ("1 qid:1 7:1 1:1 007:2", "feature 7 stands twice in the row", 17),
+        ("1 qid:1 1:1e39", "value '1e39' of feature 1 does not fit in float32 (largest 3.4028235e38): "
+         "rescale the feature, or --inf missing reads such values as missing", 9),
+        ("1 qid:1 7:1 1:1 007:2", "feature 7 stands twice in the row: --repeated first (or last) keeps one", 17),
         ("1 qid:1 16777217:1", "feature number '16777217' is above 16,777,216: raise --max-feature if it is right", 9),
         ("1 qid:1 1:٣", "'1:\\xd9\\xa3' has characters outside ASCII: numbers are written with 0-9", 9),
         ("1 qid:1 1:1\0", "NUL byte: the file is damaged, or not text", 12),
@@ -124,10 +125,11 @@ def test_n_features_may_be_exactly_those_there_are() -> None:
 
 def test_feature_zero_after_training_data_that_count_from_one() -> None:
     like = said(FIRST)[0]
-    words = "feature 0, but the training data is 1-based: both files must count their features alike"
-    assert refusal("1 qid:1 1:1 00:5\n", like=like) == (words, 1, 13)
-    arrays = RankingDataset.from_arrays(np.ones((1, 2)), [1], qid=[1])  # whose features count from 1
-    assert refusal("1 qid:1 1:1 00:5\n", like=arrays) == (words, 1, 13)
+    _, *place = refusal("1 qid:1 1:1 00:5\n", like=like)
+    assert place == [1, 13]
+    arrays = RankingDataset.from_arrays(np.ones((1, 2)), [1], qid=[1])  # whose features count from 1, unless 0 occurs
+    assert refusal("1 qid:1 1:1 00:5\n", like=arrays)[1:] == (1, 13)
+    assert said("1 qid:1 0:1 1:2\n", like=arrays)[0].features.tolist() == [[1.0, 2.0]]
     assert said("1 qid:1 2:1\n", like=arrays)[0].n_features == 2
     assert said("1 qid:1 0:1\n", like=arrays, zero_based="true")[0].n_features == 2
     zero_based = said("1 qid:1 0:1 1:1\n")[0]

@@ -217,10 +217,10 @@ HEAD = "label,qid,a,b\n"
         (HEAD.replace("\n", "\r") + "1,1,2,3\r", 1, "carriage return without a line feed"),
         ('label,qid,"a\n1,1,2\n', 1, "the first line cannot be cut into names"),
         ("label,qid,a,a\n1,1,2,3\n", 1, "2 columns are called 'a'"),
-        (",label,qid,a\n0,1,1,2\n", 1, "column 1 has no name (an index that pandas wrote?"),
+        ("label,,qid,a\n0,1,1,2\n", 1, "column 2 has no name"),
         ("2,1,0.5\n", 1, "the first line holds numbers"),
-        ("rel,qid,a\n1,1,2\n", 1, "no column is called label or relevance: --label COLUMN"),
-        ("label,a\n1,2\n", 1, "no column is called qid or query_id: --qid COLUMN"),
+        ("rel,qid,a\n1,1,2\n", 1, "no column is called label or relevance or grade or rating: --label COLUMN"),
+        ("label,a\n1,2\n", 1, "no column is called qid or query_id or query: --qid COLUMN"),
         ("label,relevance,qid,a\n1,1,1,2\n", 1, "columns 'label' and 'relevance': --label says which"),
         ("label,qid\n1,1\n", 1, "no column is left for features"),
         ("label\tqid\ta\n1\t1\t2\n", 1, "separated by tabs: give --format tsv"),
@@ -301,15 +301,16 @@ def test_a_last_line_without_newline_is_said(write: Write) -> None:
 
 @pytest.mark.parametrize("drop", ["weight,doc_id", None])
 def test_a_column_that_hardly_is_a_feature_is_said(write: Write, drop: str | None) -> None:
-    path = write("label,qid,a,weight,doc_id\n1,1,2,3,16777217\n")
+    path = write("label,qid,a,weight,doc_id,b\n1,1,2,3,x,16777217\n")
     if drop:
         RankingDataset.read(path, drop=drop)
         return
     with pytest.warns(DataWarning) as caught:
         RankingDataset.read(path)
     words = [str(one.message) for one in caught]
-    assert any("'weight', 'doc_id' are features" in one and "--drop weight,doc_id" in one for one in words)
-    assert any("'doc_id': whole numbers above 16,777,216 are rounded" in one for one in words)
+    assert any("'weight' is a feature" in one and "--drop weight" in one for one in words)
+    assert any("left out: 'doc_id'" in one and "--drop doc_id" in one for one in words)
+    assert any("'b': whole numbers above 16,777,216 are rounded" in one for one in words)
 
 
 def test_columns_of_later_files_go_by_name(write: Write) -> None:

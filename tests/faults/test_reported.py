@@ -9,9 +9,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ import pytest
 from click.testing import Result
 
 import boostrank
-from boostrank.core.errors import DataError
+from boostrank.core.errors import DataError, DataWarning, InputError
 from boostrank.data.dataset import RankingDataset
 from boostrank.report.result import csv_bytes
 from boostrank.report.segments import holm
@@ -111,6 +113,220 @@ def dump_of_xgboost() -> None:
 
 
 # Values and names, as tools write them ----------------------------------------------------------------------------
+
+
+def write_frame(path: str, **values: Sequence[object]) -> None:
+    """Write the arrays as a table of three features, with more or other columns."""
+    X, y, qid = arrays()
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(**{"label": y, "qid": qid} | values)
+    frame.to_csv(path, index=False)
+
+
+def feature_names_of(model: str = "m.txt") -> tuple[str, ...]:
+    return boostrank.RankingModel.load(model).feature_names
+
+
+@case(1, "a name that promises a format", "the names of XGBoost's feature map, split by any blanks")
+def feature_map_with_blanks() -> None:
+    write_rows("t.txt")
+    for blank in (" ", "\t", "  "):
+        types = ("q", "int", "i")
+        Path("map.txt").write_text("".join(f"{i + 1}{blank}x_{i}{blank}{types[i]}\n" for i in range(3)))
+        accepted(*train("t.txt", "--feature-names", "map.txt"))
+        assert feature_names_of() == ("x_0", "x_1", "x_2")
+
+
+@case(1, "a name that promises a format", "the names, where some end like types of a feature map")
+def names_that_end_like_types() -> None:
+    write_rows("t.txt")
+    Path("names.txt").write_text("1 vitamin c\n2 page rank\n3 word q\n")
+    accepted(*train("t.txt", "--feature-names", "names.txt"))
+    assert feature_names_of() == ("vitamin c", "page rank", "word q")
+
+
+@case(4, "groups out of step with the rows", "a refusal that names qid=, unless sizes count from 0")
+def sizes_with_keys() -> None:
+    X, y, _ = arrays()
+    frame = pd.DataFrame({"query": np.repeat(["lamp", "desk", "rug"], [20, 40, 60])})
+    for sizes in (
+        frame.groupby("query").size(),
+        frame["query"].value_counts(),
+        frame.groupby("query")["query"].count(),
+    ):
+        with pytest.raises(DataError, match=r"qid="):
+            RankingDataset.from_arrays(X, y, group=sizes)
+        with pytest.raises(DataError, match=r"qid="):
+            boostrank.BoostRanker(n_estimators=2).fit(X, y, group=sizes)
+    plain = frame.groupby("query", sort=False).size().reset_index(drop=True)
+    assert RankingDataset.from_arrays(X, y, group=plain).queries.sizes.tolist() == [20, 40, 60]
+
+
+@case(4, "groups out of step with the rows", "a refusal that names the argument whose rows stand otherwise")
+def rows_shuffled_with_their_index() -> None:
+    X, y, qid = arrays()
+    frame = pd.DataFrame(X).assign(label=y, qid=qid)
+    shuffled = frame.sample(frac=1, random_state=0)
+    columns = {"X": frame[[0, 1, 2]], "y": frame["label"], "qid": frame["qid"]}
+    for name, column in {"X": [0, 1, 2], "y": "label", "qid": "qid"}.items():
+        with pytest.raises(DataError, match="loc"):
+            RankingDataset.from_arrays(**columns | {name: shuffled[column]})
+    with pytest.raises(DataError, match=r"scores=.*loc"):
+        boostrank.Metric.parse("ndcg").evaluate(frame["label"], shuffled[0], frame["qid"])
+    RankingDataset.from_arrays(shuffled[[0, 1, 2]], shuffled["label"], qid=shuffled["qid"], sort=True)
+
+
+@case(16, "groups out of step with the rows", "a refusal of ids as group=, which names qid=")
+def ids_as_group() -> None:
+    X, y, qid = arrays()
+    for ids in (qid - 1, qid, qid.astype(str)):
+        with pytest.raises(DataError, match=r"group=.*qid="):
+            boostrank.BoostRanker(n_estimators=2).fit(X, y, group=ids)
+
+
+@case(7, "names people type", "the linear gain, by XGBoost's name for it")
+def linear_gain_of_xgboost() -> None:
+    write_frame("t.csv", label=np.arange(120) % 51)
+    command = ("--backend", "xgboost", "--objective", "xgboost:rank:ndcg", "--quality", "plain", "--rounds", 2)
+    accepted("train", "t.csv", *command, "--param", "ndcg_exp_gain=false", "--model", "m.json")
+    refused("train", "t.csv", *command, "--param", "ndcg_exp_gain=true", "--model", "m.json", says=("t.csv:34",))
+    data = RankingDataset.from_arrays(np.eye(4), [0, 40, 2, 3], group=[4])
+    model = boostrank.train({"ndcg_exp_gain": False, "verbosity": 0}, data, 2, backend="xgboost")
+    assert model.info.conventions["gain"] == "linear"
+
+
+@case(8, "a value as tools write it", "booleans as 0 and 1, in any column of numbers")
+def words_for_booleans() -> None:
+    x = np.arange(120) % 3 == 0
+    write_frame("t.csv", stock=x, sale=np.where(x, "true", "false"), gap=[None, *x[1:]], label=x)
+    data = RankingDataset.read("t.csv", layout="dense")
+    assert np.array_equal(data.features[:, 3], x)
+    assert np.array_equal(data.features[:, 4], x)
+    assert np.array_equal(data.features[1:, 5], x[1:])
+    assert np.isnan(data.features[0, 5])
+    assert np.array_equal(data.labels, x)
+
+
+@case(9, "a name that promises a format", "a refusal that names the file which is not read, and how to go on")
+def side_files_of_engines() -> None:
+    write_rows("t.txt")
+    write_frame("t.csv")
+    for data in ("t.txt", "t.csv"):
+        for suffix in (".init", ".position", ".base_margin"):
+            beside = Path(f"{data}{suffix}")
+            beside.write_text("0\n" * 120)
+            refused(*train(data), says=(str(beside), "mv "))
+            refused("doctor", data, says=(str(beside), "mv "))
+            with pytest.raises(InputError, match="mv "):
+                RankingDataset.read(data)
+            beside.unlink()
+        accepted(*train(data))
+
+
+@case(11, "a value as tools write it", "a refusal that names the option which reads it as missing")
+def largest_double() -> None:
+    Path("t.txt").write_text("1 qid:1 1:1.79769313486231570000e+308 2:1\n0 qid:1 1:-1.797e308 2:2\n")
+    write_frame("t.csv", d=[-1.7976931348623157e308, *range(119)])
+    for data in ("t.txt", "t.csv"):
+        refused(*train(data), says=(data, "308", "--inf missing"))
+    assert np.isnan(RankingDataset.read("t.txt", inf="missing").features[:, 0]).all()
+    assert np.isposinf(-RankingDataset.read("t.csv", inf="keep").features[0, 3])
+
+
+@case(12, "a value as tools write it", "scores of a file that counts from 0, by a model of arrays")
+def libsvm_from_zero() -> None:
+    X, y, qid = arrays()
+    model = boostrank.train({"verbosity": -1}, RankingDataset.from_arrays(X, y, qid=qid), 2)
+    model.save("arrays.txt")
+    write_rows("zero.txt", first=0)
+    accepted("predict", "arrays.txt", "zero.txt", "-o", "scores.txt")
+    assert np.allclose(np.loadtxt("scores.txt"), model.predict(X))
+
+
+@case(17, "a value as tools write it", "query ids that were written as floats")
+def ids_as_floats() -> None:
+    qid = arrays()[2]
+    write_frame("t.csv", qid=qid.astype(float))
+    write_frame("u.csv", qid=[f"{one}.5" for one in qid])
+    assert RankingDataset.read("t.csv").queries.qid.tolist() == list(range(1, 7))
+    refused(*train("u.csv"), says=("u.csv:2", "'1.5'"))
+
+
+@case(18, "a value as tools write it", "a folder of parts, read in the order of names")
+def folder_of_parts() -> None:
+    for kind in ("parts.parquet", "plain"):
+        Path(kind).mkdir()
+        X, y, qid = arrays()
+        frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(label=y, qid=qid)
+        frame[60:].to_parquet(f"{kind}/part-00001.snappy.parquet")
+        frame[:60].to_parquet(f"{kind}/part-00000.snappy.parquet")
+        Path(kind, "_SUCCESS").touch()
+        Path(kind, ".part-00000.crc").touch()
+        accepted(*train(kind))
+        accepted("predict", "m.txt", kind, "-o", "scores.txt")
+        assert len(Path("scores.txt").read_text().split()) == 120
+        assert RankingDataset.read(kind).labels.tolist() == y.tolist()
+    accepted("doctor", kind)
+
+
+@case(26, "a value as tools write it", "the first or the last value of a feature given twice, or a refusal")
+def feature_given_twice() -> None:
+    Path("t.txt").write_text("1 qid:1 1:5 2:6 1:7\n0 qid:1 1:1 1:2 2:3\n2 qid:1 3:1 2:4 2:8 1:0\n")
+    refused(*train("t.txt"), says=("t.txt:1:17", "--repeated"))
+    for which, values in {
+        "first": [[5, 6, 0], [1, 3, 0], [0, 4, 1]],
+        "last": [[7, 6, 0], [2, 3, 0], [0, 8, 1]],
+    }.items():
+        with pytest.warns(DataWarning, match=f"3 values .*{which}"):
+            assert RankingDataset.read("t.txt", repeated=which, layout="dense").features.tolist() == values
+
+
+@case(27, "a value as tools write it", "the command that makes a table of rows with names")
+def names_in_rows() -> None:
+    Path("named.txt").write_text("# rows\n1 qid:1 bm25:0.3 ctr:1 # d1\n0 qid:1 bm25:0.5\n")
+    result = invoke(*train("named.txt"))
+    said = re.search(r"python (-c .*) writes one", result.stderr)
+    assert result.exit_code == 2
+    assert "named.txt:2" in result.stderr
+    assert said
+    subprocess.check_call([sys.executable, *shlex.split(said[1])])
+    data = RankingDataset.read("named.txt.csv", layout="dense")
+    assert data.feature_names == ("bm25", "ctr")
+    assert data.features.tolist() == np.float32([[0.3, 1], [0.5, 0]]).tolist()
+
+
+@case(28, "a value as tools write it", "training without the index that pandas wrote, and a line about it")
+def index_without_a_name() -> None:
+    X, y, qid = arrays()
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(label=y, qid=qid)
+    frame.to_csv("index.csv")
+    assert "left out" in accepted(*train("index.csv")).stderr
+    assert feature_names_of() == ("a", "b", "c")
+    accepted("predict", "m.txt", "index.csv", "-o", "scores.txt")
+
+
+@case(29, "a value as tools write it", "the label map for the labels at hand, in the words of the place")
+def labels_below_zero() -> None:
+    y = np.arange(120) % 5 - 2
+    write_frame("t.csv", label=y)
+    refused(*train("t.csv"), says=("t.csv:2", "label -2", "--label-map=-2=0,-1=1,0=2,1=3,2=4"))
+    accepted(*train("t.csv", "--label-map=-2=0,-1=1,0=2,1=3,2=4"))
+    write_frame("t.csv", label=np.maximum(y, -1))
+    refused(*train("t.csv"), says=("label -1", "--label-map=-1=0 "))
+    with pytest.raises(DataError, match="label_map='-2=0,-1=1,0=2,1=3,2=4'"):
+        boostrank.BoostRanker(n_estimators=2).fit(arrays()[0], y, qid=arrays()[2])
+
+
+@case(0, "names people type", "the label and the query, by the names people give them, without ids of documents")
+def names_of_columns() -> None:
+    X, y, qid = arrays()
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    for label, query in (("rating", "query"), ("grade", "query_id"), ("label", "qid")):
+        frame.assign(**{label: y, query: qid, "docno": [f"d{i}" for i in range(120)]}).to_csv("t.csv", index=False)
+        assert "docno" in accepted(*train("t.csv")).stderr
+        assert feature_names_of() == ("a", "b", "c")
+    frame.assign(label=y, qid=qid, rating=X[:, 0]).to_csv("t.csv", index=False)
+    accepted(*train("t.csv"))
+    assert feature_names_of() == ("a", "b", "c", "rating")
 
 
 # Habits of the engines' rankers, and objects people hold; 0 where newcomers met it --------------------------------

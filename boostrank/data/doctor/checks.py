@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import RowError
-from boostrank.core.gains import MAX_EXPONENTIAL_LABEL, gains_from_labels
+from boostrank.core.gains import MAX_EXPONENTIAL_LABEL, gains_from_labels, label_map_from_zero
 from boostrank.core.types import Int64Array
 from boostrank.data import blocks as slots
 from boostrank.data.assemble import BLANK_SHARE
@@ -320,20 +320,20 @@ def labels_without_gain(profile: Profile) -> Iterator[Finding]:
     known = (
         np.array(sorted({*profile.labels, profile.low_label, profile.high_label})) if profile.n_rows else np.zeros(0)
     )
-    for some in (known[known < 0], known[known >= 0]):
+    for some in (known if np.any(known < 0) else known[:0], known[known >= 0]):
         try:
             gains_from_labels(some, profile.gain)
         except RowError as error:
             label = float(some[error.row])
             found = profile.negative if label < 0 else profile.labels.get(label, profile.largest)
-            options = "" if label < 0 else "--gain linear"
-            options = "--label-map=-1=0" if label == -1 else options
+            pairs = label_map_from_zero(some) if label < 0 else ""
+            options = f"--label-map={pairs}" if pairs else "" if label < 0 else "--gain linear"
             yield profile.finding(
                 "refused-labels",
                 Severity.ERROR,
                 found.line,
                 found.count,
-                f"{error.reason}; {profile.of_rows(found.count)}",
+                f"{error.reason.partition('; label_map=')[0]}; {profile.of_rows(found.count)}",
                 "train refuses them",
                 options,
                 options,
@@ -376,7 +376,6 @@ def labels_from_above_zero(profile: Profile) -> Iterator[Finding]:
     """No document is irrelevant."""
     grades = sorted(profile.labels)
     if profile.live and profile.low_label > 0 and not profile.many_labels and len(grades) <= MANY_GRADES:
-        fix = "--label-map=" + ",".join(f"{old:g}={old - grades[0]:g}" for old in grades)
         yield profile.finding(
             "no-label-zero",
             Severity.WARNING,
@@ -384,7 +383,7 @@ def labels_from_above_zero(profile: Profile) -> Iterator[Finding]:
             profile.n_rows,
             f"the smallest label is {profile.low_label:g}: every document counts as relevant",
             "MAP, MRR, recall and precision say nothing, and the lowest grade takes a gain of its own",
-            fix,
+            f"--label-map={label_map_from_zero(grades)}",
         )
 
 

@@ -28,6 +28,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _NAN = re.compile(r"[+-]?nan", re.IGNORECASE)
 _INF = re.compile(r"([+-]?)inf(?:inity)?", re.IGNORECASE)
 _COMMA = re.compile(r"[+-]?\d+,\d+")
+_TRUTH = frozenset((b"True", b"true", b"TRUE", b"False", b"false", b"FALSE"))
 _LIBSVM = re.compile(rb"[+-]?[\d.]\S*[ \t]+(qid:\S+|\d+:\S+)")
 _LONE_RETURN = "carriage return without a line feed: convert the file (tr '\\r' '\\n')"
 
@@ -126,7 +127,10 @@ class CsvSource(TableSource):
         if np.any(array == 0) or np.any((array[:-1] == 13) & (array[1:] != 10)):
             return None
         pa, reader = arrow(), arrow(".csv")
-        types = {str(place): pa.float64() for place in numbers} | {str(place): pa.string() for place in texts}
+        first = bytes(text.buffer[text.start : text.buffer.index(b"\n", text.start)]).split(self.delimiter.encode())
+        words = [cell.strip(b' "\r') in _TRUTH for cell in first] + width * [False]
+        types = {str(place): pa.bool_() if words[place] else pa.float64() for place in numbers}
+        types |= {str(place): pa.string() for place in texts}
         types = types or {"0": pa.string()}  # every row is looked at, whatever is wanted of it
         buffer = pa.py_buffer(memoryview(text.buffer)[text.start : text.end])
         names = [str(i) for i in range(width)]
@@ -140,6 +144,8 @@ class CsvSource(TableSource):
                     include_columns=list(types),
                     strings_can_be_null=True,
                     null_values=["", *self.reading.missing_tokens],
+                    true_values=["True", "true", "TRUE"],
+                    false_values=["False", "false", "FALSE"],
                 ),
             )
         except pa.ArrowInvalid:
@@ -203,6 +209,8 @@ class CsvSource(TableSource):
         if _NUMBER.fullmatch(word):
             value = float(word)
             return (math.nan, f"{cell} does not fit in float64: rescale it") if math.isinf(value) else (value, "")
+        if word.encode() in _TRUTH:
+            return float(word.lower() == "true"), ""
         infinite = _INF.fullmatch(word)
         if infinite:
             return float(infinite[1] + "inf"), ""

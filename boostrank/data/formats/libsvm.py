@@ -28,10 +28,11 @@ from boostrank.data.source import AnySource, Format, OneSource, Reading, Source,
 from boostrank.data.text import parser as parse
 from boostrank.data.text.files import Load, Text, TextFile, open_text
 from boostrank.data.text.plain import parse_plain
-from boostrank.data.text.reasons import check_no_table, fault_of
+from boostrank.data.text.reasons import check_no_names, check_no_table, fault_of
 
 _PROBED_LINES = 64
 _INF = {"stop": parse.INF_STOP, "keep": parse.INF_KEEP, "missing": parse.INF_MISSING}
+_REPEATED = {"stop": parse.REPEATED_STOP, "first": parse.REPEATED_FIRST, "last": parse.REPEATED_LAST}
 _NUMBER_END = re.compile(rb"[ \t\r\n#]")
 
 
@@ -198,6 +199,7 @@ class LibsvmSource(Source):
             self._names = same_names(self._names, names_in_head(file.head, file.name), file.name)
             if not self._open:
                 check_no_table(file.head, file.name)
+                check_no_names(file.head, file.name)
         except BaseException:
             file.close()
             raise
@@ -215,6 +217,8 @@ class LibsvmSource(Source):
     def _parser(self) -> Parser:
         reading, space, first = self.reading, self.reading.space, self.first
         options = np.zeros(parse.N_OPTIONS, np.int64)
+        if space is not None and space.index_base is None and reading.zero_based == "auto":
+            self.base = int(not counts_from_zero(first.head))  # type: ignore[attr-defined]
         options[parse.MAX_ID] = options[parse.LIMIT] = reading.max_feature
         if space is not None and self.base is not None:
             options[parse.LIMIT] = self.base + space.n_features - 1
@@ -224,12 +228,12 @@ class LibsvmSource(Source):
             about["of_model"] = self.base, int(options[parse.LIMIT])
         options[parse.REFUSE_ZERO_ID] = self.base == 1
         options[parse.INF] = _INF[reading.inf]
+        options[parse.REPEATED] = _REPEATED[reading.repeated]
         options[parse.STRICT] = reading.strict and not reading.lenient
         options[parse.SKIP] = reading.skip or reading.lenient
         options[parse.KEEP_COMMENTS] = reading.keep_comments and not reading.lenient
         # Beginning and sidecars of the first file say whether rows have query ids: all rows, or none.
-        rows = (line.split(b"#", 1)[0].split() for line in first.head.split(b"\n"))  # type: ignore[attr-defined]
-        probed = [row for row in rows if row][:_PROBED_LINES]
+        probed = _first_rows(first.head)  # type: ignore[attr-defined]
         has_qid = any(token.startswith(b"qid:") for row in probed for token in row[1:])
         options[parse.EXPECT_QID] = has_qid or find_sidecar(first.path, GROUP_SUFFIXES) is None
         return Parser(options, reading.missing_tokens, lenient=reading.lenient, **about)
@@ -302,6 +306,16 @@ class LibsvmSource(Source):
             words = f"feature {top} is beyond n_features={reading.n_features} of a {base}-based file"
             raise FileFormatError(words, file=file, line=line)
         return base, reading.n_features
+
+
+def _first_rows(head: bytes) -> list[list[bytes]]:
+    rows = (line.split(b"#", 1)[0].split() for line in head.split(b"\n"))
+    return [row for row in rows if row][:_PROBED_LINES]
+
+
+def counts_from_zero(head: bytes) -> bool:
+    """Whether one of the first rows of text that begins like this has a feature 0."""
+    return any(token.startswith(b"0:") for row in _first_rows(head) for token in row)
 
 
 def place_of_row(source: AnySource, row: int) -> tuple[str, int] | None:

@@ -7,6 +7,7 @@ import shlex
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from boostrank.core.errors import FileFormatError, did_you_mean
@@ -16,11 +17,18 @@ from boostrank.data.names import misfit, quoted
 from boostrank.data.options import NUMBERED, typed_names
 from boostrank.data.source import Reading
 
-DEFAULTS = {"label": ("label", "relevance"), "qid": ("qid", "query_id"), "weight": ()}
-"""Names by which a column is taken where nothing is said."""
+DEFAULTS = {
+    "label": (("label", "relevance"), ("grade",), ("rating",)),
+    "qid": (("qid", "query_id"), ("query",)),
+    "weight": (),
+}
+"""Names by which a column is taken where nothing is said, the likeliest first: a rating beside a label is a feature."""
 
-_NO_FEATURES = {"weight", "weights", "id", "doc_id", "docid", "document_id", *DEFAULTS["label"], *DEFAULTS["qid"]}
-_INDEX = re.compile(r"__index_level_\d+__|Unnamed: 0")
+_DOCUMENT_IDS = {"doc_id", "docid", "document_id", "docno"}
+_NO_FEATURES = {"weight", "weights", "id", *DEFAULTS["label"][0], *DEFAULTS["qid"][0]}
+_INDEX_OF_CSV = "Unnamed: 0"
+"""What pandas calls the first column of a CSV file when it has no name: the index of the frame that was written."""
+_INDEX = re.compile(rf"__index_level_\d+__|{_INDEX_OF_CSV}")
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 
 
@@ -81,6 +89,8 @@ def choose_columns(
     Raises:
         FileFormatError: columns without a name or with the same one, that are named and not there, or that do not fit.
     """
+    if header and not header[0].strip():
+        header = [_INDEX_OF_CSV, *header[1:]]
     try:
         if reading.pick is not None:
             return _picked(header, reading.pick, file)
@@ -110,13 +120,13 @@ def _chosen(header: Sequence[str], options: Reading, file: str, has_sizes: bool,
             roles[role] = name
     if labelled and not rows_alone and "label" not in roles:
         raise FileFormatError(
-            f"no column is called {' or '.join(DEFAULTS['label'])}: --label COLUMN says which holds the labels; there "
+            f"no column is called {_usual('label')}: --label COLUMN says which holds the labels; there "
             f"are {quoted(header, 12)}",
             file=file,
         )
     if not rows_alone and not has_sizes and "qid" not in roles:
         raise FileFormatError(
-            f"no column is called {' or '.join(DEFAULTS['qid'])}: --qid COLUMN says which holds the query ids; there "
+            f"no column is called {_usual('qid')}: --qid COLUMN says which holds the query ids; there "
             f"are {quoted(header, 12)}",
             file=file,
         )
@@ -129,9 +139,21 @@ def _chosen(header: Sequence[str], options: Reading, file: str, has_sizes: bool,
     for name in dropped:
         _check_there(name, "drop", header, options, file)
     rest = [name for name in header if name not in roles.values() and name not in dropped]
-    names, order, positional = _features(rest, options, file)
+    # What tools write beside features goes without an option, unless the training data has it.
+    known_features = {*(options.categorical or ()), *(options.space.feature_names if options.space is not None else ())}
+    ids = [name for name in rest if name.lower() in _DOCUMENT_IDS and name not in known_features]
+    index = [name for name in rest if _INDEX.fullmatch(name) and name not in known_features]
+    kept = [name for name in rest if name not in (*ids, *index)]
+    names, order, positional = _features(kept, options, file)
     how = roles | ({"drop": list(dropped)} if dropped else {})
     warnings = [positional] if positional else []
+    if options.space is None:
+        left_out = {"ids of documents": ids, "an index that pandas wrote": index}
+        warnings += [
+            f"left out: {quoted(some)}, {what} (--drop {typed_names(*some)}: no warning)"
+            for what, some in left_out.items()
+            if some
+        ]
     if options.space is None:
         suspects = [name for name in names if name.lower() in _NO_FEATURES]
         if suspects:
@@ -173,6 +195,10 @@ def _chosen(header: Sequence[str], options: Reading, file: str, has_sizes: bool,
     )
 
 
+def _usual(role: str) -> str:
+    return " or ".join(chain(*DEFAULTS[role]))
+
+
 def _in_gain(
     gain: str, header: Sequence[str], features: Collection[str], roles: dict[str, str], file: str
 ) -> list[str]:
@@ -193,8 +219,7 @@ def _check_header(header: Sequence[str], file: str) -> None:
         raise FileFormatError("the first line holds numbers: a table begins with the names of its columns", file=file)
     blank = next((i for i, name in enumerate(header, 1) if not name.strip()), None)
     if blank is not None:
-        index = " (an index that pandas wrote? to_csv(index=False) leaves it out)" if blank == 1 else ""
-        raise FileFormatError(f"column {blank} has no name{index}", file=file)
+        raise FileFormatError(f"column {blank} has no name: give it one in the first line", file=file)
     name, count = Counter(header).most_common(1)[0] if header else ("", 0)
     if count > 1:
         raise FileFormatError(f"{count} columns are called {name!r}: give each a name of its own", file=file)
@@ -209,7 +234,9 @@ def _column_of(role: str, header: Sequence[str], options: Reading, file: str) ->
     if name in header:
         return name
     taken = {*(options.roles.get("drop") or ()), *(options.space.feature_names if options.space is not None else ())}
-    found = [name for name in DEFAULTS[role] if name in header and name not in taken]
+    tiers: tuple[tuple[str, ...], ...] = DEFAULTS[role]
+    known = ([name for name in tier if name in header and name not in taken] for tier in tiers)
+    found = next(filter(None, known), [])
     if len(found) > 1:
         raise FileFormatError(
             f"there are columns {' and '.join(map(repr, found))}: --{role} says which of them it is", file=file
@@ -230,10 +257,6 @@ def _features(rest: Sequence[str], options: Reading, file: str) -> tuple[tuple[s
     """(names of the features, their columns in that order, what to say where they go by position)."""
     space = options.space
     if space is None:
-        index = next((name for name in rest if _INDEX.fullmatch(name)), None)
-        if index is not None:
-            words = f"column {index!r} is an index that pandas wrote: --drop {typed_names(index)} leaves it out"
-            raise FileFormatError(words, file=file)
         if not rest:
             raise FileFormatError("no column is left for features", file=file)
         return tuple(rest), rest, None

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from boostrank.core.errors import FileFormatError, MissingDependency
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data import blocks as slots
-from boostrank.data.blocks import Block, Fault, zeroed
+from boostrank.data.blocks import BEYOND_FLOAT32, Block, Fault, zeroed
 from boostrank.data.categories import EXACT, Categories, Coding
 from boostrank.data.options import FeatureSpace, typed_names
 from boostrank.data.side_files import GROUP_SUFFIXES, find_sidecar
@@ -24,6 +24,7 @@ from boostrank.data.source import OneSource, Reading, Source
 from boostrank.data.tables.columns import Columns, choose_columns
 
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
+_WHOLE = re.compile(r"(?<=\d)\.0*\Z", re.ASCII)
 _FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+)", re.ASCII)
 _FEW, _SHARE = 20, 0.1  # values of text that are categories: so few, or at most this share of the cells
 _TILE = 2048  # rows that are turned from columns at a time: both sides stay in the cache
@@ -165,7 +166,7 @@ class Cells:
 class TableSource(Source):
     """Tables; see `Source`. Columns of several files go by name."""
 
-    unused: tuple[str, ...] = ("zero_based", "max_feature", "n_features", "feature_names")
+    unused: tuple[str, ...] = ("zero_based", "repeated", "max_feature", "n_features", "feature_names")
     chunk_bytes = 6 << 20
     sorted_by = "sort the table by query, stably"
     base = 0
@@ -334,15 +335,15 @@ class TableSource(Source):
         for row, j in zip(*(at.tolist() for at in np.nonzero(np.isinf(out))), strict=True):
             place = cells.columns.places[j]
             value = float(values[place][row])
-            if np.isinf(value) and self.reading.inf != "stop":
+            if self.reading.inf != "stop":
                 let_in += 1
-                out[row, j] = value if self.reading.inf == "keep" else np.nan
+                out[row, j] = out[row, j] if self.reading.inf == "keep" else np.nan
                 continue
             words = f"value {value:g} of column {cells.columns.header[place]!r} "
             if np.isinf(value):
                 words += "is infinite: --inf keep or --inf missing reads it"
             else:
-                words += "does not fit in float32 (largest 3.4028235e38): rescale it"
+                words += BEYOND_FLOAT32
             faults.append(Fault(int(cells.lines[row]), words))
             out[row, j] = np.nan
         return let_in
@@ -448,8 +449,9 @@ def _coarse(columns: Columns, values: dict[int, npt.NDArray[Any]]) -> tuple[str,
 
 
 def _canonical(word: str) -> int | str:
-    """Return a canonical integer as such, anything else as text."""
-    if _INTEGER.fullmatch(word) and -(2**63) < (number := int(word)) < 2**63:
+    """Return a canonical integer as such, also one that was written as a float (1.0); anything else as text."""
+    whole = _WHOLE.sub("", word)
+    if _INTEGER.fullmatch(whole) and -(2**63) < (number := int(whole)) < 2**63:
         return number
     return word
 

@@ -35,6 +35,7 @@ from boostrank.data.blocks import (
     N_STATE,
     QID_END,
     QID_START,
+    REPEATED_CELLS,
     RESOLVED,
     ROWS,
     RUN_END,
@@ -92,9 +93,11 @@ MAX_DIGITS = decimal.MAX_DIGITS
     UNTERMINATED,
     N_TOKENS,
     N_KNOWN,
+    REPEATED,
     N_OPTIONS,
-) = range(12)
+) = range(13)
 INF_STOP, INF_KEEP, INF_MISSING = range(3)
+REPEATED_STOP, REPEATED_FIRST, REPEATED_LAST = range(3)
 
 # Columns of `bad`: the code, the line (1-based, in this chunk), where line and token start, a feature number. Behind
 # the BAD_KEPT rows that are described is one more place, where the fault of a row is noted as it is parsed.
@@ -280,7 +283,7 @@ def _cells(
 ) -> int:
     """Parse number:value pairs from p to the end of the row. Returns where they end, or -1 with `fault` filled in."""
     begin = cells = state[CELLS]
-    previous, top, beyond, ascending = -1, 0, 0, True
+    previous, top, beyond, disorder = -1, 0, 0, 0  # 1: a number again, 2: a smaller one
     max_id, limit, n_tokens = options[MAX_ID], options[LIMIT], options[N_TOKENS]
     quick = min(max_id, _HEADS.size - 1) if n_tokens == 0 and p >= 16 else -1
     while True:
@@ -333,26 +336,41 @@ def _cells(
                     value = _resolve(at, options[N_KNOWN], known_at, known, undecided, state)
                 if math.isinf(np.float32(value)):
                     fault[BAD_CODE] = OVERFLOW
-                    return -1
+                    if options[INF] == INF_STOP:
+                        return -1
+                    state[INFINITIES] += 1
+                    if options[INF] == INF_MISSING:
+                        state[MISSING] += 1
+                        value = math.nan
         ids[cells], values[cells] = number, value
         cells += 1
         if number <= previous:
             fault[BAD_CODE] = DUPLICATE if number == previous else DESCENDING
-            if number == previous or options[STRICT] == 1:
+            if options[REPEATED] == REPEATED_STOP if number == previous else options[STRICT] == 1:
                 return -1
-            ascending = False
+            disorder = max(disorder, 1 if number == previous else 2)
         previous = number
         top = max(top, number)
         beyond += 1 if number > limit else 0
 
-    if not ascending:
-        _sort_cells(ids, values, begin, cells)
+    if disorder > 0:
+        _sort_cells(ids, values, begin, cells, options[REPEATED] != REPEATED_STOP)
+        kept = begin
         for i in range(begin + 1, cells):
-            if ids[i] == ids[i - 1]:
+            if ids[i] > ids[kept]:
+                kept += 1
+                ids[kept], values[kept] = ids[i], values[i]
+                continue
+            if options[REPEATED] == REPEATED_STOP:
                 fault[BAD_CODE], fault[BAD_ID] = DUPLICATE, ids[i]
                 return -1
-        state[DESCENDING_ROWS] += 1
-        if state[DESCENDING_LINE] == 0:
+            beyond -= 1 if ids[i] > limit else 0
+            if options[REPEATED] == REPEATED_LAST:
+                values[kept] = values[i]
+        state[REPEATED_CELLS] += cells - kept - 1
+        cells = kept + 1
+        state[DESCENDING_ROWS] += disorder - 1
+        if state[DESCENDING_LINE] == 0 and disorder == 2:
             state[DESCENDING_LINE] = state[LINES]
     if cells > begin and ids[begin] == 0:
         fault[BAD_CODE] = ZERO_ID
@@ -368,9 +386,11 @@ def _cells(
 
 
 @inline
-def _sort_cells(ids: Int32Array, values: Float32Array, begin: int, end: int) -> None:
-    """Sort the cells of a row by feature number, in place (Shell's sort: such rows are rare)."""
+def _sort_cells(ids: Int32Array, values: Float32Array, begin: int, end: int, stable: bool) -> None:
+    """Sort the cells of a row by feature number, in place (Shell's sort, or by insertion: such rows are rare)."""
     for gap in _SORT_GAPS:
+        if stable and gap > 1:
+            continue
         for i in range(begin + gap, end):
             number, value, j = ids[i], values[i], i
             while j >= begin + gap and ids[j - gap] > number:

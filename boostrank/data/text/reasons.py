@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 
 from boostrank.core.errors import FileFormatError
-from boostrank.data.blocks import Fault
+from boostrank.data.blocks import BEYOND_FLOAT32, Fault
 from boostrank.data.text import parser as parse
 from boostrank.data.text.files import Text
 
@@ -16,6 +17,12 @@ STAND_INS = frozenset({b"null", b"na", b"n/a", b"?", b"none", b"-", b"nil", b"mi
 NO_ROWS = "no rows: the file is empty or holds nothing but comments"
 
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
+_NAMED = re.compile(rb"[^\W\d][^\s:]*:[-+.\d]\S*")
+_TO_TABLE = (
+    'import sys, pandas; rows = [line.split("#")[0].split() for line in open(sys.argv[1])]; '
+    'pandas.DataFrame([dict([("label", row[0])] + [cell.rsplit(":", 1) for cell in row[1:]]) for row in rows if row])'
+    ".fillna(0).to_csv(sys.argv[2], index=False)"
+)
 _CELL = re.compile(rb"(^|[ \t])(qid|\d+):")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _LONGEST = 40
@@ -68,7 +75,10 @@ def fault_of(
         zero = re.search(rb"[ \t](0+):", line)
         at = zero.start(1) if zero else at
         if like_training:
-            words = "feature 0, but the training data is 1-based: both files must count their features alike"
+            words = (
+                "feature 0: the file counts from 0, the training data from 1; if that was an array, where 1 is taken "
+                "when nothing is said, --zero-based true reads the file"
+            )
     word = token.partition(b":")[2] if code == parse.VALUE else b""
     stand_in = (word.decode(), at + token.index(b":") + 2) if word.lower() in STAND_INS else None
     return Fault(bad[parse.BAD_LINE], words, at + 1, stand_in)
@@ -105,11 +115,11 @@ def _specific(code: int, line: bytes, at: int, token: bytes, feature: int, max_f
         parse.FEATURE: _feature(line, at, token),
         parse.ZERO_ID: "feature 0 in a file that is read as 1-based: --zero-based true reads it as 0-based",
         parse.LARGE_ID: f"feature number {number} is above {max_feature:,}: raise --max-feature if it is right",
-        parse.DUPLICATE: f"feature {feature} stands twice in the row",
+        parse.DUPLICATE: f"feature {feature} stands twice in the row: --repeated first (or last) keeps one",
         parse.DESCENDING: f"feature {feature} stands behind a larger number: --strict wants ascending ones",
         parse.INCOMPLETE: f"{word}: the last line ends inside a number, without a newline: the file is truncated",
         parse.INFINITE: f"{cell} is infinite: --inf keep or --inf missing reads it",
-        parse.OVERFLOW: f"{cell} does not fit in float32 (largest 3.4028235e38): rescale it",
+        parse.OVERFLOW: f"{cell} {BEYOND_FLOAT32}",
     }
     return words.get(code) or _value(value, feature)
 
@@ -176,6 +186,23 @@ def separator_in(head: bytes) -> bytes:
         if len(cells) > 1 and all(cells) and not any(map(_NUMBER.match, cells)):
             return separator
     return b""
+
+
+def check_no_names(head: bytes, file: str) -> None:
+    """Refuse rows whose features have names in place of numbers, `bm25:0.3`, with the way to a table.
+
+    Raises:
+        FileFormatError: the first row is such a one.
+    """
+    lines = enumerate(head.split(b"\n"), 1)
+    number, line = next(
+        ((i, line) for i, line in lines if line.strip() and not line.lstrip().startswith(b"#")), (0, b"")
+    )
+    cells = [cell for cell in line.split(b"#")[0].split()[1:] if not cell.startswith(b"qid:")]
+    if cells and all(map(_NAMED.fullmatch, cells)):
+        source, target = (shlex.quote(name) for name in (file, f"{file}.csv"))
+        words = f"{shown(cells[0])}: libsvm text numbers its features, a table names them: python -c '{_TO_TABLE}' "
+        raise FileFormatError(f"{words}{source} {target} writes one", file=file, line=number)
 
 
 def check_no_table(head: bytes, file: str) -> None:
