@@ -74,11 +74,12 @@ def _description(name: str, found: Survey) -> list[str]:
     grades = ", ".join(f"{label:g} {share:.1%}" for label, share in list(found.grades.items())[:_GRADES])
     more = len(found.grades) - _GRADES
     weight = "" if found.text_bytes is None else f"; {size_words(found.text_bytes)} of text"
+    of_them = "" if found.used == found.features else f", {at_least}{found.used:,} of them named"
     how = "all of it read" if found.exact else f"from a sample of {found.sampled_rows:,} rows"
     return [
         f"{name}: {rows_words(found, found.rows)} rows, {rows_words(found, found.queries)} queries ({how}{weight})",
-        f"  longest list {at_least}{found.longest:,}; {found.features:,} features; {found.present:.1%} of the cells "
-        f"named, {found.nonzero:.1%} not 0",
+        f"  longest list {at_least}{found.longest:,}; {found.features:,} features{of_them}; "
+        f"{found.present:.1%} of the cells named, {found.nonzero:.1%} not 0",
         f"  grades {grades}" + (f", and {more} more" if more > 0 else ""),
         *([f"  {found.refused_rows:,} rows cannot be read: see boostrank doctor"] if found.refused_rows else []),
     ]

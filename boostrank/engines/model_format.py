@@ -90,6 +90,16 @@ class ModelFormat(Protocol):
         """
         raise ModelError(f"models of {self.name} cannot be averaged")
 
+    def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
+        """The file of the same model among more features.
+
+        Args:
+            body: of its engine's own making, without categories or parameters of single features.
+            columns: ascending, the new place of each of its features.
+            names: of all features, as the engine takes them.
+        """
+        raise ModelError(f"models of {self.name} keep their features")
+
     def stamp(self, body: bytes) -> bytes:
         """Return the same model with everything that other programs need to open it."""
         return body

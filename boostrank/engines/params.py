@@ -45,6 +45,8 @@ class Params:
     """Parameters that only the engine's own objectives read."""
     of_ours: Mapping[str, Mapping[str, Any]] = {}
     """Objective of ours -> parameters whose defaults differ on this engine."""
+    of_features: frozenset[str] = frozenset({"interaction_constraints", "monotone_constraints"})
+    """Main names of parameters that speak of single features."""
 
     def __init__(self, *known: str) -> None:
         self._known = known

@@ -19,6 +19,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import Backend
 from boostrank.fit.params import AUTO_START, OBJECTIVE_NAMES, TrainingParameters
 from boostrank.fit.plan import FIXED_ROUNDS, PLAIN, Draft, Member, Plan, Recipe
+from boostrank.fit.wide import named_columns
 from boostrank.objective.mixture import accepted_params
 
 QUICK, GOOD = "quick", "good"
@@ -31,7 +32,9 @@ LARGE = 4_000_000
 Half of the features costs up to .04 NDCG@10 where the truth has interactions, XE-NDCG .005, and neither gains where it
 is smooth; more leaves than 31 gain nothing up to 200,000 rows (`experiments/large`)."""
 FEW_ROWS = 400
-"""Rows below which leaves hold a twentieth of them: LightGBM's 20 rows a leaf leave no split of 39 rows."""
+"""Rows below which leaves hold a twentieth of them."""
+_TOO_FEW_ROWS = 40
+"""Rows below which LightGBM's 20 rows a leaf leave no split."""
 ROUNDS = 1_000
 """Maximum number of rounds where early stopping chooses the round."""
 FOLDS, FOLDS_OF_LARGE = 4, 3
@@ -61,7 +64,7 @@ class Sizes:
     """Size of the data that a training sees.
 
     Args:
-        rows, queries, features: numbers of them.
+        rows, queries, features: numbers of them; of wide sparse data, of the features that some row names.
     """
 
     rows: int
@@ -71,7 +74,9 @@ class Sizes:
     @classmethod
     def of(cls, *sets: RankingDataset) -> Sizes:
         """Of several data sets together."""
-        return cls(sum(one.n_documents for one in sets), sum(len(one.queries) for one in sets), sets[0].n_features)
+        used = named_columns(sets[0])
+        features = sets[0].n_features if used is None else used.size
+        return cls(sum(one.n_documents for one in sets), sum(len(one.queries) for one in sets), features)
 
     @property
     def are_large(self) -> bool:
@@ -99,7 +104,9 @@ def choose_recipe(quality: str, plan: Plan, *, rounds: int | None = None, folds:
         rounds = checked.rounds
     if quality == PLAIN:
         given = Member(start=plan.start)
-        return Recipe(PLAIN, rounds or FIXED_ROUNDS, members=(given,) * (folds or 1), folds=folds or 0)
+        rows = train_set.n_documents
+        trees = beside(engine, few_a_leaf(engine, rows), checked.engine) if rows < _TOO_FEW_ROWS else {}
+        return Recipe(PLAIN, rounds or FIXED_ROUNDS, trees, members=(given,) * (folds or 1), folds=folds or 0)
     note = unfit(train_set) if quality == GOOD and folds is None else ""
     on_folds = bool(folds) or (quality == GOOD and not note)
     sizes = Sizes.of(train_set, *(valid_sets if on_folds else ()))
@@ -223,9 +230,14 @@ def suited(
     trees: dict[str, Any] = {"learning_rate": rate, "num_leaves": 31 if many else 15}
     if sizes.features > 3 and not sizes.are_large:
         trees["feature_fraction"] = 0.5
-    if sizes.rows < FEW_ROWS and _has(engine, {"min_data_in_leaf": 1}):
-        trees["min_data_in_leaf"] = max(1, sizes.rows // 20)
+    if sizes.rows < FEW_ROWS:
+        trees |= few_a_leaf(engine, sizes.rows)
     return beside(engine, trees, given)
+
+
+def few_a_leaf(engine: Backend, rows: int) -> dict[str, Any]:
+    """Fewer rows a leaf for few rows, where the engine counts them."""
+    return {"min_data_in_leaf": max(1, rows // 20)} if _has(engine, {"min_data_in_leaf": 1}) else {}
 
 
 def beside(engine: Backend, suggested: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from boostrank.core.errors import DataError, DataWarning, ParameterError, TrainingError, warn_user
 from boostrank.core.gains import MAX_EXPONENTIAL_LABEL
@@ -33,7 +32,6 @@ from boostrank.model.ranking_model import RankingModel, TrainingSummary
 from boostrank.model.within_query import WithinColumns
 from boostrank.objective.description import TrainingObjective
 
-_MANY_FEATURES = 2**20
 _BASIC = "; monotone_constraints_method='basic' keeps it, also where other features are missing"
 
 
@@ -47,7 +45,6 @@ def run(plan: Plan) -> RankingModel:
     started = time.perf_counter()
     ready = _prepared(plan)
     engine, given, objective = plan.engine, ready.given, ready.objective
-    warn_of_gaps(ready.train_set)
     with _engine_errors(engine, ready.train_set):
         native, valid = _native(ready, engine)
     sources = dict(zip([id(native), *(id(data) for _, data in valid)], ready.rows, strict=True))
@@ -285,21 +282,6 @@ def _engine_errors(engine: Backend, train_set: RankingDataset) -> Iterator[None]
             row = int(odd[0])
             raise train_set.queries.row_error(row, f"label {labels[row]:g}: {words}") from error
         raise DataError(words) from error
-
-
-def warn_of_gaps(data: RankingDataset) -> None:
-    """Warn where nearly all of very many features never occur: the engines take time and memory for each."""
-    features: Any = data.features
-    if not sparse.issparse(features) or features.shape[1] <= _MANY_FEATURES:
-        return
-    found = np.unique(features.indices).size
-    if 100 * found < features.shape[1]:
-        warn_user(
-            f"{found:,} of {features.shape[1]:,} features occur, and the engine takes memory (some 600 bytes) and time "
-            "for each of them, which may be GBs and many minutes: number the features without gaps, or take out rows "
-            "with stray numbers (--max-feature refuses them)",
-            DataWarning,
-        )
 
 
 def _booster_to_continue(plan: Plan) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
+from boostrank.core.errors import DataError, DataWarning, ParameterError, TrainingError, warn_user
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines import get_backend
 from boostrank.engines.native import at_the_door
@@ -23,6 +23,7 @@ from boostrank.fit.plan import FIXED_ROUNDS, PLAIN, Draft, Plan, Recipe
 from boostrank.fit.prepare import prepare
 from boostrank.fit.presets import choose_recipe
 from boostrank.fit.run import run
+from boostrank.fit.wide import narrowed, used_columns, widened
 from boostrank.metric import Conventions
 from boostrank.model.price import Limit, limited
 from boostrank.model.ranking_model import RankingModel
@@ -147,9 +148,15 @@ def fit(plan: Plan, observer: Observer = SILENT) -> RankingModel:
         InputError: data that cannot be used; nothing was trained.
         TrainingError: a gradient that is not finite, or nothing to learn.
     """
-    if plan.recipe.folds:
-        return train_folds(plan, observer)
-    return limited(run(plan), plan.limit, plan.train_set)
+    wide, columns = plan.train_set, used_columns(plan)
+    plan = plan if columns is None else narrowed(plan, columns)
+    try:
+        model = train_folds(plan, observer) if plan.recipe.folds else limited(run(plan), plan.limit, plan.train_set)
+    except TrainingError as error:
+        if columns is not None and error.model is not None:
+            error.model = widened(error.model, wide, columns)
+        raise
+    return model if columns is None else widened(model, wide, columns)
 
 
 def _named(

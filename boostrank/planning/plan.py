@@ -24,7 +24,9 @@ _BINS = ("max_bin", "max_bins")
 _FRACTIONS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 
 _PROGRAM = 300e6  # the process after imports, with compiled kernels
+_NAME = 350  # a feature's name, in data, model and sidecar
 _CELL = 1.7  # bins by column, and by row
+_WIDE, _ENTRY = 100, 8  # sparse data with so many cells a number are held as entries, of so many cells each
 _ROW = 100  # labels, scores, gradients and Hessians, order, leaves
 _VALID_CELL, _VALID_ROW = 1.0, 60
 _HISTOGRAM_BIN = 16  # sums of gradients and of Hessians
@@ -188,15 +190,15 @@ def peak_of(backend: str, route: str, work: Work) -> float | None:
     """
     if backend not in ("lightgbm", "xgboost", "linear") or any(one.rows is None for one in (work.train, *work.valid)):
         return None
-    rows, columns = work.train.rows or 0, work.train.features
+    rows, columns = work.train.rows or 0, work.train.used
     floats = sum(map(float_bytes, (work.train, *work.valid)))
     held = floats + work.held_bytes if route == "memory" else 0.0
     if backend == "linear":
         return _PROGRAM + held + floats / 2 + sum(one.rows or 0 for one in (work.train, *work.valid)) * _ROW
-    values = work.train.nonzero * columns
-    histograms = _HISTOGRAM_BIN * work.leaves * min(work.max_bin, rows) * columns
-    bins = _CELL * rows * columns
-    growing = rows * _ROW + sum((one.rows or 0) * (_VALID_CELL * columns + _VALID_ROW) for one in work.valid)
+    values = work.train.nonzero * work.train.features
+    histograms = _HISTOGRAM_BIN * work.leaves * min(work.max_bin * columns, rows * values + columns)
+    bins = _CELL * _cells(work.train)
+    growing = rows * _ROW + sum(_VALID_CELL * _cells(one) + (one.rows or 0) * _VALID_ROW for one in work.valid)
     if backend == "xgboost":
         bins = min(bins, _PAGES) if route == "external" else bins
         finding = _SKETCHED_VALUE * min(rows, _SKETCH) * values
@@ -204,7 +206,7 @@ def peak_of(backend: str, route: str, work: Work) -> float | None:
         finding = 0.0 if route == "again" else _SAMPLED_VALUE * min(rows, _SAMPLED_ROWS) * values
     looked_at = min(columns, _START_FEATURES)
     start = 4.0 * min(rows, _START_ROWS) * looked_at + _START_PAIR * looked_at**2
-    return _PROGRAM + start + held + max(finding, bins + growing + histograms)
+    return _PROGRAM + _NAME * work.train.features + start + held + max(finding, bins + growing + histograms)
 
 
 def float_bytes(data: Survey) -> float:
@@ -213,11 +215,18 @@ def float_bytes(data: Survey) -> float:
     return rows * (8.0 * data.nonzero * data.features + 8) if data.is_sparse else 4.0 * rows * data.features
 
 
+def _cells(data: Survey) -> float:
+    """Return the number of cells that an engine holds: no column that no row names."""
+    rows = data.rows or 0
+    cells, entries = rows * data.used, rows * data.nonzero * data.features
+    return _ENTRY * entries if data.is_sparse and cells > _WIDE * entries else cells
+
+
 def fold_bytes(train: Survey, valid: Sequence[Survey]) -> float:
     """Return the bytes of a preset's folds: rows of `valid` join the others, and all are held twice."""
     data = (train, *valid)
     joined = sum(map(float_bytes, data)) if valid else 0.0
-    return joined + sum((one.rows or 0) * (_FOLD_CELL * train.features + _FOLD_ROW) for one in data)
+    return joined + sum(_FOLD_CELL * _cells(one) + (one.rows or 0) * _FOLD_ROW for one in data)
 
 
 def _why(chosen: Route, candidates: Sequence[Route], route: str, bound: float, *, limited: bool) -> str:

@@ -36,6 +36,7 @@ class Survey:
         rows, queries: number of rows and queries.
         longest: rows of the longest query in the sample.
         features: number of columns.
+        used: number of columns that some row names; where the sample is not all, at most so many.
         present: share of the cells that the text names.
         nonzero: share of the cells that are not 0.
         grades: label -> share of the rows, the commonest first.
@@ -51,6 +52,7 @@ class Survey:
     queries: int | None
     longest: int
     features: int
+    used: int
     present: float
     nonzero: float
     grades: Mapping[float, float]
@@ -65,7 +67,8 @@ class Survey:
         columns = self.features + added
         nonzero = (self.nonzero * self.features + added) / max(1, columns)
         is_dense = not self.is_sparse or added >= self.features
-        return replace(self, features=columns, present=1.0 if is_dense else self.present, nonzero=nonzero)
+        used = self.used + added
+        return replace(self, features=columns, used=used, present=1.0 if is_dense else self.present, nonzero=nonzero)
 
 
 def survey(source: AnySource, *, format: str = "auto", **options: Any) -> Survey:
@@ -129,6 +132,7 @@ class _Sample:
         self._disk = self._unpacked = 0.0
         self.has_zero, self._exact = False, True
         self._labels: Counter[float] = Counter()
+        self._used: set[int] = set()
         self._sizes: list[int] = []
 
     def take(self, source: Source, file: File, places: list[float] | None) -> None:
@@ -188,7 +192,9 @@ class _Sample:
         self._top = max(self._top, int(block.counts[slots.TOP_ID]))
         self._cells += int(block.counts[slots.CELLS])
         self._labels.update(np.sort(block.labels).tolist())
-        self._nonzero += int(np.count_nonzero(block.cells()[2] if block.dense is None else block.dense))
+        dense = block.dense
+        self._nonzero += int(np.count_nonzero(block.cells()[2] if dense is None else dense))
+        self._used.update(np.unique(block.cells()[1]).tolist() if dense is None else range(dense.shape[1]))
         if not len(block.runs):
             return block.size, None
         ids = [block.names.get(i, int(run[slots.RUN_ID])) for i, run in enumerate(block.runs)]
@@ -219,6 +225,7 @@ class _Sample:
         if self._grouped_files == files and self._sizes:
             rows, queries, longest = sum(self._sizes), len(self._sizes), max(self._sizes)
         cells = self.rows * features or 1
+        used = min(features, round(len(self._used) * max(1.0, (rows or self.rows) / self.rows)))
         grades = {label: n / self.rows for label, n in self._labels.most_common()}
         return Survey(
             files,
@@ -231,6 +238,7 @@ class _Sample:
             queries,
             longest,
             features,
+            used,
             self._cells / cells,
             self._nonzero / cells,
             grades,

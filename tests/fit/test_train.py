@@ -9,12 +9,10 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 import pytest
-from scipy import sparse
 
 import boostrank
 from boostrank.core.errors import DataError, NothingToLearn, ParameterError, TrainingError, TrainingWarning
 from boostrank.data.dataset import RankingDataset
-from boostrank.fit.run import warn_of_gaps
 
 BACKENDS = ["lightgbm", "xgboost"]
 FAST = {"num_leaves": 7, "learning_rate": 0.2, "verbosity": -1, "num_threads": 1}
@@ -399,14 +397,3 @@ def test_training_warns_nothing_when_all_is_well(data: Any) -> None:
         warnings.simplefilter("error")
         for backend in BACKENDS:
             boostrank.train({"objective": "sdcg", **FAST}, data[0], 3, valid_sets=[data[1]], backend=backend)
-
-
-@pytest.mark.parametrize(("columns", "warned"), [(2**20, False), (2**20 + 1, True)])
-def test_features_that_nearly_all_never_occur_are_warned_of(columns: int, warned: bool) -> None:
-    rows = sparse.csr_matrix(([1.0, 2.0, 3.0], ([0, 1, 2], [0, 5, columns - 1])), shape=(4, columns))
-    data = boostrank.RankingDataset.from_arrays(rows, np.arange(4) % 2, group=[4])
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
-        warn_of_gaps(data)
-        warn_of_gaps(boostrank.RankingDataset.from_arrays(np.zeros((3, 3)), np.arange(3), group=[3]))
-    assert [str(one.message)[:30] for one in found] == (["3 of 1,048,577 features occur,"] if warned else [])

@@ -50,7 +50,8 @@ class LightGBMBooster(Booster):
 
     @cached_property
     def feature_names(self) -> tuple[str, ...]:  # LightGBM is slower to return them than to score a document
-        return tuple(self.native.feature_name())
+        head = str(self.native.model_to_string(num_iteration=1)).partition("\nfeature_names=")[2]
+        return tuple(head.partition("\n")[0].split(" "))
 
     @property
     def n_features(self) -> int:

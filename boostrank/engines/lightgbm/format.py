@@ -186,6 +186,22 @@ class LightGBMFormat(ModelFormat):
             after = b"".join(b"%s=%d\n" % counted for counted in importances.most_common()) + after
         return head + b"\n\n" + b"".join(texts) + before + mark + after
 
+    def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
+        model, infos, texts = parse_text(body), ["none"] * len(names), []
+        own = re.search(rb"^feature_infos=(.*)$", model.head, re.MULTILINE)
+        for column, info in zip(columns, own[1].decode().split(" ") if own else (), strict=True):
+            infos[column] = info
+        for tree in model.trees:
+            moved = {
+                key: b" ".join(b"%d" % columns[int(word)] for word in tree.words(key))
+                for key in tree.fields.keys() & {b"split_feature", b"leaf_features"}
+            }
+            texts.append(replace(tree, fields={**tree.fields, **moved}).to_bytes())
+        head = _replaced(rb"^max_feature_idx=.*$", b"max_feature_idx=%d" % (len(names) - 1), model.head)
+        head = _replaced(rb"^feature_names=.*$", f"feature_names={' '.join(names)}".encode(), head)
+        head = _replaced(rb"^feature_infos=.*$", f"feature_infos={' '.join(infos)}".encode(), head)
+        return _with_sizes(head, texts) + b"\n\n" + b"".join(texts) + model.tail
+
 
 LIGHTGBM = LightGBMFormat()
 

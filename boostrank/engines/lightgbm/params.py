@@ -97,6 +97,8 @@ class LightGBMParams(Params):
         "reg_sqrt scale_pos_weight sigmoid tweedie_variance_power unbalance unbalanced_sets".split()
     )
 
+    of_features = frozenset(OF_COLUMNS)
+
     def check(self, params: dict[str, Any]) -> None:
         known = parameter_names()
         given_as: dict[str, str] = {}

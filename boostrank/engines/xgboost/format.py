@@ -181,6 +181,19 @@ class XGBoostFormat(ModelFormat):
             ends += [ends[-1] + end for end in model.ends[1:]]
         return models[0].with_trees(sum_of_starts([model.start for model in models], weights), trees, ends)
 
+    def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
+        document = json.loads(body)
+        learner = document["learner"]
+        learner["feature_names"] = list(names)
+        learner["feature_types"] = ["float"] * len(names) if learner["feature_types"] else []
+        learner["learner_model_param"]["num_feature"] = str(len(names))
+        booster = learner["gradient_booster"]
+        for tree in booster.get("gbtree", booster)["model"]["trees"]:
+            tree["tree_param"]["num_feature"] = str(len(names))
+            pairs = zip(tree["split_indices"], tree["left_children"], strict=True)
+            tree["split_indices"] = [columns[at] if left >= 0 else at for at, left in pairs]
+        return write_json(document)
+
 
 XGBOOST = XGBoostFormat()
 

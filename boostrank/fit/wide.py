@@ -1,0 +1,71 @@
+"""Wide sparse data: features that no row names are left out of a training, and put back into its model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy import sparse
+
+from boostrank.core.types import Int64Array
+from boostrank.data.dataset import RankingDataset
+from boostrank.engines.model_format import engine_names
+from boostrank.fit.params import AUTO_START, LINEAR_START
+from boostrank.fit.plan import Plan
+from boostrank.model.ranking_model import RankingModel
+
+_STARTS = (None, "none", AUTO_START, LINEAR_START)
+
+
+def named_columns(data: RankingDataset) -> Int64Array | None:
+    """The columns that some row names, ascending; None where most are, or the data are not sparse."""
+    if not sparse.issparse(data.features):
+        return None
+    used = np.flatnonzero(np.bincount(data.features.indices, minlength=data.n_features))
+    return used if 0 < 2 * used.size <= data.n_features else None
+
+
+def used_columns(plan: Plan) -> Int64Array | None:
+    """The columns that training rows name, ascending; None where the training keeps all columns.
+
+    It keeps them where most are named, and where a parameter, a model or a column within queries speaks of them.
+    """
+    data, engine = plan.train_set, plan.engine
+    if data.categories or plan.keep_training_booster or not engine.grows_trees:
+        return None
+    if any(one is not None for one in (data.candidates, plan.within, plan.init_model)):
+        return None
+    named = engine.params.named(plan.settings.engine).keys() & engine.params.of_features
+    if named or not isinstance(plan.start, str | None) or plan.start not in _STARTS:
+        return None
+    return named_columns(data)
+
+
+def narrowed(plan: Plan, columns: Int64Array) -> Plan:
+    """The same training on some columns."""
+    wide, names = plan.train_set, tuple(plan.train_set.feature_names[i] for i in columns.tolist())
+
+    def of(data: RankingDataset) -> RankingDataset:
+        return replace(data, features=data.like(wide).features[:, columns], feature_names=names)
+
+    train = of(wide)
+    valid = tuple((name, train if one is wide else of(one)) for name, one in plan.valid)
+    return replace(plan, train_set=train, valid=valid)
+
+
+def widened(model: RankingModel, data: RankingDataset, columns: Int64Array) -> RankingModel:
+    """A model of some columns as one of all features of a data set."""
+    engine = model._engine
+    body = engine.format.widened(model._booster.to_bytes(), columns.tolist(), engine_names(data.feature_names))
+    known = {
+        "features": data.n_features,
+        "feature_names": list(data.feature_names),
+        "fingerprint": data.fingerprint,
+    }
+    return RankingModel(
+        engine.load(body),
+        best_rounds=model._best_rounds,
+        info=model.info | {"data": {**(model.info.data or {}), **known}},
+        evals_result=model.evals_result,
+        summary=model.summary,
+    )
