@@ -46,7 +46,8 @@ def narrowed(plan: Plan, columns: Int64Array) -> Plan:
     wide, names = plan.train_set, tuple(plan.train_set.feature_names[i] for i in columns.tolist())
 
     def of(data: RankingDataset) -> RankingDataset:
-        return replace(data, features=data.like(wide).features[:, columns], feature_names=names)
+        features = (data if data is wide else data.like(wide)).features
+        return replace(data, features=features[:, columns], feature_names=names)
 
     train = of(wide)
     valid = tuple((name, train if one is wide else of(one)) for name, one in plan.valid)

@@ -227,11 +227,15 @@ def apart(booster: XGBoostBooster | None) -> tuple[XGBoostBooster | None, XGBoos
 
 
 def together(start: XGBoostBooster | None, booster: XGBoostBooster) -> XGBoostBooster:
-    """Join the trees of a start, if any, and the grown trees."""
+    """Join the trees of a start or an earlier model, if any, and the grown trees."""
     if start is None:
         return booster
     grown, first = (XGBOOST.parse(bytes(one.native.save_raw("json"))) for one in (booster, start))
-    return XGBoostBooster.load(grown.with_trees(first.start, grown.forest["trees"], grown.ends))
+    trees = first.forest["trees"][first.start_trees :]
+    if not trees:
+        return XGBoostBooster.load(grown.with_trees(first.start, grown.forest["trees"], grown.ends))
+    ends = [*first.ends, *(first.ends[-1] + end for end in grown.ends[1:])]
+    return XGBoostBooster.load(first.with_trees(first.start, [*trees, *grown.forest["trees"]], ends))
 
 
 def begin_with(start: LinearStart) -> XGBoostBooster:
