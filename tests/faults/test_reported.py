@@ -612,3 +612,31 @@ def log_of_a_nightly_job() -> None:
     assert json.loads(found.stdout)["quality"] == "good"
     model = boostrank.RankingModel.load("m")
     assert f"{model.num_trees()} trees" in repr(model)
+
+
+# Wide sparse data, and few rows -----------------------------------------------------------------------------------
+
+
+@case(30, "wide sparse data", "a plan and a model for the features that some row names, on either engine")
+def hashed_features() -> None:
+    rng = np.random.default_rng(0)
+    with open("wide.txt", "w") as file:
+        for row in range(500):
+            value, hashed = rng.random(), np.sort(rng.integers(2, 200_001, 10))
+            others = " ".join(f"{i}:{rng.random():.3f}" for i in np.unique(hashed))
+            file.write(f"{int(3 * value)} qid:{row // 10} 1:{value:.3f} {others}\n")
+    for backend, model in (("lightgbm", "m.txt"), ("xgboost", "m.json")):
+        accepted(*train("wide.txt", "--backend", backend, "--memory-limit", "1GB", model=model))
+        accepted("predict", model, "wide.txt", "-o", "scores.txt")
+        assert np.unique(np.loadtxt("scores.txt")).size > 2
+
+
+@case(5, "small data", "a model, on either engine, with a preset and without")
+def two_dozen_rows() -> None:
+    X, labels, queries = arrays(queries=3, size=8)
+    rows = (f"{y} qid:{q} 1:{x[0]} 2:{x[1]}\n" for x, y, q in zip(X, labels, queries, strict=True))
+    Path("few.txt").write_text("".join(rows))
+    accepted("doctor", "few.txt")
+    for backend in ("lightgbm", "xgboost"):
+        for quality in ("plain", "quick", "good"):
+            accepted("train", "few.txt", "--backend", backend, "--quality", quality, "--rounds", 2, "--model", "m.json")
