@@ -205,7 +205,7 @@ def test_the_cost_is_called_by_how_it_grows(
 def test_the_cost_is_measured_at_every_length(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measured, "LENGTHS", (4, 8, 16))
     spec = importlib.import_module("boostrank.objectives._template").SPEC
-    assert re.search(r"list: [\d,]+ at 4, [\d,]+ at 8, [\d,]+ at 16;", measured.cost(spec).message)
+    assert re.search(r"length: [\d,]+ at 4, [\d,]+ at 8, [\d,]+ at 16;", measured.cost(spec).message)
 
 
 def test_the_printed_template_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
