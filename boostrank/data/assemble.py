@@ -333,6 +333,7 @@ class Assembler(Totals):
             source.categories(),
         )
         if source.place_of(base) is not None and reading.space is not None:
+            data = data.only(reading.space.feature_names)
             data = data.with_features(reading.space.feature_names, whose="the model")
         source.say("the training data")
         return data if reading.gain is None else with_gain(data, reading.gain, others)

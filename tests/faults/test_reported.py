@@ -563,6 +563,13 @@ def model_with_one_more_feature() -> None:
     assert found["metrics"]["ndcg@10"]["mean"] == expected
     measured = json.loads(accepted("evaluate", "old.txt", "new.txt", "new.csv", "--json").stdout)
     assert measured["new.txt"]["ndcg@10"]["difference"]["mean"] == expected
+    rows = [
+        f"{row[4]} qid:{row[3]} 1:{row[0]} 2:{row[1]} 3:{row[2]}\n"
+        for row in csv.reader(Path("new.csv").read_text().splitlines())
+    ]
+    Path("named.svm").write_text("".join(["# f1: a\n# f2: b\n# f3: c\n", *rows[1:]]))
+    named = accepted("evaluate", "old.txt", "new.txt", "named.svm", "--zero-based", "false", "--json")
+    assert json.loads(named.stdout) == measured
     accepted("report", "new.txt", "new.csv", "--baseline", "old.txt", "--only", "verdict", "-o", "r.html")
 
 

@@ -22,7 +22,7 @@ from boostrank.data import blocks as slots
 from boostrank.data.arrays import default_feature_names
 from boostrank.data.blocks import Block, fill_dense, fill_sparse, zeroed
 from boostrank.data.names import names_in_head, same_names
-from boostrank.data.options import NUMBERED
+from boostrank.data.options import NUMBERED, FeatureSpace
 from boostrank.data.side_files import GROUP_SUFFIXES, find_sidecar
 from boostrank.data.source import AnySource, Format, OneSource, Reading, Source, expand, size_of
 from boostrank.data.text import parser as parse
@@ -221,7 +221,7 @@ class LibsvmSource(Source):
             self.base = int(not counts_from_zero(first.head))  # type: ignore[attr-defined]
         options[parse.MAX_ID] = options[parse.LIMIT] = reading.max_feature
         if space is not None and self.base is not None:
-            options[parse.LIMIT] = self.base + space.n_features - 1
+            options[parse.LIMIT] = self.base + self._width(space) - 1
         about: dict[str, Any] = {"like_training": space is not None}
         if reading.rows_alone:  # a feature that the model does not have is refused
             options[parse.MAX_ID] = options[parse.LIMIT]
@@ -268,6 +268,12 @@ class LibsvmSource(Source):
             return base, default_feature_names(columns, base)
         return base, tuple(named.get(base + i, f"f{base + i}") for i in range(columns))
 
+    def _width(self, space: FeatureSpace) -> int:
+        """Return how many columns are read: those of the training data, or all names, if some are of other models."""
+        assert self.base is not None
+        by_name = bool(space.ignored) and self.place_of(self.base) is not None
+        return len(self.numbered_names()) if by_name else space.n_features
+
     def _columns(self, totals: Any) -> tuple[int, int]:
         """Return the number of the first feature and how many there are."""
         reading, has_zero, space = self.reading, totals.has_zero, self.reading.space
@@ -276,7 +282,7 @@ class LibsvmSource(Source):
             base = 0 if has_zero or 0 in self.numbered_names() else 1
         top, line = totals.top.top_id, totals.top.top_line
         if space is not None:
-            columns = space.n_features
+            columns = self._width(space)
             if base == 0 and not has_zero and top == columns and reading.zero_based == "auto":
                 file, line = totals.place(line)
                 words = (
