@@ -142,7 +142,7 @@ class ConditionOutcome:
     where: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Result):
     """Two rankers on the same queries.
 

@@ -65,7 +65,7 @@ class Document:
     label: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Why(Result):
     """Why document a stands where it stands against document b. Arrays have one entry a feature that the trees use.
 

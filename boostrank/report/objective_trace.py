@@ -53,7 +53,7 @@ class GradientShares:
         ]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ObjectiveTrace(Result):
     """The training objective on data, at the scores of the first rounds of a model.
 

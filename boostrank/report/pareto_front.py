@@ -66,7 +66,7 @@ class Mix:
     on_front: bool = True
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ParetoFront(Result):
     """The mixes, by rising share of the goal.
 

@@ -13,6 +13,9 @@ from boostrank.records import jsonable
 # The page's script has the same rule. Numbers, such as negative ids, are no formulas.
 _FORMULA = re.compile(r"(?![+-][\d.e+-]*$)[=+\-@\t\r]", re.IGNORECASE)
 
+_SHOWN = 10
+"""Rows that a printed result shows."""
+
 Columns = dict[str, Any]
 """Name of a column -> its values."""
 
@@ -91,6 +94,15 @@ class Result:
         columns = self.columns(what)
         empty = not any(len(values) for values in columns.values())
         return pandas().DataFrame(dict(columns), dtype=object if empty else None)
+
+    def __repr__(self) -> str:
+        """Return the first rows of the first table."""
+        found, rows = self.columns(), self.rows()
+        lines = [[f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values()] for row in rows[:_SHOWN]]
+        widths = [max(map(len, column)) for column in zip(found, *lines, strict=True)]
+        text = ["  ".join(map(str.rjust, line, widths)) for line in (list(found), *lines)]
+        rest = [f"... {len(rows) - _SHOWN:,} more rows"] if len(rows) > _SHOWN else []
+        return "\n".join([f"<{type(self).__name__}>", *text, *rest])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as data for JSON; None where there is no number."""

@@ -36,7 +36,7 @@ _WALKS = 450_000_000
 _PREDICTIONS = 200_000_000
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class StagedMetric(Result):
     """A metric over the first rounds of a model, on data.
 

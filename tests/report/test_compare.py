@@ -65,6 +65,15 @@ def test_means_are_those_of_evaluate_and_the_difference_that_of_paired_differenc
         assert (d.old, d.new) == pytest.approx((old.mean, new.mean), abs=1e-14)
 
 
+def test_it_prints_as_its_first_table(found: Comparison) -> None:
+    name, *lines = repr(found).splitlines()
+    assert name == "<Comparison>"
+    assert lines[0].split() == list(found.columns())
+    shown = len(found.rows())
+    assert len(lines) == 1 + min(shown, 10) + (shown > 10)
+    assert f"{found.metrics['ndcg@10'].new:.4g}" in lines[1]
+
+
 def test_interval_and_p_value_are_scipy_s(found: Comparison) -> None:
     for name, d in found.metrics.items():
         values = found.per_query[name]

@@ -162,7 +162,7 @@ class Against:
         return "better" if d.low > 0.0 else "worse" if d.high < 0.0 else "unclear"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClickData(Result):
     """What `click_data` found.
 

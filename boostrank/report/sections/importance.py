@@ -132,7 +132,7 @@ class StartEffect:
     shap_error: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Importance(Result):
     """What `importance` found. Arrays have one entry a feature, in the model's order.
 

@@ -53,7 +53,7 @@ class History:
     values: Float64Array
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Learning(Result):
     """How a ranker learnt.
 

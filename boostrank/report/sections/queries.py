@@ -92,7 +92,7 @@ class WorstQuery:
     documents: tuple[RankedDocument, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class QueryValues(Result):
     """A metric query by query.
 

@@ -85,7 +85,7 @@ class OldAndNew:
         return better, change.size - better - worse, worse
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Ranking(Result):
     """Result of `ranking`.
 

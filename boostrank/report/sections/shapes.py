@@ -64,7 +64,7 @@ class Dependence:
     parts: Float64Array
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Shapes(Result):
     """What `shapes` found.
 

@@ -72,7 +72,7 @@ class Ranking:
     short: str = ""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Verdict(Result):
     """How good a ranker is.
 
