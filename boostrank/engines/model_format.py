@@ -91,14 +91,14 @@ class ModelFormat(Protocol):
         raise ModelError(f"models of {self.name} cannot be averaged")
 
     def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
-        """The file of the same model among more features.
+        """Return the file of the same model on a larger set of features.
 
         Args:
-            body: of its engine's own making, without categories or parameters of single features.
-            columns: ascending, the new place of each of its features.
-            names: of all features, as the engine takes them.
+            body: file that the engine wrote, without categories or parameters of single features.
+            columns: new column of each feature, ascending.
+            names: names of all features, as the engine accepts them.
         """
-        raise ModelError(f"models of {self.name} keep their features")
+        raise ModelError(f"the features of a {self.name} model cannot change")
 
     def stamp(self, body: bytes) -> bytes:
         """Return the same model with everything that other programs need to open it."""

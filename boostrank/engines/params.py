@@ -46,7 +46,7 @@ class Params:
     of_ours: Mapping[str, Mapping[str, Any]] = {}
     """Objective of ours -> parameters whose defaults differ on this engine."""
     of_features: frozenset[str] = frozenset({"interaction_constraints", "monotone_constraints"})
-    """Main names of parameters that speak of single features."""
+    """Main names of the parameters of single features."""
 
     def __init__(self, *known: str) -> None:
         self._known = known

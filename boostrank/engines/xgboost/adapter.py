@@ -115,7 +115,7 @@ class XGBoost(Backend):
             earlier = earlier if body is None else self.load(body)
         init_model, start = apart(earlier)
         entries, before = getattr(request.train, "entries", None), 0
-        if entries is not None and init_model is not None:  # whose trees know no entries
+        if entries is not None and init_model is not None:  # its trees use features, not entries
             before = init_model.rounds
             init_model, start = None, earlier
         if resumed is not None:
@@ -149,7 +149,7 @@ class XGBoost(Backend):
         return self._whole(start, grown, request), bridge.best_rounds
 
     def _whole(self, start: XGBoostBooster | None, native: Any, request: TrainRequest) -> XGBoostBooster:
-        """The model of a booster, of features and with its start."""
+        """Return the model of a booster, with its original features and its start."""
         entries, grown = getattr(request.train, "entries", None), XGBoostBooster(native)
         if entries is not None:
             grown = self.load(entries.restored(grown.to_bytes(), engine_names(request.rows[0].feature_names)))

@@ -1,8 +1,9 @@
-"""Wide sparse data as entries, though XGBoost takes what a row does not name for missing, and here it is zero.
+"""Wide sparse data for XGBoost as binary entries, because XGBoost treats absent values as missing and not as zero.
 
 A feature with the values v0 < v1 < ... (zero among them) splits as `value < v1`, `value < v2`, ... Each split becomes a
-column, in which rows on the other side than zero have an entry. "Missing or not" then is one side or the other: XGBoost
-finds the splits that it would find in dense rows, in the memory of the entries. Trees are put back afterwards.
+column with entries in the rows on the other side of the split than zero. "Missing or not" then selects a side, so
+XGBoost finds the splits of dense rows in the memory of the entries. Finally the trees are restored to the original
+features.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from boostrank.engines.xgboost.format import XGBOOST
 from boostrank.engines.xgboost.params import translate
 
 _WIDE, _CELLS = 100, 1 << 24
-"""Rows become entries from so many cells a number on, and from so many cells on."""
+"""Minimum number of cells per nonzero value, and minimum number of cells, for data to become entries."""
 _OF_COLUMNS = frozenset(
     "colsample_bylevel colsample_bynode colsample_bytree interaction_constraints monotone_constraints".split()  # noqa: SIM905
 )
@@ -33,9 +34,9 @@ class Entries:
     """Columns of entries.
 
     Args:
-        plain: int64[p], features that keep a column with all numbers, zeros written out: those with many.
-        feature: int64[c], ascending, of the other columns.
-        bound: float32[c], ascending within a feature; their splits are `value < bound`.
+        plain: int64[p], features with many values, which keep a dense column.
+        feature: int64[c], feature of each other column, ascending.
+        bound: float32[c], ascending within a feature; the column stands for the split `value < bound`.
     """
 
     plain: Int64Array
@@ -44,13 +45,14 @@ class Entries:
 
     @classmethod
     def of(cls, features: Any, params: Mapping[str, Any]) -> Entries | None:
-        """The columns for training rows; None where dense rows will do, or parameters speak of columns."""
+        """Return the columns for training rows; None if dense rows fit, or parameters refer to single columns."""
         translated = translate(dict(params))
         if not is_sparse(features) or is_on_disk(features) or _OF_COLUMNS & translated.keys():
             return None
         rows, cells = features[0 : features.shape[0]], features.shape[0] * features.shape[1]
         if cells < max(_CELLS, _WIDE * rows.nnz):
             return None
+        # All distinct values of each feature, including zero, as bounds.
         count = np.bincount(rows.indices, minlength=rows.shape[1])
         zero = np.flatnonzero(count < rows.shape[0])
         column = np.concatenate([rows.indices.astype(np.int64), zero])
@@ -59,6 +61,7 @@ class Entries:
         column, value = column[order], value[order]
         same = column[1:] == column[:-1]
         bounds = np.append(False, same & (value[1:] != value[:-1]))
+        # Features with missing or too many values, or with more entries than rows, stay dense.
         lost = np.zeros(rows.shape[1], bool)
         lost[column[np.isnan(value)]] = True
         lost |= np.bincount(column[bounds], minlength=rows.shape[1]) >= translated["max_bin"]
@@ -69,7 +72,7 @@ class Entries:
         return cls(np.flatnonzero(lost), found.feature[kept], found.bound[kept])
 
     def _spans(self, rows: Any) -> tuple[Int64Array, Int64Array]:
-        """The columns, from one to before another, in which each number of some rows has an entry."""
+        """Return the range of columns in which each value of some rows has an entry: first, and one past the last."""
         values = np.unique(self.bound)
         key = self.feature * (values.size + 2) + np.searchsorted(values, self.bound) + 1
         first = rows.indices.astype(np.int64) * (values.size + 2)
@@ -80,7 +83,7 @@ class Entries:
         return np.minimum(own, zero), np.maximum(own, zero)
 
     def matrix(self, features: Any) -> Any:
-        """float32 CSR of some rows."""
+        """Return the entries of some rows, float32 CSR."""
         rows = features[0 : features.shape[0]]
         begin, end = self._spans(rows)
         length = end - begin
@@ -96,14 +99,14 @@ class Entries:
         return sparse.hstack([full, found], format="csr")
 
     def restored(self, body: bytes, names: Sequence[str]) -> bytes:
-        """The model file of entries as one of the features with these names."""
+        """Return the model file restored to the features with these names."""
         document = json.loads(body)
         for tree in document["learner"]["gradient_booster"]["model"]["trees"]:
             self._restore(tree)
         return XGBOOST.widened(write_json(document), [*self.plain.tolist(), *self.feature.tolist()], names)
 
     def _restore(self, tree: dict[str, Any]) -> None:
-        """Give the splits of a tree their bounds, and put what is below them to the left."""
+        """Set the bounds of a tree's splits, and move the values below them to the left."""
         left, right, parents = tree["left_children"], tree["right_children"], tree["parents"]
         nodes = [values for values in tree.values() if isinstance(values, list) and len(values) == len(left)]
         waiting = [0]
@@ -114,7 +117,7 @@ class Entries:
             place = tree["split_indices"][at] - self.plain.size
             if place >= 0:
                 bound = float(self.bound[place])
-                if bool(tree["default_left"][at]) != (bound > 0.0):  # left is not where zero belongs
+                if bool(tree["default_left"][at]) != (bound > 0.0):  # the left side is not the side of zero
                     for values in nodes:
                         values[left[at]], values[right[at]] = values[right[at]], values[left[at]]
                     for one in (left[at], right[at]):
