@@ -1,4 +1,4 @@
-"""A metric with its cut-offs, and what it becomes once it is bound to labels and queries.
+"""Ranking metrics with cut-offs, and metrics bound to labels and queries.
 
 Metric.parse("ndcg@10").evaluate(labels, scores, queries).mean
 evaluate(["ndcg@1,3,5", "map"], labels, scores, queries, "lightgbm")
@@ -27,20 +27,20 @@ from boostrank.metrics import METRICS
 __all__ = ["BoundMetrics", "Conventions", "Metric", "MetricResult", "PairedDifference", "evaluate", "paired_difference"]
 
 _OTHER_SPELLING = re.compile(r"^([^@]+?)(?::top=|_cut_|_at_|_)(\d+)$")
-# For docno the rows are brought into that order first.
+# For docno, rows are first sorted by name.
 _TIES = {"expected": EXPECTED, "input": INPUT, "docno": INPUT, "pessimistic": PESSIMISTIC, "optimistic": OPTIMISTIC}
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A ranking metric at one or several cut-offs; `str()` gives the text that `parse` reads.
+    """A ranking metric at one or several cut-offs; `str()` is the inverse of `parse`.
 
     Args:
-        name: canonical name or alias, see `boostrank.metrics`.
-        cutoffs: ranks at which the list is cut, in the order they are reported; none means the whole list.
+        name: name or alias, see `boostrank.metrics`.
+        cutoffs: cut-off ranks, in reporting order; empty for the whole list.
 
     Raises:
-        ParameterError: an unknown name, or a cut-off that is no rank.
+        ParameterError: an unknown name, or a cut-off that is not a rank.
     """
 
     name: str
@@ -50,36 +50,36 @@ class Metric:
         object.__setattr__(self, "name", METRICS.get(self.name).name)
         object.__setattr__(self, "cutoffs", tuple(dict.fromkeys(int(k) for k in self.cutoffs)))
         if any(not 1 <= k < WHOLE_LIST for k in self.cutoffs):
-            raise ParameterError(f"{self}: a cut-off is a rank, 1 or more and below 2^63")
+            raise ParameterError(f"{self}: a cut-off must be a rank from 1 to below 2^63")
 
     @classmethod
     def parse(cls, text: str) -> Metric:
-        """Read "ndcg@10", "ndcg@1,3,5", or "map" for the whole list.
+        """Parse "ndcg@10", "ndcg@1,3,5", or "map" for the whole list.
 
-        The spellings of CatBoost (NDCG:top=10) and trec_eval (ndcg_cut_10, P_10) are read too.
+        The spellings of CatBoost (NDCG:top=10) and trec_eval (ndcg_cut_10, P_10) are accepted, too.
 
         Raises:
-            ParameterError: another form.
+            ParameterError: any other form.
         """
         if text.strip().endswith("-"):  # XGBoost's
             raise ParameterError(
-                f"metric {text!r}: leave the minus out, and say how queries without a relevant document count by "
+                f"metric {text!r}: remove the minus, and set the value of queries without a relevant document by "
                 'conventions=Conventions(empty="zero"), or --conventions'
             )
         name, at, numbers = _OTHER_SPELLING.sub(r"\1@\2", text.strip()).partition("@")
         words = [word.strip() for word in numbers.split(",")] if at else []
         if not all(word.isascii() and word.isdigit() and len(word) < 20 for word in words):
-            raise ParameterError(f"metric {text!r}: after @ come ranks such as 10, or 1,3,5, below 2^63")
+            raise ParameterError(f"metric {text!r}: expected ranks after @, such as 10 or 1,3,5, below 2^63")
         return cls(name.strip(), tuple(int(word) for word in words))
 
     @classmethod
     def of(cls, metric: Metric | str) -> Metric:
-        """The metric, or that of the text."""
+        """Return the metric, parsed if given as text."""
         return cls.parse(metric) if isinstance(metric, str) else metric
 
     @classmethod
     def all_of(cls, metrics: Metric | str | Iterable[Metric | str]) -> list[Metric]:
-        """One or several of them."""
+        """Return one or several metrics as a list."""
         return [cls.of(one) for one in ([metrics] if isinstance(metrics, str | Metric) else metrics)]
 
     def __str__(self) -> str:
@@ -87,17 +87,17 @@ class Metric:
 
     @property
     def spec(self) -> MetricSpec:
-        """What the metric declares about itself."""
+        """Specification of the metric."""
         return METRICS.get(self.name)
 
     @property
     def higher_is_better(self) -> bool:
-        """True: of every metric here a larger value is better."""
+        """Always True."""
         return True
 
     @property
     def names(self) -> tuple[str, ...]:
-        """One name a cut-off: ("ndcg@1", "ndcg@3"), or ("map",)."""
+        """One name per cut-off: ("ndcg@1", "ndcg@3"), or ("map",)."""
         return tuple(f"{self.name}@{k}" for k in self.cutoffs) or (self.name,)
 
     def evaluate(
@@ -111,30 +111,31 @@ class Metric:
         threads: int | None = None,
         seed: int = 0,
     ) -> MetricResult:
-        """Value, interval and per-query values at this metric's one cut-off; arguments as for `evaluate`.
+        """Evaluate at a single cut-off; arguments as in `boostrank.metric.evaluate`.
 
         Raises:
-            ParameterError: the metric has several cut-offs; `boostrank.metric.evaluate` takes those.
+            ParameterError: the metric has several cut-offs; use `boostrank.metric.evaluate`.
         """
         if len(self.cutoffs) > 1:
-            raise ParameterError(f"{self} has several cut-offs: boostrank.metric.evaluate gives one result for each")
+            raise ParameterError(f"{self} has several cut-offs: use boostrank.metric.evaluate, with one result each")
         results = evaluate(self, labels, scores, queries, conventions, docnos=docnos, threads=threads, seed=seed)
         return results[self.names[0]]
 
 
 @dataclass(frozen=True, eq=False)
 class MetricResult:
-    """A metric over a data set.
+    """Result of a metric on a data set.
 
     Args:
         name: such as "ndcg@10".
-        mean: over the queries that count, weighted by the queries' weights.
-        low, high: 95% interval of the mean over queries: percentile bootstrap with 2,000 resamples, above
-            20,000 queries the normal interval.
-        queries: how many count.
-        empty: how many have no relevant document, whether they count or not.
-        single: how many have one document.
-        per_query: float64[Q], NaN where the query does not count.
+        mean: weighted mean over the included queries.
+        low, high: 95% interval of the mean over queries: percentile bootstrap with 2,000 resamples, or the normal
+            interval
+            above 20,000 queries.
+        queries: number of included queries.
+        empty: number of queries without a relevant document, included or not.
+        single: number of queries with one document.
+        per_query: float64[Q], NaN for excluded queries.
     """
 
     name: str
@@ -158,25 +159,25 @@ def evaluate(
     threads: int | None = None,
     seed: int = 0,
 ) -> dict[str, MetricResult]:
-    """Every metric at every cut-off: value, interval and per-query values.
+    """Evaluate metrics at all their cut-offs.
 
     Args:
-        metrics: one or several, or their text.
-        labels: float[N], bigger is better.
-        scores: float[N], finite; compared within a query only.
-        queries: which rows belong to which query, and the queries' weights; or one query id a row (rows of one query
-            follow each other), or group sizes.
-        conventions: what the definitions leave open; or the name of a library's.
-        docnos: the names of the documents, for ties="docno".
-        threads: None means every available core.
-        seed: of the bootstrap.
+        metrics: one or several metrics, or their text.
+        labels: float[N], larger is better.
+        scores: float[N], finite; compared only within a query.
+        queries: rows and weights of each query; or one query id per row (rows of a query are contiguous), or group
+            sizes.
+        conventions: choices that the definitions leave open, or the name of a library's.
+        docnos: document names, for ties="docno".
+        threads: None for every available core.
+        seed: random seed of the bootstrap.
 
     Returns:
-        Name ("ndcg@10") -> result, in the order asked for.
+        Name ("ndcg@10") -> result, in the requested order.
 
     Raises:
         ParameterError: an unknown metric or convention.
-        DataError: lengths that differ, labels the gain cannot take, a score that is not finite, no query that counts.
+        DataError: lengths that differ, invalid labels for the gain, a score that is not finite, no included query.
     """
     check_in_step(labels=labels, scores=scores, queries=queries)
     return BoundMetrics(metrics, labels, queries, conventions, threads, docnos=docnos).results(scores, seed=seed)
@@ -184,7 +185,7 @@ def evaluate(
 
 @dataclass(frozen=True, eq=False)
 class _Bound:
-    """One metric over a data set, its cut-offs increasing."""
+    """A metric bound to a data set, with increasing cut-offs."""
 
     metric: Metric
     work: MetricPass
@@ -192,32 +193,30 @@ class _Bound:
     empty: npt.NDArray[np.bool_]  # [Q]
     counted: npt.NDArray[np.bool_]  # [Q]
     weights: Float64Array  # [Q], 0 where not counted, sums to 1
-    weight: float  # of all queries that count
+    weight: float  # total of the included queries
 
     def mean(self, values: Float64Array) -> float:
-        """Weighted mean over queries, added up the same way whatever else is measured and on how many threads."""
+        """Return the weighted mean over queries, independent of other metrics and of the number of threads."""
         return float(np.sum(np.ascontiguousarray(values) * self.weights))
 
     def per_query(self, values: Float64Array) -> Float64Array:
-        """The values, NaN where the query does not count."""
         return np.where(self.counted, values, np.nan)
 
     def columns(self) -> list[tuple[str, int]]:
-        """Each cut-off's name, in the order asked for, and its column."""
         increasing = sorted(self.metric.cutoffs)
         at = [increasing.index(k) for k in self.metric.cutoffs] or [0]
         return list(zip(self.metric.names, at, strict=True))
 
 
 class BoundMetrics:
-    """Metrics over one data set, for use in every round: grades, ideal values and weights are computed once.
+    """Metrics bound to a data set for repeated use: grades, ideal values and weights are computed once.
 
     Args:
-        metrics, labels, queries, conventions, docnos, threads: as for `evaluate`.
-        partial: this is one part of a data set, for `sums`: no query needs to count.
+        metrics, labels, queries, conventions, docnos, threads: as in `evaluate`.
+        partial: the data set is a part of a larger one, for `sums`, and may have no included query.
 
     Raises:
-        DataError, ParameterError: as `evaluate`, but for the scores.
+        DataError, ParameterError: as `evaluate`, except for scores.
     """
 
     def __init__(
@@ -233,22 +232,22 @@ class BoundMetrics:
         self.queries = queries = QueryIndex.of(queries, y.size)
         if y.shape != (queries.n_documents,):
             raise DataError(f"{y.size} labels but queries that cover {queries.n_documents} documents")
-        self._rows: Int64Array | None = None  # in an order in which they break ties, where it is another one
+        self._rows: Int64Array | None = None  # row order that breaks ties, if not the input order
         if self.conventions.ties == "docno":  # by query, then by descending name, as trec_eval does
             if docnos is None:
-                raise ParameterError("ties='docno' sorts tied documents by name: give docnos=, or choose other ties")
+                raise ParameterError("ties='docno' sorts tied documents by name: pass docnos=, or choose other ties")
             names = np.array([str(name).encode() for name in docnos], dtype=object)
             if names.size != queries.n_documents:
                 raise DataError(f"{names.size} document names for {queries.n_documents} documents")
             rank = np.unique(names, return_inverse=True)[1] if names.size else np.zeros(0, np.int64)
             self._rows = np.lexsort((-rank, queries.of_rows())).astype(np.int64)
         self._labels, self._partial = y, partial
-        self._grades: dict[Grades, Float64Array] = {}  # those of several metrics are the same, 8 bytes a document
+        self._grades: dict[Grades, Float64Array] = {}  # shared by metrics to save 8 bytes per document
         self._bound = [self._bind(m) for m in self.metrics]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The keys of what `values` returns, in order."""
+        """Keys of the result of `values`, in order."""
         return tuple(name for metric in self.metrics for name in metric.names)
 
     def _bind(self, metric: Metric) -> _Bound:
@@ -262,7 +261,7 @@ class BoundMetrics:
         total = totals(grades, queries.ptr)
         if not np.isfinite(total).all():
             q = int(np.flatnonzero(~np.isfinite(total))[0])
-            raise DataError(f"{metric}: the gains of query {queries.qid[q]} overflow when added up")
+            raise DataError(f"{metric}: the gains of query {queries.qid[q]} overflow when summed")
         work = MetricPass(spec.kernel, grades, spec.weights(queries.longest, conventions), cutoffs)
         empty = total <= 0.0
         counted = np.ones(len(queries), dtype=bool)
@@ -281,7 +280,7 @@ class BoundMetrics:
         return _Bound(metric, work, divisors, empty, counted, weights / weight if weight else weights, weight)
 
     def values(self, scores: npt.ArrayLike) -> dict[str, float]:
-        """Mean of every metric at every cut-off.
+        """Return the mean of every metric at every cut-off.
 
         Args:
             scores: float[N], finite.
@@ -293,21 +292,21 @@ class BoundMetrics:
         return {name: bound.mean(values[:, c]) for bound, values in measured for name, c in bound.columns()}
 
     def sums(self, scores: npt.ArrayLike) -> dict[str, tuple[float, float]]:
-        """Of every metric at every cut-off: the weighted sum over the queries that count, and their weight.
+        """Return the weighted sum over the included queries and their total weight, for every metric and cut-off.
 
-        The mean over several parts of a data set is the sum of the first, divided by the sum of the second.
+        The mean over several parts of a data set is the total of the sums divided by the total of the weights.
         """
         values = self.values(scores)
         weights = {name: bound.weight for bound in self._bound for name in bound.metric.names}
         return {name: (value * weights[name], weights[name]) for name, value in values.items()}
 
     def per_query(self, scores: npt.ArrayLike) -> dict[str, Float64Array]:
-        """Of every metric at every cut-off: float64[Q], NaN where the query does not count."""
+        """Return float64[Q] for every metric and cut-off, NaN for excluded queries."""
         measured = zip(self._bound, self._measure(scores), strict=True)
         return {name: bound.per_query(values[:, c]) for bound, values in measured for name, c in bound.columns()}
 
     def results(self, scores: npt.ArrayLike, *, seed: int = 0) -> dict[str, MetricResult]:
-        """Everything about every metric at every cut-off; see `evaluate`."""
+        """Return the full result of every metric and cut-off; see `evaluate`."""
         out: dict[str, MetricResult] = {}
         measured = self._measure(scores)
         for bound, values, (low, high) in zip(self._bound, measured, self._intervals(measured, seed), strict=True):
@@ -320,7 +319,7 @@ class BoundMetrics:
         return out
 
     def _intervals(self, measured: Sequence[Float64Array], seed: int) -> list[Float64Array]:
-        """Both ends for every metric, float64[2, p]; metrics over the same queries share the resamples."""
+        """Return both ends for every metric, float64[2, p]. Metrics over the same queries share the resamples."""
         ends: dict[int, Float64Array] = {}
         counted = [bound.counted.tobytes() for bound in self._bound]
         for same in dict.fromkeys(counted):
@@ -333,7 +332,7 @@ class BoundMetrics:
         return [ends[i] for i in range(len(self._bound))]
 
     def _measure(self, scores: npt.ArrayLike) -> list[Float64Array]:
-        """Per-query values, float64[Q, p] a metric."""
+        """Return values per query, float64[Q, p] for each metric."""
         with np.errstate(over="ignore"):
             s = _writable(as_numbers(scores, "scores").astype(self.conventions.score_type, copy=False))
         if s.shape != self._labels.shape:
@@ -359,6 +358,5 @@ class BoundMetrics:
 
 
 def _writable(values: npt.ArrayLike) -> Float64Array:
-    """float64[N] in one piece. Compiled code has one signature, which a read-only array (a memory map, a column of a
-    data frame) does not match: it is copied."""
+    """Return contiguous float64[N], copied if read-only: compiled code does not accept read-only arrays."""
     return np.require(values, np.float64, ["C", "W"]).ravel()

@@ -1,14 +1,14 @@
-"""Records: one typed struct for each file of JSON that boostrank writes.
+"""Records: one typed struct for each JSON file that boostrank writes.
 
 | struct | file |
 |---|---|
-| `ModelInfo`, `Seal` | `MODEL.meta.json`, how a model was made |
+| `ModelInfo`, `Seal` | `MODEL.meta.json`, provenance of a model |
 | `CheckpointHeader` | first line of a checkpoint |
-| `CacheHeader` | head of an entry of the bins cache |
+| `CacheHeader` | header of an entry of the bins cache |
 | `PropensityRecord`, `SegmentRecord` | propensities of click positions |
 | `NoiseRecord` | output of `boostrank study noise --json` |
 
-`load_record` checks a file against its struct: an unknown field or a wrong type is one error with the file and field.
+`load_record` validates a file against its struct: unknown fields and wrong types are errors with file and field.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from boostrank.core.errors import BoostrankError, FileFormatError
 T = TypeVar("T")
 Count = Annotated[int, Meta(ge=0)]
 History = dict[str, dict[str, list[float | None]]]
-"""Data set -> metric -> value of each round; null where it is no number."""
+"""Data set -> metric -> value of each round; null for NaN and infinity."""
 
 SCHEMA_VERSION = 2
 READABLE_SINCE = "0.2.0"
-"""First boostrank that reads `SCHEMA_VERSION`: older ones tell their users to install it."""
+"""First boostrank version that reads `SCHEMA_VERSION`; older ones name it in their error."""
 MAX_NESTING = 100
-"""Levels of lists and objects that are read: code that walks them is recursive."""
+"""Maximum nesting of lists and objects, as recursive code walks them."""
 _TOO_DEEP = f"the JSON is nested deeper than {MAX_NESTING} lists and objects"
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 class CategoryRecord(TypedDict, total=False):
-    """Categories of a column; `values` is null where only the codes are known."""
+    """Categories of a column; `values` is null if only the codes are known."""
 
     values: list[str | int | float] | None
     ordered: bool
@@ -61,7 +61,7 @@ class DataRecord(TypedDict, total=False):
 
 
 class TrainingRecord(TypedDict, total=False):
-    """Rounds asked for, rounds of the continued model, and workers of a training on several machines."""
+    """Requested rounds, rounds of the continued model, and number of workers of a distributed training."""
 
     rounds: Count | None
     rounds_before: Count | None
@@ -69,7 +69,7 @@ class TrainingRecord(TypedDict, total=False):
 
 
 class FoldsRecord(TypedDict, total=False):
-    """Members of an average over folds, and metrics of held-out queries."""
+    """Members of an average over folds, and held-out metrics."""
 
     folds: Count
     metric: str | None
@@ -84,14 +84,14 @@ class _WithinRequired(TypedDict):
 
 
 class WithinRecord(_WithinRequired, total=False):
-    """Columns within queries: kinds, features, and the choice that cross-validation made."""
+    """Columns within queries: kinds, features, and result of the cross-validation."""
 
     of: list[str]
     choice: dict[str, Any]
 
 
 class PriceRecord(TypedDict, total=False):
-    """Trees that prediction walks, and the limits that were asked for."""
+    """Number of trees in prediction, and the requested limits."""
 
     trees: Count
     max_trees: Count
@@ -99,7 +99,7 @@ class PriceRecord(TypedDict, total=False):
 
 
 class _MappingStruct(type(Struct), ABCMeta):  # type: ignore[misc]
-    """Metaclass of structs that are mappings."""
+    """Metaclass for structs that are mappings."""
 
 
 class ModelInfo(
@@ -112,22 +112,22 @@ class ModelInfo(
     omit_defaults=True,
     forbid_unknown_fields=True,
 ):
-    """How a model was made. Also a mapping of the fields that are set: `info["objective"]` is `info.objective`.
+    """Provenance of a model. Also a mapping of the fields that are set: `info["objective"]` is `info.objective`.
 
     Args:
         backend: name of the engine.
         objective: `name`, parameters and options; see `objective_from_dict`.
-        metrics: measured each round.
-        conventions: of the metrics.
-        parameters: as given, with the seed.
-        training: `rounds` asked for, `rounds_before` of the continued model.
+        metrics: metrics measured each round.
+        conventions: conventions of the metrics.
+        parameters: parameters as given, with the seed.
+        training: requested `rounds`, and `rounds_before` of the continued model.
         data: rows, queries, files, features, fingerprint and categories.
         versions: program -> version.
-        start: linear ranker that the trees began with.
+        start: linear start of the trees.
         averaged: `rounds` and `params` of each model of an average.
-        folds: members, their rounds and held-out metrics of an average over folds.
+        folds: members of an average over folds, with rounds and held-out metrics.
         within_query: columns within queries.
-        price: number of trees and the limits on them.
+        price: number of trees and its limits.
     """
 
     backend: str | None = None
@@ -167,7 +167,7 @@ class ModelInfo(
         return sum(1 for _ in self)
 
     def __or__(self, other: Mapping[str, Any]) -> ModelInfo:
-        """Return a copy with other values."""
+        """Return a copy with updated values."""
         return ModelInfo(**{**self, **other})
 
     @property
@@ -177,7 +177,7 @@ class ModelInfo(
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the features; empty if unknown."""
+        """Feature names; empty if unknown."""
         return tuple((self.data or {}).get("feature_names") or ())
 
     @property
@@ -187,19 +187,19 @@ class ModelInfo(
 
     @property
     def columns(self) -> dict[str, Any]:
-        """Table columns that are no features: `label`, `qid`, `weight`, `drop`."""
+        """Table columns that are not features: `label`, `qid`, `weight`, `drop`."""
         reader = (self.data or {}).get("reader") or {}
         return {name: reader[name] for name in ("label", "qid", "weight", "drop") if name in reader}
 
     @property
     def gain(self) -> str | None:
-        """Expression that the labels were computed by; None for plain labels."""
+        """Expression from which the labels were computed; None for plain labels."""
         reader = (self.data or {}).get("reader")
         return reader.get("gain") if isinstance(reader, dict) else None
 
     @property
     def absent(self) -> str | None:
-        """Meaning of entries that a sparse row does not name ("zero"); None if unknown."""
+        """Meaning of absent entries of sparse rows ("zero"); None if unknown."""
         return (self.data or {}).get("absent")
 
     @property
@@ -209,13 +209,13 @@ class ModelInfo(
 
     @property
     def trained_rounds(self) -> int | None:
-        """Rounds asked for, including those of the continued model; None if unknown."""
+        """Requested rounds plus those of the continued model; None if unknown."""
         asked, before = ((self.training or {}).get(name) for name in ("rounds", "rounds_before"))
         return None if asked is None or before is None else before + asked  # type: ignore[operator]
 
 
 class Previous(Struct, kw_only=True):
-    """The model that a save replaces, while both files are not in place yet."""
+    """The model being replaced, until both files of the new one are in place."""
 
     body_sha256: str
     body_bytes: Count
@@ -234,7 +234,7 @@ class Seal(Struct, kw_only=True):
 
 
 class CheckpointHeader(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Identity and progress of a training, and the lengths of the data that follow."""
+    """Identity and progress of a training, and the lengths of the following data."""
 
     training: dict[str, Any]
     begin: Count
@@ -246,7 +246,7 @@ class CheckpointHeader(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class BigFile(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A file beside an entry of the cache."""
+    """A separate file of a cache entry."""
 
     name: str
     size: Count
@@ -254,17 +254,17 @@ class BigFile(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class CacheHeader(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Key, note and arrays (name, dtype, shape) of an entry of the cache."""
+    """Key, note and arrays (name, dtype, shape) of a cache entry."""
 
     key: Any
     note: dict[str, Any]
-    # np.dtype parses more than these, and fails in many ways.
+    # Restrict dtypes: np.dtype accepts many other texts and fails in many ways.
     arrays: list[tuple[str, Annotated[str, Meta(pattern=r"^([<>|][iufb]\d{1,2}|\|S\d{1,9})$")], list[Count]]]
     big: BigFile | None
 
 
 class KnownRecord(TypedDict):
-    """Results of the first reading of a file."""
+    """Results of parsing a file."""
 
     warnings: list[str]
     constant: list[Count]
@@ -272,7 +272,7 @@ class KnownRecord(TypedDict):
 
 
 class PlacesRecord(TypedDict):
-    """How rows become line numbers: files with the place where each begins."""
+    """Mapping of rows to line numbers: files, and the first line of each."""
 
     files: list[tuple[str, int, int]]
     header_lines: Count
@@ -280,7 +280,7 @@ class PlacesRecord(TypedDict):
 
 
 class CacheNote(Struct, kw_only=True):
-    """Note of a cache entry that holds a data set."""
+    """Note of a cache entry for a data set."""
 
     shape: tuple[Count, Count]
     base: int
@@ -313,7 +313,7 @@ class SegmentRecord(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class NoiseMetric(Struct):
-    """Smallest difference of two trainings that is more than chance."""
+    """Smallest significant difference between two trainings."""
 
     matters: Annotated[float, Meta(ge=0)]
 
@@ -325,10 +325,10 @@ class NoiseRecord(Struct):
 
 
 def as_record(kind: type[T], content: Any) -> T:
-    """Check plain data against a struct.
+    """Validate plain data against a struct.
 
     Raises:
-        ValueError: a field is unknown, missing or of the wrong type: which one, and what is expected.
+        ValueError: a field is unknown, missing or of the wrong type; names the field and the expected type.
     """
     found = msgspec.convert(content, kind)
     lost = _first_lost(content, found)
@@ -340,16 +340,13 @@ def as_record(kind: type[T], content: Any) -> T:
 def load_record(
     kind: type[T], data: bytes | str, file: str, *, error: Callable[[str], BoostrankError] | None = None
 ) -> T:
-    """Read the JSON of a file that boostrank wrote.
+    """Parse the JSON of a file that boostrank wrote.
 
     Args:
-        kind: its struct.
-        data: content of the file.
-        file: its name, for the message.
-        error: makes the error of a message; None: a `FileFormatError`.
+        error: creates the error from a message; None for a `FileFormatError`.
 
     Raises:
-        FileFormatError: the JSON is broken, or a field is unknown, missing or of the wrong type.
+        FileFormatError: invalid JSON, or a field that is unknown, missing or of the wrong type.
     """
     try:
         return as_record(kind, from_json(data))
@@ -360,7 +357,7 @@ def load_record(
 
 
 def _first_lost(content: Any, found: Any, place: str = "$") -> str:
-    """Return the place of the first key that a typed dict dropped."""
+    """Return the path of the first key that a typed dict dropped."""
     if not isinstance(content, Mapping) or not isinstance(found, Struct | dict):
         return ""
     for key, value in content.items():
@@ -373,14 +370,13 @@ def _first_lost(content: Any, found: Any, place: str = "$") -> str:
 
 
 def from_json(text: str | bytes, *, once: bool = False) -> Any:
-    """Parse JSON, which may hold NaN and infinity.
+    """Parse untrusted JSON, which may contain NaN and infinity.
 
     Args:
-        text: content of a file that is not trusted.
-        once: refuse an object that has a key twice.
+        once: refuse repeated keys in an object.
 
     Raises:
-        ValueError: it is no JSON, is nested deeper than `MAX_NESTING`, or has a key twice.
+        ValueError: invalid JSON, nested deeper than `MAX_NESTING`, or a repeated key.
     """
     try:
         found = json.loads(text, object_pairs_hook=_unique if once else None)
@@ -388,7 +384,7 @@ def from_json(text: str | bytes, *, once: bool = False) -> Any:
         raise ValueError(_TOO_DEEP) from None
     level = [found]
     for _ in range(MAX_NESTING):
-        # `set` and `map` look through long lists of numbers at little cost.
+        # Skip lists of plain values: `set` and `map` check long lists of numbers quickly.
         inside = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
         inside = [values for values in inside if not _PLAIN.issuperset(map(type, values))]
         level = [value for values in inside for value in values]
@@ -408,9 +404,9 @@ def jsonable(value: Any, *, digits: int | None = None, other: Callable[[Any], An
     """Convert to plain data: NumPy numbers to Python's, tuples to lists, NaN and infinity to null.
 
     Args:
-        value: mappings, sequences, arrays, numbers and text, nested.
+        value: nested mappings, sequences, arrays, numbers and text.
         digits: significant digits of floats; None keeps all.
-        other: converts objects that JSON has no form for.
+        other: converts objects without a JSON form.
     """
     if value is None or isinstance(value, bool | str):
         return value

@@ -118,11 +118,7 @@ class _Moved:
 
     @classmethod
     def of(cls, log: ClickLog, allowed: npt.NDArray[np.bool_]) -> _Moved:
-        """Select the entries of a log at the allowed positions, bool[P].
-
-        Raises:
-            DataError: there are none.
-        """
+        """Select the entries of a log at the allowed positions, bool[P]."""
         # Dropping a document may disconnect a position and vice versa; repeat until nothing changes.
         entries = np.flatnonzero(allowed[log.positions - 1])
         while True:

@@ -304,11 +304,7 @@ class _PlacesOf:
 
 
 def _whole(values: npt.ArrayLike, name: str) -> Int64Array:
-    """Convert to int64[m].
-
-    Raises:
-        DataError: values that are not whole numbers.
-    """
+    """Convert to int64[m]."""
     given = np.asarray(values)
     if given.ndim != 1 or given.dtype.kind not in "iuf":
         raise DataError(

@@ -114,11 +114,7 @@ class _Documents:
 
     @classmethod
     def of(cls, path: str | PathLike[str], keys: tuple[str, ...]) -> _Documents:
-        """Read the documents of a file.
-
-        Raises:
-            FileFormatError: two rows with the same keys.
-        """
+        """Read the documents of a file."""
         pa, pc = arrow(), arrow(".compute")
         parts = [_joined(batch, keys) for batch in batches(path, texts=keys)]
         index = pa.chunked_array(parts or [pa.array([], pa.string())]).combine_chunks()

@@ -134,11 +134,7 @@ def reserved(path: str | PathLike[str]) -> Iterator[None]:
 
 
 def _locked(beside: str) -> int | None:
-    """Open and lock the lock file; return None where files cannot be locked.
-
-    Raises:
-        BlockingIOError: another process holds the lock.
-    """
+    """Open and lock the lock file; return None where files cannot be locked."""
     while True:
         try:
             try:

@@ -1,1 +1,1 @@
-"""Training: wraps `lgb.train` and `xgb.train`, and keeps what came out."""
+"""Training: plans, presets, folds, checkpoints and callbacks, on top of `lgb.train` and `xgb.train`."""

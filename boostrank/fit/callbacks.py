@@ -1,4 +1,4 @@
-"""Callbacks of our own: early stopping and history. They take LightGBM's `CallbackEnv` and work on either engine."""
+"""Callbacks for early stopping and history. They take LightGBM's `CallbackEnv` and work on either engine."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
 
 class EarlyStopping:
-    """Stop when one named metric on one named data set has not improved for a while; keep the best round.
+    """Stop when a metric on a data set has not improved for a while, and keep the best round.
 
-    LightGBM's own watches every metric and stops on whichever stalls first; XGBoost's guesses the direction from the
-    metric's name. This one watches one metric, or else the first metric of the first set that is not trained on,
-    and the direction comes with the metric.
+    LightGBM's early stopping watches every metric and stops on the first that stalls; XGBoost's guesses the direction
+    from
+    the metric's name. This one watches a single metric, whose direction is known.
 
     Args:
-        stopping_rounds: rounds without improvement after which training ends.
-        metric: its name as logged ("ndcg@10"); None for the first.
+        stopping_rounds: rounds without improvement before training stops.
+        metric: metric name as logged ("ndcg@10"); None for the first.
         dataset: name of the validation set; None for the first that is not in `ignore`.
-        min_delta: an improvement by less does not count.
-        ignore: names of sets that are trained on.
+        min_delta: smallest improvement that counts.
+        ignore: names of data sets that are trained on.
     """
 
     before_iteration = False
@@ -55,7 +55,7 @@ class EarlyStopping:
             seen = ", ".join(f"{r[0]}'s {r[1]}" for r in results) or "nothing"
             raise ParameterError(f"early stopping needs {wanted}; evaluated here: {seen}")
         value = result[2] if result[3] else -result[2]
-        if env.iteration == env.begin_iteration:  # a training of its own, as of the next fold
+        if env.iteration == env.begin_iteration:  # a new training, such as the next fold
             self.best_iteration = None
         if self.best_iteration is None or value > self._best + self.min_delta:
             self._best, self.best_iteration = value, env.iteration
@@ -66,14 +66,11 @@ class EarlyStopping:
 
 
 class Gated:
-    """A stopping callback held back until the objective has settled.
+    """A stopping callback that is disabled until the objective has settled.
 
-    An annealed or mixed objective is not itself at first (REG-SHF-SDCG is regression for half of its rounds): a
-    plateau there says nothing, and a best round from there is not a model of the objective asked for.
-
-    Args:
-        callback: the one to hold back.
-        first_round: 0-based round from which it is called.
+    An annealed or mixed objective differs from its final form at first (REG-SHF-SDCG is regression for half of its
+    rounds).
+    A plateau or a best round in that phase is meaningless.
     """
 
     before_iteration = False
@@ -90,14 +87,14 @@ class Gated:
 
 
 class StopWhenAsked:
-    """Ends the training after the round in which somebody asked for it.
+    """Stop training after the current round on request.
 
     Args:
-        request: `made`: whether there is one, asked in every round; `heeded`: set when the training ends because of it.
+        request: `made` is read in every round; `heeded` is set when training stops.
     """
 
     before_iteration = False
-    order = 40  # the last: early stopping has seen this round
+    order = 40  # last, after early stopping
 
     def __init__(self, request: Any) -> None:
         self._request = request
@@ -105,11 +102,8 @@ class StopWhenAsked:
         self._checkpoint: Checkpoint | None = None
 
     def watch(self, stopper: Callback | None, checkpoint: Checkpoint | None = None) -> None:
-        """Called by the training.
-
-        Args:
-            stopper: its early stopping, whose best round so far counts; None keeps every round.
-            checkpoint: to write before the end.
+        """Set the early stopping callback whose best round is kept (None keeps every round), and the checkpoint to
+        write.
         """
         self._stopper, self._checkpoint = getattr(stopper, "gated", stopper), checkpoint
 
@@ -123,7 +117,7 @@ class StopWhenAsked:
 
 
 class History:
-    """Records every metric of every round: data set -> metric -> values; and how many rounds the model has."""
+    """Record every metric of every round (data set -> metric -> values), and the number of rounds."""
 
     before_iteration = False
     order = 20

@@ -1,14 +1,14 @@
-"""Checkpoint state: a training on disk between two rounds, from which it goes on to the same model, byte for byte.
+"""Checkpoint of a training between two rounds. A resumed training yields the same model, byte for byte.
 
-One file, replaced whole:
+One file, replaced atomically:
 
     boostrank checkpoint 1
-    SHA-256 of all that follows
-    one line of JSON: which training this is, how far it is, and the lengths of what follows
+    SHA-256 of the rest of the file
+    one line of JSON: identity of the training, number of rounds, and the lengths of the following parts
     the engine's model file of all rounds so far
-    the metrics of every round, and the scores that the engine cannot make again: float64, little endian
+    the metrics of every round, and scores that the engine cannot recompute: float64, little endian
 
-Nothing in it is executed or unpickled, and the model is checked for structure before an engine sees it.
+Nothing in it is executed or unpickled. The structure of the model is validated before an engine opens it.
 """
 
 from __future__ import annotations
@@ -37,41 +37,43 @@ from boostrank.records import CheckpointHeader, as_record, from_json, jsonable
 
 _MAGIC = b"boostrank checkpoint "
 _VERSION = 1
-AS_ARGUMENT = "a checkpoint is no callback of the engine's: give it to boostrank.train as checkpoint="
+AS_ARGUMENT = "a checkpoint is not a callback of the engine: pass it to boostrank.train as checkpoint="
 _DIGITS = 64
 _MOST_FOLDS = 100
-"""Files of folds are looked for below this number."""
+"""Limit on the number of fold files to search for."""
 
 
 class Checkpoint:
-    """A callback that writes the training down now and then, and the way to go on with it.
+    """A callback that saves the state of a training periodically, to resume from it.
 
-    While a training runs, the file is its own: another one that names it is refused. When it cannot be written after
-    all (a full disk), a warning says so, the file stays as it was, and the training goes on.
+    During training, the file is reserved: other trainings cannot use it. If a write fails (a full disk), a warning is
+    issued, the file is unchanged, and training continues.
 
     Args:
-        path: of the file; its folder must exist.
-        every: rounds between two writes; None writes only when `write` is called. Writing takes the time of writing
-            the model and 8 bytes a document.
-        resume: go on from the file, if there is one.
+        path: the file; its folder must exist.
+        every: rounds between writes; None writes only when `write` is called. A write costs the time to write the model
+            and
+            8 bytes per document.
+        resume: resume from the file if it exists.
 
     Attributes:
-        parts: those of the folds, of a training on folds; each has a file of its own.
-        failure: why the last write failed; empty when it went well.
+        parts: checkpoints of the folds, one file each.
+        failure: reason of the last write's failure; empty if it succeeded.
 
     Raises:
         InputError: at the start of the training: the file cannot be written, is damaged, belongs to another training
-            (the message says which keys differ), or another process is writing it.
+            (the
+            message lists the differences), or is in use by another process.
     """
 
     before_iteration = False
-    order = 35  # after early stopping, which ends a training by an exception
+    order = 35  # after early stopping, which raises an exception
     remembers_rounds = True
 
     @takes(path=str | PathLike, every=int | None)
     def __init__(self, path: str | PathLike[str], *, every: int | None = None, resume: bool = False) -> None:
         if every is not None and every < 1:
-            raise ParameterError(f"every={every!r}: a checkpoint needs at least one round")
+            raise ParameterError(f"every={every!r}: expected at least one round")
         self.path, self.every, self.resume = os.fspath(path), every, resume
         self.parts: list[Checkpoint] = []
         self._resumed_at: int | None = None
@@ -84,10 +86,10 @@ class Checkpoint:
 
     @contextlib.contextmanager
     def reserved(self) -> Iterator[None]:
-        """Inside, no other training can have the file. May be nested: `boostrank.train` does so anyway.
+        """Reserve the file while the block runs. May be nested; `boostrank.train` does so itself.
 
         Raises:
-            InputError: another process has it, or it cannot be written.
+            InputError: another process uses it, or it cannot be written.
         """
         check_writable(self.path)
         with contextlib.nullcontext() if self._reserved else reserved(self.path):
@@ -98,14 +100,13 @@ class Checkpoint:
                 self._reserved -= 1
 
     def begin(self, engine: Backend, identity: Mapping[str, Any]) -> Resumed | None:
-        """Called by `boostrank.train`: what to go on with, None for a start.
+        """Return the state to resume from, or None for a new training. Called by `boostrank.train`.
 
         Args:
-            engine: that trains.
-            identity: everything that the model depends on, plain data.
+            identity: everything that the model depends on, as plain data.
 
         Raises:
-            InputError: as the class says.
+            InputError: see the class.
         """
         self._engine, self._identity = engine, json.loads(json.dumps(identity))
         self._results, self._resumed_at, self._holds = [], None, None
@@ -116,8 +117,8 @@ class Checkpoint:
         differences = _differences(identity_then, self._identity)
         if differences:
             raise ParameterError(
-                f"{self.path}: the checkpoint is of another training: {'; '.join(differences)}. Say the same as then, "
-                "or remove the file to start anew"
+                f"{self.path}: the checkpoint belongs to another training: {'; '.join(differences)}. Use the same "
+                "settings, or remove the file to start anew"
             )
         self._holds = self._resumed_at
         return resumed
@@ -127,39 +128,36 @@ class Checkpoint:
             raise ParameterError(AS_ARGUMENT)
         self._results.append([tuple(result)[:4] for result in env.evaluation_result_list or []])
         rounds = env.iteration + 1
-        # Rounds that a resumed training sees once more need no writing, nor does the last, after which comes the model.
+        # Skip rounds replayed by a resumed training, and the last round, after which the model is saved.
         past = self._resumed_at is not None and rounds <= self._resumed_at
         if self.every and rounds % self.every == 0 and rounds < env.end_iteration and not past:
             self.try_to_write(env)
 
     def try_to_write(self, env: Any) -> bool:
-        """`write`, where a failure is not the end of the training: whether it went well.
+        """Write, and warn in place of raising an error; return True on success.
 
-        The first failure in a row is a warning; `failure` keeps the last.
+        Only the first of consecutive failures warns; `failure` keeps the last reason.
         """
         try:
             self.write(env)
         except TrainingError as error:
             if not self.failure:
-                warn_user(f"{error}. The training goes on; the next checkpoint may fit again", TrainingWarning)
+                warn_user(f"{error}. Training continues, and the next checkpoint may succeed", TrainingWarning)
             self._failures, self.failure = self._failures + 1, str(error)
             return False
         return True
 
     def write(self, env: Any) -> None:
-        """Write the training as it is, from within a callback that comes after this one (`order` above 35).
-
-        Args:
-            env: what that callback was given.
+        """Write the current state, from a callback that runs after this one (`order` above 35).
 
         Raises:
-            TrainingError: it could not be written; the old file is as it was.
+            TrainingError: the file could not be written; the old file is unchanged.
         """
         assert self._engine is not None, "called outside a training"
         snapshot = self._engine.snapshot(env.model)
         named = [(name, metric, bool(up)) for name, metric, _, up in self._results[-1]]
         if any([(n, m, bool(up)) for n, m, _, up in results] != named for results in self._results):
-            raise ParameterError("a training whose metrics change from round to round has no checkpoint")
+            raise ParameterError("a checkpoint needs the same metrics in every round")
         values = np.array([[r[2] for r in results] for results in self._results], dtype="<f8").reshape(-1)
         rounds = int(env.iteration) + 1
         header = CheckpointHeader(
@@ -184,52 +182,48 @@ class Checkpoint:
         self._holds, self.failure = rounds, ""
 
     def remove(self) -> None:
-        """Delete the file, once the model is safe; a symbolic link to it stays, for the next training."""
+        """Delete the files once the model is saved. Symbolic links stay, for the next training."""
         for path in (self.path, *(part.path for part in self.parts)):
             if os.path.exists(path):
                 os.unlink(os.path.realpath(path))
 
     def of_fold(self, fold: int) -> Checkpoint:
-        """The checkpoint of a fold's training, numbered from 0: a file of its own, `PATH.1` for fold 0."""
+        """Create the checkpoint of a fold (from 0), in a separate file: `PATH.1` for fold 0."""
         self.parts.append(Checkpoint(f"{self.path}.{fold + 1}", every=self.every, resume=self.resume))
         return self.parts[-1]
 
     @property
     def exists(self) -> bool:
-        """Whether the file is there, or that of a fold."""
+        """True if the file, or that of a fold, exists."""
         return any(os.path.exists(self.path + ending) for ending in ("", *(f".{k}" for k in range(1, _MOST_FOLDS))))
 
     @property
     def resumed_at(self) -> int | None:
-        """Rounds that were there already, of all folds; None: the training began anew."""
+        """Rounds restored from the file, over all folds; None for a new training."""
         return sum(part.resumed_at or 0 for part in self.parts) or self._resumed_at
 
     @property
     def holds(self) -> int | None:
-        """Rounds of this training that the file has, or those of all folds; None: there is no file."""
+        """Rounds of this training in the file, over all folds; None without a file."""
         return sum(part.holds or 0 for part in self.parts) or self._holds
 
     @property
     def failures(self) -> int:
-        """Number of writes that failed, of all folds."""
+        """Number of failed writes, over all folds."""
         return sum(part.failures for part in self.parts) + self._failures
 
 
 def _read(path: str) -> tuple[Resumed, dict[str, Any], int]:
-    """The training in a file, which training it is, and how many rounds it has.
-
-    Raises:
-        ModelError: damaged, of another kind or from a newer boostrank.
-    """
+    """Read a file; return the state, the identity of the training, and the number of rounds."""
     data = read_file(Path(path))
     first, _, rest = data[:200].partition(b"\n")
     if not re.fullmatch(rb"%s\d{1,9}" % _MAGIC, first):
         raise ModelError(f"{path}: not a checkpoint of boostrank, or its first bytes are damaged")
     if int(first[len(_MAGIC) :]) > _VERSION:
-        raise ModelError(f"{path}: written by a newer boostrank: resume with that")
+        raise ModelError(f"{path}: written by a newer boostrank: resume with that version")
     start = len(first) + 1 + _DIGITS + 1
     if hashlib.sha256(memoryview(data)[start:]).hexdigest().encode() + b"\n" != rest[: _DIGITS + 1]:
-        raise ModelError(f"{path}: truncated or damaged, its checksum does not fit: remove it to start anew")
+        raise ModelError(f"{path}: truncated or damaged, its checksum does not match: remove it to start anew")
     try:
         return _parse(data, start)
     except ModelError as error:
@@ -246,8 +240,8 @@ def _parse(data: bytes, start: int) -> tuple[Resumed, dict[str, Any], int]:
     lengths = [(rounds - begin) * len(named), *header.scores]
     if min([begin, rounds - begin, model_end - line_end, *lengths]) < 0 or model_end + 8 * sum(lengths) != len(data):
         raise ValueError("its lengths do not add up")
-    if rounds > model_end - line_end:  # without metrics nothing else bounds it
-        raise ValueError(f"{rounds:,} rounds in so small a model")
+    if rounds > model_end - line_end:  # without metrics, no other check bounds the rounds
+        raise ValueError(f"too many rounds for the size of the model: {rounds:,}")
     model = data[line_end + 1 : model_end]
     parse_model(model)
     numbers = np.frombuffer(data, dtype="<f8", count=sum(lengths), offset=model_end).astype(np.float64)
@@ -259,7 +253,6 @@ def _parse(data: bytes, start: int) -> tuple[Resumed, dict[str, Any], int]:
 
 
 def _differences(then: Any, now: Any, name: str = "") -> list[str]:
-    """`learning_rate: 0.1 then, 0.2 now` of every key in which two nested dictionaries differ."""
     if isinstance(then, dict) and isinstance(now, dict):
         keys = [*then, *(key for key in now if key not in then)]
         pairs = [(f"{name}.{key}".lstrip("."), then.get(key), now.get(key)) for key in keys]
@@ -273,7 +266,7 @@ def _short(value: Any) -> str:
 
 
 def settings_of(callbacks: Sequence[Any]) -> list[dict[str, Any]]:
-    """What of the callbacks decides how a training ends or which parameters it has, in plain data."""
+    """Return the settings of callbacks that affect stopping or parameters, as plain data."""
     settings: list[dict[str, Any]] = []
     for callback in callbacks:
         inner = getattr(callback, "gated", callback)

@@ -1,4 +1,4 @@
-"""Checks of the options of a training that need no data."""
+"""Checks of training options that need no data."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check_sides(options: FitOptions) -> None:
         try:
             takes = accepted_params(name)
         except ParameterError:
-            return  # `boostrank.train` says what is wrong with the name
+            return  # `boostrank.train` reports the invalid name
     else:
         name, takes = options.objective.name, (*options.objective.params, *OPTIONS)
     for key, value in own.items():
@@ -43,37 +43,33 @@ def check_sides(options: FitOptions) -> None:
         if param is not None and param is not SEED:
             raise ParameterError(f"{key!r} is a parameter of objective {name!r}: use --set {key}={value}")
     if "gain" in own:
-        raise ParameterError(f"the gain is not the engine's: use --gain {own['gain']}")
+        raise ParameterError(f"the gain is not a parameter of the engine: use --gain {own['gain']}")
     for key in options.settings:
         if find_param(key, [SEED]):
-            raise ParameterError("the objective and the trees have one seed: use --seed")
+            raise ParameterError("the objective and the trees share one seed: use --seed")
     resolve_params(takes, options.settings, owner=f"objective {name!r}")
 
 
 def settled_quality(options: TrainOptions, cluster: bool, tell: Callable[[str], None]) -> TrainOptions:
-    """Options with a quality: "good" if none was asked for, or "plain" if that is all that can be had.
-
-    Args:
-        options: of a training; `quality` None: none was asked for.
-        cluster: whether workers of a cluster train.
-        tell: called with a line if "good" cannot be the default.
+    """Set the quality: "good" by default, or "plain" if folds are not available.
 
     Raises:
-        ParameterError: the quality that was asked for is not available.
+        ParameterError: the requested quality is not available.
     """
     reason = ""
     if cluster:
-        reason = "workers of a cluster train one model, with the engine's defaults"
+        reason = "workers of a cluster train a single model with the engine's defaults"
     elif not get_backend(options.backend).grows_trees:
         reason = f"{options.backend} grows no trees"
     if reason and options.quality not in (None, PLAIN):
-        raise ParameterError(f"--quality {options.quality} is not available: {reason}. Give --quality plain")
+        raise ParameterError(f"--quality {options.quality} is not available: {reason}. Use --quality plain")
     quality = options.quality or (PLAIN if reason else GOOD)
     if reason and options.quality is None:
         tell(f"quality plain: {reason}")
     if options.init_model and quality == GOOD:
         default = "the default" if options.quality is None else "--quality good"
         raise ParameterError(
-            f"--init-model continues one training, {default} makes several: add --quality quick or --quality plain"
+            f"--init-model continues a single training, but {default} trains several models: add --quality quick or "
+            "--quality plain"
         )
     return replace(options, quality=quality)

@@ -1,4 +1,4 @@
-"""The gate of a training on clicks: does weighting by propensities rank better than click counts?"""
+"""Gate of a training on clicks: does debiasing by propensities rank better than click counts?"""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ from boostrank.fit.train import train
 from boostrank.options import TrainOptions
 
 _ROUNDS = 100
-_SAMPLED_CELLS = 1 << 25  # of streamed rows that are brought to memory
-_FEW = 20  # held-out queries, below which there is no verdict
+_SAMPLED_CELLS = 1 << 25  # numbers sampled from streamed rows
+_FEW = 20  # minimum number of held-out queries
 
 
 def copied_rows(valid: Sequence[str]) -> float:
-    """Copies of the training rows that the gate holds in memory: all documents that were shown, those it learns from,
-    and both sides of the held-out queries where it holds some out."""
+    """Return the copies of the training rows that the gate holds in memory, as a factor.
+
+    These are all documents shown, those for training, and both sides of the held-out queries if the gate holds some
+    out.
+    """
     return 2.0 if valid else 3.0 - 1.0 / FOLDS
 
 
 def tell_gate(found: ClickTraining, options: TrainOptions, rounds: int, *, estimated: bool) -> None:
-    """Train with and without the propensities, and tell which of the two the clicks on held-out queries prefer.
+    """Train with and without propensities, and report which ranker the clicks on held-out queries prefer.
 
     Args:
-        found: the data with their clicks.
-        options: of the training.
-        rounds: number of rounds; at most 100 are trained.
-        estimated: whether the propensities were estimated from these clicks.
+        found: data with clicks.
+        estimated: the propensities were estimated from these clicks.
     """
     data, log, sampled, tell = found.clicks.data, found.clicks.log, "", found.tell
     if data.on_disk:
@@ -47,7 +48,7 @@ def tell_gate(found: ClickTraining, options: TrainOptions, rounds: int, *, estim
     elif len(turns) > 1:
         where = f"queries held out in {FOLDS} turns"
     if count < _FEW:
-        tell(f"no gate: {count} held-out queries are too few to tell what debiasing gives")
+        tell(f"no gate: {count} held-out queries are too few for a comparison")
         return
     rounds = min(rounds, _ROUNDS)
     plain = {name: value for name, value in options.flat().items() if name not in STOPPING_NAMES}
@@ -55,7 +56,7 @@ def tell_gate(found: ClickTraining, options: TrainOptions, rounds: int, *, estim
     judged, own = [], True
     try:
         with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the training itself says them
+            warnings.simplefilter("ignore")  # the main training repeats them
             for rest, judging in turns[:1] if found.held else turns:
                 part, clicked, curve = data, log, found.propensities
                 if found.held:
@@ -63,7 +64,7 @@ def tell_gate(found: ClickTraining, options: TrainOptions, rounds: int, *, estim
                 else:
                     held, held_log = log.of_queries(data, judging)
                     part, clicked = log.of_queries(data, rest)
-                    if estimated:  # from the clicks learnt from alone, not from those that judge
+                    if estimated:  # use the training clicks only
                         curve = estimate(clicked, queries_of(part))
                 naive, debiased = (  # one copy of the rows at a time
                     train(plain, clicked.training_set(part, one, found.prior), rounds, **how).predict(held)
@@ -73,14 +74,14 @@ def tell_gate(found: ClickTraining, options: TrainOptions, rounds: int, *, estim
                 judged.append(Judged(held, held_log, judge, naive, debiased))
                 own = own and theirs
             verdict = gate_of_parts(judged)
-    except (DataError, NothingToLearn) as error:  # click counts may have nothing to teach where exposure has
+    except (DataError, NothingToLearn) as error:  # click counts may be constant where gains are not
         tell(f"no gate: {error}")
         return
-    whose = "propensities of their own" if own else "the propensities it learnt with"
+    whose = "propensities of their own" if own else "the propensities of the training"
     tell(f"debiased against click counts, single trainings, on {where}{sampled}, by {whose}: {verdict}")
     if not found.holds:
-        tell("which says nothing, as clicks contradict the propensities that were learnt with")
+        tell("this comparison is not reliable, as clicks contradict the propensities of the training")
     elif verdict.difference.high < 0.0:
-        tell("DEBIASING HURTS HERE: clicks on held-out queries prefer the ranker that took click counts for labels")
+        tell("DEBIASING HURTS HERE: clicks on held-out queries prefer the ranker trained on click counts")
     elif verdict.difference.low <= 0.0:
-        tell("no clear difference: these clicks do not tell whether debiasing pays")
+        tell("no clear difference: these clicks do not show whether debiasing helps")

@@ -1,4 +1,4 @@
-"""The doctor: checks of data that explain, and at the end training's own, so that both take the same data."""
+"""The doctor: data checks with explanations, followed by the checks of training, so that both accept the same data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from boostrank.fit.train import resolve
 from boostrank.options import TrainOptions
 
 MOST_CELLS = 2**24
-"""Data with more are not read once more: with so many, the checks of the doctor are those of a training."""
+"""Larger data are not read a second time for the checks of training."""
 
 
 def doctor(
@@ -32,20 +32,21 @@ def doctor(
     threads: int | None = None,
     **options: Any,
 ) -> Findings:
-    """Everything that is found in ranking data, the gravest first.
+    """Find problems in ranking data, the most severe first.
 
-    Memory: a few chunks of text and the longest query, 8 bytes a row (a hash; some 60 for a moment where sets are
-    compared), 50 bytes a query and 100 a feature. Of over a million features the first million are looked at singly.
+    Memory: a few chunks of text and the longest query, 8 bytes per row (a hash; briefly about 60 when sets are
+    compared), 50
+    bytes per query and 100 per feature. Only the first million features are checked individually.
 
     Args:
-        files: the training data: a path, a pattern, "-", a binary file object, or several of them as one data set.
-        valid, test: data sets that are looked at too, and compared: a path, or a sequence of sets, each as `files`.
-        gain: what labels are worth, as in training.
-        threads: that read; None for every available core.
-        options: of `boostrank.data.options.ReaderOptions`: the findings are what training with them would meet.
+        files: training data: a path, a pattern, "-", a binary file object, or several of them as one data set.
+        valid, test: further data sets to check and compare: a path, or a sequence of sets, each like `files`.
+        gain: gain of the labels, as in training.
+        threads: threads of the reader; None for every available core.
+        options: see `boostrank.data.options.ReaderOptions`; the same options as in training.
 
     Raises:
-        ParameterError: options out of range, or in contradiction.
+        ParameterError: options that are out of range or contradict each other.
     """
     sets = [("train", files)]
     for role, later in (("valid", valid), ("test", test)):
@@ -60,15 +61,7 @@ def doctor(
 def with_refusal(
     findings: Findings, profiles: Sequence[Profile], files: Sequence[AnySource], *, gain: Gain, **options: Any
 ) -> Findings:
-    """Findings, and if no error is among them the one with which training refuses the data, if it does.
-
-    Args:
-        findings: of `examine`.
-        profiles: training data, and then what is validated or tested on.
-        files: of each of them.
-        gain: what labels are worth.
-        options: of `look_at`.
-    """
+    """Add the error with which training refuses the data, if there is one and no finding is an error."""
     used = [(one, path) for one, path in zip(profiles, files, strict=True) if one.role != "test"]
     cells = sum(one.n_rows * (one.top.top_id + 1) for one, _ in used if one.parts)
     again = all(isinstance(one, str | os.PathLike) and os.path.isfile(one) for _, path in used for one in _listed(path))

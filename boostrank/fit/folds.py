@@ -1,13 +1,12 @@
-"""Folds of whole queries: `each`, the one loop that trains without each of them, and what is made of such models.
+"""Folds of whole queries: `each` trains without each fold, `train_folds` averages the models, `choose_within_query`
+cross-validates.
 
-`train_folds` averages the models; `choose_within_query` cross-validates.
+A validation set selects the round, but is lost to training. Here each of K models stops on a fold of its own, so their
+mean is trained on all queries (Breiman 1996, "Bagging predictors"; van der Laan et al. 2007, "Super learner", for the
+cross-validated choice). `make selection` measures the gain.
 
-A validation set chooses the round and is lost to the trees. Here each of K models stops on a fold of its own, and their
-mean has learnt from all queries (Breiman 1996, "Bagging predictors"; van der Laan et al. 2007, "Super learner", for the
-cross-validated choice). `make selection` measures what that is worth.
-
-Columns within queries are chosen by the same loop, all or none. They help where what a document has beside others tells
-more than what it has. Elsewhere they cost: trees of few queries find more in them that is not there.
+Columns within queries are selected by the same loop, all or none. They help if relevance depends on how a document
+compares with others of its query. Otherwise they hurt: with few queries, trees overfit them.
 """
 
 from __future__ import annotations
@@ -41,32 +40,30 @@ from boostrank.model.ranking_model import RankingModel
 from boostrank.model.within_query import WithinQuery
 
 CHOICE_FOLDS = 4
-"""Number of folds by which columns within queries are chosen."""
+"""Number of folds in the cross-validation of columns within queries."""
 HELD_OUT = "held out"
-"""Name of the validation set that a fold is."""
+"""Name of a fold as validation set."""
 
 
 def fold_numbers(
     data: RankingDataset, folds: int, seed: int, counted: npt.NDArray[np.bool_] | None = None
 ) -> Int64Array:
-    """Number the queries from 0 to Q - 1 at random, int64[Q]; modulo `folds` they are the folds.
+    """Number the queries from 0 to Q - 1 at random, int64[Q]; modulo `folds`, these are the folds.
 
     Args:
-        data: in memory.
-        folds: at least 2.
-        seed: of the permutation.
-        counted: bool[Q], the queries that a metric counts: where chance would leave a fold with less than two of them,
-            they are dealt first, so that each fold gets as many; None: all are alike.
+        counted: bool[Q], queries included in the metric. If a fold would have fewer than two of them, they are
+            distributed
+            first, to give each fold the same number. None treats all alike.
 
     Raises:
-        ParameterError: less than two folds, or more than queries.
-        DataError: rows that lie on disk.
+        ParameterError: fewer than two folds, or more folds than queries.
+        DataError: rows on disk.
     """
     count = len(data.queries)
     if not 2 <= folds <= count:
-        raise ParameterError(f"folds={folds}: from 2 to the number of training queries, {count}")
+        raise ParameterError(f"folds={folds}: expected 2 to the number of training queries, {count}")
     if data.on_disk:
-        raise DataError("rows that lie on disk cannot be put into folds: read them to memory (--route memory)")
+        raise DataError("rows on disk cannot be split into folds: read them into memory (--route memory)")
     numbers = np.random.default_rng(seed).permutation(count)
     if counted is not None and np.bincount(numbers[counted] % folds, minlength=folds).min() < 2:
         numbers[np.lexsort((numbers, ~counted))] = np.arange(count)
@@ -74,17 +71,14 @@ def fold_numbers(
 
 
 class Deal:
-    """Whole queries of a plan's training set, dealt into folds.
+    """Assignment of a plan's training queries to folds.
 
     Args:
-        plan: a training on all queries.
-        folds: at least 2.
-        counted: as for `fold_numbers`.
-        shares: what the trainings have in common: "starts" (bins and linear starts), "bins", "" (nothing: each
-            fold's rows are copied).
+        shares: data shared by the trainings: "starts" (bins and linear starts), "bins", or "" (rows of each fold are
+            copied).
 
     Attributes:
-        fold: int64[Q], of each query.
+        fold: int64[Q], fold of each query.
         count: number of folds.
     """
 
@@ -95,12 +89,12 @@ class Deal:
         self.fold, self.count, self._data = numbers % folds, folds, plan.train_set
         binned = plan.engine.shares_bins and shares != ""
         self._part = Whole(plan.train_set).part if binned else plan.train_set.take
-        inner = (numbers // folds + self.fold) % FOLDS  # shifted: folds of one query have different ones
+        inner = (numbers // folds + self.fold) % FOLDS  # shifted to vary the inner folds between folds
         self._starts = FoldStarts(self.fold, inner) if binned and shares == "starts" else None
         self._made: dict[Any, CrossFitted] = {}
 
     def plan(self, plan: Plan, fold: int, *, watched: bool) -> Plan:
-        """The training that leaves out a fold; `watched`: with the fold as its validation set."""
+        """Return the plan of a training without a fold; `watched` makes the fold its validation set."""
         inside = ((HELD_OUT, self._part(np.flatnonzero(self.fold == fold))),) if watched else ()
         fitted = None if self._starts is None else partial(self._start, fold)
         return replace(
@@ -112,15 +106,15 @@ class Deal:
         )
 
     def held_out(self, fold: int) -> RankingDataset:
-        """The queries of a fold, with rows of their own."""
+        """Copy the queries of a fold."""
         return self._data.take(np.flatnonzero(self.fold == fold))
 
     def rows(self, fold: int) -> npt.NDArray[np.bool_]:
-        """bool[N], the rows of a fold."""
+        """Return a mask of the rows of a fold, bool[N]."""
         return np.repeat(self.fold == fold, self._data.queries.sizes)
 
     def _start(self, fold: int, data: RankingDataset, gain: Gain, threads: int, limits: Limits) -> CrossFitted:
-        """The start of trainings that leave out a fold: the same for all that have the same gain and limits."""
+        """Return the linear start without a fold, cached by gain and limits."""
         assert self._starts is not None
         key = fold, gain, data.n_features, limits.direction.tobytes(), limits.unused
         if key not in self._made:
@@ -130,13 +124,7 @@ class Deal:
 
 @dataclass(frozen=True)
 class Variant:
-    """A training of a fold.
-
-    Args:
-        name: whatever tells it from the fold's other trainings.
-        plan: the training.
-        instead: another one if it fails; None: the failure is raised.
-    """
+    """A training of a fold."""
 
     name: Any
     plan: Plan
@@ -145,14 +133,7 @@ class Variant:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A model that has not seen a fold.
-
-    Args:
-        fold: its number, from 0.
-        variant: how it was trained.
-        model: the model.
-        held_out: the queries of the fold.
-    """
+    """A model trained without a fold."""
 
     fold: int
     variant: Variant
@@ -161,7 +142,7 @@ class Fitted:
 
     @cached_property
     def scores(self) -> Float64Array:
-        """float64[n], of the rows of the fold."""
+        """Scores of the rows of the fold, float64[n]."""
         return self.model.predict(self.held_out, threads=self.variant.plan.settings.threads)
 
 
@@ -171,11 +152,8 @@ def each(
     """Train every variant without each fold, one fold after another.
 
     Args:
-        plan: a training on all queries.
-        deal: their folds; None: the plan's validation set is the one fold, of which no query is trained on.
-        variants: the trainings of a fold, from its plan and its number.
-        watched: whether the fold is the validation set of its trainings.
-        folds: number of folds that are left out, the first ones; 0: all.
+        deal: the folds; None to use the plan's validation set as the only fold.
+        folds: number of folds to leave out, from the first; 0 for all.
 
     Raises:
         InputError, TrainingError: as `run`.
@@ -198,19 +176,20 @@ def each(
 
 
 def train_folds(plan: Plan, observer: Observer = SILENT) -> RankingModel:
-    """Train a model for each member of the recipe on the queries outside of its fold, and average the models.
+    """Train each member of the recipe on the queries outside of its fold, and average the models.
 
-    Each model stops on its fold. The k-th model's seed is larger by k. Models of different members are averaged on a
-    common scale: scores divided by their deviation within held-out queries. Features are binned once: bins, and the
-    quantiles of linear starts, are computed from all rows, including held-out ones. Labels are not used.
+    Each model stops on its fold. The seed increases by 1 per model. Models of different members are scaled before
+    averaging
+    by the deviation of their scores within held-out queries. Bins, and the quantiles of linear starts, are computed
+    once
+    from all rows, including held-out ones. Labels are not used.
 
     Args:
-        plan: whose recipe has folds. The queries of its validation sets are dealt into the folds too.
-        observer: told of each model.
+        plan: a plan with folds. Queries of its validation sets are added to the folds.
 
     Returns:
         The averaged model. `info["folds"]` holds the members, the rounds of each, and each metric over all held-out
-        queries, every query scored by the model that had not seen it.
+        queries, scored by the models trained without them.
 
     Raises:
         InputError: as `run` and `fold_numbers`.
@@ -249,7 +228,7 @@ def train_folds(plan: Plan, observer: Observer = SILENT) -> RankingModel:
     fitted: list[Fitted] = []
     for one in each(joined, deal, variants, watched=watched, folds=len(members)):
         if not fitted and kinds:
-            average([one.model])  # what cannot be averaged, such as dart, is refused before the others are trained
+            average([one.model])  # refuse models that cannot be averaged, such as dart, after the first fold
         fitted.append(one)
         trained.append(one.variant.name)
         if not observer.fold_ended(one.fold, one.variant.name, one.model):
@@ -262,7 +241,7 @@ def train_folds(plan: Plan, observer: Observer = SILENT) -> RankingModel:
         own = replace(one, model=model).scores
         scores[deal.rows(one.fold)] = own
         apart.append(deviation(own, one.held_out.queries))
-    # The mean of the models; of different members on the scale of one of them.
+    # Average the models; bring different members to a common scale first.
     alike = all(member == trained[0] for member in trained)
     scale = None if alike else float(np.mean(apart)) / len(models)
     mean = average(models, None if scale is None else [scale / each_one for each_one in apart])
@@ -288,7 +267,7 @@ def train_folds(plan: Plan, observer: Observer = SILENT) -> RankingModel:
 
 
 def _joined(plan: Plan) -> tuple[Plan, list[int]]:
-    """The plan with its validation queries behind the training queries; and where each set's queries end."""
+    """Append the validation queries to the training queries; return the plan and the end of each set's queries."""
     data, ends = plan.train_set, [len(plan.train_set.queries)]
     for one in plan.others:
         data = data.joined(one.like(plan.train_set))
@@ -297,7 +276,7 @@ def _joined(plan: Plan) -> tuple[Plan, list[int]]:
 
 
 def _mean(per_query: Float64Array, weights: Float64Array) -> dict[str, Any]:
-    """Weighted mean over the queries that count, with its 95% interval."""
+    """Return the weighted mean over the included queries, with its 95% interval."""
     counted = np.isfinite(per_query)
     if not counted.any():
         return {"value": None, "low": None, "high": None, "queries": 0}
@@ -308,16 +287,10 @@ def _mean(per_query: Float64Array, weights: Float64Array) -> dict[str, Any]:
 
 
 def choose_within_query(plan: Plan, observer: Observer = SILENT) -> WithinQuery:
-    """Train with and without the columns on the queries outside of each fold, and compare on those inside.
-
-    The columns are used where the 95% interval of the mean difference lies above 0.
-
-    Args:
-        plan: one training, whose `within` asks for all features; early stopping watches the fold.
-        observer: told before and after.
+    """Cross-validate the columns within queries, and use them if the 95% interval of the mean difference is above 0.
 
     Returns:
-        What was asked for, or no columns; `choice` holds the difference, its interval and the number of queries.
+        The requested columns or none; `choice` holds the difference, its interval and the number of queries.
 
     Raises:
         InputError: as `run` and `fold_numbers`; no metric.
@@ -325,7 +298,7 @@ def choose_within_query(plan: Plan, observer: Observer = SILENT) -> WithinQuery:
     asked, metric, seed = plan.within, plan.metric, plan.seed
     assert asked is not None
     if metric is None:
-        raise ParameterError("within_query: 'auto' compares by a metric: metric='ndcg'")
+        raise ParameterError("within_query: 'auto' needs a metric: metric='ndcg'")
     observer.choosing(2 * CHOICE_FOLDS)
     alone = replace(plan, valid=(), functions=(), callbacks=(), checkpoint=None, keep_training_booster=False)
     deal = Deal(alone, CHOICE_FOLDS, shares="bins")
@@ -362,9 +335,8 @@ def choose_within_query(plan: Plan, observer: Observer = SILENT) -> WithinQuery:
 
 
 def choice_words(choice: Mapping[str, Any]) -> str:
-    """Describe the outcome in one line."""
     kinds = ", ".join(choice["kinds"])
-    verdict = "used" if choice["used"] else "left out: no gain beyond chance"
+    verdict = "used" if choice["used"] else "not used: no gain beyond chance"
     return (
         f"within queries, {kinds}: {choice['metric']} {choice['difference']:+.4f} [{choice['low']:+.4f}, "
         f"{choice['high']:+.4f}] with them on {choice['queries']:,} queries of {choice['folds']} folds: {verdict}"

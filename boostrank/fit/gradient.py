@@ -1,4 +1,4 @@
-"""Gradient that the engine calls each round: ours or a user's, checked, timed, and watched for a standstill."""
+"""Gradient for the engine, from our objective or a user's function: validated, timed and monitored for progress."""
 
 from __future__ import annotations
 
@@ -22,13 +22,11 @@ _STANDSTILL_ROUNDS = 3
 
 
 class GuardedGradient:
-    """(scores, engine's data set, round) -> gradient and hessian, both fit to hand over.
+    """Compute a valid gradient and hessian from (scores, engine's data set, round).
 
     Args:
-        objective: ours, or None with `function`.
-        labels_of: labels and queries of an engine's data set.
-        function: a callable of the user's own, (scores, data set) -> (gradient, hessian).
-        all_reduce: see `BoundObjective`.
+        objective: our objective, or None with `function`.
+        labels_of: returns labels and queries of an engine's data set.
     """
 
     def __init__(
@@ -48,8 +46,11 @@ class GuardedGradient:
         self._still = 0
 
     def bind(self, dataset: Any) -> None:
-        """Give our objective its data. At the first call unless done before: a `lgb.Dataset` must not be asked for its
-        labels before LightGBM has merged the training parameters into it."""
+        """Bind our objective to the data, unless already done.
+
+        By default this happens at the first call: LightGBM must first merge the training parameters into a
+        `lgb.Dataset`.
+        """
         if self._objective is not None and self._bound is None:
             self._bound = self._objective.bind(*self._labels_of(dataset), self._all_reduce)
 
@@ -67,7 +68,7 @@ class GuardedGradient:
             self.seconds += time.perf_counter() - started
 
     def evaluate(self, scores: npt.NDArray[Any], dataset: Any, round: int) -> Evaluation:
-        """Our objective at these scores, as it is; a function of the user's own has no such thing."""
+        """Evaluate our objective, unscaled; not available for a user's function."""
         started = time.perf_counter()
         self.bind(dataset)
         assert self._bound is not None
@@ -77,38 +78,37 @@ class GuardedGradient:
         return found
 
     def _watch(self, scores: npt.NDArray[Any], round: int) -> None:
-        """Say so when trees stop changing the scores: the engines go on in silence."""
+        """Warn if trees have stopped changing the scores; the engines continue silently."""
         previous, self._previous = self._previous, np.array(scores)
         if previous is None:
             if not in_range(scores):
                 raise ModelError(
-                    "the training would begin from scores that are no finite numbers: leaves or weights of the model "
-                    "that it goes on from leave the range of numbers"
+                    "the initial scores are not finite: leaves or weights of the model to continue are too large"
                 )
             return
         moved = False
         if previous.size:
-            largest = max(float(previous.max()), -float(previous.min()))  # no arrays besides: there may be 10^8 scores
+            largest = max(float(previous.max()), -float(previous.min()))  # avoids copies of up to 10^8 scores
             step = np.subtract(self._previous, previous, out=previous)
             low, high = float(step.min()), float(step.max())
             moved = high - low > 1e-6 * max(high, -low) + 4 * float(np.finfo(step.dtype).eps) * largest
-        # Among several processes: the queries of one may lie in one leaf, of a tree that has many.
+        # With several processes, the queries of one may all lie in a single leaf of a larger tree.
         self._still = 0 if self._all_reduce(np.array([float(moved)]))[0] else self._still + 1
         if self._still == _STANDSTILL_ROUNDS:
             cause = (
                 "Too few rows for min_data_in_leaf, too large a min_sum_hessian_in_leaf or min_gain_to_split, or "
-                "features that say nothing within a query."
+                "features that do not vary within queries."
             )
             if self.stats and self._bound and self.stats.dead_queries == self._bound.total_queries:
                 cause = "Every query has a zero gradient: the training set is fitted perfectly, or sigma is too small."
-            trees = f"the last {_STANDSTILL_ROUNDS} trees before round {round} have one leaf: no split was allowed"
+            trees = f"the last {_STANDSTILL_ROUNDS} trees before round {round} have a single leaf: no split was allowed"
             warn_user(f"{trees}. {cause}", TrainingWarning)
 
 
 def by_arguments(function: Any, labels_of: Callable[[Any], tuple[npt.NDArray[Any], QueryIndex]], what: str) -> Any:
-    """A function of (scores, data set), also of one that is spelled as `LGBMRanker` takes it.
+    """Convert a function to (scores, data set), from that form or LGBMRanker's.
 
-    That is (y_true, y_pred), and behind them `weight` and `group`, sizes of queries, by their names.
+    The latter is (y_true, y_pred), optionally with `weight` and `group` (sizes of queries) by these names.
 
     Raises:
         ParameterError: other parameters.
@@ -137,11 +137,7 @@ def by_arguments(function: Any, labels_of: Callable[[Any], tuple[npt.NDArray[Any
 
 
 def _checked(result: Any, documents: int, round: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """A user's gradient and hessian as float32[N].
-
-    Raises:
-        TrainingError: wrong length, not finite, negative hessian.
-    """
+    """Return a user's gradient and hessian as float32[N]."""
     grad, hess = (np.ascontiguousarray(part, dtype=np.float32).reshape(-1) for part in result)
     for name, part in (("gradient", grad), ("hessian", hess)):
         if part.size != documents:

@@ -1,4 +1,4 @@
-"""What watches a training from outside: progress, logs and tables derive from `Observer`."""
+"""Interface for watching a training: progress, logs and tables derive from `Observer`."""
 
 from __future__ import annotations
 
@@ -11,27 +11,21 @@ if TYPE_CHECKING:
 
 
 class Observer:
-    """Told of the steps of a training; each method may be left out. Rounds come to `callbacks`, as LightGBM's do."""
+    """Receives the steps of a training. All methods are optional; rounds are reported to `callbacks`."""
 
     def choosing(self, trainings: int) -> None:
-        """Called before cross-validation chooses columns within queries, with its number of trainings."""
+        """Called before columns within queries are cross-validated, with the number of trainings."""
 
     def chosen(self, choice: Mapping[str, Any]) -> None:
-        """Called with what it found."""
+        """Called with the result of the cross-validation."""
 
     def planned(self, plan: Plan) -> None:
         """Called once, before the first training."""
 
     def fold_ended(self, fold: int, member: Member, model: RankingModel) -> bool:
-        """Called with each model of folds; return False to leave out the remaining folds.
-
-        Args:
-            fold: number of the fold that the model has not seen, from 0.
-            member: how it was trained.
-            model: the model.
-        """
+        """Called after each fold; return False to skip the remaining folds."""
         return True
 
 
 SILENT = Observer()
-"""Watches nothing."""
+"""Ignores everything."""

@@ -1,7 +1,7 @@
-"""Sort the dictionary `params` of `lgb.train` by reader: objective, engine, metrics, early stopping.
+"""Sort the dictionary `params` of `lgb.train` by consumer: objective, engine, metrics, early stopping.
 
-Options of a training are declared in `boostrank.options`, parameters of objectives by `core.params.Param`, and
-parameters of an engine in `engines.NAME.params`.
+Training options are declared in `boostrank.options`, parameters of objectives by `core.params.Param`, and parameters of
+an engine in `engines.NAME.params`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ ROUNDS_NAMES = (
 STOPPING_NAMES = ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change")
 _MIN_DELTA = Param("early_stopping_min_delta", 0.0, low=0.0, help="improvement that counts for early stopping")
 AUTO_START, LINEAR_START = "auto", "linear"
-"""`start`: a linear ranker if the objective is `auto`; a linear ranker."""
+"""Values of `start`: a linear start if the objective is `auto`; always a linear start."""
 _METRIC = ("metric", "metrics", "metric_types", "eval_metric")
 _EVAL_AT = ("eval_at", "ndcg_eval_at", "ndcg_at", "map_eval_at", "map_at")
 GAIN_NAMES = ("gain", "label_gain")
@@ -59,25 +59,25 @@ _THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")
 
 _LISTED = 4
 
-# LightGBM's one switch, which is two here.
+# A single switch in LightGBM that is two parameters here.
 _TWO_IN_ONE = {"lambdarank_norm": ("norm_distance", "norm_query")}
 
 
 @dataclass(frozen=True)
 class TrainingParameters:
-    """Parameters by reader.
+    """Training parameters by consumer.
 
     Args:
-        objective: ours, or None with `native_objective` or `function`.
-        native_objective: one of the engine's own ("lightgbm:lambdarank" -> "lambdarank").
-        function: a callable of the user's own, as `lgb.train` takes it.
-        engine: what is left for the engine.
-        rounds: rounds to train.
+        objective: our objective, or None with `native_objective` or `function`.
+        native_objective: an objective of the engine ("lightgbm:lambdarank" -> "lambdarank").
+        function: a user's function, as in `lgb.train`.
+        engine: remaining parameters, for the engine.
+        rounds: number of rounds.
         stopping_rounds: patience of early stopping, 0 for none.
-        min_delta: improvement that counts for early stopping.
+        min_delta: smallest improvement that counts for early stopping.
         metrics: canonical metric names with cut-offs, possibly none.
-        threads: None means every available core.
-        gain: of a label, for metrics whose conventions name none.
+        threads: None for every available core.
+        gain: gain of a label, for metrics whose conventions do not set it.
     """
 
     objective: TrainingObjective | None
@@ -92,50 +92,50 @@ class TrainingParameters:
     gain: str | tuple[float, ...]
 
     def check_document_weights(self) -> None:
-        """Refuse weights of documents for what is not one of our objectives.
+        """Refuse document weights unless the objective is one of ours.
 
         Raises:
-            DataError: the engine's own objective, or a function of the user's own.
+            DataError: an engine's objective or a user's function.
         """
         if self.objective is None:
             whose = f"the engine's own objective {self.native_objective!r}" if self.native_objective else "a function"
             raise DataError(
-                f"documents of a query have weights of their own, which {whose} is not given: leave them out, or take "
-                "one of boostrank's objectives (`boostrank objectives`)"
+                f"{whose} does not support document weights: remove them, or use one of boostrank's objectives "
+                "(`boostrank objectives`)"
             )
 
 
 def headline(metrics: Sequence[str]) -> str | None:
-    """The metric that progress shows and early stopping watches: the first one, at its largest cut-off.
+    """Return the metric for progress and early stopping: the first one, at its largest cut-off.
 
-    Not the first alone: `eval_at` is usually 1,3,5,10, and the metric at 1 is the noisiest.
+    With the usual `eval_at` of 1,3,5,10, the first cut-off is the noisiest.
     """
     family = [name for name in metrics if name.split("@")[0] == metrics[0].split("@")[0]]
     return max(family, key=lambda name: int(name.partition("@")[2] or sys.maxsize)) if family else None
 
 
 def pop_seed(params: dict[str, Any]) -> int:
-    """As `pop_param`, the seed; 0 when none is given."""
+    """Remove and return the seed; 0 by default."""
     return int(pop_param(params, SEED_NAMES, 0))
 
 
 def default_objective(backend: str) -> str:
-    """The objective when none is given."""
+    """Return the default objective of an engine."""
     engine = ENGINES.get(backend)
     return (engine and engine.default_objective) or DEFAULT_OBJECTIVE
 
 
 def is_auto(params: Mapping[str, Any] | None, backend: str) -> bool:
-    """Whether the objective is `auto`, given or by default."""
+    """Return True if the objective is `auto`, given or by default."""
     chosen = next((value for name, value in (params or {}).items() if name in OBJECTIVE_NAMES), None)
     return str(default_objective(backend) if chosen is None else chosen).strip().lower() == "auto"
 
 
 def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend: Backend) -> TrainingParameters:
-    """Sort `params`; names and aliases are LightGBM's, with each objective's own beside them.
+    """Sort `params`. Names and aliases are LightGBM's, plus those of the objective.
 
     Raises:
-        ParameterError: unknown names, values out of range, one parameter given twice.
+        ParameterError: unknown names, values out of range, repeated parameters.
     """
     rest = dict(params or {})
     if (exp_gain := rest.pop("ndcg_exp_gain", None)) is not None:
@@ -147,7 +147,7 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
     rounds = _whole(pop_param(rest, ROUNDS_NAMES, num_boost_round), "num_boost_round", 1)
     stopping = max(0, _whole(pop_param(rest, STOPPING_NAMES, None) or 0, "early_stopping_round", -1))  # 0 and -1: off
     min_delta = float(_MIN_DELTA.parse(rest.pop(_MIN_DELTA.name, 0.0)))
-    rest.pop("first_metric_only", None)  # always so: see callbacks.EarlyStopping
+    rest.pop("first_metric_only", None)  # always true: see callbacks.EarlyStopping
     threads = pop_param(rest, _THREADS, None)
     threads = None if threads is None else max(0, _whole(threads, "num_threads", -1)) or None
     if threads is not None:
@@ -159,7 +159,7 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
     objective: TrainingObjective | None = None
     gain: Any = "exponential"
     if isinstance(chosen, CompiledFunction):
-        raise ParameterError("that is a kernel, not an objective: train with what boostrank.define_objective returns")
+        raise ParameterError("this is a kernel, not an objective: pass the result of boostrank.define_objective")
     if callable(chosen) and not isinstance(chosen, TrainingObjective):
         function, gain = chosen, pop_param(rest, ("gain",), "exponential")  # of metrics
     elif isinstance(chosen, str) and chosen.partition(":")[0] in engines_with_own and ":" in chosen:
@@ -175,7 +175,7 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
     idle = [name for name in rest if name in backend.params.of_objectives]
     if native is None and idle:
         owner = "a custom objective" if objective is None else f"objective {objective.name!r}"
-        raise ParameterError(f"{idle[0]!r} is read by {backend.name}'s own objectives alone: {owner} would ignore it")
+        raise ParameterError(f"{idle[0]!r} only affects {backend.name}'s own objectives: {owner} would ignore it")
     backend.params.check(rest)
     return TrainingParameters(
         objective, native, function, rest, rounds, stopping, min_delta, metrics, threads, parse_gain(gain)
@@ -185,19 +185,22 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
 def _objective(
     chosen: Any, rest: dict[str, Any], threads: int | None, backend: Backend
 ) -> tuple[TrainingObjective, tuple[Param, ...]]:
-    """Build ours from its text and the parameters that are its own, which leave `rest`; and what it takes."""
+    """Create our objective from its text and the parameters that belong to it, which are removed from `rest`.
+
+    Return the objective and its accepted parameters.
+    """
     if isinstance(chosen, TrainingObjective):
         known = [*OPTIONS, *MIXTURE_PARAMS, *(p for part in chosen.parts for p in part.spec.params)]
         own = [name for name in rest if _of_objective_alone(name, known) or name in GAIN_NAMES]
         if own:
-            raise ParameterError(f"{own[0]!r} is set beside an Objective that has its own: say it in one place")
+            raise ParameterError(f"{own[0]!r} is set both in params and on the Objective; set it once")
         if chosen.threads is None and threads is not None:
             chosen = copy.copy(chosen)
             chosen.threads = threads
         return chosen, tuple(known)
-    for name, engine in ENGINES.items():  # to tell "spell it lightgbm:rank_xendcg" from an unknown name
+    for name, engine in ENGINES.items():  # suggest "lightgbm:rank_xendcg" for an engine's own objective
         if chosen in engine.native_objectives and not _is_ours(chosen):
-            raise ParameterError(f"{chosen!r} is an objective of {name} itself: spell it {name}:{chosen}")
+            raise ParameterError(f"{chosen!r} is an objective of {name} itself: write {name}:{chosen}")
     takes = (*chosen.params, *OPTIONS) if isinstance(chosen, ObjectiveSpec) else accepted_params(str(chosen))
     for both, parts in _TWO_IN_ONE.items():
         if both in rest and all(find_param(part, takes) for part in parts):
@@ -219,13 +222,13 @@ def _objective(
 
 
 def _of_objective_alone(name: str, params: Iterable[Param]) -> bool:
-    """Whether a parameter is the objective's and not, as the seed is, the trees' as well."""
+    """Return True for parameters of the objective, except the seed, which trees share."""
     param = find_param(name, params)
     return param is not None and param is not SEED
 
 
 def _check_near_misses(rest: Mapping[str, Any], objective: str, takes: tuple[Param, ...], backend: Backend) -> None:
-    """A near miss of an objective's parameter among the engine's is refused here, where its name is known."""
+    """Refuse misspelt parameters of the objective among the engine's."""
     for name in rest:
         try:
             backend.params.check({name: rest[name]})
@@ -238,7 +241,7 @@ def _check_near_misses(rest: Mapping[str, Any], objective: str, takes: tuple[Par
             hint = did_you_mean(name, own)
             raise ParameterError(f"objective {objective!r} has no parameter {name!r}{owners}.{hint}") from None
         except ParameterError:
-            continue  # the check of all together tells
+            continue  # reported by the check of all parameters
 
 
 def _is_ours(name: str) -> bool:
@@ -246,10 +249,10 @@ def _is_ours(name: str) -> bool:
 
 
 def pop_param(params: dict[str, Any], names: tuple[str, ...], default: Any) -> Any:
-    """A parameter's value, by whichever of its names, which leaves `params`.
+    """Remove a parameter, under any of its names, and return its value.
 
     Raises:
-        ParameterError: it is given by two names.
+        ParameterError: it is given under two names.
     """
     given = [name for name in names if name in params]
     if len(given) > 1:
@@ -268,9 +271,9 @@ def _whole(value: Any, name: str, low: int) -> int:
 
 
 def _metric_names(metric: Any, eval_at: Any) -> tuple[str, ...]:
-    """`ndcg` with eval_at 1,3 -> `ndcg@1`, `ndcg@3`; a name with its own cut-off keeps it."""
+    """Combine metrics and cut-offs: `ndcg` with eval_at 1,3 -> `ndcg@1`, `ndcg@3`. Names with a cut-off keep it."""
     if not isinstance(metric, str | Iterable | None):
-        raise ParameterError(f"metric={metric!r}: names such as ndcg, or ndcg@10, or a list of them")
+        raise ParameterError(f"metric={metric!r}: expected a name such as ndcg or ndcg@10, or a list of names")
     names = metric.split(",") if isinstance(metric, str) else list(metric or [])
     names = [str(n).strip() for n in names]
     if [n.lower() for n in names] in (["none"], ["null"], ["na"], [""], []):
@@ -289,8 +292,8 @@ def _metric_names(metric: Any, eval_at: Any) -> tuple[str, ...]:
 
 
 def say_left_out(data: RankingDataset, what: str) -> None:
-    """Warn that something goes without the categorical features of a data set."""
+    """Warn that the categorical features of a data set are ignored."""
     if data.categorical:
         listed = ", ".join(repr(data.feature_names[i]) for i in data.categorical[:_LISTED])
         more = f" and {len(data.categorical) - _LISTED} more" if len(data.categorical) > _LISTED else ""
-        warn_user(f"{what} goes without {listed}{more}: codes of categories are no numbers", DataWarning)
+        warn_user(f"{what} ignores {listed}{more}: codes of categories are not numbers", DataWarning)

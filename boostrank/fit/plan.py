@@ -1,4 +1,4 @@
-"""Plan of a training: parameters, data and choices, each normalised once by `fit.train.resolve`."""
+"""Plan of a training: parameters, data and choices, normalised once by `fit.train.resolve`."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 
 
 PLAIN = "plain"
-"""The preset of one training with the engine's defaults."""
+"""Preset of a single training with the engine's defaults."""
 FIXED_ROUNDS = 100
-"""Number of rounds where nothing chooses it: LightGBM's default."""
+"""LightGBM's default number of rounds."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """One way to train a fold.
+    """A training in an average over folds.
 
     Args:
-        objective: as `boostrank.train` takes it; None: the one that was given.
-        start: as `boostrank.train` takes it.
-        begins_linear: with start="auto", begin with a linear start where one can be, whatever the objective.
+        objective: as in `boostrank.train`; None for the given one.
+        start: as in `boostrank.train`.
+        begins_linear: with start="auto", use a linear start if possible, for any objective.
         params: parameters of the objective.
         trees: parameters of the engine.
-        rounds: maximum, over which schedules run; None: all.
+        rounds: maximum number of rounds, the length of schedules; None for the recipe's.
     """
 
     objective: Any = None
@@ -48,7 +48,7 @@ class Member:
     rounds: int | None = None
 
     def over(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Parameters of a training: those given, with the member's own."""
+        """Update the given parameters with the member's own."""
         objective = {} if self.objective is None else {"objective": self.objective}
         return {**params, **self.trees, **self.params, **objective}
 
@@ -57,7 +57,7 @@ class Member:
 
     @property
     def name(self) -> str:
-        """For tables: `auto, random splits`."""
+        """Name for tables: `auto, random splits`."""
         words = [str(self.objective or "as given")]
         words += ["linear start"] if self.begins_linear and self.start == AUTO_START else []
         return ", ".join(words + (["random splits"] if self.trees else []))
@@ -65,17 +65,15 @@ class Member:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a preset comes to on given data.
+    """A preset applied to given data.
 
     Args:
-        preset: its name.
-        rounds: maximum, of each training.
-        trees: parameters of the engine, in place of its defaults.
-        patience: of early stopping; 0: none, or the one that was given.
-        members: what is trained, one after another.
-        folds: number of folds that queries are dealt into. Each member leaves out another, the first ones. 0: the one
-            member trains on all queries.
-        note: why there is one training where folds were wanted; empty: no reason.
+        trees: parameters of the engine that replace its defaults.
+        patience: patience of early stopping; 0 for none or the given one.
+        members: trainings, in order.
+        folds: number of folds. Each member leaves out another fold, from the first. 0 for a single training on all
+            queries.
+        note: reason for a single training in place of folds, or empty.
     """
 
     preset: str = PLAIN
@@ -88,7 +86,7 @@ class Recipe:
 
     @property
     def words(self) -> str:
-        """One line: `quality good: 4 folds; learning_rate=0.05, num_leaves=15; 1,000 rounds at most, ...`."""
+        """One-line summary: `quality good: 4 folds; learning_rate=0.05, num_leaves=15; 1,000 rounds at most, ...`."""
         trees = ", ".join(f"{name}={value:g}" for name, value in self.trees.items()) or "trees as given"
         parts = [self.members[0].name] if self.members[0].objective else []
         if self.folds:
@@ -100,13 +98,12 @@ class Recipe:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Draft:
-    """Parameters of a training, without its data.
+    """Training parameters without data.
 
     Args:
-        engine: that trains.
-        params: as `boostrank.train` takes them; those that name columns are settled by `fit.train.resolve`.
-        rounds: boosting rounds, unless `params` say otherwise.
-        conventions: of the metrics; None: those of the objective's gain.
+        params: as in `boostrank.train`; `fit.train.resolve` handles those that name columns.
+        rounds: boosting rounds, unless `params` set them.
+        conventions: conventions of the metrics; None for those of the objective's gain.
     """
 
     engine: Backend
@@ -116,63 +113,58 @@ class Draft:
 
     @cached_property
     def settings(self) -> TrainingParameters:
-        """The parameters, sorted by reader.
+        """Parameters by consumer.
 
         Raises:
-            ParameterError: unknown names, values out of range, one parameter given twice.
+            ParameterError: unknown names, values out of range, repeated parameters.
         """
         return split_params(self.params, self.rounds, self.engine)
 
     @cached_property
     def rules(self) -> Conventions:
-        """Conventions of the metrics."""
         return Conventions.of(self.conventions, self.settings.gain)
 
     @property
     def metric(self) -> str | None:
-        """The metric that early stopping watches and that choices compare; None: no metric."""
+        """Metric for early stopping and choices; None without metrics."""
         return headline(self.settings.metrics)
 
     @property
     def threads(self) -> int:
-        """Number of threads, at least 1."""
         return resolve_threads(self.settings.threads)
 
     @property
     def seed(self) -> int:
-        """The seed of everything random; 0 where none is given."""
         return pop_seed(dict(self.params))
 
     def over(self, **params: Any) -> Self:
-        """The same with other values of parameters, also in the model's record."""
         return replace(self, params={**self.params, **params})
 
     def seeded(self, seed: int) -> Self:
-        """The same with another seed."""
         kept = {name: value for name, value in self.params.items() if name not in SEED_NAMES}
         return replace(self, params=kept).over(seed=seed)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Plan(Draft):
-    """One training.
+    """A training.
 
     Args:
-        train_set: what it learns from; its labels are gains where the gain is an expression.
-        valid: names and data sets to evaluate after each round; may hold `train_set` itself.
-        record: parameters as the model's record repeats them; None: `params`.
-        start, begins_linear: the linear ranker that trees begin with, see `fit.start.begin`.
-        init_model: `RankingModel` to continue, or the engine's own booster.
-        within: columns within queries; None: none, or those of `init_model`.
-        functions: metrics of the user's own, (scores, data set) -> (name, value, higher is better).
+        train_set: training set; its labels are gains if the gain is an expression.
+        valid: names and data sets to evaluate each round; may include `train_set`.
+        record: parameters for the model's record; None for `params`.
+        start, begins_linear: the linear start, see `fit.start.begin`.
+        init_model: `RankingModel` or engine's booster to continue.
+        within: columns within queries; None for none, or those of `init_model`.
+        functions: user-defined metrics, (scores, data set) -> (name, value, higher is better).
         callbacks: LightGBM-style callbacks.
-        checkpoint: where the training is written down.
+        checkpoint: checkpoint of the training.
         keep_training_booster: as in `lgb.train`.
-        limit: on the trees of the model.
-        recipe: what is trained: this alone, or its members on folds.
-        fitted: makes the linear start; None: `cross_fit.cross_fitted`.
-        measured: whether metrics are measured each round.
-        at_once: stop early in any round, also before an objective that changes over the rounds has settled.
+        limit: budget of the model.
+        recipe: a single training, or members on folds.
+        fitted: creates the linear start; None for `cross_fit.cross_fitted`.
+        measured: evaluate metrics each round.
+        at_once: allow early stopping before a changing objective has settled.
     """
 
     train_set: RankingDataset
@@ -194,5 +186,5 @@ class Plan(Draft):
 
     @property
     def others(self) -> tuple[RankingDataset, ...]:
-        """Validation sets, without the training set."""
+        """Validation sets except the training set."""
         return tuple(data for _, data in self.valid if data is not self.train_set)

@@ -1,4 +1,4 @@
-"""Normalise what parameters say of the data: categories, a gain that is an expression, the objective that goes on."""
+"""Apply parameters that refer to the data: categories, gain expressions, and the objective of a continued model."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from boostrank.objective.description import TrainingObjective
 from boostrank.objective.mixture import objective_from_dict
 
 CATEGORY_NAMES = ("categorical_feature", "categorical_features", "categorical_column", "cat_feature", "cat_column")
-"""LightGBM's, on every engine."""
+"""LightGBM's names, accepted for every engine."""
 LINEAR = "linear"
 _WHOLE_GRADES = ("lightgbm:lambdarank", "lightgbm:rank_xendcg")
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Parameters and data of a training, with nothing left to compute.
+    """Parameters and data of a training, fully resolved.
 
     Args:
-        params: without categories; the gain is a rule, no expression.
-        train_set, valid: labels are gains where the gain is an expression. The training set among the validation sets
-            stays the same object.
-        conventions: of the metrics.
+        params: parameters without categories; the gain is not an expression.
+        train_set, valid: labels are gains if the gain is an expression. A training set among the validation sets stays
+            the
+            same object.
     """
 
     params: dict[str, Any]
@@ -49,18 +49,15 @@ def prepare(
     conventions: Conventions | str | None = None,
     init_model: Any = None,
 ) -> Prepared:
-    """Normalise.
+    """Resolve the parameters that refer to the data.
 
     Args:
-        params: as `boostrank.train` takes them.
         train_set, valid: the data.
-        conventions: of the metrics.
-        init_model: model to continue: its codes of categories, its objective and its gain go on.
+        init_model: model to continue; its categories, objective and gain are kept.
 
     Raises:
-        DataError: a column of categories that is not there, or holds no codes; labels that are the values of another
-            expression.
-        ParameterError: a parameter given by two names; an expression that contradicts the objective.
+        DataError: a categorical column that does not exist or holds no codes; labels computed from another expression.
+        ParameterError: a parameter given under two names; an expression that contradicts the objective.
     """
     rest, coded = _with_categories(params, train_set, init_model)
     rest = _with_gain_of(init_model, with_objective_of(init_model, rest), coded)
@@ -95,10 +92,10 @@ def _with_categories(
 
 
 def with_objective_of(init_model: Any, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep the objective of the model that is continued unless another one is given.
+    """Keep the objective of the continued model unless another one is given.
 
     Raises:
-        ParameterError: the model was trained with code that only its author has.
+        ParameterError: the objective is a user's own code.
     """
     given = dict(params)
     before = init_model.info.objective if isinstance(init_model, RankingModel) else None
@@ -111,13 +108,13 @@ def with_objective_of(init_model: Any, params: Mapping[str, Any]) -> dict[str, A
         return given | {"objective": objective_from_dict(before)}
     except ParameterError as error:
         raise ParameterError(
-            f"the model that is continued was trained with objective {name[:40]!r}, which cannot be made again "
-            "from its file: give objective="
+            f"the model to continue was trained with objective {name[:40]!r}, which cannot be restored from its "
+            "file: pass objective="
         ) from error
 
 
 def _with_gain_of(init_model: Any, params: Mapping[str, Any], train_set: RankingDataset) -> dict[str, Any]:
-    """Keep the expression that the model to be continued has learnt unless another gain is given."""
+    """Keep the gain expression of the continued model unless another gain is given."""
     learnt = init_model.info.gain if isinstance(init_model, RankingModel) else None
     given = any(name in params for name in GAIN_NAMES) or train_set.gain is not None
     return {**params} if learnt is None or given else {**params, GAIN_NAMES[0]: learnt}
@@ -126,7 +123,7 @@ def _with_gain_of(init_model: Any, params: Mapping[str, Any], train_set: Ranking
 def _with_gain(
     params: dict[str, Any], sets: Sequence[RankingDataset], conventions: Conventions | str | None
 ) -> tuple[dict[str, Any], list[RankingDataset], Conventions | str | None]:
-    """Compute a gain that is an expression: its values become the labels, whose own gain is linear."""
+    """Compute a gain expression: its values become the labels, with linear gain."""
     rest, sets = dict(params), list(sets)
     name = next((name for name in GAIN_NAMES if name in rest), GAIN_NAMES[0])
     given = rest.get(name)
@@ -136,16 +133,20 @@ def _with_gain(
     chosen = next((rest[one] for one in OBJECTIVE_NAMES if one in rest), None)
     whole = isinstance(chosen, str) and chosen.strip() in _WHOLE_GRADES
     if whole and any("clicks" in one.provenance.options for one in sets):
-        raise ParameterError(f"{chosen} takes whole grades, and gains of clicks are real: lambdarank or xe-ndcg, ours")
+        raise ParameterError(
+            f"{chosen} needs integer grades, but gains of clicks are real numbers: use our lambdarank or xe-ndcg"
+        )
     if text is None:
         return rest, sets, conventions
     if expression is None and given is not None and parse_gain(given) != LINEAR:
-        raise DataError(f"the labels are the gain {held!r} already, and gain={given!r} is for labels: leave it out")
+        raise DataError(f"the labels are already the gain {held!r}, but gain={given!r} expects labels: remove it")
     if whole:
-        raise ParameterError(f"{chosen} takes whole grades, and the gain {text!r} is real: lambdarank or xe-ndcg, ours")
+        raise ParameterError(
+            f"{chosen} needs integer grades, but the gain {text!r} is a real number: use our lambdarank or xe-ndcg"
+        )
     if isinstance(chosen, TrainingObjective):
         if chosen.gain != LINEAR:
-            raise ParameterError(f"the labels are the gain {text!r}: make the objective with gain='linear'")
+            raise ParameterError(f"the labels are the gain {text!r}: create the objective with gain='linear'")
         rest.pop(name, None)
     else:
         rest[name] = LINEAR

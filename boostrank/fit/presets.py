@@ -1,8 +1,9 @@
-"""Presets: trees, rounds, folds and objectives where no option says them. All rules are here, each with its evidence.
+"""Presets: default trees, rounds, folds and objectives, with the evidence for each rule.
 
-`quick` trains once, with trees that suit the data. `good` trains once a fold, another member in each, and averages the
-models with equal weights. Averaging different models is worth more than choosing among them: on eight sets, plain folds
-were level with or above a race among candidates, at a tenth of its time (`experiments/defaults`).
+`quick` trains once, with trees suited to the data. `good` trains a different member on each fold and averages the
+models
+with equal weights. Averaging different models gains more than choosing among them: on eight data sets, plain folds were
+level with or above a race among candidates, in a tenth of the time (`experiments/defaults`).
 """
 
 from __future__ import annotations
@@ -26,22 +27,23 @@ QUICK, GOOD = "quick", "good"
 PRESETS = (PLAIN, QUICK, GOOD)
 
 MANY_QUERIES = 1_000
-"""From here on trees have 31 leaves, before 15. Sets of 60 to 3,300 queries agree (`experiments/defaults`)."""
+"""Number of queries from which trees have 31 leaves in place of 15 (`experiments/defaults`: 60 to 3,300 queries)."""
 LARGE = 4_000_000
-"""Rows x features from where on data are large: LambdaRank, all features in every tree, more patience, fewer folds.
-Half of the features costs up to .04 NDCG@10 where the truth has interactions, XE-NDCG .005, and neither gains where it
-is smooth; more leaves than 31 gain nothing up to 200,000 rows (`experiments/large`)."""
+"""Rows x features above which data are large: LambdaRank, all features in every tree, more patience, fewer folds.
+
+With interactions in the truth, half of the features costs up to .04 NDCG@10 and XE-NDCG .005; with a smooth truth,
+neither gains. More than 31 leaves gain nothing up to 200,000 rows (`experiments/large`)."""
 FEW_ROWS = 400
-"""Rows below which leaves hold a twentieth of them."""
+"""Rows below which a leaf needs a twentieth of them."""
 _TOO_FEW_ROWS = 40
-"""Rows below which LightGBM's 20 rows a leaf leave no split."""
+"""Rows below which LightGBM's 20 rows per leaf allow no split."""
 ROUNDS = 1_000
-"""Maximum number of rounds where early stopping chooses the round."""
+"""Maximum number of rounds with early stopping."""
 FOLDS, FOLDS_OF_LARGE = 4, 3
 FEWEST_QUERIES = 8
-"""Queries with different labels that folds need."""
+"""Minimum number of queries with different labels for folds."""
 PATIENCE = 50
-_REACH = 10.0  # learning rate x rounds, at least
+_REACH = 10.0  # minimum of learning rate x rounds
 
 
 _RANDOM = {"extra_trees": True}
@@ -50,22 +52,19 @@ _AUTO, _LAMBDARANK = Member("auto"), Member("lambdarank", begins_linear=True)
 _REG_SHF = Member("reg-shf-sdcg", params=_REG, rounds=400)
 _REG_LINEAR = replace(_REG_SHF, begins_linear=True)
 FEW_MEMBERS = (_AUTO, _REG_LINEAR, replace(_AUTO, trees=_RANDOM), _REG_SHF)
-"""Of each fold below `MANY_QUERIES`: four different models, which few queries cannot choose among."""
+"""Members below `MANY_QUERIES`: four different models, as few queries cannot choose among them."""
 MANY_MEMBERS = (_LAMBDARANK, _REG_LINEAR, replace(_LAMBDARANK, trees=_RANDOM), _AUTO)
-"""From there on trees without a start cost the average more than they add. LambdaRank is level with `auto`, in three
-quarters of its time."""
+"""Members from `MANY_QUERIES`: trees without a linear start lower the average. LambdaRank is level with `auto`, in
+three quarters of the time."""
 LARGE_MEMBERS = (_LAMBDARANK, _LAMBDARANK)
-"""Of two of three folds: .017 [.013, .021] above LightGBM where the truth has interactions, .003 [.000, .006] where it
-is smooth. `auto` as the second has .004 and .001 less, others lose more (`experiments/large`)."""
+"""Members for large data, on two of three folds: .017 [.013, .021] above LightGBM with interactions in the truth, .003
+[.000, .006] with a smooth truth. `auto` as the second member has .004 and .001 less, others less still
+(`experiments/large`)."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Size of the data that a training sees.
-
-    Args:
-        rows, queries, features: numbers of them; of wide sparse data, of the features that some row names.
-    """
+    """Size of the training data: numbers of rows, queries and features (for wide sparse data, those that occur)."""
 
     rows: int
     queries: int
@@ -73,29 +72,28 @@ class Sizes:
 
     @classmethod
     def of(cls, *sets: RankingDataset) -> Sizes:
-        """Of several data sets together."""
+        """Return the total size of several data sets."""
         used = named_columns(sets[0])
         features = sets[0].n_features if used is None else used.size
         return cls(sum(one.n_documents for one in sets), sum(len(one.queries) for one in sets), features)
 
     @property
     def are_large(self) -> bool:
-        """Whether the rules of large data hold."""
+        """True if the rules for large data apply."""
         return self.rows * self.features > LARGE
 
 
 def choose_recipe(quality: str, plan: Plan, *, rounds: int | None = None, folds: int | None = None) -> Recipe:
-    """Turn a preset into what is trained.
+    """Apply a preset to a plan.
 
     Args:
         quality: one of `PRESETS`.
-        plan: engine, parameters, start and data. Folds deal the queries of all sets; one training stops on the first
+        plan: engine, parameters, start and data. Folds use the queries of all sets; a single training stops on the
+            first
             validation set.
-        rounds: that were given; None: none.
-        folds: that were given; None: as many as the preset takes.
 
     Raises:
-        ParameterError: an unknown preset; parameters that folds cannot have.
+        ParameterError: an unknown preset; parameters that folds do not support.
     """
     if quality not in PRESETS:
         raise ParameterError(f"unknown quality {quality!r}.{did_you_mean(str(quality), PRESETS)}")
@@ -111,7 +109,7 @@ def choose_recipe(quality: str, plan: Plan, *, rounds: int | None = None, folds:
     on_folds = bool(folds) or (quality == GOOD and not note)
     sizes = Sizes.of(train_set, *(valid_sets if on_folds else ()))
     listed: tuple[Member, ...] = (_LAMBDARANK if sizes.are_large else _AUTO,)
-    if plan.init_model is not None or not engine.grows_trees:  # whose objective goes on
+    if plan.init_model is not None or not engine.grows_trees:  # keep the objective of a continued model
         listed = (Member(),)
     if quality == GOOD and on_folds:
         few = FEW_MEMBERS if sizes.queries < MANY_QUERIES else MANY_MEMBERS
@@ -135,29 +133,24 @@ def choose_recipe(quality: str, plan: Plan, *, rounds: int | None = None, folds:
 
 
 def check_folds(engine: Backend, checked: TrainingParameters) -> None:
-    """Refuse parameters with which models of folds cannot be stopped or averaged.
+    """Refuse parameters with which models cannot be stopped early or averaged.
 
     Raises:
-        ParameterError: which, and what to give instead.
+        ParameterError: such a parameter, with the alternative.
     """
     if not engine.format.averages:
-        raise ParameterError(f"models of {engine.name} cannot be averaged over folds: give quality='plain', no folds")
+        raise ParameterError(f"models of {engine.name} cannot be averaged over folds: use quality='plain', no folds")
     if drops_trees(engine, checked.engine):
-        raise ParameterError("dart trees cannot be stopped early, as folds are: give quality='quick', no folds")
+        raise ParameterError("folds need early stopping, which dart does not support: use quality='quick', no folds")
 
 
 def members_of(
     listed: Sequence[Member], engine: Backend, params: Mapping[str, Any], given: Mapping[str, Any], start: Any
 ) -> tuple[Member, ...]:
-    """Members as the options have them.
+    """Apply the options to the members of a preset.
 
     Args:
-        listed: of the preset.
-        engine: that trains.
-        params: as `boostrank.train` takes them; an objective among them is that of all members, and what
-            parameters of an objective are given stay.
-        given: those of the engine.
-        start: that was given.
+        params: as in `boostrank.train`. A given objective replaces that of all members; given parameters are kept.
     """
     found: list[Member] = []
     for one in listed:
@@ -165,7 +158,7 @@ def members_of(
             one = Member(trees=one.trees)
         if start != AUTO_START:
             one = replace(one, start=start)
-        if one.params:  # an option wins, by whichever name
+        if one.params:  # given parameters take precedence, under any name
             takes = accepted_params(str(one.objective))
             options = {find_param(name, takes) for name in params}
             one = replace(one, params={k: v for k, v in one.params.items() if find_param(k, takes) not in options})
@@ -174,7 +167,6 @@ def members_of(
 
 
 def _has(engine: Backend, trees: Mapping[str, Any]) -> bool:
-    """Return True if an engine has these parameters."""
     try:
         engine.params.check(dict(trees))
     except ParameterError:
@@ -183,7 +175,7 @@ def _has(engine: Backend, trees: Mapping[str, Any]) -> bool:
 
 
 def _is_known(member: Member, params: Mapping[str, Any], engine: Backend) -> bool:
-    """Return True if a member's objective has the parameters of an objective that were given."""
+    """Return True if a member's objective supports the given parameters."""
     try:
         _ = Draft(engine=engine, params=member.over(params), rounds=1).settings
     except ParameterError:
@@ -192,9 +184,9 @@ def _is_known(member: Member, params: Mapping[str, Any], engine: Backend) -> boo
 
 
 def unfit(data: RankingDataset) -> str:
-    """Reason why a data set cannot be dealt into folds; empty: it can."""
+    """Return the reason why a data set cannot be split into folds, or an empty string."""
     if data.on_disk:
-        return "the rows lie on disk, where folds cannot be taken"
+        return "rows on disk cannot be split into folds"
     begins = data.queries.ptr[:-1][data.queries.sizes > 0]
     differ = np.zeros(0, bool)
     if begins.size:
@@ -204,7 +196,7 @@ def unfit(data: RankingDataset) -> str:
 
 
 def drops_trees(engine: Backend, given: Mapping[str, Any]) -> bool:
-    """Return True for dart, whose later rounds rescale earlier trees: it is not stopped early."""
+    """Return True for dart, which does not support early stopping: later rounds rescale earlier trees."""
     named = engine.params.named(given)
     return "dart" in (named.get("boosting"), named.get("booster"))
 
@@ -212,15 +204,13 @@ def drops_trees(engine: Backend, given: Mapping[str, Any]) -> bool:
 def suited(
     engine: Backend, sizes: Sizes, rounds: int | None, given: Mapping[str, Any], on_folds: bool = False
 ) -> dict[str, Any]:
-    """Parameters of trees for data of these sizes, without those that are given.
+    """Return suitable parameters of trees, without those that are given.
 
     Args:
-        engine: that grows them.
-        sizes: of the training set.
-        rounds: number that is trained; None: as many as early stopping finds.
-        given: parameters of the engine, by any of their names.
-        on_folds: whether models of folds are averaged: from many queries on, steps of .1 give them as much in half of
-            the time. On large data steps of .05 would not arrive within `ROUNDS`.
+        rounds: number of rounds; None if determined by early stopping.
+        on_folds: models of folds are averaged. With many queries, a learning rate of .1 then ranks as well in half of
+            the
+            time. On large data, .05 would not converge within `ROUNDS`.
     """
     if not engine.grows_trees:
         return {}
@@ -241,7 +231,7 @@ def few_a_leaf(engine: Backend, rows: int) -> dict[str, Any]:
 
 
 def beside(engine: Backend, suggested: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The suggested parameters that are not given, by whichever name."""
+    """Return the suggested parameters that are not given under any name."""
     known = engine.params.named(given)
     return {
         name: value for name, value in suggested.items() if next(iter(engine.params.named({name: value}))) not in known
@@ -249,14 +239,10 @@ def beside(engine: Backend, suggested: Mapping[str, Any], given: Mapping[str, An
 
 
 def patience(queries: int, sizes: Sizes) -> int:
-    """Rounds without a better value after which one training stops.
+    """Return the patience of early stopping for a single training.
 
-    The mean over few queries varies by more than one round is worth. Folds of small data, whose models are averaged,
-    need not wait. On large data with interactions the curve rises slowly: 100 rounds gain .008 NDCG@10 over 50
+    The mean over few queries varies by more than the gain of a round. Averaged models on folds of small data need less
+    patience. On large data with interactions, the curve rises slowly: 100 rounds gain .008 NDCG@10 over 50
     (`experiments/large`).
-
-    Args:
-        queries: number that is held out.
-        sizes: of the training data.
     """
     return PATIENCE if queries >= MANY_QUERIES // 4 and not sizes.are_large else 2 * PATIENCE

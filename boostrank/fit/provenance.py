@@ -1,4 +1,4 @@
-"""Provenance: how a model was made, for its sidecar, and to tell one training from another."""
+"""Provenance of a model, for its sidecar file and to distinguish trainings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def describe_training(
     rounds_before: int,
     params: Mapping[str, Any],
 ) -> ModelInfo:
-    """What the sidecar says, without what changes from run to run: the same training gives the same bytes."""
+    """Create the record for the sidecar, without values that change between runs: equal trainings give equal bytes."""
     return ModelInfo(
         backend=engine.name,
         objective=_objective(engine, given, objective),
@@ -44,7 +44,7 @@ def describe_training(
 
 
 def describe_data(train_set: RankingDataset) -> DataRecord:
-    """What the sidecar says of the training rows."""
+    """Create the record of the training set for the sidecar."""
     options = dict(train_set.provenance.options)
     data: DataRecord = {
         "rows": train_set.n_documents,
@@ -70,7 +70,7 @@ def _objective(engine: Backend, given: TrainingParameters, objective: TrainingOb
     return {"name": "custom", "function": getattr(given.function, "__qualname__", type(given.function).__name__)}
 
 
-# What changes no bit of the model.
+# Parameters that do not affect the model.
 _INDIFFERENT = {"num_threads", "nthread", "verbosity", "verbose"}
 
 
@@ -83,7 +83,7 @@ def describe_identity(
     valid: Mapping[str, Any],
     train_set: Any,
 ) -> dict[str, Any]:
-    """Everything that the bytes of a model depend on, plain data: two trainings that agree in it are one."""
+    """Return everything that the bytes of a model depend on, as plain data."""
     continued = None if init_booster is None else content_sha256(init_booster.to_bytes())
     identity = {
         "versions": {name: v for name, v in _versions(engine).items() if name != "python"},
@@ -101,7 +101,7 @@ def describe_identity(
 
 
 def _fingerprints(data: RankingDataset) -> dict[str, Any]:
-    """Hashes which tell one data set from another."""
+    """Return hashes that identify a data set."""
     known: dict[str, Any] = {"categories": to_record(data.categories)} if data.categories else {}
     if data.document_weights is not None:
         known["document_weights"] = _digest(data.document_weights)
@@ -123,7 +123,7 @@ def _digest(values: Any) -> str | None:
 
 
 def _versions(engine: Backend) -> dict[str, str]:
-    # Our own by the code that runs: a checkout's package metadata may be of an earlier version.
+    # Use our own version from the code: package metadata of a checkout may be outdated.
     versions = {"python": platform.python_version(), engine.name: engine.version, "boostrank": __version__}
     for package in ("numpy", "numba"):
         try:

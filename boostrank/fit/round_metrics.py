@@ -1,4 +1,4 @@
-"""Metrics of every round: ours, each bound once to each data set, and functions of the user's own; timed."""
+"""Metrics of every round: ours, bound once per data set, and user-defined functions; timed."""
 
 from __future__ import annotations
 
@@ -16,18 +16,15 @@ from boostrank.fit.gradient import by_arguments
 from boostrank.metric import BoundMetrics, Conventions
 
 Results = list[tuple[str, float, bool]]
-"""(name, value, whether higher is better)."""
+"""(name, value, higher is better)."""
 
 
 class RoundMetrics:
-    """(scores, engine's data set) -> results.
+    """Compute results from (scores, engine's data set).
 
     Args:
-        names: of our metrics, possibly none.
-        labels_of: labels and queries of an engine's data set.
-        conventions: of our metrics.
-        threads: None means every available core.
-        functions: the user's own, each giving one result or a list.
+        labels_of: returns labels and queries of an engine's data set.
+        functions: user-defined functions, each returning one result or a list.
     """
 
     def __init__(
@@ -57,17 +54,18 @@ class RoundMetrics:
             result = function(scores, dataset)
             given = result if isinstance(result, list) else [result]
             if not all(isinstance(one, tuple | list) and len(one) == 3 for one in given):
-                raise ParameterError(f"feval gives (name, value, higher is better), or a list of these, not {result!r}")
+                raise ParameterError(
+                    f"feval must return (name, value, higher is better), or a list of these, not {result!r}"
+                )
             results += given
         self.seconds += time.perf_counter() - started
         return results
 
     def values(self, scores: npt.NDArray[np.float64], dataset: Any) -> dict[str, float]:
-        """Our metrics."""
         return self.bound(dataset).values(scores)
 
     def bound(self, dataset: Any, *, partial: bool = False) -> BoundMetrics:
-        """Our metrics over the data set; see `BoundMetrics`."""
+        """Return our metrics bound to the data set; see `BoundMetrics`."""
         if id(dataset) not in self._bound:
             labels, queries = self._labels_of(dataset)
             self._bound[id(dataset)] = BoundMetrics(

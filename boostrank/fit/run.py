@@ -1,4 +1,4 @@
-"""One training: an engine with an objective of whole queries, our metrics, a start, a checkpoint."""
+"""A single training: engine, objective, metrics, linear start and checkpoint."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _BASIC = "; monotone_constraints_method='basic' keeps it, also where other featu
 
 
 def run(plan: Plan) -> RankingModel:
-    """Train once.
+    """Train a single model.
 
     Raises:
-        InputError: parameters or data that cannot be used; nothing was trained.
-        TrainingError: a gradient that is not finite, or nothing to learn; `model` holds the rounds before.
+        InputError: invalid parameters or data; nothing was trained.
+        TrainingError: a gradient that is not finite, or nothing to learn; `model` holds the previous rounds.
     """
     started = time.perf_counter()
     ready = _prepared(plan)
@@ -55,7 +55,7 @@ def run(plan: Plan) -> RankingModel:
     gradient = None
     if objective is not None or given.function is not None:
         gradient = GuardedGradient(objective, labels_of, given.function)
-        gradient.bind(native)  # errors of the labels come before the features are binned
+        gradient.bind(native)  # check the labels before binning the features
     metrics = RoundMetrics(given.metrics if plan.measured else (), labels_of, plan.rules, given.threads, plan.functions)
     history = History()
     settles = None if plan.at_once else objective
@@ -65,7 +65,7 @@ def run(plan: Plan) -> RankingModel:
             one.watch(stopper, plan.checkpoint)
 
     def finished(booster: Any, best: int) -> RankingModel:
-        """The model of a grown booster; `best` is its best number of rounds, 0: all of them."""
+        """Return the model of a trained booster; `best` is the best number of rounds, 0 for all."""
         stats = None if gradient is None else gradient.stats
         summary = TrainingSummary(
             rows=plan.train_set.n_documents,
@@ -115,7 +115,7 @@ def run(plan: Plan) -> RankingModel:
 
 
 def check(plan: Plan) -> None:
-    """Refuse data as `run` does, without growing a tree.
+    """Check the data as `run` does, without training.
 
     Raises:
         InputError: as `run`.
@@ -129,18 +129,7 @@ def check(plan: Plan) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Prepared:
-    """A training right before the engine makes its data sets.
-
-    Args:
-        given: parameters, those of single features as the engine takes them.
-        train_set: with its columns within queries.
-        valid: names and validation sets, with the features of the training set in its order.
-        within: columns within queries.
-        begin: the linear start.
-        booster: that is continued, or that begins as the start.
-        before: number of its rounds.
-        objective: that knows the length of the training.
-    """
+    """A training ready for the engine."""
 
     given: TrainingParameters
     train_set: RankingDataset
@@ -153,20 +142,16 @@ class _Prepared:
 
     @property
     def rows(self) -> list[RankingDataset]:
-        """The training set, and then each validation set."""
+        """The training set, followed by the validation sets."""
         return [self.train_set, *(data for _, data in self.valid)]
 
 
 def _prepared(plan: Plan) -> _Prepared:
-    """Settle what depends on the features: limits, columns within queries, the start.
-
-    Raises:
-        InputError: as `run`.
-    """
+    """Resolve everything that depends on the features: limits, columns within queries, the start."""
     engine, data, names = plan.engine, plan.train_set, plan.train_set.feature_names
     params = engine.params.of_columns(plan.settings.engine, names, codes=data.categorical)
-    limits_of(engine, params, names, data)  # refuses what does not go together, with or without a start
-    # Left alone, the engines take every core that they see; they see no quota.
+    limits_of(engine, params, names, data)  # validates the parameters, also without a start
+    # By default, the engines use all cores and ignore CPU quotas.
     params.setdefault("num_threads", plan.threads)
     booster = _booster_to_continue(plan)
     within = _columns_within(plan, booster, params)
@@ -193,22 +178,21 @@ def _prepared(plan: Plan) -> _Prepared:
             if plan.limit.trees is not None:
                 check_start(len(begin.start.curves), int(plan.limit.trees))
     elif plan.start not in (None, AUTO_START, "none"):
-        raise ParameterError("a model that is continued has its own start: give init_model or start, not both")
+        raise ParameterError("init_model has its own start: pass init_model or start, not both")
     if begin is None and booster is not None:
         if plan.start == AUTO_START:
             say_without_start(engine, booster, plan.params)
         broken = constraints.broken(engine, booster, params, booster.feature_names)
         if broken:
-            raise ParameterError(f"the model that is continued does not go with these parameters: {broken}")
+            raise ParameterError(f"init_model contradicts these parameters: {broken}")
     before = 0 if booster is None else booster.rounds
     objective = given.objective
-    if objective is not None and objective.total_rounds is None:  # else: this is one stage of a longer training
+    if objective is not None and objective.total_rounds is None:  # already set for a stage of a longer training
         objective = objective.over(before + given.rounds)
     return _Prepared(given, train_set, valid, within, begin, booster, before, objective)
 
 
 def _native(ready: _Prepared, engine: Backend) -> tuple[Any, list[tuple[str, Any]]]:
-    """Training and validation sets in the engine's own form."""
     given = ready.given
     weights = given.native_objective is not None
     train = engine.dataset(ready.train_set, given.engine, reference=None, weights=weights)
@@ -222,11 +206,7 @@ def _native(ready: _Prepared, engine: Backend) -> tuple[Any, list[tuple[str, Any
 
 
 def _identity(plan: Plan, ready: _Prepared, names: Sequence[str], callbacks: Sequence[Any]) -> dict[str, Any]:
-    """What tells the training from another, for its checkpoint.
-
-    Raises:
-        ParameterError: parameters with which it cannot be resumed exactly.
-    """
+    """Return the identity of the training for its checkpoint."""
     reason = plan.engine.params.unresumable(ready.given.engine, ready.given.native_objective)
     if reason:
         raise ParameterError(f"no checkpoint with these parameters: {reason}")
@@ -244,12 +224,12 @@ def _identity(plan: Plan, ready: _Prepared, names: Sequence[str], callbacks: Seq
 def _model(
     plan: Plan, ready: _Prepared, booster: Any, best: int, values: dict[str, Any], summary: TrainingSummary
 ) -> RankingModel:
-    """The model of a grown booster, with its record."""
+    """Create the model of a trained booster, with its record."""
     engine, data, params = plan.engine, plan.train_set, ready.given.engine
     booster = booster.finished({data.feature_names.index(name): one for name, one in data.categories.items()})
     broken = constraints.broken(engine, booster, params, booster.feature_names)
     if broken:
-        warn_user(f"the engine's trees do not keep what they promise: {broken}{_BASIC}", DataWarning)
+        warn_user(f"the engine's trees break a constraint: {broken}{_BASIC}", DataWarning)
     record = dict(plan.params if plan.record is None else plan.record)
     described = describe_data(data)
     info = describe_training(engine, ready.given, ready.objective, plan.rules, described, ready.before, record)
@@ -264,12 +244,7 @@ def _model(
 
 @contextlib.contextmanager
 def _engine_errors(engine: Backend, train_set: RankingDataset) -> Iterator[None]:
-    """Inside, turn an engine's own exceptions into ours.
-
-    Raises:
-        DataError: it does not take the labels; names the first that is no whole number from 0 to 31, if one is.
-        TrainingError: anything else.
-    """
+    """Convert an engine's exceptions to ours."""
     try:
         yield
     except engine.error_types as error:
@@ -285,11 +260,7 @@ def _engine_errors(engine: Backend, train_set: RankingDataset) -> Iterator[None]
 
 
 def _booster_to_continue(plan: Plan) -> Any:
-    """The booster to add to, cut to the rounds that prediction uses; None: none.
-
-    Raises:
-        ParameterError: of the other engine, or made for other features.
-    """
+    """Return the booster to continue, truncated to the rounds used in prediction; None if there is none."""
     model, engine = plan.init_model, plan.engine
     if model is None:
         return None
@@ -307,11 +278,7 @@ def _booster_to_continue(plan: Plan) -> Any:
 
 
 def _columns_within(plan: Plan, booster: Any, params: dict[str, Any]) -> WithinColumns | None:
-    """Columns within queries: those that were asked for, or those of the model that is continued.
-
-    Raises:
-        ParameterError: both, and not the same.
-    """
+    """Return the requested columns within queries, or those of the continued model."""
     asked, model, engine, data = plan.within, plan.init_model, plan.engine, plan.train_set
     names = data.feature_names
     before = None
@@ -322,15 +289,15 @@ def _columns_within(plan: Plan, booster: Any, params: dict[str, Any]) -> WithinC
     if asked is None:
         return before and replace(before, features=names)
     if booster is not None and asked.is_auto:
-        raise ParameterError("the model that is continued has chosen its columns within queries: leave 'auto' out")
-    # Of a continued model, too, categories are the only unused features.
+        raise ParameterError("init_model already has its columns within queries: remove 'auto'")
+    # This also holds for a continued model: categories are the only unused features.
     unused = limits_of(engine, params, names, data).unused
     within = asked.columns(names, data.provenance.index_base, unused)
     if asked.of is None:
         say_left_out(data, "within_query")
     if booster is not None and within != (before and replace(before, features=names)):
         theirs = "has no columns within queries" if before is None else f"has {before.words()}"
-        raise ParameterError(f"the model that is continued {theirs}, and goes on with that: leave within_query out")
+        raise ParameterError(f"init_model {theirs}, which cannot change: remove within_query")
     return within
 
 
@@ -342,7 +309,9 @@ def stopping(
     native_train: Any,
     callbacks: Sequence[Callback],
 ) -> tuple[Callback | None, list[Callback]]:
-    """Our early stopping if it was asked for by parameter, and the user's callbacks, held back until settled."""
+    """Return our early stopping, if requested by parameter, and the user's callbacks; both wait until the objective
+    settles.
+    """
     if any(isinstance(callback, Checkpoint) for callback in callbacks):
         raise ParameterError(AS_ARGUMENT)
     settled = 0 if objective is None else objective.settled_round(objective.total_rounds or before + given.rounds)
@@ -351,13 +320,13 @@ def stopping(
     names = ("boosting", "boosting_type", "boost", "booster")
     if ours and "dart" in (str(given.engine.get(name, "")) for name in names):
         raise ParameterError(
-            "early stopping does not go with dart: later rounds rescale earlier trees, so the model of the best "
-            "round is gone when it is known"
+            "dart does not support early stopping: later rounds rescale earlier trees, so the model of the best "
+            "round is lost"
         )
     if given.stopping_rounds:
         trained_on = tuple(name for name, data in valid if data is native_train)
         if len(trained_on) == len(valid):
-            raise ParameterError("early stopping needs a validation set that is not the training set")
+            raise ParameterError("early stopping needs a validation set other than the training set")
         stopper = EarlyStopping(
             given.stopping_rounds, metric=headline(given.metrics), min_delta=given.min_delta, ignore=trained_on
         )

@@ -1,4 +1,4 @@
-"""Saving of a trained model, or of as much as can be kept where that fails."""
+"""Save a trained model, with fallbacks."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from boostrank.model.ranking_model import RankingModel
 
 
 def save_or_rescue(trained: RankingModel, path: str, checkpoint: Checkpoint | None = None) -> None:
-    """Write the model; where that fails, to another folder, so that hours of work are not lost.
+    """Save the model; if that fails, save it in another folder, so that hours of work are not lost.
 
     Raises:
-        TrainingError: it could not be written where it should be; the message says what is kept.
+        TrainingError: the model could not be written to `path`; the message says where it is.
     """
     try:
         trained.save(path)
     except (TrainingError, MemoryError) as error:
         rescued = _rescued(trained, os.path.basename(path))
-        kept = ["There is room for it nowhere else either, so this model is lost"]
+        kept = ["It could not be written elsewhere either, so this model is lost"]
         if rescued is not None:
             kept = [f"The model was written to {rescued} instead: move it, and {os.path.basename(rescued)}.meta.json"]
         if checkpoint is not None and checkpoint.holds is not None:
             kept.append(resume_words(checkpoint))
-        reason = str(error) or f"{path}: could not be written: there is no memory left"
+        reason = str(error) or f"{path}: could not be written: out of memory"
         raise TrainingError(f"{reason}. {'; '.join(kept)}") from error
 
 
 @contextlib.contextmanager
 def keeping_rounds(path: str) -> Iterator[None]:
-    """Where a gradient breaks inside, the rounds before it are written beside the model's path, which stays as it is.
+    """If a gradient fails in the block, save the previous rounds next to the model's path, which is not changed.
 
     Raises:
-        TrainingError: the same, and where they are.
+        TrainingError: the same error, with the path of these rounds.
     """
     try:
         yield
@@ -60,7 +60,7 @@ def keeping_rounds(path: str) -> Iterator[None]:
 
 
 def _rescued(trained: RankingModel, name: str) -> str | None:
-    """Where the model lies now: in a new folder among temporary files, or of the working or home directory."""
+    """Save the model in a new folder in the temporary, working or home directory; return its path, or None."""
     for parent in (None, os.curdir, os.path.expanduser("~")):
         folder = None
         try:
@@ -74,5 +74,5 @@ def _rescued(trained: RankingModel, name: str) -> str | None:
 
 
 def resume_words(checkpoint: Checkpoint) -> str:
-    """How to go on from a checkpoint."""
-    return f"the same command with --resume goes on from {checkpoint.path}, which holds {checkpoint.holds} rounds"
+    """Describe how to resume from a checkpoint."""
+    return f"the same command with --resume continues from {checkpoint.path}, which has {checkpoint.holds} rounds"

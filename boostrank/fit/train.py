@@ -1,6 +1,6 @@
-"""Training: `train`, which is `lgb.train` and `xgb.train` with objectives of whole queries and our metrics.
+"""Training: `train` follows `lgb.train`, with objectives over whole queries and our metrics.
 
-Every training is `fit(resolve(options, data))`: `resolve` normalises, refuses and chooses, and `fit` trains.
+Every training is `fit(resolve(options, data))`: `resolve` validates and makes all choices, and `fit` trains.
 """
 
 from __future__ import annotations
@@ -52,55 +52,63 @@ def train(
     max_trees: int | None = None,
     max_microseconds: float | None = None,
 ) -> RankingModel:
-    """Train a ranker. Signature and habits are those of `lgb.train`.
+    """Train a ranker. The signature follows `lgb.train`.
 
     Args:
-        params: LightGBM's parameter names and aliases, on either backend, and the objective's own beside them:
+        params: LightGBM's parameter names and aliases, on either backend, plus those of the objective:
             `{"objective": "shf-sdcg", "sigma": 0.5, "learning_rate": 0.1}`. `objective` may be a name (see
-            `boostrank objectives`), an `Objective`, a callable as `lgb.train` takes it, or one of the engine's own
-            as "lightgbm:lambdarank" or "xgboost:rank:ndcg". `metric` and `eval_at` name our metrics.
-        train_set: `RankingDataset`. The rows of a `lgb.Dataset` with group or a `xgb.DMatrix` with qid are copied into
-            one, where it still holds them.
-        num_boost_round: rounds; None: 100. Schedules that span the training span these (and those of
-            `init_model`).
-        valid_sets: data sets to evaluate each round; may hold `train_set` itself.
-        valid_names: names for the log; `valid_0`, ... by default, "training" for the training set.
+            `boostrank objectives`), an `Objective`, a callable as in `lgb.train`, or an engine's own objective such as
+            "lightgbm:lambdarank" or "xgboost:rank:ndcg". `metric` and `eval_at` select our metrics.
+        train_set: `RankingDataset`. A `lgb.Dataset` with group or a `xgb.DMatrix` with qid is copied, if it still holds
+            its
+            rows.
+        num_boost_round: number of rounds; None for 100. Schedules that span the training span these, plus those of
+            `init_model`.
+        valid_sets: data sets to evaluate each round; may include `train_set`.
+        valid_names: names for the log; `valid_0`, ... by default, and "training" for the training set.
         feval: one function or a list, (scores, engine's data set) -> (name, value, higher is better) or a list.
-        init_model: path, booster or RankingModel to continue. Rounds are added to its best ones; the objective that its
-            sidecar names goes on, unless `params` names another.
+        init_model: path, booster or RankingModel to continue from its best round. Its objective is kept unless `params`
+            sets another.
         keep_training_booster: as in `lgb.train`.
-        callbacks: LightGBM's (on either backend), ours, or any callable that takes a `CallbackEnv`. Every fold calls
-            them.
-        backend: "lightgbm", "xgboost", or "linear": scores X w, a round is a step of the optimiser, and in place of
-            the trees' parameters there are those of `boostrank.engines.linear.adapter.PARAMS`.
-        conventions: how metrics treat gains, ties and empty queries; a `Conventions`, or a preset's name. The default
-            takes the objective's gain, the mean over tie orders, and leaves out queries without relevant documents.
-        checkpoint: writes the training down now and then, and goes on with it (`resume=True`) to the same bytes. A
-            callable objective must be a function of its arguments, and so must callbacks that change parameters. Each
-            fold has a file of its own.
-        start: "linear": trees begin with a cross-fitted ridge regression (`boostrank.fit.start.cross_fit`); or a linear
-            model (or its path) whose scores they add to. The model holds it and predicts with it.
-            "auto": linear for the objective `auto` where it can be; "none" or None: nothing.
-        within_query: columns beside each feature that say what it is among the documents of its query: a `WithinQuery`,
-            or its kinds, as "rank,zscore". The model computes them by itself, and `init_model` goes on with its own.
-        quality: "plain": one training, with the engine's defaults, as `lgb.train`.
-            "quick": one training, with trees that suit the data, stopped early where there is a validation set and no
-            `num_boost_round`.
-            "good": such a training on each of 4 folds of whole queries, another objective or start in each, averaged.
-            Validation queries are dealt into the folds. See `boostrank.fit.presets`.
-        folds: number of folds of whole queries: a model is trained without each and stopped on it, and the models are
-            averaged. None: as many as `quality` takes.
-        max_trees: maximum number of trees in the model, including the linear start (one per feature). Rounds beyond
-            it are cut; each model of an average keeps as many as the others.
-        max_microseconds: maximum time to score a document, measured here on one thread with rows of `train_set`. It
-            comes to a number of trees, which `info.price` holds and `max_trees` repeats.
+        callbacks: LightGBM's (on either backend), ours, or any callable that takes a `CallbackEnv`. Called in every
+            fold.
+        backend: "lightgbm", "xgboost", or "linear": scores X w, where a round is a step of the optimiser and the
+            parameters
+            are those in `boostrank.engines.linear.adapter.PARAMS`.
+        conventions: treatment of gains, ties and empty queries in metrics; a `Conventions`, or the name of a preset. By
+            default, the objective's gain, the mean over tie orders, and no queries without relevant documents.
+        checkpoint: saves the state of the training periodically, and resumes from it (`resume=True`) with a
+            byte-identical
+            result. Callable objectives and callbacks that change parameters must be pure functions. Each fold has its
+            own
+            file.
+        start: "linear": trees start from a cross-fitted ridge regression (`boostrank.fit.start.cross_fit`), which is
+            part
+            of the model; or a linear model (or its path) to start from.
+            "auto": linear for the objective `auto` if possible; "none" or None: no start.
+        within_query: adds per-query features such as rank and z-score: a `WithinQuery`, or its kinds, as in
+            "rank,zscore".
+            The model computes them itself, and `init_model` keeps its own.
+        quality: "plain": a single training with the engine's defaults, as `lgb.train`.
+            "quick": a single training with trees suited to the data, and early stopping if there is a validation set
+            and
+            no `num_boost_round`.
+            "good": the average of such trainings on 4 folds of whole queries, with different objectives or starts.
+            Validation queries are added to the folds. See `boostrank.fit.presets`.
+        folds: number of folds of whole queries. A model is trained without each fold and stopped on it, and the models
+            are
+            averaged. None for the number of `quality`.
+        max_trees: maximum number of trees in the model, including the linear start (one per feature). Later rounds are
+            removed; all models of an average keep the same number of rounds.
+        max_microseconds: maximum time to score a document, measured here on one thread with rows of `train_set`. It is
+            converted to a number of trees, stored in `info.price` as `max_trees`.
 
     Returns:
-        The model; `.booster` is the engine's own. Its leaves are rounded, once, to what every program adds up alike
-        (`boostrank.engines.trees`): metrics of the training are of the leaves before.
+        The model; `.booster` is the engine's own. Leaves are rounded once, so that every program computes the same sums
+        (`boostrank.engines.trees`); metrics during training use the unrounded leaves.
 
     Raises:
-        InputError: parameters or data that cannot be used; nothing was trained.
+        InputError: invalid parameters or data; nothing was trained.
         TrainingError: a gradient that is not finite, or nothing to learn.
     """
     params, train_set, valid_sets = at_the_door(params, train_set, valid_sets)
@@ -125,11 +133,7 @@ def train(
 
 
 def _with_params(options: TrainOptions, params: Mapping[str, Any]) -> TrainOptions:
-    """Options with parameters, among which arguments of `train` may be, as where a search tries them.
-
-    Raises:
-        ParameterError: an argument is given in both places.
-    """
+    """Move arguments of `train` in `params` to the options, as used by searches."""
     known = {name: one for name, one in declared(TrainOptions).items() if not one.params and name != "params"}
     moved = {name: value for name, value in params.items() if name in known}
     for name in moved.keys() & options.changed.keys():
@@ -138,14 +142,10 @@ def _with_params(options: TrainOptions, params: Mapping[str, Any]) -> TrainOptio
 
 
 def fit(plan: Plan, observer: Observer = SILENT) -> RankingModel:
-    """Train what a plan says.
-
-    Args:
-        plan: of `resolve`.
-        observer: told of each fold's model.
+    """Train a plan.
 
     Raises:
-        InputError: data that cannot be used; nothing was trained.
+        InputError: invalid data; nothing was trained.
         TrainingError: a gradient that is not finite, or nothing to learn.
     """
     wide, columns = plan.train_set, used_columns(plan)
@@ -162,11 +162,7 @@ def fit(plan: Plan, observer: Observer = SILENT) -> RankingModel:
 def _named(
     sets: Sequence[RankingDataset], names: Sequence[str] | str | None, train_set: RankingDataset
 ) -> list[tuple[str, RankingDataset]]:
-    """Validation sets with their names.
-
-    Raises:
-        ParameterError: more names than sets, or one twice.
-    """
+    """Pair validation sets with their names."""
     given = [] if names is None else [names] if isinstance(names, str) else list(names)
     if len(given) > len(sets):
         raise ParameterError(f"{len(given)} valid_names for {len(sets)} valid_sets")
@@ -178,10 +174,10 @@ def _named(
 
 
 def draft(options: TrainOptions) -> Draft:
-    """What can be known, and refused, before the data are read.
+    """Validate as much as possible before the data are read.
 
     Raises:
-        ParameterError: parameters that cannot be used with any data.
+        ParameterError: parameters that are invalid for any data.
     """
     made = Draft(
         engine=get_backend(options.backend),
@@ -199,20 +195,18 @@ def resolve(
     valid: Sequence[tuple[str, RankingDataset]] = (),
     observer: Observer = SILENT,
 ) -> Plan:
-    """Make the plan of a training.
+    """Create the plan of a training.
 
     Args:
-        options: all of them. `checkpoint` is a `Checkpoint` or None.
-        train_set: training data.
-        valid: names and validation sets; may hold `train_set` itself.
-        observer: told of the choice of columns within queries, and of the plan.
+        options: all options. `checkpoint` is a `Checkpoint` or None.
+        valid: names and validation sets; may include `train_set`.
 
     Raises:
-        InputError: parameters or data that cannot be used.
+        InputError: invalid parameters or data.
     """
     checkpoint = options.checkpoint
     if not isinstance(checkpoint, Checkpoint | None):
-        raise ParameterError(f"checkpoint={checkpoint!r}: Checkpoint(path), which has the options of writing it")
+        raise ParameterError(f"checkpoint={checkpoint!r}: expected a Checkpoint(path)")
     limit = Limit(options.max_trees, options.max_microseconds)
     model = options.init_model
     model = RankingModel.load(model) if isinstance(model, str | os.PathLike) else model
@@ -255,7 +249,7 @@ def resolve(
 
 
 def _with_recipe(plan: Plan, recipe: Recipe, given: dict[str, Any]) -> Plan:
-    """The plan with the parameters of a recipe; of one training also those of its member."""
+    """Apply the parameters of a recipe, and of its member if there is a single training."""
     own: dict[str, Any] = dict(recipe.trees)
     if recipe.patience:
         own["early_stopping_round"] = recipe.patience
@@ -272,41 +266,33 @@ def _with_recipe(plan: Plan, recipe: Recipe, given: dict[str, Any]) -> Plan:
 
 
 def _within_query(options: TrainOptions) -> WithinQuery | None:
-    """Columns within queries, from either form in which they are given."""
+    """Return the columns within queries, from either of their options."""
     asked = WithinQuery.given(options.within_query)
     return asked if asked is None or options.of is None else replace(asked, of=options.of)
 
 
 def _check(train_set: RankingDataset, valid: Iterable[tuple[str, RankingDataset]]) -> None:
-    """Refuse data sets without rows or features, in whose place the engines fail in words of their own.
-
-    Raises:
-        DataError: which.
-    """
+    """Refuse data sets without rows or features, for which the engines have unclear errors."""
     if not train_set.n_documents:
         raise DataError("the training data have no rows")
     if not train_set.n_features:
-        raise DataError("the training data have no features: no row holds a number:value pair")
+        raise DataError("the training data have no features: no row has a number:value pair")
     for name, data in valid:
         if not data.n_documents:
             raise DataError(f"the validation set {name!r} has no rows")
 
 
 def _check_folds(plan: Plan, recipe: Recipe) -> None:
-    """Refuse what several trainings cannot have.
-
-    Raises:
-        ParameterError: which, and what to give instead.
-    """
+    """Refuse options that folds do not support."""
     if plan.keep_training_booster:
-        raise ParameterError("keep_training_booster is for one training: give quality='quick', no folds")
+        raise ParameterError("keep_training_booster needs a single training: use quality='quick', no folds")
     if plan.init_model is not None:
-        raise ParameterError("init_model continues one training: give quality='quick' or 'plain', and no folds")
+        raise ParameterError("init_model continues a single training: use quality='quick' or 'plain', and no folds")
     if not plan.engine.format.averages:
-        raise ParameterError(f"folds: their models are averaged, and models of {plan.engine.name} cannot be")
+        raise ParameterError(f"folds: models of {plan.engine.name} cannot be averaged")
 
 
 def _warn_of_weights(sets: Iterable[RankingDataset]) -> None:
-    """Warn that metrics ignore document weights, if a data set that is measured has some."""
+    """Warn that metrics ignore document weights, if an evaluated data set has some."""
     if any(one.document_weights is not None for one in sets):
-        warn_user("metrics weigh queries alone: the weights of documents do not count in them", DataWarning)
+        warn_user("metrics ignore document weights; only query weights are used", DataWarning)

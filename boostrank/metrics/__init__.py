@@ -1,4 +1,4 @@
-"""One file a metric. `METRICS` finds them; nothing else lists them."""
+"""Metrics, one file each. `METRICS` discovers them."""
 
 from boostrank.core.registry import Registry
 from boostrank.kernels.metric.contract import MetricSpec

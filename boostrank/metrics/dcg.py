@@ -2,8 +2,9 @@
 
     DCG@k = sum_{r <= k} gain_r / log2(1 + r)
 
-Source: Järvelin and Kekäläinen 2002, with the discount of Burges et al. 2005; its mean over tied orders: McSherry and
-Najork 2008, section 3.1. Not normalised: queries with many relevant documents weigh more.
+Source: Järvelin and Kekäläinen 2002, with the discount of Burges et al. 2005. Mean over tied orders: McSherry and
+Najork
+2008, section 3.1. DCG is not normalised: queries with many relevant documents have more weight.
 """
 
 from __future__ import annotations

@@ -4,10 +4,12 @@
 
 Source: Chapelle, Metzler, Zhang, Grinspan 2009, eq (4). With exponential gain p = (2^label - 1) / 2^max_grade.
 
-Its mean over tied orders: a run of n documents with q_i = 1 - p_i is passed unsatisfied down to its j-th place with
-the mean chance E_j = e_j(q) / C(n, j), e_j the elementary symmetric polynomial: the j documents read are a random
-subset. So place j adds (E_{j-1} - E_j) / r. The E_j obey a recurrence of weighted means, which keeps them in [0, 1].
-Cost: a run of n tied documents costs n min(n, k) operations.
+Mean over tied orders: after j of n tied documents with q_i = 1 - p_i, the user is still unsatisfied with mean
+probability
+E_j = e_j(q) / C(n, j), where e_j is the elementary symmetric polynomial: the j documents read are a random subset. So
+position j adds (E_{j-1} - E_j) / r. The E_j obey a recurrence of weighted means, which keeps them in [0, 1]. Cost: a
+run
+of n tied documents takes n min(n, k) operations.
 """
 
 from __future__ import annotations
@@ -22,12 +24,12 @@ from boostrank.core.gains import gains_from_labels
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.metric.contract import MetricSpec, gains, metric_kernel, no_divisors, reciprocal_ranks
 
-_NEGLIGIBLE = -40.0  # e^-40: what reaches a place with this chance is lost in the rounding of the sum
+_NEGLIGIBLE = -40.0  # log of a probability that is lost in the rounding of the sum
 
 
 @metric_kernel
 def kernel(grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch: Float64Array) -> None:
-    """One query; see `kernels.metric.contract`."""
+    """Kernel for one query; see `kernels.metric.contract`."""
     reading, pos = 1.0, 0
     while pos < grades.shape[0]:
         end = ends[pos]
@@ -36,7 +38,7 @@ def kernel(grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch:
         chance = 0.0
         for i in range(pos, end):
             chance += grades[i] / n
-        # E_j <= E_1^j (Maclaurin): places beyond this depth are not worth their n operations each.
+        # E_j <= E_1^j (Maclaurin's inequality): positions beyond this depth are negligible.
         depth = min(n, worth.shape[0] - pos)
         if chance <= 0.0:
             depth = 0
@@ -60,10 +62,10 @@ def kernel(grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch:
 
 
 def stop_probabilities(labels: Float64Array, conventions: Conventions) -> Float64Array:
-    """Chance that a document satisfies.
+    """Return the probability that a document satisfies the user.
 
     Raises:
-        RowError: a gain above gain(max_grade) + 1, which would be a chance above one.
+        RowError: a gain above gain(max_grade) + 1, whose probability would exceed 1.
     """
     gain = gains(labels, conventions)
     top = conventions.max_grade
@@ -72,7 +74,7 @@ def stop_probabilities(labels: Float64Array, conventions: Conventions) -> Float6
     chance = gain / (gains_from_labels([top], conventions.gain)[0] + 1.0)
     if float(chance.max(initial=0.0)) > 1.0:
         row = int(np.argmax(chance))
-        raise RowError(row, f"err: label {labels[row]:g} makes a stop more than certain; max_grade={top:g}")
+        raise RowError(row, f"err: label {labels[row]:g} has a stop probability above 1; max_grade={top:g}")
     return chance
 
 

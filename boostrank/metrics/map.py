@@ -2,8 +2,7 @@
 
     AP@k = (1/R) sum_{r <= k} relevant_r P@r,     R = number of relevant documents
 
-R may be min(R, k) instead, see `Conventions.ap_divisor`. Its mean over tied orders: McSherry and Najork 2008,
-section 3.2.
+R may be min(R, k) instead, see `Conventions.ap_divisor`. Mean over tied orders: McSherry and Najork 2008, section 3.2.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from boostrank.kernels.metric.contract import MetricSpec, metric_kernel, recipro
 
 @metric_kernel
 def kernel(grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch: Float64Array) -> None:
-    """One query; see `kernels.metric.contract`."""
+    """Kernel for one query; see `kernels.metric.contract`."""
     hits, pos = 0.0, 0
     while pos < grades.shape[0]:
         end = ends[pos]
@@ -25,8 +24,8 @@ def kernel(grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch:
         for i in range(pos, end):
             r += grades[i]
         for i in range(pos, min(end, worth.shape[0])):
-            # Relevant with chance r/n; then the i - pos documents before it in the run hold the r - 1 other relevant
-            # ones of the run in equal shares.
+            # The document is relevant with probability r/n. Given that, each of the i - pos documents before it in the
+            # run is relevant with probability (r - 1) / (n - 1).
             others = (i - pos) * (r - 1.0) / (n - 1) if n > 1 else 0.0
             worth[i] = r / n * (hits + others + 1.0)
         hits += r
@@ -34,7 +33,7 @@ def kernel(grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch:
 
 
 def divisors(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, conventions: Conventions) -> Float64Array:
-    """R, or min(R, k)."""
+    """Return R, or min(R, k)."""
     relevant = totals(grades, ptr)[:, None]
     limit = cutoffs if conventions.ap_divisor == "reachable" else np.full_like(cutoffs, np.iinfo(np.int64).max)
     return np.minimum(relevant, limit)

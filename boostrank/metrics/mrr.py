@@ -1,8 +1,8 @@
 """Reciprocal rank of the first relevant document; its mean over queries is MRR.
 
-    RR@k = 1 / (rank of the first relevant document), 0 if it stands below k
+    RR@k = 1 / (rank of the first relevant document), 0 if that rank is below k
 
-Its mean over tied orders: McSherry and Najork 2008, section 3.3.
+Mean over tied orders: McSherry and Najork 2008, section 3.3.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from boostrank.kernels.metric.contract import MetricSpec, metric_kernel, no_divi
 
 @metric_kernel
 def kernel(grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch: Float64Array) -> None:
-    """One query; see `kernels.metric.contract`."""
+    """Kernel for one query; see `kernels.metric.contract`."""
     waiting, pos = 1.0, 0
     worth[:] = 0.0
     while pos < grades.shape[0] and waiting > 0.0:
@@ -22,8 +22,8 @@ def kernel(grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch:
         for i in range(pos, end):
             r += grades[i]
         for i in range(pos, min(end, worth.shape[0])):
-            # Nothing relevant so far in the run: the next of its `left` documents is relevant with chance r / left.
-            # That chance reaches 1, and nobody is left waiting, before a run with a relevant document ends.
+            # With no relevant document so far in the run, the next of `left` is relevant with probability r / left.
+            # It reaches 1 before the end of a run with a relevant document.
             left = end - i
             worth[i] = waiting * min(1.0, r / left)
             waiting -= worth[i]

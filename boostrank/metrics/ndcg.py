@@ -1,9 +1,10 @@
-"""NDCG: DCG divided by the largest DCG that the query's documents allow.
+"""NDCG: DCG divided by the largest possible DCG of the query's documents.
 
     NDCG@k = DCG@k / ideal DCG@k,     DCG@k = sum_{r <= k} gain_r / log2(1 + r)
 
-Source: Järvelin and Kekäläinen 2002, with the discount of Burges et al. 2005; its mean over tied orders: McSherry and
-Najork 2008, section 3.1.
+Source: Järvelin and Kekäläinen 2002, with the discount of Burges et al. 2005. Mean over tied orders: McSherry and
+Najork
+2008, section 3.1.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from boostrank.kernels.metric.driver import INPUT, MetricPass, measure
 
 
 def ideal(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, conventions: Conventions) -> Float64Array:
-    """DCG of the documents sorted by gain, float64[Q, p]: the same sum, ranked by the gains themselves."""
+    """Return the DCG of the documents ranked by gain, float64[Q, p]."""
     sizes = np.diff(ptr)
     one = MetricPass(cumulated, grades, log_discounts(int(sizes.max(initial=0)), conventions), cutoffs)
     best = measure([one], grades, grades, ptr, ties=INPUT)[0]

@@ -2,8 +2,8 @@
 
     P@k = (1/k) sum_{r <= k} relevant_r
 
-For a list of n < k documents, and without a cut-off, see `Conventions.short_lists`. Its mean over tied orders:
-McSherry and Najork 2008, section 3.1.
+For lists of n < k documents, and without a cut-off, see `Conventions.short_lists`. Mean over tied orders: McSherry and
+Najork 2008, section 3.1.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from boostrank.kernels.metric.cumulated import cumulated
 
 
 def depth(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, conventions: Conventions) -> Float64Array:
-    """k, or the length of the list where that is the convention or there is no k."""
+    """Return k, or the length of the list by convention or without a cut-off."""
     sizes = np.diff(ptr)[:, None]
     clip = (conventions.short_lists == "clip") | (cutoffs == WHOLE_LIST)
     return np.where(clip, np.minimum(sizes, cutoffs), cutoffs).astype(np.float64)

@@ -1,8 +1,8 @@
-"""Recall: the share of the relevant documents that stand among the first k.
+"""Recall: the share of the relevant documents that are among the first k.
 
     R@k = (sum_{r <= k} relevant_r) / R,     R = number of relevant documents
 
-Its mean over tied orders: McSherry and Najork 2008, section 3.1.
+Mean over tied orders: McSherry and Najork 2008, section 3.1.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from boostrank.kernels.metric.cumulated import cumulated
 
 
 def relevant(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, conventions: Conventions) -> Float64Array:
-    """R, at every cut-off."""
+    """Return R for every cut-off."""
     return np.repeat(totals(grades, ptr)[:, None], cutoffs.size, axis=1)
 
 

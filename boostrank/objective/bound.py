@@ -229,11 +229,7 @@ class BoundObjective:
 
 
 def _check_document_weights(spec: ObjectiveSpec, queries: QueryIndex) -> None:
-    """Refuse document weights for an objective that does not support them.
-
-    Raises:
-        DataError: such weights; lists the objectives that support them.
-    """
+    """Refuse document weights for an objective that does not support them."""
     if queries.document_weights is not None and spec.document_weights is None:
         raise DataError(
             f"objective {spec.name!r} does not support document weights: remove them, or use one weight per query. "

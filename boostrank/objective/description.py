@@ -355,11 +355,7 @@ def queries_of_native(dataset: Any) -> tuple[npt.NDArray[Any], QueryIndex]:
 
 
 def _check_whole(dataset: Any) -> None:
-    """Refuse a subset of a LightGBM Dataset that cuts queries: `lgb.cv` splits by row for custom objectives.
-
-    Raises:
-        DataError: a query is cut.
-    """
+    """Refuse a subset of a LightGBM Dataset that cuts queries: `lgb.cv` splits by row for custom objectives."""
     rows, whole = getattr(dataset, "used_indices", None), getattr(dataset, "reference", None)
     sizes = None if rows is None or whole is None else whole.get_group()
     if sizes is None or not len(sizes):

@@ -1,6 +1,6 @@
-"""Parameters that change with the round: pure functions of a 0-based round, with a text form.
+"""Parameters that change with the round: pure functions of a round (from 0), with a text form.
 
-    geometric(64, 0.015625)        from 64 to 1/64 over the whole training, each round the same factor
+    geometric(64, 0.015625)        from 64 to 1/64 over the whole training, by a constant factor per round
     geometric(64, 1, rounds=50)    over the first 50 rounds, then constant
     linear(1, 0)                   straight line
     logistic                       the mixing schedule of REG-SHF-SDCG, eq (19): 0.999999 down to about 1e-6
@@ -8,7 +8,7 @@
     constant(0.5)                  or just the number
     joined(constant(1); geometric(1, 0.1); at=20)   one schedule until round 20, then another
 
-A schedule without `rounds` spans the training: `over(total)` fills it in.
+A schedule without `rounds` spans the training; `over(total)` sets its length.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from boostrank.core.types import Schedule
 
 
 class _Written:
-    """Base of schedules whose text form is their name and their fields."""
+    """Base class of schedules whose text form is their name and fields."""
 
     def __str__(self) -> str:
         fields = dict(vars(self))
         rounds = fields.pop("rounds", None)
-        # The short form where it says the same number.
+        # Use the short form if it is exact.
         parts = [f"{v:g}" if float(f"{v:g}") == v else repr(float(v)) for v in fields.pop("values", fields.values())]
         parts += [f"rounds={rounds}"] if rounds is not None else []
         name = type(self).__name__.lower()
@@ -51,7 +51,7 @@ class Constant(_Written):
 
 
 class _Spanning(_Written):
-    """Base of schedules that run over a number of rounds and stay at their end value afterwards."""
+    """Base class of schedules over a number of rounds; the last value continues afterwards."""
 
     rounds: int | None
 
@@ -63,9 +63,9 @@ class _Spanning(_Written):
         return dataclasses.replace(self, rounds=max(1, int(total))) if self.needs_total else self  # type: ignore[type-var]
 
     def _progress(self, round: int) -> float:
-        """0 at the first round, 1 at the last one and after."""
+        """Return the progress: 0 in the first round, 1 in the last one and after."""
         if self.rounds is None:
-            raise ParameterError(f"{self}: the length is not known yet; give rounds=, or call over(total)")
+            raise ParameterError(f"{self}: the length is not known yet; pass rounds=, or call over(total)")
         return 1.0 if self.rounds <= 1 else min(1.0, round / (self.rounds - 1))
 
 
@@ -103,9 +103,9 @@ class Linear(_Spanning):
 class Logistic(_Spanning):
     """The mixing weight of REG-SHF-SDCG (Wu et al. 2009, eq 19).
 
-    lambda_m = 1 / (1 + exp((m - M/2) / theta)), theta = (M/2 - 1) / ln(999999), with m = round + 1 counted from 1:
-    0.999999 at m = 1, 1/2 at m = M/2, about 9e-7 at m = M. For M <= 4 theta is held at its value for M = 4, so
-    that the schedule stays defined.
+    lambda_m = 1 / (1 + exp((m - M/2) / theta)), theta = (M/2 - 1) / ln(999999), with m = round + 1:
+    0.999999 at m = 1, 1/2 at m = M/2, about 9e-7 at m = M. For M <= 4, theta keeps its value at M = 4, so that the
+    schedule is defined.
     """
 
     rounds: int | None = None
@@ -137,7 +137,7 @@ class Steps(_Spanning):
 
 @dataclass(frozen=True)
 class Joined:
-    """`first` before round `at`, then `second`, which starts counting there."""
+    """`first` before round `at`, then `second`, whose rounds count from there."""
 
     first: Schedule
     second: Schedule
@@ -164,7 +164,7 @@ _CALL = re.compile(r"\s*([a-z]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 
 
 def parse_schedule(text: str) -> Schedule:
-    """A schedule from its text form (see the module); `str()` of a schedule parses back to it.
+    """Parse a schedule from its text form (see the module), the inverse of `str()`.
 
     Raises:
         ParameterError: unknown name, wrong arguments.
@@ -201,7 +201,7 @@ def parse_schedule(text: str) -> Schedule:
 
 
 def split_outside_brackets(body: str, separator: str) -> list[str]:
-    """Pieces of a text between separators that stand in no brackets: schedules and objectives nest."""
+    """Split text at separators outside of brackets, for nested schedules and objectives."""
     parts, depth = [""], 0
     for character in body:
         depth += (character == "(") - (character == ")")
@@ -222,6 +222,6 @@ def _count(part: str, keyword: str, *, low: int) -> int:
 
 
 def is_schedule_text(value: object) -> bool:
-    """Whether a value is meant as a schedule: text that begins like one."""
+    """Return True if a value is text that looks like a schedule."""
     word = re.match(r"\s*([a-z]+)\s*(\(|$)", value) if isinstance(value, str) else None
     return word is not None and word[1] in _BY_NAME and (word[2] == "(" or word[1] == "logistic")

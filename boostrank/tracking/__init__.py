@@ -1,4 +1,4 @@
-"""Tracking: callbacks that tell other programs of every round, on every engine.
+"""Tracking callbacks that report each round to other programs, for every engine.
 
     boostrank.train(params, train, valid_sets=[valid], callbacks=[JsonLines("rounds.jsonl")])
 

@@ -1,4 +1,4 @@
-"""Callbacks that tell other programs of every round: JSON lines, Optuna, Weights & Biases."""
+"""Tracking callbacks: JSON lines, Optuna, Weights & Biases."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from boostrank.records import jsonable
 
 
 def metrics_of(env: Any) -> dict[str, float]:
-    """Metrics after a round, as "valid_0/ndcg@10" -> value."""
+    """Return the metrics after a round, as "valid_0/ndcg@10" -> value."""
     return {f"{result[0]}/{result[1]}": float(result[2]) for result in env.evaluation_result_list or []}
 
 
 def plain_params(env: Any) -> dict[str, Any]:
-    """The engine's parameters that are numbers, words, or lists of them; an objective that is code is none."""
+    """Return the engine's parameters that are numbers, text, or lists of them."""
     plain = (str, int, float, bool, list, tuple)
     return {str(name): value for name, value in env.params.items() if isinstance(value, plain)}
 
 
 def chosen_result(results: Sequence[Any], metric: str | None, dataset: str | None) -> Any | None:
-    """The metric that is asked for, or the first, on the set that is asked for, or the first but "training"."""
+    """Return the result of a metric (default: the first) on a data set (default: the first except "training")."""
     for result in results:
         in_set = result[0] == dataset if dataset is not None else result[0] != "training"
         if in_set and metric in (None, result[1]):
@@ -35,24 +35,25 @@ def chosen_result(results: Sequence[Any], metric: str | None, dataset: str | Non
 
 
 class JsonLines:
-    """A callback that appends to a file, which several trainings may share one after another.
+    """A callback that appends each round to a file of JSON lines. Consecutive trainings may share the file.
 
-    A training begins with `{"event": "begin", "time", "first_round", "last_round", "params"}`; each round is
-    `{"round", "time", "metrics": {data set: {metric: value}}}`, `time` in seconds since 1970. Every line is written at
-    once: of a killed process the file holds all rounds but the one in work. A line that a full disk has cut is taken
-    back, or else closed by a newline the next time. A training that is resumed repeats the rounds since its checkpoint:
-    the later line counts.
+    A training starts with `{"event": "begin", "time", "first_round", "last_round", "params"}`. Each round is
+    `{"round", "time", "metrics": {data set: {metric: value}}}`, with `time` in seconds since 1970. Lines are written
+    immediately, so the file of a killed process holds all completed rounds. A line truncated by a full disk is removed,
+    or
+    else closed by a newline at the next write. A resumed training repeats the rounds since its checkpoint: the later
+    line
+    is valid.
 
     Args:
-        path: of the file, made where it is not there.
+        path: the file, created if it does not exist.
 
     Raises:
-        OSError: at the first round, where it cannot be opened. Where it cannot be written later, training goes on
-            without, and a warning says so.
+        OSError: the file cannot be opened in the first round. Later failures disable the log with a warning.
     """
 
     before_iteration = False
-    order = 22  # before early stopping, which ends the round by an exception
+    order = 22  # before early stopping, which raises an exception
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
@@ -95,34 +96,35 @@ class JsonLines:
             self._written = True
         except OSError as error:
             with contextlib.suppress(OSError):
-                if size is not None and os.fstat(descriptor).st_size < size + len(line):  # another has appended nothing
-                    os.ftruncate(descriptor, size)  # no half of a line
+                # Remove a partial line, unless another process has appended meanwhile.
+                if size is not None and os.fstat(descriptor).st_size < size + len(line):
+                    os.ftruncate(descriptor, size)
             self._break(error)
         finally:
             os.close(descriptor)
 
     def _break(self, error: OSError) -> None:
-        """Write no more, and say why."""
         self._broken = True
-        warn_user(f"{self.path}: the log ends here: {error.strerror or error}", TrainingWarning)
+        warn_user(f"{self.path}: logging stopped: {error.strerror or error}", TrainingWarning)
 
 
 class OptunaPruning:
-    """A callback that reports one metric a round to a trial, and ends the training where the study's pruner says so.
+    """A callback that reports a metric to an Optuna trial each round, and stops the training if the study's pruner
+    decides so.
 
     Args:
-        trial: of Optuna.
-        metric: its name as logged ("ndcg@10"); None for the first.
-        dataset: name of the validation set; None for the first but "training".
+        trial: the Optuna trial.
+        metric: metric name as logged ("ndcg@10"); None for the first.
+        dataset: name of the validation set; None for the first except "training".
 
     Raises:
-        MissingDependency: no Optuna.
-        ParameterError: at the first round: no such metric, or a study of the other direction.
-        optuna.TrialPruned: where the trial is to end.
+        MissingDependency: Optuna is not installed.
+        ParameterError: no such metric, or a study of the other direction (in the first round).
+        optuna.TrialPruned: the trial is pruned.
     """
 
     before_iteration = False
-    order = 23  # before early stopping, which ends the round by an exception
+    order = 23  # before early stopping, which raises an exception
 
     def __init__(self, trial: Any, metric: str | None = None, dataset: str | None = None) -> None:
         try:
@@ -143,7 +145,7 @@ class OptunaPruning:
         study = getattr(self._trial, "study", None)
         if study is not None and (study.direction == self._maximize) != bool(found[3]):
             raise ParameterError(
-                f"of {found[1]} {'higher' if found[3] else 'lower'} is better: "
+                f"for {found[1]}, {'higher' if found[3] else 'lower'} is better: use "
                 f"optuna.create_study(direction={'maximize' if found[3] else 'minimize'!r})"
             )
         step = env.iteration + 1
@@ -153,17 +155,17 @@ class OptunaPruning:
 
 
 class Wandb:
-    """A callback that logs "valid_0/ndcg@10" and its like each round; the round is the step.
+    """A callback that logs metrics such as "valid_0/ndcg@10" each round, with the round as step.
 
     Args:
-        run: of `wandb.init()`, or what logs as it does.
+        run: the result of `wandb.init()`, or any object with the same `log` method.
 
     Raises:
-        ParameterError: it has no `log`.
+        ParameterError: `run` has no `log` method.
     """
 
     before_iteration = False
-    order = 22  # before early stopping, which ends the round by an exception
+    order = 22  # before early stopping, which raises an exception
 
     def __init__(self, run: Any) -> None:
         if not callable(getattr(run, "log", None)):

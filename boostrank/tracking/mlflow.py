@@ -1,4 +1,4 @@
-"""MLflow: parameters and metrics of a training; and models, which it serves as a `pyfunc`."""
+"""MLflow: parameters and metrics of a training, and models as `pyfunc`."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _QID = "qid"
 
 
 class MLflow:
-    """A callback that logs the engine's parameters, and each round's metrics; the round is the step.
+    """A callback that logs the engine's parameters, and the metrics of each round with the round as step.
 
-    MLflow takes no "@" in names: "ndcg@10" on "valid_0" is "valid_0/ndcg_at_10". It logs to the active run, and begins
-    one where there is none.
+    MLflow forbids "@" in names: "ndcg@10" on "valid_0" becomes "valid_0/ndcg_at_10". Logs to the active run, or starts
+    one.
 
     Raises:
-        MissingDependency: no MLflow.
+        MissingDependency: MLflow is not installed.
     """
 
     before_iteration = False
-    order = 22  # before early stopping, which ends the round by an exception
+    order = 22  # before early stopping, which raises an exception
 
     def __init__(self) -> None:
         self._mlflow = _mlflow()
@@ -47,28 +47,29 @@ class MLflow:
 
 
 def log_model(model: RankingModel, name: str = "model", **options: Any) -> Any:
-    """Log a model, its record beside it, to MLflow's active run, with a signature: a column a feature, scores.
+    """Log a model with its sidecar file to the active run, with a signature: one column per feature, and scores.
 
-    `mlflow.pyfunc.load_model` gives it back, for data frames, whose columns go by name, and, if it was trained on
-    arrays, for those. A model that looks at whole queries takes their ids from the column "qid". Nothing is pickled.
+    `mlflow.pyfunc.load_model` loads it for data frames, with columns matched by name. Models that depend on whole
+    queries
+    read the query ids from the column "qid". Nothing is pickled.
 
     Args:
-        model: to log.
-        name: as of `mlflow.pyfunc.log_model`.
-        options: more of its arguments.
+        model: model to log.
+        name: as in `mlflow.pyfunc.log_model`.
+        options: other arguments of `mlflow.pyfunc.log_model`.
 
     Returns:
-        What `mlflow.pyfunc.log_model` returns.
+        The result of `mlflow.pyfunc.log_model`.
 
     Raises:
-        MissingDependency: no MLflow.
+        MissingDependency: MLflow is not installed.
     """
     mlflow = _mlflow()
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, Schema, TensorSpec
     from mlflow.types.schema import AnyType
 
-    # Any type: MLflow takes no whole numbers for "double", and no numbers for "string".
+    # Use any type: MLflow rejects whole numbers for "double", and numbers for "string".
     names = [*model.feature_names, *([] if model.scores_rows_alone else [_QID])]
     # Columns without names take arrays. Those of a frame go by name all the same.
     numbered = model.scores_rows_alone and model.feature_names == default_feature_names(model.n_features)
@@ -84,18 +85,18 @@ def log_model(model: RankingModel, name: str = "model", **options: Any) -> Any:
 
 
 def _load_pyfunc(path: str) -> _Served:
-    """What MLflow calls to load a model."""
+    """Load a model for MLflow."""
     return _Served(RankingModel.load(os.path.join(path, _FILE)))
 
 
 class _Served:
-    """A model as MLflow calls it."""
+    """MLflow's interface to a model."""
 
     def __init__(self, model: RankingModel) -> None:
         self.model = model
 
     def predict(self, model_input: Any, params: Any = None) -> Any:
-        """float64[N]: the scores of a data frame's rows, or of an array's."""
+        """Score the rows of a data frame or an array, float64[N]."""
         columns = getattr(model_input, "columns", None)
         if columns is not None and list(columns) == list(range(self.model.n_features)):
             model_input = model_input.to_numpy()  # MLflow made a frame of an array
@@ -108,5 +109,5 @@ def _mlflow() -> Any:
     try:
         import mlflow
     except ImportError as error:
-        raise MissingDependency("tracking by MLflow needs it: pip install 'boostrank[mlflow]'") from error
+        raise MissingDependency("tracking with MLflow needs it: pip install 'boostrank[mlflow]'") from error
     return mlflow

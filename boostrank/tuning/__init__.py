@@ -1,4 +1,4 @@
-"""Search for the parameters that rank best, with a measure of how much of the gain may be luck."""
+"""Parameter search, with an estimate of the share of the gain that may be luck."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Result of a search."""
+"""Result of a parameter search."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from boostrank.model.within_query import WithinQuery
 
 @dataclass(frozen=True)
 class Trial:
-    """One point of the search.
+    """A trial of the search.
 
     Args:
-        number: from 0, in the order of the search.
-        params: what was searched.
-        value: the metric over all queries that were held out; NaN for one that was given up.
-        rounds: the median over folds of the best round; 0 for one that was given up.
+        number: trial number, from 0.
+        params: searched parameters.
+        value: metric over all held-out queries; NaN if stopped.
+        rounds: median best round over folds; 0 if stopped.
         state: "done", "given up", or "failed: why".
     """
 
@@ -30,24 +30,23 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class TuningResult:
-    """Result of a search.
+    """Result of a parameter search.
 
     Args:
-        metric: its name, as "ndcg@10".
-        fixed: parameters that were given.
-        best: the best trial; None where none is above the parameters as given.
-        start: mean of the metric with the parameters as given, over a few trainings that differ by seed and order of
-            rows alone.
-        luck: its standard deviation over them.
-        matters: a difference of two single trainings that such luck brings about once in twenty times.
-        gain: best minus start (the mean of its trainings), query by query; it is the best of many, so it flatters.
-        start_rounds: the median best round of the parameters as given.
-        trials: all of them.
-        folds: folds of whole queries; 0 with a validation set.
-        queries: that were held out in all, and count.
-        rounds: at most, of each training.
-        patience: of early stopping.
-        within_query: columns within queries of every trial; "auto" is decided.
+        metric: metric name, such as "ndcg@10".
+        fixed: given parameters.
+        best: the best trial; None if none beats the given parameters.
+        start: mean metric of the given parameters over a few trainings that differ only in seed and row order.
+        luck: its standard deviation over these trainings.
+        matters: difference between two single trainings that occurs by luck with a probability of 5%.
+        gain: best minus start (the mean of its trainings), by query. It is optimistic, as the best of many trials.
+        start_rounds: median best round of the given parameters.
+        trials: all trials.
+        folds: number of folds of whole queries; 0 with a validation set.
+        queries: number of held-out queries included in the metric.
+        rounds: maximum rounds of each training.
+        patience: patience of early stopping.
+        within_query: columns within queries of every trial; "auto" is resolved.
     """
 
     metric: str
@@ -67,10 +66,10 @@ class TuningResult:
 
     @property
     def params(self) -> dict[str, Any]:
-        """What `boostrank.train` takes: the parameters given and those found."""
+        """Arguments for `boostrank.train`: the given parameters and the best ones found."""
         return self.fixed | (self.best.params if self.best else {})
 
     @property
     def best_rounds(self) -> int:
-        """Rounds that suited them."""
+        """Best number of rounds for `params`."""
         return self.best.rounds if self.best else self.start_rounds

@@ -1,10 +1,10 @@
-"""Search: Optuna proposes, `boostrank.train` trains, queries are never cut, and luck is measured first.
+"""Parameter search: Optuna proposes, `boostrank.train` trains. Queries are never split, and luck is measured first.
 
-A trial is measured on queries that it was not trained on: a validation set, or folds of whole queries of which each is
-held out once. Trials are compared query by query with the best one so far; between folds a trial is given up when it
-is behind by more than what the queries so far and luck explain.
+A trial is evaluated on queries that it was not trained on: a validation set, or folds of whole queries. It is compared
+query by query with the best trial so far. Between folds, a trial is stopped if it is worse by more than the variation
+over queries and luck explain.
 
-Sources: Bergstra et al. 2011 (the tree-structured Parzen estimator, Optuna's sampler).
+Source: Bergstra et al. 2011 (the tree-structured Parzen estimator, Optuna's sampler).
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from boostrank.tuning.study import finished, leader_of, open_study
 
 _BASELINE_RUNS = 5
 _PATIENCE = 50
-# Behind by so many standard errors, a trial is given up.
+# Standard errors below the best trial at which a trial is stopped.
 _BEHIND = 2.0
-# So many failures in a row have a cause that no values will mend.
+# Consecutive failures that end the search: their cause is not the parameter values.
 _MOST_FAILURES = 5
 
 
 Progress = Callable[[Trial, int, "Trial | None"], None]
-"""Called after each trial with it, the number of trials asked for, and the best one so far."""
+"""Called after each trial with the trial, the requested number of trials, and the best trial so far."""
 
 
 @takes(
@@ -83,33 +83,32 @@ def tune(
     """Search for parameters.
 
     Args:
-        params: as for `boostrank.train`; what is given here is not searched. Early stopping after 50 rounds unless they
-            give another number.
-        train_set: features in memory.
-        valid_set: on which trials are measured; None: on `folds` folds of the training queries.
-        num_boost_round: rounds of a training, at most.
-        trials: in all, those of a study that goes on included; 0 gives what the study remembers.
-        folds: of whole queries, at least 2; not used with `valid_set`.
-        space: name -> `Span` or `Choice`, of the objective or the engine, in place of or beside what is searched
-            otherwise: what the objective's parameters declare, and `space.TREES`. "objective" may be a `Choice`.
-        trees: whether the trees' parameters are searched; a linear model has none.
+        params: as in `boostrank.train`; given parameters are not searched. The default of early stopping is 50 rounds.
+        train_set: training set, with features in memory.
+        valid_set: set on which trials are evaluated; None for folds of the training queries.
+        num_boost_round: maximum rounds of each training.
+        trials: total number of trials, including those of a resumed study; 0 returns the result of the study.
+        folds: number of folds of whole queries, at least 2; ignored with `valid_set`.
+        space: name -> `Span` or `Choice`, for parameters of the objective or the engine. Adds to or replaces the
+            default
+            space: the ranges declared by the objective, and `space.TREES`. "objective" may be a `Choice`.
+        trees: search the trees' parameters; a linear model has none.
         backend: "lightgbm", "xgboost" or "linear".
-        conventions: of the metrics.
-        study: a file that remembers the trials; where it is there, the search goes on. None: nothing is remembered.
+        conventions: conventions of the metrics.
+        study: file that stores the trials; if it exists, the search is resumed. None stores nothing.
         progress: called after each trial.
-        within_query: as for `boostrank.train`, of every trial; "auto" is asked once, of the parameters as given, and
-            the result holds what was chosen.
+        within_query: as in `boostrank.train`, for every trial; "auto" is resolved once, with the given parameters.
 
     Raises:
-        InputError: parameters or data that cannot be used; a study of another search, with what differs.
-        MissingDependency: Optuna is not there.
+        InputError: invalid parameters or data; a study of another search, with the differences.
+        MissingDependency: Optuna is not installed.
     """
     try:
         import optuna
     except ImportError:
         raise MissingDependency("tuning needs Optuna: pip install 'boostrank[tune]'") from None
     if trials < 0:
-        raise ParameterError(f"trials={trials}: at least 0")
+        raise ParameterError(f"trials={trials}: expected at least 0")
     options = TrainOptions(
         params=dict(params or {}),
         rounds=num_boost_round,
@@ -122,7 +121,7 @@ def tune(
     remembered = open_study(optuna, study, search.identity())
     search.measure_start(remembered)
     while (done := len(finished(optuna, remembered))) < trials:
-        # A sampler of its own for each trial: a search that goes on proposes what it would have proposed.
+        # Seed a new sampler for each trial, so that a resumed search proposes the same values.
         remembered.sampler = optuna.samplers.TPESampler(seed=search.seed + done, multivariate=True)
         trial = remembered.ask()
         state, value = search.run(trial, remembered)
@@ -134,7 +133,7 @@ def tune(
 
 
 class _Search:
-    """The objective function of the search, with all that does not change."""
+    """Evaluation of trials, with everything that stays constant during the search."""
 
     def __init__(
         self,
@@ -146,7 +145,7 @@ class _Search:
         trees: bool,
     ) -> None:
         if train_set.on_disk:
-            raise DataError("rows that lie on disk cannot be put into folds: read them to memory")
+            raise DataError("rows on disk cannot be split into folds: read them into memory")
         valid = [] if valid_set is None else [("valid_0", valid_set.like(train_set))]
         fixed = dict(options.params)
         self.patience = int(pop_param(fixed, STOPPING_NAMES, _PATIENCE) or _PATIENCE)
@@ -155,18 +154,18 @@ class _Search:
             space["objective"] = space.pop(name)
         for name, one in space.items():
             if not isinstance(one, Dimension):
-                raise ParameterError(f"space: {name}={one!r}: a Span or a Choice is wanted")
+                raise ParameterError(f"space: {name}={one!r}: expected a Span or a Choice")
             if name in fixed:
                 raise ParameterError(f"{name!r} is both given and searched")
         first = space["objective"].values[0] if "objective" in space else self.objective  # type: ignore[union-attr]
         own = {"objective": first, "early_stopping_round": self.patience}
-        # The folds are the validation sets of the trials, of which the plan knows one only where it is given.
+        # Resolve the plan with the given validation set only; folds replace it in each trial.
         plan = resolve(replace(options, params=fixed | own), train_set, valid)
         self.plan, self.seed = plan, plan.seed
         self.fixed = {name: value for name, value in plan.params.items() if name not in (*own, *SEED_NAMES)}
         self._space, self._trees = space, trees and plan.engine.grows_trees
         if plan.metric is None:
-            raise ParameterError("without a metric there is nothing to search for: metric='ndcg'")
+            raise ParameterError("a search needs a metric: metric='ndcg'")
         self.metric = plan.metric
         self._gain = plan.train_set.gain
         self._deal = None if valid else Deal(plan, folds, shares="")
@@ -182,7 +181,7 @@ class _Search:
         self._started_at, self._sd, self.start_rounds = math.nan, 0.0, 0
 
     def identity(self) -> dict[str, Any]:
-        """What must be alike for a search to go on."""
+        """Return the settings that must be equal to resume a search."""
         within = self.plan.within
         return {
             "fixed": {name: str(value) for name, value in sorted(self.fixed.items())}
@@ -200,11 +199,11 @@ class _Search:
         } | ({} if within is None else {"within_query": [*within.kinds, str(within.of)]})
 
     def measure_start(self, study: Any) -> None:
-        """The parameters as given, a few times: what is to be beaten, and how much of it is luck."""
+        """Evaluate the given parameters several times: the baseline and its variation by luck."""
         if "start" not in study.user_attrs:
             runs = [self._evaluate({}, self.seed, lucky=i) for i in range(_BASELINE_RUNS)]
             values = [self._mean(per_query) for per_query, _ in runs]
-            # One of the runs alone would be lucky or unlucky, and so would every gain over it.
+            # Average over runs: the luck of a single run would bias every gain.
             per_query = np.mean([per_query for per_query, _ in runs], axis=0)
             measured = {
                 "per_query": _rounded(per_query),
@@ -218,7 +217,7 @@ class _Search:
         self.start_rounds = int(start["rounds"])
 
     def run(self, trial: Any, study: Any) -> tuple[str, float | None]:
-        """One trial: the name of its state, and its value."""
+        """Run a trial; return the name of its state, and its value."""
         found = self._suggest(trial)
         trial.set_user_attr("params", found)
         leader = leader_of(study)
@@ -227,7 +226,7 @@ class _Search:
             per_query, rounds = self._evaluate(found, self.seed, against)
         except MemoryError:
             raise
-        except Exception as error:  # values that do not go together: each engine has its own way to say so
+        except Exception as error:  # incompatible values raise different exceptions in each engine
             self._failed += 1
             if self._failed >= _MOST_FAILURES:
                 raise
@@ -249,7 +248,7 @@ class _Search:
             objective = found["objective"] = self._space["objective"].suggest(trial, "objective")
         space = self._space_of(objective)
         for name, dimension in space.items():
-            # Two objectives' sigmas are two dimensions.
+            # Parameters of different objectives are different dimensions, even with the same name.
             label = f"{objective}: {name}" if "objective" in found and name not in TREES else name
             found[name] = dimension.suggest(trial, label)
         return found
@@ -263,17 +262,18 @@ class _Search:
         elif isinstance(objective, str) and ":" not in objective:
             own = [param for param in accepted_params(objective) if param not in OPTIONS]
             scheduled = next((spec.default_schedules for spec in OBJECTIVES if spec.name == objective), ())
-        # A number in the place of a schedule of its own would make another objective of it.
+        # A constant in place of the objective's own schedule would change the objective.
         own = [param for param in own if param.schedulable and param.name not in scheduled]
         return full_space(own, self.fixed, given, self._trees)
 
     def _evaluate(
         self, found: Mapping[str, Any], seed: int, against: Float64Array | None = None, *, lucky: int = 0
     ) -> tuple[Float64Array, int]:
-        """The metric of each held-out query, and the median best round.
+        """Return the metric of each held-out query, and the median best round.
 
-        Of a trial that falls behind `against` by more than chance only the queries so far come back. `lucky` > 0
-        changes what should not matter: the seed, and the order of the training rows.
+        A trial that falls behind `against` by more than chance returns only the queries so far. `lucky` > 0 changes the
+        seed
+        and the order of the training rows, which should not matter.
         """
         params = {"objective": self.objective, "early_stopping_round": self.patience} | self.fixed | dict(found)
         plan = replace(self.plan, params=params).seeded(seed + lucky)
@@ -294,7 +294,7 @@ class _Search:
         return np.concatenate(values), int(np.median(rounds))
 
     def _behind(self, so_far: Float64Array, against: Float64Array) -> bool:
-        """Whether neither the queries so far nor luck explain how far it is behind."""
+        """Return True if the deficit exceeds the variation over queries and luck."""
         difference = so_far - against[: so_far.size]
         counted = ~np.isnan(difference)
         if counted.sum() < 2:
@@ -303,7 +303,7 @@ class _Search:
         share = weights / weights.sum()
         mean = float(share @ difference[counted])
         queries = float(np.square(share) @ np.square(difference[counted] - mean))
-        # Luck was measured over all folds; that of some of them is as much larger as they are fewer.
+        # The variance by luck was measured over all folds; scale it to the folds so far.
         luck = 2.0 * self._sd**2 * self._weights.sum() / float(weights.sum())
         return mean + _BEHIND * math.sqrt(queries + luck) < 0.0
 
@@ -312,7 +312,6 @@ class _Search:
         return float(np.average(per_query[counted], weights=self._weights[counted]))
 
     def trials(self, optuna: Any, study: Any) -> list[Trial]:
-        """Those that have ended."""
         words = {"COMPLETE": "done", "PRUNED": "given up"}
         return [
             Trial(
@@ -326,7 +325,6 @@ class _Search:
         ]
 
     def result(self, optuna: Any, study: Any) -> TuningResult:
-        """What was found."""
         every = self.trials(optuna, study)
         leader = leader_of(study)
         gain, best = None, None
@@ -334,7 +332,7 @@ class _Search:
             best, values = _best(every), np.array(leader.user_attrs["per_query"], np.float64)
             gain = paired_difference(values, self._start, weights=self._weights, seed=self.seed)
         matters = float(stdtrit(_BASELINE_RUNS - 1, 0.975)) * math.sqrt(2.0) * self._sd
-        gain_given = {} if self._gain is None else {"gain": self._gain}  # an expression, where trials say linear
+        gain_given = {} if self._gain is None else {"gain": self._gain}  # the expression that trials used as labels
         return TuningResult(
             metric=self.metric,
             fixed={"objective": self.objective} | self.fixed | gain_given,

@@ -1,4 +1,4 @@
-"""Search space: the trees' parameters, and those that an objective declares with bounds or a logarithmic scale."""
+"""Search space: the trees' parameters, and parameters that an objective declares with bounds or on a log scale."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from boostrank.core.params import Param, find_param
 from boostrank.core.text import typed_value
 from boostrank.schedules import split_outside_brackets
 
-# A declared parameter on a logarithmic scale, without bounds, is searched so many times below and above its default.
+# Factor below and above the default in which an unbounded parameter on a log scale is searched.
 _TIMES = 8.0
 _SPAN = re.compile(r"(?P<low>[^:]+):(?P<high>[^:]+)(?P<log>:log)?")
 
 
 @dataclass(frozen=True)
 class Span:
-    """Numbers between two bounds, both included.
+    """Numbers between two inclusive bounds.
 
     Args:
-        low, high: the bounds, low < high.
-        log: even on a logarithmic scale; then low > 0.
-        integer: whole numbers.
+        low, high: bounds, low < high.
+        log: search on a log scale; requires low > 0.
+        integer: whole numbers only.
     """
 
     low: float
@@ -36,13 +36,13 @@ class Span:
         if not self.low < self.high:
             raise ParameterError(f"{self}: the lower bound must be below the upper one")
         if self.log and self.low <= 0:
-            raise ParameterError(f"{self}: a logarithmic scale begins above 0")
+            raise ParameterError(f"{self}: a logarithmic scale needs a lower bound above 0")
 
     def __str__(self) -> str:
         return f"{self.low:g}:{self.high:g}" + ":log" * self.log
 
     def suggest(self, trial: Any, name: str) -> float | int:
-        """Ask Optuna's trial."""
+        """Sample a value with an Optuna trial."""
         if self.integer:
             return int(trial.suggest_int(name, int(self.low), int(self.high), log=self.log))
         return float(trial.suggest_float(name, self.low, self.high, log=self.log))
@@ -53,7 +53,7 @@ class Choice:
     """One of several values.
 
     Args:
-        values: words, numbers or switches; at least two.
+        values: at least two words, numbers or switches.
     """
 
     values: tuple[Any, ...]
@@ -66,13 +66,13 @@ class Choice:
         return ",".join(map(str, self.values))
 
     def suggest(self, trial: Any, name: str) -> Any:
-        """Ask Optuna's trial."""
+        """Sample a value with an Optuna trial."""
         return trial.suggest_categorical(name, list(self.values))
 
 
 Dimension = Span | Choice
 
-# A hessian of 1 is one average document, for every objective and on both engines: so many documents in a leaf.
+# An average document has a hessian of 1 for every objective on both engines, so min_sum_hessian counts documents.
 TREES: dict[str, Dimension] = {
     "learning_rate": Span(0.02, 0.3, log=True),
     "num_leaves": Span(4, 127, log=True, integer=True),
@@ -80,29 +80,29 @@ TREES: dict[str, Dimension] = {
     "lambda_l2": Span(0.01, 100.0, log=True),
     "feature_fraction": Span(0.2, 1.0),
 }
-"""LightGBM's names; both engines take them."""
+"""Default space of the trees' parameters, in LightGBM's names; both engines accept them."""
 
 
 def parse_dimension(text: str) -> Dimension:
-    """`0.1:10`, `0.1:10:log`, `7:63` (whole numbers), `a,b,c`.
+    """Parse `0.1:10`, `0.1:10:log`, `7:63` (whole numbers) or `a,b,c`.
 
     Raises:
-        ParameterError: neither.
+        ParameterError: any other form.
     """
     span = _SPAN.fullmatch(text.strip())
     if span is None:
         values = tuple(typed_value(word.strip()) for word in split_outside_brackets(text, ",") if word.strip())
         if len(values) < 2:
-            raise ParameterError(f"{text!r} is no range: write LOW:HIGH, LOW:HIGH:log, or values A,B,C")
+            raise ParameterError(f"{text!r} is not a range: write LOW:HIGH, LOW:HIGH:log, or values A,B,C")
         return Choice(values)
     low, high = typed_value(span["low"].strip()), typed_value(span["high"].strip())
     if isinstance(low, str | bool) or isinstance(high, str | bool):
-        raise ParameterError(f"{text!r} is no range: {span['low']!r} and {span['high']!r} must be numbers")
+        raise ParameterError(f"{text!r} is not a range: {span['low']!r} and {span['high']!r} must be numbers")
     return Span(low, high, span["log"] is not None, isinstance(low, int) and isinstance(high, int))
 
 
 def declared_dimension(param: Param) -> Dimension | None:
-    """Range in which a declared parameter is searched by default; None where its declaration does not bound it."""
+    """Return the default range of a declared parameter; None if its declaration does not bound it."""
     if param.kind not in ("number", "integer"):
         return None
     whole = param.kind == "integer"
@@ -117,13 +117,8 @@ def declared_dimension(param: Param) -> Dimension | None:
 def full_space(
     params: Sequence[Param], fixed: Mapping[str, Any], given: Mapping[str, Dimension], trees: bool = True
 ) -> dict[str, Dimension]:
-    """Search space of one objective: what its parameters declare, the trees', and what was given, which wins.
-
-    Args:
-        params: the objective's.
-        fixed: parameters that were given, and stay.
-        given: name -> dimension, of the objective or of the engine.
-        trees: whether to search the trees' parameters as well.
+    """Combine the spaces declared by the objective's parameters, of the trees, and the given one, which takes
+    precedence.
     """
     space: dict[str, Dimension] = {}
     for param in params:

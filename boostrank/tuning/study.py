@@ -1,4 +1,4 @@
-"""The study that remembers a search: a journal of Optuna's, lines of JSON."""
+"""Study that stores a search: an Optuna journal, in JSON lines."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from boostrank.core.errors import InputError
 
 
 def open_study(optuna: Any, path: str | os.PathLike[str] | None, identity: dict[str, Any]) -> Any:
-    """The study, new or as it was left; trials that a kill left running are over.
+    """Create or load a study. Trials left running by a killed process are marked as failed.
 
     Raises:
-        InputError: the file is of another search, or is no study.
+        InputError: the file holds another search, or is not a study.
     """
     storage = None
     if path is not None:
@@ -32,7 +32,7 @@ def open_study(optuna: Any, path: str | os.PathLike[str] | None, identity: dict[
     elif before != identity:
         differ = sorted(key for key in {*before, *identity} if before.get(key) != identity.get(key))
         raise InputError(
-            f"{os.fspath(path or '')}: another search lies there; different: {', '.join(differ)}. Name "
+            f"{os.fspath(path or '')}: this file holds another search, which differs in {', '.join(differ)}. Choose "
             "another file, or remove it"
         )
     for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
@@ -41,13 +41,13 @@ def open_study(optuna: Any, path: str | os.PathLike[str] | None, identity: dict[
 
 
 def finished(optuna: Any, study: Any) -> list[Any]:
-    """In order; a trial that a kill left behind is none."""
+    """Return the finished trials in order, without those interrupted by a kill."""
     state = optuna.trial.TrialState
     every = study.get_trials(deepcopy=False, states=(state.COMPLETE, state.PRUNED, state.FAIL))
     return [t for t in every if t.state != state.FAIL or "why" in t.user_attrs]
 
 
 def leader_of(study: Any) -> Any:
-    """The best trial that is above the start; None without any."""
+    """Return the best trial that beats the start; None if there is none."""
     found = [t for t in study.get_trials(deepcopy=False) if t.value is not None and "per_query" in t.user_attrs]
     return max(found, key=lambda t: (t.value, -t.number), default=None)

@@ -1,4 +1,4 @@
-"""The configuration that a search writes for `boostrank train --config`."""
+"""The configuration file that a search writes for `boostrank train --config`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,7 @@ from boostrank.tuning.space import TREES
 
 
 def as_toml(found: TuningResult, given: FitOptions) -> str:
-    """A file for `--config`: options, then parameters of the objective, then of the engine.
-
-    Args:
-        found: the result of the search.
-        given: options that the search was started with; `objective` as it was typed.
-    """
+    """Create a file for `--config`: options, then parameters of the objective, then of the engine."""
     within = found.within_query
     params = dict(found.params)
     chosen = params.pop("objective")
@@ -38,7 +33,7 @@ def as_toml(found: TuningResult, given: FitOptions) -> str:
             tables["set"][name] = value
         else:
             tables["set" if find_param(name, known) else "param"][name] = value
-    options["quality"] = "plain"  # as it was tried
+    options["quality"] = "plain"  # as in the trials
     options["rounds"] = found.best_rounds if found.folds else found.rounds
     if not found.folds:
         options["early-stopping"] = found.patience
@@ -60,7 +55,7 @@ def as_toml(found: TuningResult, given: FitOptions) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A number, switch, text or list as it is; of anything else its name."""
+    """Return numbers, switches, text and lists as they are, and the name of any other object."""
     return value if isinstance(value, int | float | bool | str | list | tuple) else str(getattr(value, "name", value))
 
 

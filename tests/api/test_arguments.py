@@ -60,5 +60,5 @@ def test_arguments_of_another_kind(function: Callable[..., Any], given: tuple[An
 
 
 def test_a_dimension_of_the_search_that_is_none() -> None:
-    with pytest.raises(ParameterError, match="space: sigma=1: a Span or a Choice is wanted"):
+    with pytest.raises(ParameterError, match="space: sigma=1: expected a Span or a Choice"):
         boostrank.tune(None, DATA, folds=2, space={"sigma": 1})  # type: ignore[dict-item]

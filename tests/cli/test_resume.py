@@ -42,7 +42,7 @@ def test_fault_075_a_stopped_training_goes_on_to_the_same_files(
         asking_in(patch, 4)
         stopped = invoke(*arguments(data, parts / "m", *held, "--checkpoint-every", 3))
     assert stopped.exit_code == 130
-    assert "--resume goes on from" in stopped.stderr
+    assert "--resume continues from" in stopped.stderr
     assert sorted(contents(parts)) == ["m", "m.checkpoint", "m.meta.json"]
     (parts / ".m.meta.json.0123456789ab.tmp").write_bytes(b"what a process killed while it wrote leaves")
     resumed = invoke(*arguments(data, parts / "m", *held, "--checkpoint-every", 3, "--resume"))

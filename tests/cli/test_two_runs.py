@@ -94,7 +94,7 @@ def test_fault_077_a_full_disk_ends_with_3_and_everything_that_there_is_kept(
     assert full.exit_code == 3
     assert full.stderr.count("m.checkpoint: could not be written: No space left on device") == 1
     assert f"{disk / 'm.meta.json'}: could not be written: No space left on device" in full.stderr
-    assert f"--resume goes on from {disk / 'm.checkpoint'}, which holds 5 rounds" in full.stderr
+    assert f"--resume continues from {disk / 'm.checkpoint'}, which has 5 rounds" in full.stderr
     (disk / "filler").unlink()
     assert contents(disk) == before
     rescued = re.search(r"was written to (\S+) instead", full.stderr)
@@ -128,7 +128,7 @@ def test_fault_063_the_rounds_before_a_broken_gradient_are_kept(
     with monkeypatch.context() as patch:
         patch.setattr("boostrank.model.ranking_model.write_model_files", unwritable)
         lost = invoke(*common, 8, "-m", tmp_path / "m.txt").stderr
-        assert re.search(r"round 3.*trees before it: .*nowhere else", lost, re.DOTALL)
+        assert re.search(r"round 3.*trees before it: .*elsewhere", lost, re.DOTALL)
     kept = tmp_path / "m-before-the-fault-2.txt"
     assert re.search(rf"round 3.*trees before it are in {kept}", result.stderr)
     assert (tmp_path / "m.txt").read_text() == "precious"
@@ -146,11 +146,11 @@ def test_a_model_that_can_be_written_nowhere_is_said_to_be_lost(
         raise FileNotFoundError("no usable temporary directory")
 
     monkeypatch.setattr("boostrank.model.ranking_model.write_model_files", unwritable)
-    assert "nowhere else either" in invoke(*arguments(data, tmp_path / "m")).stderr
+    assert "elsewhere either" in invoke(*arguments(data, tmp_path / "m")).stderr
     monkeypatch.setattr("tempfile.mkdtemp", no_folder)
     result = invoke(*arguments(data, tmp_path / "m"))
     assert result.exit_code == 3
-    assert "nowhere else either" in result.stderr
+    assert "elsewhere either" in result.stderr
 
 
 def test_a_model_is_rescued_to_the_working_folder_where_no_temporary_folder_is(
@@ -201,14 +201,12 @@ def test_fault_077_a_training_goes_on_without_its_checkpoint(
     result = invoke(*arguments(data, tmp_path / "m", "--checkpoint-every", 1))
     assert result.exit_code == 0
     assert result.stderr.count("No space left on device") == 1
-    assert "The training goes on" in result.stderr
+    assert "Training continues" in result.stderr
     assert result.stderr.endswith("6 checkpoints could not be written\n")
     assert sorted(contents(tmp_path)) == ["m", "m.meta.json"]
 
 
-@pytest.mark.parametrize(
-    ("writes", "words"), [(1, "which holds 2 rounds"), (0, "there is no checkpoint to go on from")]
-)
+@pytest.mark.parametrize(("writes", "words"), [(1, "which has 2 rounds"), (0, "there is no checkpoint to go on from")])
 def test_fault_077_a_stop_without_room_for_the_checkpoint_still_writes_the_model(
     writes: int, words: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,7 +100,7 @@ def test_what_cannot_be_is_refused_by_name(data: Path, model: Path, tmp_path: Pa
             "bins",
             "--cache",
             "none",
-        ): "cannot be put into folds",
+        ): "cannot be split into folds",
         ("export", model, "--to", "solr", "-o", tmp_path / "m"): "sees one document at a time",
     }.items():
         result = invoke(*command)

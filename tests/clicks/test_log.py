@@ -84,7 +84,7 @@ def test_the_training_set_forgets_another_gain_and_knows_its_rows(tmp_path: Path
     train = LOG.training_set(data, CURVE)
     assert train.gain is None
     assert train.provenance.options["clicks"]["prior"] == 1.0
-    with pytest.raises(ParameterError, match="takes whole grades, and gains of clicks are real"):
+    with pytest.raises(ParameterError, match="needs integer grades, but gains of clicks are real"):
         boostrank.train({"objective": "lightgbm:rank_xendcg", "gain": "linear"}, train, 1)
     assert [train.queries.places(row)[1] for row in range(3)] == [data.queries.places(row)[1] for row in (0, 2, 4)]
 

@@ -1,4 +1,4 @@
-"""Every parameter of both engines: kept, refused by name, boostrank's, or of the engine's own objectives alone."""
+"""Every parameter of both engines: kept, refused by name, boostrank's, or of the engine's own objectives."""
 
 from __future__ import annotations
 
@@ -261,14 +261,14 @@ def test_what_is_refused_is_refused_with_a_reason(data: Any, backend: str, name:
         ("lightgbm", {"forcedbins_filename": "none.json"}, "no such file"),
         ("lightgbm", {"fs": "none.json"}, "no such file"),
         ("lightgbm", {"objective": "lightgbm:multiclass"}, "several scores per document"),
-        ("lightgbm", {"alpha": 0.5}, "own objectives alone"),
+        ("lightgbm", {"alpha": 0.5}, "own objectives"),
         ("lightgbm", {"bagging_by_query": True, "bagging_fraction": 0.5, "bagging_freq": 1}, "own obj|no parameter"),
         ("xgboost", {"booster": "gblinear"}, "use gbtree or dart"),
         ("xgboost", {"tree_method": "exact"}, "tree_method=exact does not use bins"),
         ("xgboost", {"tree_method": "approx"}, "tree_method=approx does not use bins"),
         ("xgboost", {"objective": "xgboost:multi:softprob"}, "not a ranking objective"),
         ("xgboost", {"objective": "xgboost:survival:cox"}, "not a ranking objective"),
-        ("xgboost", {"scale_pos_weight": 2.0}, "own objectives alone"),
+        ("xgboost", {"scale_pos_weight": 2.0}, "own objectives"),
         ("xgboost", {"rate_drop": 0.1}, "set booster=dart"),
     ],
     ids=str,

@@ -50,7 +50,7 @@ def as_data(rows: Any = X, **options: Any) -> RankingDataset:
 
 def trained(backend: str, data: RankingDataset, rounds: int = 6, **options: Any) -> RankingModel:
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*codes of categories are no numbers", DataWarning)
+        warnings.filterwarnings("ignore", ".*codes of categories are not numbers", DataWarning)
         return boostrank.train(PARAMS | OWN[backend], data, rounds, backend=backend, **options)
 
 
@@ -127,7 +127,7 @@ def test_validation_sets_and_later_rows_are_coded_as_the_training_set(backend: s
 def test_folds_and_presets_know_the_categories(backend: str) -> None:
     data = as_data(feature_names=NAMES)
     named = {"cat_feature": "name:kind", "early_stopping_round": 2, "metric": "ndcg"}
-    with pytest.warns(DataWarning, match="the linear start goes without 'kind': codes of categories are no numbers"):
+    with pytest.warns(DataWarning, match="the linear start ignores 'kind': codes of categories are not numbers"):
         one = boostrank.train(PARAMS | OWN[backend] | named, data, 3, folds=2, backend=backend, start="linear")
     assert one.categories == {"kind": Categories()}
     assert one.trees().forest.categorical.any()
@@ -251,7 +251,7 @@ def test_what_takes_no_categories_says_so() -> None:
     data = as_data(arrow_table(COLUMNS, KINDS))
     with pytest.raises(DataError, match="feature 'kind' holds categories, which a linear mod"):
         boostrank.train({"metric": "none"}, data, 2, backend="linear")
-    with pytest.warns(DataWarning, match="within_query goes without 'kind': codes"):
+    with pytest.warns(DataWarning, match="within_query ignores 'kind': codes"):
         model = boostrank.train(PARAMS, data, 2, start="none", within_query="rank")
     assert "rank(kind|query)" not in model.column_names
     with pytest.raises(ParameterError, match=r"within_query: .* cannot use 'kind', or not as a number"):

@@ -240,7 +240,7 @@ def test_a_checkpoint_with_more_rounds_than_its_model_can_hold_is_refused(writte
     model = lines[3][: header["model_bytes"]]
     body = json.dumps(header | {"metrics": [], "scores": [], "rounds": 10**12}).encode() + b"\n" + model
     (tmp_path / "hostile").write_bytes(lines[0] + b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
-    with pytest.raises(ModelError, match=r"hostile: .*1,000,000,000,000 rounds in so small a model"):
+    with pytest.raises(ModelError, match=r"hostile: .*too many rounds .*1,000,000,000,000"):
         trained({}, checkpoint=boostrank.Checkpoint(tmp_path / "hostile", resume=True))
 
 

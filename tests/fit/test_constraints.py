@@ -244,7 +244,7 @@ def test_a_model_that_mixes_what_groups_keep_apart_is_not_continued(data: Any, b
 
 def test_a_start_given_goes_without_features_that_trees_cannot_use(data: Any) -> None:
     linear = boostrank.train({"objective": "approx-ndcg"}, data, 10, backend="linear")
-    with pytest.warns(DataWarning, match=r"the start goes without 'square \[m\]', 'code'") as caught:
+    with pytest.warns(DataWarning, match=r"the start ignores 'square \[m\]', 'code'") as caught:
         model = trained(data, "lightgbm", start=linear, interaction_constraints=GROUPS)
     assert caught[0].filename == __file__  # of the caller: a line is warned once
     assert not {3, 5} & {column for column, _ in model.trees().forest.start}

@@ -235,7 +235,7 @@ def test_of_many_features_those_that_tell_most_are_taken_and_it_is_said(blocks: 
     for most in (1, 2, 3):
         monkeypatch.setattr(cross_fit, "MOST_FEATURES", most)
         chosen = np.sort(np.argsort(correlations(data))[-most:])
-        with pytest.warns(DataWarning, match=f"made of {most} of the 5 features.* see the other {5 - most} as well"):
+        with pytest.warns(DataWarning, match=f"uses {most} of the 5 features.* use the other {5 - most}"):
             wide = cross_fitted(data, "exponential", threads=2)
         few = cross_fitted(
             boostrank.RankingDataset.from_arrays(data.features[:, chosen], data.labels, group=SIZES), "exponential"
@@ -245,7 +245,7 @@ def test_of_many_features_those_that_tell_most_are_taken_and_it_is_said(blocks: 
         assert len(wide.start.feature_names) == 5
 
 
-@pytest.mark.filterwarnings("ignore:the linear start is made of 3")
+@pytest.mark.filterwarnings("ignore:the linear start uses 3")
 def test_a_wide_start_is_the_same_in_memory_on_disk_and_sparse(monkeypatch: Any, tmp_path: Path) -> None:
     monkeypatch.setattr(cross_fit, "MOST_FEATURES", 3)
     data = made()

@@ -146,7 +146,7 @@ def test_a_continued_model_keeps_its_objective_unless_another_is_said(backend: s
     custom = boostrank.train(
         {"objective": lambda s, d: (np.sign(s - d.get_label()), np.ones(s.size)), **FAST}, data, 1, backend=backend
     )
-    with pytest.raises(ParameterError, match="give objective="):
+    with pytest.raises(ParameterError, match="pass objective="):
         boostrank.train(FAST, data, 1, init_model=custom, backend=backend)
 
 

@@ -189,7 +189,7 @@ def test_from_files(engine: str, sets: Sets, tmp_path: Path, monkeypatch: pytest
         assert start_of(model) == start_of(usual)
     monkeypatch.setattr(cross_fit, "MOST_FEATURES", 2)
     wide = [boostrank.RankingDataset.read(files), boostrank.RankingDataset.stream(files, cache=False)]
-    with pytest.warns(DataWarning, match="made of 2 of the 6 features"):
+    with pytest.warns(DataWarning, match="uses 2 of the 6 features"):
         dense, streamed = (boostrank.train(SMALL, one, 1, backend=engine) for one in wide)
     assert start_of(dense) == start_of(streamed)
     assert 0 < count_start_trees(dense) <= 2
@@ -206,7 +206,7 @@ TOLD: list[tuple[str, dict[str, Any], str, str]] = [
     ("lightgbm", {"boosting": "rf"}, "auto", "refused: boosting='rf'"),
     ("lightgbm", {"linear_tree": True}, "auto", START),
     ("lightgbm", {"extra_trees": True, "path_smooth": 1.0, "max_delta_step": 0.5}, "auto", START),
-    ("lightgbm", {"boost_from_average": True}, "auto", "refused: 'boost_from_average' is read by"),
+    ("lightgbm", {"boost_from_average": True}, "auto", "refused: 'boost_from_average' only affects"),
     ("lightgbm", {"zero_as_missing": True}, "auto", START),
     ("lightgbm", {"use_missing": False}, "auto", START),
     ("lightgbm", {"use_quantized_grad": True}, "auto", START),
@@ -268,7 +268,7 @@ def test_however_a_training_goes_on(engine: str, sets: Sets, usual: Any, tmp_pat
     plain = boostrank.train(SMALL, train, 1, start="none", **options)
     for given in ({**SMALL, "objective": "auto"}, SMALL):
         message, _ = outcome(lambda given=given: boostrank.train(given, train, 1, init_model=plain.booster, **options))
-        assert message == "auto goes on from a model without a linear start, and begins with none"
+        assert message == "auto continues a model without a linear start"
     assert outcome(lambda: boostrank.average([before, plain]))[0] == START
 
 

@@ -138,9 +138,9 @@ def test_the_engines_objectives_see_the_sizes_and_weights_of_a_folds_queries(coa
 def test_categories_and_a_ranker_to_begin_with_are_those_of_a_training_alone(coarse: RankingDataset) -> None:
     params = PARAMS | {"categorical_feature": "name:f3", "early_stopping_round": 0}
     ranker = train({"objective": "regression"}, coarse, 3, backend="linear")
-    with pytest.warns(match="the start goes without 'f3'"):
+    with pytest.warns(match="the start ignores 'f3'"):
         _, seen = folded(params, coarse, start=ranker)
-    with pytest.warns(match="the start goes without 'f3'"):
+    with pytest.warns(match="the start ignores 'f3'"):
         others = alone(params, coarse, start=ranker)
     assert all(re.search(rb"num_cat=[1-9]", model.to_bytes()) for model in seen)
     for model, other in zip(seen, others, strict=True):
@@ -220,5 +220,5 @@ def test_what_cannot_be_averaged_is_refused_before_all_folds_are_trained(
 
 
 def test_more_folds_than_queries_are_refused(data: RankingDataset) -> None:
-    with pytest.raises(ParameterError, match="folds=51: from 2 to the number of training queries, 50"):
+    with pytest.raises(ParameterError, match="folds=51: expected 2 to the number of training queries, 50"):
         train(PARAMS, data, folds=51)

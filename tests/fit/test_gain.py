@@ -96,7 +96,7 @@ def test_what_does_not_go_together_is_refused():
     with pytest.raises(ParameterError, match="gain='linear'"):
         boostrank.train(TREES | {"objective": boostrank.Objective("lambdarank")}, held, 2)
     assert boostrank.train(TREES | {"objective": boostrank.Objective("lambdarank", gain="linear")}, held, 2).info.gain
-    with pytest.raises(ParameterError, match="whole grades"):
+    with pytest.raises(ParameterError, match="integer grades"):
         boostrank.train(TREES | {"objective": "lightgbm:lambdarank"}, held, 2)
     with pytest.raises(DataError, match=r"row 0 \(from 0, query 0\): gain 'f1 - 99' is -"):
         boostrank.train(TREES | {"gain": "f1 - 99"}, data, 2)

@@ -237,7 +237,7 @@ def test_a_continued_model_goes_on_with_its_own_columns(models: dict[str, Rankin
         with pytest.raises(ParameterError, match=r"the model that is continued has (rank|chosen)"):
             train(params, TRAIN, 3, init_model=model, backend=backend, within_query=wrong)
     plain = train(params, TRAIN, 2, backend=backend)
-    with pytest.raises(ParameterError, match="has no columns within queries, and goes on with that"):
+    with pytest.raises(ParameterError, match="has no columns within queries, which cannot change"):
         train(params, TRAIN, 3, init_model=plain, backend=backend, within_query="rank")
     with pytest.raises(ParameterError, match="different features"):
         boostrank.average([model, plain])
@@ -253,7 +253,7 @@ def test_a_checkpoint_goes_on_with_the_same_columns_alone(backend: str, tmp_path
     whole = work(5, "rank,mean")
     assert work(5, "rank,mean", resume=True).to_bytes() == whole.to_bytes()
     for other in ("rank", None):
-        with pytest.raises(ParameterError, match=r"of another training: (within_query|kinds)"):
+        with pytest.raises(ParameterError, match=r"belongs to another training: (within_query|kinds)"):
             work(5, other, resume=True)
 
 
@@ -326,7 +326,7 @@ def test_a_start_may_be_of_the_features_or_of_the_columns(backend: str) -> None:
         assert model.linear_start() is None
         scores = model.predict(TEST)
         assert np.ptp(scores) > 0
-    with pytest.raises(ParameterError, match=r"linear model has zscore\(.*, the training has not"):
+    with pytest.raises(ParameterError, match=r"linear model has zscore\(.*, but the training does not"):
         train(params, TRAIN, 1, backend=backend, start=of_columns)
     same_order(of_columns, TRAIN)
 
@@ -352,5 +352,5 @@ def test_cross_validation_takes_columns_that_help_and_leaves_others() -> None:
     assert model.within_query is None
     left = model.info["within_query"]
     assert left["kinds"] == []
-    assert choice_words(left["choice"]).endswith("left out: no gain beyond chance")
+    assert choice_words(left["choice"]).endswith("not used: no gain beyond chance")
     assert train(params, noise, 2, folds=2, within_query="zscore").within_query is not None

@@ -74,7 +74,7 @@ def test_tied_documents_may_be_ordered_by_name_as_trec_eval_does() -> None:
     index = QueryIndex.from_sizes([1, 3])
     found = evaluate("mrr", [1, 1, 0, 0], np.zeros(4), index, ties, docnos=["z", "a", "c", "b"])["mrr"]
     np.testing.assert_array_equal(found.per_query, [1.0, 1 / 3])
-    with pytest.raises(ParameterError, match="give docnos="):
+    with pytest.raises(ParameterError, match="pass docnos="):
         evaluate("mrr", [1, 1, 0, 0], np.zeros(4), index, ties)
     with pytest.raises(DataError, match="3 document names for 4 documents"):
         evaluate("mrr", [1, 1, 0, 0], np.zeros(4), index, ties, docnos=["a", "b", "c"])
@@ -143,7 +143,7 @@ def test_err_takes_the_largest_label_of_the_data_as_the_best_grade_unless_told()
     assert result("err").per_query[0] == pytest.approx(1 / 4)
     assert result("err", max_grade=4).per_query[0] == pytest.approx(1 / 16)
     assert result("err", gain="linear").per_query[0] == pytest.approx(1 / 3)
-    with pytest.raises(DataError, match=r"row 5 .*label 2 makes"):
+    with pytest.raises(DataError, match=r"row 5 .*label 2 has"):
         result("err", max_grade=0)
-    with pytest.raises(DataError, match="label 2 makes a stop more than certain; max_grade=1"):  # (2^2 - 1) / 2^1
+    with pytest.raises(DataError, match="label 2 has a stop probability above 1; max_grade=1"):  # (2^2 - 1) / 2^1
         result("err", max_grade=1)

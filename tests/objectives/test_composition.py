@@ -406,7 +406,7 @@ def test_options_reach_training_and_the_sidecar_and_the_seed_is_the_trees_too(tm
     assert np.array_equal(model.predict(data), again.predict(data))
     other = boostrank.train(params | {"seed": 4}, data, 4)
     assert not np.array_equal(model.predict(data), other.predict(data))
-    with pytest.raises(ParameterError, match="'score_noise' is set beside an Objective"):
+    with pytest.raises(ParameterError, match="'score_noise' is set both in params and on the Objective"):
         boostrank.train({"objective": Objective("sdcg"), "score_noise": "gumbel"}, data, 1)
 
 

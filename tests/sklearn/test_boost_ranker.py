@@ -529,7 +529,7 @@ def test_parameters_of_another_kind_are_refused_in_words(params: dict[str, Any],
         ({"eval_set": [np.ones((3, 3))]}, "pairs"),
         ({"eval_set": [None]}, "pairs"),
         ({"eval_set": iter([])}, "pairs"),
-        ({"feval": lambda scores, data: 3}, "feval gives .*, not 3"),
+        ({"feval": lambda scores, data: 3}, "feval must return .*, not 3"),
     ],
 )
 def test_arguments_of_another_kind_are_refused_in_words(given: dict[str, Any], match: str, rows: Rows) -> None:

@@ -63,7 +63,7 @@ def lines_after_the_torn(path: Path) -> list[dict[str, Any]]:
 def test_training_outlives_a_log_that_cannot_be_written(tmp_path: Path) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")
-    with pytest.warns(TrainingWarning, match="the log ends here: No space left"):
+    with pytest.warns(TrainingWarning, match="logging stopped: No space left"):
         model = trained(JsonLines("/dev/full"))
     assert model.best_iteration == ROUNDS
 
@@ -78,7 +78,7 @@ def test_training_outlives_a_log_whose_folder_goes(tmp_path: Path) -> None:
         if env.iteration == 1:
             shutil.rmtree(folder)
 
-    with pytest.warns(TrainingWarning, match="the log ends here: No such file"):
+    with pytest.warns(TrainingWarning, match="logging stopped: No such file"):
         model = trained(JsonLines(folder / "rounds.jsonl"), gone)
     assert model.best_iteration == ROUNDS
 
@@ -138,7 +138,7 @@ def test_a_trial_that_falls_behind_is_pruned(backend: str) -> None:
 
 
 def test_mlflow_holds_the_rounds_and_serves_the_model(tmp_path: Path, monkeypatch: Any) -> None:
-    mlflow = pytest.importorskip("mlflow", reason="tracking by MLflow")
+    mlflow = pytest.importorskip("mlflow", reason="tracking with MLflow")
     import pandas as pd
 
     from boostrank.tracking import MLflow, log_model
@@ -172,6 +172,6 @@ def test_a_line_that_a_full_disk_cuts_is_taken_back(tmp_path: Path, monkeypatch:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("boostrank.tracking.callbacks.write_all", cut)
-    with pytest.warns(TrainingWarning, match=r"rounds\.jsonl: the log ends here: No space left"):
+    with pytest.warns(TrainingWarning, match=r"rounds\.jsonl: logging stopped: No space left"):
         log._append({"round": 2})
     assert (tmp_path / "rounds.jsonl").read_text() == '{"round": 1}\n'

@@ -1,1 +1,1 @@
-"""The linear start of trees."""
+"""Linear start: a cross-fitted ridge regression that trees start from."""

@@ -1,4 +1,4 @@
-"""Linear start: the linear ranker that trees begin with."""
+"""Create or load the linear start of a training."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
 
 
 def say_without_start(engine: Backend, booster: Booster, params: Mapping[str, Any]) -> None:
-    """Where `auto` goes on with a booster that begins with no linear ranker, say so."""
+    """Warn if the objective is `auto` and the continued booster has no linear start."""
     if engine.starts_linear and is_auto(params, engine.name) and not booster.start_trees:
-        warn_user("auto goes on from a model without a linear start, and begins with none", DataWarning)
+        warn_user("auto continues a model without a linear start, and adds none", DataWarning)
 
 
 def same_order(model: RankingModel, data: RankingDataset) -> None:
-    """Refuse data to go on with that have other features than a model, or in another order.
+    """Refuse data whose features differ from the model's in name or order.
 
     Raises:
-        DataError: they have.
+        DataError: they differ.
     """
     if model.check_features(data).feature_names != data.feature_names:
-        raise DataError("the training data have the model's features in another order: bring them into the model's")
+        raise DataError("the training data have the model's features in another order: reorder them")
 
 
 def limits_of(engine: Backend, params: dict[str, Any], names: Sequence[str], train_set: RankingDataset) -> Limits:
-    """What a model must keep to: by the parameters, and by the categories of the data.
+    """Return the constraints on a model, from the parameters and the categorical features.
 
     Raises:
-        ParameterError: features that are not there, or a direction of a categorical one.
+        ParameterError: unknown features, or a direction for a categorical one.
     """
     limits = engine.params.limits(params, names)
     turned = next((i for i in train_set.categorical if limits.direction[i]), None)
@@ -56,13 +56,11 @@ def limits_of(engine: Backend, params: dict[str, Any], names: Sequence[str], tra
 
 @dataclass(frozen=True, eq=False)
 class Beginning:
-    """Where a training begins.
+    """Start of a training.
 
     Args:
-        booster: of no rounds, which scores as the linear ranker does.
-        start: the linear ranker.
-        scores: float64[N], of the training rows, where they are not the booster's.
-        description: what the sidecar says of it.
+        booster: booster without rounds that scores like the linear ranker.
+        scores: float64[N], initial scores of the training rows, if not the booster's.
     """
 
     booster: Booster
@@ -71,7 +69,7 @@ class Beginning:
     description: dict[str, Any]
 
     def scores_of(self, sets: Sequence[RankingDataset], threads: int) -> list[Float64Array | None]:
-        """Where the rows of the training set and of others begin; None: the engine can say so by itself."""
+        """Return the initial scores of the training set and others; None if the engine can compute them."""
         from boostrank.fit.start import cross_fit
 
         known = [self.scores, *[None] * (len(sets) - 1)]
@@ -93,28 +91,25 @@ def beginning(
     fitted: Fitted | None = None,
     source: RankingDataset | None = None,
 ) -> Beginning | None:
-    """Make the linear ranker that was asked for, as the engine begins with it; None: nothing.
+    """Create the linear start for the engine; None without a start.
 
     Args:
-        start: "linear", a `RankingModel` or the path of one, "none", None; or "auto": "linear" if `is_auto` and the
-            engine begins with one then.
-        engine: that continues from it.
-        train_set: that it is made of.
-        given: parameters of the training.
-        is_auto: whether "auto" means "linear".
-        fitted: makes the "linear" one; None: `cross_fit.cross_fitted`.
-        source: the training set without its columns within queries, if it has some.
+        start: "linear", a `RankingModel` or its path, "none", None; or "auto": "linear" if `is_auto` and the engine
+            supports it.
+        is_auto: "auto" means "linear".
+        fitted: fits the "linear" start; None for `cross_fit.cross_fitted`.
+        source: the training set without its columns within queries, if it has any.
 
     Raises:
-        ParameterError: no linear model, or one that trees cannot begin with.
-        DataError: made for other features.
+        ParameterError: not a linear model, or one that trees cannot start from.
+        DataError: a model with other features.
     """
     if start in (None, "none") or (start == AUTO_START and not (is_auto and engine.starts_linear)):
         return None
     if start == AUTO_START:
         try:
             return _linear(engine, train_set, given, fitted)
-        except ParameterError as error:  # trees that take none
+        except ParameterError as error:  # such trees do not support a start
             warn_user(str(error), DataWarning)
             return None
     if start == LINEAR_START:
@@ -124,19 +119,19 @@ def beginning(
 
 
 def _check_startable(engine: Backend, given: TrainingParameters) -> None:
-    """Refuse parameters with which trees cannot begin with a linear ranker."""
+    """Refuse parameters of trees that do not support a linear start."""
     reason = engine.params.unstartable(given.engine)
     if reason:
-        raise ParameterError(f"no linear start with these parameters: {reason}; start='none' leaves it out")
+        raise ParameterError(f"no linear start with these parameters: {reason}; start='none' omits it")
 
 
 def _linear(engine: Backend, train_set: RankingDataset, given: TrainingParameters, fitted: Fitted | None) -> Beginning:
     """Fit a linear ranker to the training set."""
-    from boostrank.fit.start import cross_fit  # imports scipy.optimize, a fifth of a second
+    from boostrank.fit.start import cross_fit  # deferred: scipy.optimize takes 0.2 s to import
 
     _check_startable(engine, given)
     if given.objective is not None and train_set.document_weights is not None:
-        given.objective.check_gain_weights("the linear start", "start='none' leaves it out")
+        given.objective.check_gain_weights("the linear start", "start='none' omits it")
     limits = limits_of(engine, given.engine, train_set.feature_names, train_set)
     say_left_out(train_set, "the linear start")
     made = (fitted or cross_fit.cross_fitted)(train_set, given.gain, resolve_threads(given.threads), limits)
@@ -146,28 +141,28 @@ def _linear(engine: Backend, train_set: RankingDataset, given: TrainingParameter
 def _of_model(
     start: Any, engine: Backend, rows: RankingDataset, given: TrainingParameters, source: RankingDataset | None
 ) -> Beginning:
-    """Begin with a linear model that was trained before."""
+    """Start from an existing linear model."""
     from boostrank.fit.start import cross_fit
 
     if isinstance(start, str) and not os.path.exists(start) and os.path.basename(start) == start:
         raise ParameterError(
-            f"start={start!r} is neither a file nor a word.{did_you_mean(start, (LINEAR_START, AUTO_START, 'none'))}"
+            f"start={start!r} is not a file or keyword.{did_you_mean(start, (LINEAR_START, AUTO_START, 'none'))}"
         )
     ranker = RankingModel.load(start) if isinstance(start, str | os.PathLike) else start
     linear = ranker.linear_start() if isinstance(ranker, RankingModel) else None
     if linear is None:
         raise ParameterError(
-            f"start must be {LINEAR_START!r}, or a linear model or its path; trees are continued by init_model"
+            f"start must be {LINEAR_START!r}, or a linear model or its path; use init_model to continue trees"
         )
     same_order(ranker, rows if source is None else source)
     if ranker.within_query is not None and ranker.column_names != rows.feature_names:
-        raise ParameterError(f"start: the linear model has {ranker.within_query.words()}, the training has not")
-    if len(linear.feature_names) < rows.n_features:  # columns that it does not look at
+        raise ParameterError(f"start: the linear model has {ranker.within_query.words()}, but the training does not")
+    if len(linear.feature_names) < rows.n_features:  # the model ignores the columns within queries
         linear = replace(linear, feature_names=rows.feature_names)
     limits = limits_of(engine, given.engine, linear.feature_names, rows)
     without = [linear.feature_names[i] for i in linear.curves if i in limits.unused]
     if without:
-        message = f"the start goes without {', '.join(map(repr, without))}: with these parameters trees cannot use them"
+        message = f"the start ignores {', '.join(map(repr, without))}: trees cannot use them with these parameters"
         warn_user(message, DataWarning)
     linear = cross_fit.in_steps_of(linear, rows, resolve_threads(given.threads), limits)
     kept = ("objective", "parameters", "training", "data")

@@ -1,22 +1,24 @@
-"""Cross-fitted linear start: a ridge regression within queries, and for each training row the prediction of folds that
-do not hold it.
+"""Cross-fitted linear start: a ridge regression within queries. Each training row starts from the prediction of folds
+that do not contain it.
 
     w = argmin (1/Q) sum_q (v_q/n_q) sum_i (t_i - x_i w)^2 + ridge |w|^2
 
-x: what is made of the features, scaled, less its mean over the query; t: gains, less their mean over the query, over
-their deviation there; v: the query's weight, 1 on average. Nothing is spent on what a query's documents share, and long
-queries weigh no more than short ones. Weights of documents multiply their gains.
+x: scaled functions of the features, minus their mean over the query. t: gains, minus their mean over the query, divided
+by their deviation there. v: query weights with mean 1. The regression ignores what a query's documents have in common,
+and long queries weigh no more than short ones. Document weights multiply gains.
 
-A feature enters as its rank among the training documents, so that heavy tails and outliers of documents to come are
-harmless; as it is; and by whether it is 0, or missing, since that is how ranking data say that something is not there.
-All are constant in steps (`fit.start.steps`). So a start is a function of each feature, in steps, which trees hold.
-Where scores must not fall as a feature rises, its function is the nearest one that does not, in all regressions.
+A feature enters as its rank among the training documents, which is robust to heavy tails and future outliers; as its
+value; and by whether it is 0 or missing, which marks absence in ranking data. All are step functions
+(`fit.start.steps`), so the start is a step function of each feature, which trees can represent. With a monotone
+constraint, the function is replaced by the nearest monotone one, in all regressions.
 
-Trees that began with the regression's predictions of its own rows would take its overfitting for knowledge. So they
-begin with the predictions of the other folds' regressions (as in stacking: Wolpert 1992; cross-fitting: Chernozhukov et
-al. 2018), and the model holds the regression of all rows. The ridge is the one of the least squared error over the
-folds. The scale of the scores is half of that at which a softmax over a query comes closest to its gains: at the whole
-scale, pairs that the regression got right are beyond what trees still feel (`experiments/peers`).
+Trees that start from the regression's predictions of its own training rows would build on its overfitting. So they
+start
+from the predictions of the other folds' regressions (stacking: Wolpert 1992; cross-fitting: Chernozhukov et al. 2018),
+while the model holds the regression of all rows. The ridge minimises the squared error over the folds. Scores are
+scaled
+by half of the factor at which a softmax over each query fits its gains best. At the full scale, pairs that the
+regression ranks correctly would have hardly any gradient left (`experiments/peers`).
 """
 
 from __future__ import annotations
@@ -54,15 +56,15 @@ from boostrank.kernels.runtime.jit import run_parallel
 from boostrank.kernels.trees.curves import Curve, Curves
 
 SHARE = 0.5
-"""Of the best scale."""
+"""Factor on the best scale."""
 MOST_FEATURES = 2_000
 MOST_COLUMNS = 2_000
-"""Of features so many that theirs would be more, only the ranks are taken."""
+"""Limit on regression columns, above which only the ranks of features are used."""
 _MOST_SCALE = 100.0
-_NUMBERS_SHARED = 32_000_000  # in sums by fold
+_NUMBERS_SHARED = 32_000_000  # limit on the size of sums by fold
 _WIDE = (
-    "the linear start is made of {:,} of the {:,} features, those that alone tell most of the labels; the trees see "
-    "the other {:,} as well"
+    "the linear start uses {:,} of the {:,} features, those with the highest single correlation with the labels; trees "
+    "also use the other {:,}"
 )
 
 _Basis = tuple[Curves, list[Float64Array]]
@@ -70,12 +72,10 @@ _Basis = tuple[Curves, list[Float64Array]]
 
 @dataclass(frozen=True, eq=False)
 class CrossFitted:
-    """A linear start, and where its training rows begin.
+    """A linear start with initial scores of the training rows.
 
     Args:
-        start: the regression of all rows.
-        scores: float64[N], of the training rows, from the folds that they are not in.
-        description: how it was made, for the sidecar.
+        scores: float64[N], predictions of the training rows from folds that do not contain them.
     """
 
     start: LinearStart
@@ -85,15 +85,14 @@ class CrossFitted:
 
 @dataclass(frozen=True, eq=False)
 class Regressions:
-    """What was learnt of the rows.
+    """Fitted regressions.
 
     Args:
-        columns: int64[c], the features that it looks at, ascending.
-        whole, others: functions of them that add up to the score: by the regression of all rows, and by those without
-            each fold. All have the same pieces.
-        ridge: the penalty.
-        scale: of the scores.
-        moved: how much the simpler functions of the start may move a score.
+        columns: int64[c], features used, ascending.
+        whole, others: functions of features that sum to the score: of the regression of all rows, and of those without
+            each
+            fold. All have the same steps.
+        moved: maximum change of a score when the start is simplified.
     """
 
     columns: Int64Array
@@ -104,19 +103,17 @@ class Regressions:
     moved: float = 0.0
 
     def scores(self, data: Source, fold: Int64Array, threads: int) -> tuple[Float64Array, Int64Array]:
-        """Where training rows begin, float64[N]; and how many of them are in each piece of the functions.
+        """Return initial scores of training rows, float64[N], and the number of rows in each step of the functions.
 
         Args:
-            data: N rows, possibly some of those that were learnt from.
-            fold: int64[Q], of each query, from `folds`.
-            threads: at least 1.
+            fold: int64[Q], fold of each query, from `folds`.
         """
         rows = Rows(data, parts_of(data.queries, data.features.shape[1], fold), self.columns, threads)
         scores, counts = rows.joined(rows.parts, self.predicted, self.whole)
         return scores * self.scale, counts
 
     def predicted(self, part: Part, x: Float32Array) -> tuple[Float64Array, Int64Array]:
-        """The same of the rows of a part, not scaled."""
+        """Return the same for the rows of a part, unscaled."""
         return self.whole.summed(x, self._levels, part.of_row(part.fold))
 
     @cached_property
@@ -124,12 +121,7 @@ class Regressions:
         return np.stack([one.levels for one in self.others])
 
     def start(self, names: tuple[str, ...], counts: Int64Array) -> LinearStart:
-        """What the model holds: the regression of all rows.
-
-        Args:
-            names: of the data's features.
-            counts: rows in each piece, of all the data.
-        """
+        """Create the start for the model from the regression of all rows."""
         curves = {
             int(self.columns[place]): curve.times(self.scale) for place, curve in self.whole.with_documents(counts)
         }
@@ -137,7 +129,7 @@ class Regressions:
 
     @property
     def description(self) -> dict[str, Any]:
-        """How it was made, for the sidecar."""
+        """Provenance for the sidecar."""
         return {
             "model": "ridge regression within queries, cross-fitted, in steps",
             "ridge": self.ridge,
@@ -147,15 +139,15 @@ class Regressions:
 
 
 def cross_fitted(data: RankingDataset, gain: Gain, threads: int = 1, limits: Limits | None = None) -> CrossFitted:
-    """Fit it.
+    """Fit a cross-fitted start.
 
     Args:
-        data: N documents of d features. In memory or on disk, with one thread or many, the same rows give the same
-            bytes. Of more than 60,000 documents, about, whole queries spread over the data are learnt from. Of
-            more than `MOST_FEATURES`, those are taken that alone tell most about the gains.
-        gain: of a label.
-        threads: at least 1.
-        limits: that it keeps; features that trees cannot use it leaves out.
+        data: N documents with d features. The result depends only on the rows, not on threads or whether they are on
+            disk.
+            Above about 60,000 documents, whole queries spread over the data are used. Above `MOST_FEATURES`, the
+            features
+            with the highest single correlation with the gains are used.
+        limits: constraints; features that trees cannot use are ignored.
     """
     with _one_blas_thread():
         rows = _rows_of(data, weighted_gains(data.labels, gain, data.queries), threads, limits)
@@ -163,13 +155,13 @@ def cross_fitted(data: RankingDataset, gain: Gain, threads: int = 1, limits: Lim
 
 
 class FoldStarts:
-    """Starts of trainings that each leave out one fold of a data set; quantiles, and sums by fold, are taken once.
+    """Starts of trainings without one fold each. Quantiles and sums by fold are computed once.
 
-    No start sees a label of the fold that it leaves out. The quantiles, which know no labels, are those of all rows.
+    No start uses a label of its held-out fold. Quantiles do not depend on labels and are those of all rows.
 
     Args:
-        fold: int64[Q], the fold of each query, from 0.
-        inner: int64[Q], below `FOLDS`: that of each query in the other folds' trainings, as of `folds`.
+        fold: int64[Q], fold of each query, from 0.
+        inner: int64[Q], inner fold of each query in the trainings without another fold, below `FOLDS`.
     """
 
     def __init__(self, fold: Int64Array, inner: Int64Array) -> None:
@@ -180,13 +172,7 @@ class FoldStarts:
     def without(
         self, fold: int, data: RankingDataset, gain: Gain, threads: int = 1, limits: Limits | None = None
     ) -> CrossFitted:
-        """As `cross_fitted` of the rows that are not in a fold.
-
-        Args:
-            fold: that is left out.
-            data: the other rows, in their order, parts of one `data.rows.Whole`.
-            gain, threads, limits: as of `cross_fitted`, and the same each time.
-        """
+        """Fit as `cross_fitted` to the rows outside of a fold."""
         with _one_blas_thread():
             if self._shared is None:
                 limits = limits or Limits.none(data.n_features)
@@ -201,11 +187,11 @@ class FoldStarts:
     def _learnt(
         self, data: RankingDataset, gain: Gain, threads: int, limits: Limits
     ) -> tuple[Rows, _Basis, Sums | None]:
-        """What the starts share; no sums where labels choose the features, or where they would be large."""
+        """Compute the shared data; no sums if labels select the features, or if sums would be large."""
         cells = self._fold * FOLDS + self._inner
         columns = np.setdiff1d(np.arange(data.n_features), limits.unused)
         parts = parts_of(data.queries, data.n_features, cells)
-        most = REGRESSED * self._count // (self._count - 1)  # as many in each training as it would take by itself
+        most = REGRESSED * self._count // (self._count - 1)  # gives each training its usual number of documents
         gains = weighted_gains(data.labels, gain, data.queries)
         rows = Rows(data, parts, columns, threads, gains, limits.direction[columns], most)
         if columns.size > MOST_FEATURES:
@@ -216,12 +202,12 @@ class FoldStarts:
 
 
 def learnt(data: Source, gains: Any, threads: int = 1, limits: Limits | None = None) -> Regressions:
-    """The regressions alone; the same as `cross_fitted` has for the same rows.
+    """Fit the regressions alone, equal to those of `cross_fitted`.
 
     Args:
-        data: N rows, of which those in parts that are `sampled` are looked at.
-        gains: float64[N], of which the same slices are.
-        threads, limits: as of `cross_fitted`.
+        data: N rows, of which parts in `sampled` are read.
+        gains: float64[N], of which the same slices are read.
+        threads, limits: as in `cross_fitted`.
     """
     with _one_blas_thread():
         rows = _rows_of(data, gains, threads, limits)
@@ -232,14 +218,7 @@ def learnt(data: Source, gains: Any, threads: int = 1, limits: Limits | None = N
 def in_steps_of(
     start: LinearStart, data: RankingDataset, threads: int = 1, limits: Limits | None = None
 ) -> LinearStart:
-    """The start whose functions are constant in steps, as close to another's as can be where the data are.
-
-    Args:
-        start: of functions of the data's features.
-        data: N documents.
-        threads: at least 1.
-        limits: that it keeps; of features that trees cannot use nothing is left.
-    """
+    """Approximate a start by step functions, as closely as possible on the data."""
     limits = limits or Limits.none(len(start.feature_names))
     columns = np.setdiff1d(list(start.curves), limits.unused).astype(np.int64)
     rows = Rows(data, parts_of(data.queries, data.n_features), columns, threads)
@@ -258,7 +237,7 @@ def in_steps_of(
 
 
 def scores_of(start: LinearStart, data: Source, threads: int = 1) -> Float64Array:
-    """float64[N]: what a start in steps says of each row."""
+    """Return the scores of a start in steps, float64[N]."""
     columns = np.sort(np.array(list(start.curves), np.int64))
     curves = Curves.of([(place, start.curves[column]) for place, column in enumerate(columns.tolist())])
     rows = Rows(data, parts_of(data.queries, data.features.shape[1]), columns, threads)
@@ -266,7 +245,7 @@ def scores_of(start: LinearStart, data: Source, threads: int = 1) -> Float64Arra
 
 
 def _rows_of(data: Source, gains: Any, threads: int, limits: Limits | None) -> Rows:
-    """All rows, and as many features as a start takes."""
+    """Return all rows, with the features for a start."""
     limits = limits or Limits.none(data.features.shape[1])
     columns = np.setdiff1d(np.arange(data.features.shape[1]), limits.unused)
     rows = Rows(data, parts_of(data.queries, data.features.shape[1]), columns, threads, gains, regressed=REGRESSED)
@@ -277,10 +256,11 @@ def _rows_of(data: Source, gains: Any, threads: int, limits: Limits | None) -> R
 
 
 def _telling(rows: Rows) -> Int64Array:
-    """The `MOST_FEATURES` columns that alone tell most about the targets, ascending.
+    """Return the `MOST_FEATURES` columns with the highest single correlation with the targets, ascending.
 
-    A feature is worth the better of two correlations within queries, of what is 0 where the feature is: its logarithm,
-    ln(1 + |x|) with the sign of x; and whether there is anything.
+    A feature counts by the larger of two correlations within queries: that of sign(x) ln(1 + |x|), and that of x != 0.
+    Both
+    preserve sparsity.
     """
     width = rows.data.features.shape[1]
     products, squares = np.zeros((2, width)), np.zeros((2, width))
@@ -309,14 +289,16 @@ def _telling(rows: Rows) -> Int64Array:
 
 
 def _basis(rows: Float32Array, threads: int) -> _Basis:
-    """What is made of each feature, its rank, whether it is 0, whether it is missing; and how many are in its steps."""
+    """Return step functions of each feature (rank, value, is zero, is missing), and the number of documents in each
+    step.
+    """
 
     def learnt(feature: int) -> tuple[list[Curve], Float64Array]:
         column = rows[:, feature]
         values, found = Values.of(column), []
         if values.distinct.size:
             found.append(values.in_steps(values.ranks, 0.5))
-            if values.bounds.size > 1:  # else its rank is the same
+            if values.bounds.size > 1:  # otherwise equivalent to the rank
                 low, high = values.distinct[0], values.distinct[-1]
                 share = (values.distinct - low) / (high - low)
                 found.append(values.in_steps(share, values.mean(share)))
@@ -335,13 +317,13 @@ def _basis(rows: Float32Array, threads: int) -> _Basis:
 
 
 def _regressed(rows: Rows) -> Regressions:
-    """All regressions, not scaled yet."""
+    """Fit all regressions, unscaled."""
     basis = _basis(rows.together(spread(rows.parts, RANKED)), rows.threads)
     return _solutions(rows, basis, sums_of(rows, basis[0]))
 
 
 def _solutions(rows: Rows, basis: _Basis, sums: Sums) -> Regressions:
-    """The same from the sums of `FOLDS` folds."""
+    """Solve all regressions from the sums of `FOLDS` folds, unscaled."""
     weights = run_parallel(lambda k: solved(without(sums, k)), (*range(FOLDS), None), rows.threads)
     best = best_ridge(sums, weights)
     *others, whole = _curves(*basis, np.stack([each[best] for each in weights]), sums, rows.direction)
@@ -351,15 +333,16 @@ def _solutions(rows: Rows, basis: _Basis, sums: Sums) -> Regressions:
 def _curves(
     basis: Curves, documents: list[Float64Array], weights: Float64Array, sums: Sums, direction: Int64Array | None
 ) -> list[Curves]:
-    """The sums of the scaled functions, less their means, by several weights, float64[r, c]: functions of a feature
-    that go the way they must."""
+    """Combine the basis functions into one monotone step function per feature, for each of several weights, float64[r,
+    c].
+    """
     assert direction is not None
     each, used = over(weights, sums.scale), sums.scale > 0.0
     functions = list(basis)
     found: list[list[tuple[int, Curve]]] = [[] for _ in weights]
     for feature in np.unique(basis.feature[used]).tolist():
         columns = np.flatnonzero((basis.feature == feature) & used)
-        bounds = max((functions[j][1].bounds for j in columns.tolist()), key=len)  # the others' are these, or none
+        bounds = max((functions[j][1].bounds for j in columns.tolist()), key=len)  # others have the same, or none
         levels = np.stack([np.broadcast_to(functions[j][1].constant, bounds.size + 1) for j in columns.tolist()])
         missing = np.array([functions[j][1].missing for j in columns.tolist()])
         weight = each[:, columns]
@@ -373,7 +356,7 @@ def _curves(
 
 
 def _started(rows: Rows, found: Regressions) -> CrossFitted:
-    """The start of regressions that are not scaled, and where their rows begin."""
+    """Scale the regressions and return the start with initial scores."""
     scores, counts = rows.joined(rows.parts, found.predicted, found.whole)
     found = _scaled(found, rows, np.concatenate([np.zeros(0), *(scores[part.at] for part in rows.some)]))
     scores *= found.scale
@@ -381,13 +364,7 @@ def _started(rows: Rows, found: Regressions) -> CrossFitted:
 
 
 def _scaled(found: Regressions, rows: Rows, scores: Float64Array) -> Regressions:
-    """With the scale of the scores, and what follows from it.
-
-    Args:
-        found: not scaled.
-        rows: that it was learnt from.
-        scores: of the rows of `rows.some`.
-    """
+    """Set the scale of the scores from the scores of `rows.some`."""
     gains = [above_least(rows.gains[p.at], p.queries) for p in rows.some]
     sizes = np.concatenate([np.zeros(0, np.int64), *(part.queries.sizes for part in rows.some)])
     weights = np.concatenate([np.zeros(0), *(part.queries.each_weight for part in rows.some)])
@@ -398,7 +375,7 @@ def _scaled(found: Regressions, rows: Rows, scores: Float64Array) -> Regressions
 
 
 def _softmax_scale(scores: Float64Array, gains: Float64Array, weights: Float64Array, queries: QueryIndex) -> float:
-    """The factor at which the softmax of the scores has the least cross entropy towards shares of the gain."""
+    """Return the factor at which the softmax of the scores has the lowest cross entropy with the shares of the gain."""
     starts, sizes = queries.ptr[:-1], queries.sizes
     total = np.repeat(np.add.reduceat(gains, starts), sizes)
     shares = np.divide(gains, total, out=np.zeros(gains.size), where=total > 0.0) * np.repeat(weights, sizes)
@@ -416,8 +393,8 @@ def _softmax_scale(scores: Float64Array, gains: Float64Array, weights: Float64Ar
 
 
 def _one_blas_thread() -> AbstractContextManager[Any]:
-    """Inside, products of matrices are summed by one thread: more sum in another order."""
-    from threadpoolctl import threadpool_limits  # which changes the environment
+    """Limit BLAS to one thread: several threads change the order of summation."""
+    from threadpoolctl import threadpool_limits  # deferred: it changes the environment
 
     limited: AbstractContextManager[Any] = threadpool_limits(limits=1, user_api="blas")
     return limited

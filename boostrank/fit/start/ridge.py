@@ -1,4 +1,4 @@
-"""Ridge regression within queries, by sums over folds: one pass over the rows serves every fold and every ridge."""
+"""Ridge regression within queries from sums over folds: a single pass over the rows serves every fold and ridge."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ RIDGES = 10.0 ** np.arange(-3.0, 3.0, 0.5)
 
 
 def over(values: Float64Array, by: Float64Array) -> Float64Array:
-    """values / by, and 0 where `by` is."""
+    """Divide, with 0 where `by` is 0."""
     return np.divide(values, by, out=np.zeros(np.shape(values)), where=by > 0.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """What a regression needs of the queries of each fold; of the c functions, scaled.
+    """Sufficient statistics of the regression for each fold, with c scaled functions.
 
     Args:
         xx, xt, tt: float64[F, c, c], [F, c], [F]: weighted sums of products of functions and targets.
-        queries: float64[F], the weight of those that teach.
-        mean, scale: float64[c], of what the functions say; scale is 0 where that is always the same.
+        queries: float64[F], total weight of queries with a target.
+        mean, scale: float64[c], mean and deviation of the functions; scale is 0 for constant ones.
     """
 
     xx: Float64Array
@@ -39,10 +39,10 @@ class Sums:
     scale: Float64Array
 
     def of(self, outer: npt.NDArray[np.bool_]) -> Sums:
-        """Those of `FOLDS` folds: F is a multiple, and fold k of each group that is taken goes into the k-th.
+        """Add up groups of `FOLDS` folds: F is a multiple of `FOLDS`, and fold k of each group is added to fold k.
 
         Args:
-            outer: bool[F / FOLDS], which groups.
+            outer: bool[F / FOLDS], groups to include.
         """
         xx, xt, tt, queries = (
             sum((sums[k * FOLDS : (k + 1) * FOLDS] for k in np.flatnonzero(outer)), np.zeros(()))
@@ -52,8 +52,9 @@ class Sums:
 
 
 def targets(gains: Float64Array, queries: QueryIndex) -> tuple[Float64Array, Float64Array]:
-    """Float64[n]: gains from their mean over the query, over their deviation, 0 where all are the same; and float64[q],
-    the weight of each query that teaches, 0 of others."""
+    """Return standardised gains within queries, float64[n], 0 if constant; and query weights, float64[q], 0 if
+    constant.
+    """
     target = gains - np.repeat(query_mean(gains, queries), queries.sizes)
     deviation = np.sqrt(query_mean(target * target, queries))
     differs = deviation > 1e-12 * np.maximum.reduceat(gains, queries.ptr[:-1])
@@ -62,13 +63,13 @@ def targets(gains: Float64Array, queries: QueryIndex) -> tuple[Float64Array, Flo
 
 
 def query_mean(values: Float64Array, queries: QueryIndex) -> Float64Array:
-    """Over each query; float64[Q, ...]."""
+    """Return the mean over each query, float64[Q, ...]."""
     sizes = queries.sizes.reshape(-1, *[1] * (values.ndim - 1))
     return np.asarray(np.add.reduceat(values, queries.ptr[:-1], axis=0) / sizes)
 
 
 def sums_of(rows: Rows, basis: Curves, count: int = FOLDS) -> Sums:
-    """Of so many folds, of the parts."""
+    """Compute the sums of `count` folds over the parts."""
     columns = basis.feature.size
 
     def products(part: Part, rows_here: Float32Array) -> tuple[list[tuple[int, tuple[Any, ...]]], tuple[Any, ...]]:
@@ -96,7 +97,7 @@ def sums_of(rows: Rows, basis: Curves, count: int = FOLDS) -> Sums:
             total += added
     (xx, xt, tt, queries), (documents, first, second) = sums, moments
     mean = first / max(1.0, float(documents))
-    # What the functions say is between 0 and 1: nothing is lost by the difference of squares.
+    # Values are between 0 and 1, so the difference of squares is accurate.
     variance = second / max(1.0, float(documents)) - mean * mean
     scale = np.sqrt(np.where(variance > 1e-9, variance, 0.0))
     inverse = over(np.ones(columns), scale)
@@ -105,13 +106,13 @@ def sums_of(rows: Rows, basis: Curves, count: int = FOLDS) -> Sums:
 
 
 def without(sums: Sums, fold: int | None) -> tuple[Float64Array, Float64Array, float]:
-    """The sums over all folds but one."""
+    """Return the sums over all folds except one."""
     kept = np.arange(FOLDS) != (-1 if fold is None else fold)
     return sums.xx[kept].sum(axis=0), sums.xt[kept].sum(axis=0), float(sums.queries[kept].sum())
 
 
 def solved(sums: tuple[Float64Array, Float64Array, float]) -> Float64Array:
-    """float64[R, d]: the weights of each ridge."""
+    """Return the weights for each ridge, float64[R, d]."""
     xx, xt, queries = sums
     if queries == 0.0:
         return np.zeros((RIDGES.size, xt.size))
@@ -121,7 +122,7 @@ def solved(sums: tuple[Float64Array, Float64Array, float]) -> Float64Array:
 
 
 def best_ridge(sums: Sums, weights: list[Float64Array]) -> int:
-    """The place of the one whose regressions, each without a fold, err least in the squares of that fold."""
+    """Return the index of the ridge with the smallest squared error on held-out folds."""
     errors = np.zeros(RIDGES.size)
     for k in range(FOLDS):
         for r, each in enumerate(weights[k]):

@@ -1,4 +1,4 @@
-"""Rows that a start is learnt from: whole queries of a data set, a few at a time."""
+"""Rows for fitting a start: whole queries of a data set, a few at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from boostrank.kernels.trees.curves import Curves
 
 FOLDS = 5
 RANKED, REGRESSED = 20_000, 60_000
-"""Documents, about: those that ranks are learnt from, and those that the regressions are."""
+"""Approximate number of documents for ranks and for the regressions."""
 _NUMBERS_A_BLOCK = 250_000
 _NUMBERS_AT_A_TIME = 2_000_000
 
@@ -26,15 +26,15 @@ N = TypeVar("N", bound=np.generic)
 
 
 class Source(Protocol):
-    """What a start is learnt from: a `RankingDataset`, or as much of one that lies elsewhere as `learnt` looks at."""
+    """Data for a start: a `RankingDataset`, or the sampled parts of a remote one."""
 
     @property
     def queries(self) -> QueryIndex:
-        """Which of the N rows belong to which query."""
+        """Queries of the rows."""
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """d names."""
+        """Names of the d features."""
 
     @property
     def features(self) -> Any:
@@ -42,7 +42,7 @@ class Source(Protocol):
 
 
 def folds(queries: int) -> Int64Array:
-    """int64[Q]: the fold of each query."""
+    """Return the fold of each query, int64[Q]."""
     return np.random.default_rng(0).permutation(queries) % FOLDS
 
 
@@ -51,9 +51,9 @@ class Part:
     """Whole queries of a data set.
 
     Args:
-        queries: of these rows alone, weighted: 1 on average over the data set.
+        queries: queries of these rows, with weights whose mean over the data set is 1.
         at: their rows in the data set.
-        fold: int64[q], of each query.
+        fold: int64[q], fold of each query.
     """
 
     queries: QueryIndex
@@ -61,18 +61,12 @@ class Part:
     fold: Int64Array
 
     def of_row(self, values: npt.NDArray[N]) -> npt.NDArray[N]:
-        """Of each row, [n], from those of each query."""
+        """Repeat values of queries for their rows, [n]."""
         return np.repeat(values, self.queries.sizes)
 
 
 def parts_of(queries: QueryIndex, columns: int, fold: Int64Array | None = None) -> tuple[Part, ...]:
-    """Ranges of whole queries with about so many numbers that they are quick to copy.
-
-    Args:
-        queries: of the data set.
-        columns: numbers a row.
-        fold: int64[Q], where it is not that of `folds`.
-    """
+    """Split the queries into parts that are quick to copy."""
     most = max(1, _NUMBERS_A_BLOCK // max(1, columns))
     fold = folds(len(queries)) if fold is None else fold
     weights = queries.each_weight / queries.each_weight.mean() if len(queries) else np.zeros(0)
@@ -88,13 +82,13 @@ def parts_of(queries: QueryIndex, columns: int, fold: Int64Array | None = None) 
 
 
 def sampled(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Those whose rows `learnt` looks at, in their order."""
+    """Return the parts that `learnt` reads, in order."""
     chosen = {part.at.start for most in (RANKED, REGRESSED) for part in spread(parts, most)}
     return tuple(part for part in parts if part.at.start in chosen)
 
 
 def spread(parts: tuple[Part, ...], documents: int) -> tuple[Part, ...]:
-    """Parts spread over all of them, with about so many documents."""
+    """Return evenly spaced parts with about `documents` documents in total."""
     every = -(-(parts[-1].at.stop if parts else 0) // documents)
     return parts[:: max(1, every)]
 
@@ -104,13 +98,10 @@ class Rows:
     """The rows of a data set, a few queries at a time.
 
     Args:
-        data: N documents.
-        parts: all of them.
-        columns: int64[c], the features that are looked at.
-        threads: to work on them.
-        gains: float64[N], by slices of parts, where somebody learns from them.
-        direction: int64[c], of `Limits`, there too.
-        regressed: documents, about, that the regressions learn from, where there are any.
+        columns: int64[c], features used.
+        gains: float64[N], accessed by slices of parts; needed for regressions.
+        direction: int64[c], from `Limits`; needed for regressions.
+        regressed: approximate number of documents for the regressions.
     """
 
     data: Source
@@ -123,18 +114,18 @@ class Rows:
 
     @property
     def some(self) -> tuple[Part, ...]:
-        """Parts that the regressions learn from."""
+        """Parts used by the regressions."""
         return spread(self.parts, self.regressed)
 
     def dense(self, part: Part) -> Float32Array:
-        """Rows of a part as they are, float32[n, c]."""
+        """Return the rows of a part, float32[n, c]."""
         rows = self.data.features[part.at]
         if self.columns.size < rows.shape[1]:
             rows = rows[:, self.columns]
         return np.ascontiguousarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float32)
 
     def together(self, parts: tuple[Part, ...]) -> Float32Array:
-        """All rows of some parts, float32[n, c]."""
+        """Return the rows of several parts, float32[n, c]."""
         rows = np.empty((sum(part.queries.n_documents for part in parts), self.columns.size), np.float32)
         begin = 0
         for part in parts:
@@ -144,7 +135,7 @@ class Rows:
         return rows
 
     def each(self, parts: tuple[Part, ...], work: Callable[[Part, Float32Array], R], numbers: int = 0) -> Iterator[R]:
-        """What comes of each part and its float32[n, c]; see `each_of`."""
+        """Apply `work` to each part and its rows, float32[n, c]; see `each_of`."""
         return each_of(parts, lambda part: work(part, self.dense(part)), self.threads, numbers)
 
     def joined(
@@ -153,7 +144,7 @@ class Rows:
         work: Callable[[Part, Float32Array], tuple[Float64Array, Int64Array]],
         curves: Curves,
     ) -> tuple[Float64Array, Int64Array]:
-        """The scores of all rows of some parts, and counts that add up."""
+        """Concatenate the scores of parts, and add up their counts."""
         scores, counts = [np.zeros(0)], np.zeros(curves.levels.size, np.int64)
         for some, more in self.each(parts, work):
             scores.append(some)
@@ -162,14 +153,7 @@ class Rows:
 
 
 def each_of(parts: tuple[Part, ...], work: Callable[[Part], R], threads: int, numbers: int) -> Iterator[R]:
-    """What comes of each part, in order, as many in memory as are small beside the data.
-
-    Args:
-        parts: of the data.
-        work: on one.
-        threads: at least 1.
-        numbers: in what comes of it.
-    """
+    """Yield the results of `work` for each part, in order, a few at a time in memory."""
     step = max(1, min(4 * threads, _NUMBERS_AT_A_TIME // max(1, numbers)))
     for first in range(0, len(parts), step):
         yield from run_parallel(work, parts[first : first + step], threads)

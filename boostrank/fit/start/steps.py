@@ -1,12 +1,12 @@
-"""Steps of a start: where a function of one feature changes, its levels there, and which functions matter.
+"""Step functions of a start: bounds, levels, and simplification.
 
-A start is constant between bounds, so that ordinary trees hold it: every program that reads an engine's files scores it
-as the engine does. The engines' trees see a feature in about as many bins, and nothing is lost by it
-(`experiments/start`).
+A start is piecewise constant, so ordinary trees can represent it, and every program that reads an engine's files scores
+it correctly. The engines' trees bin features about as finely, so nothing is lost (`experiments/start`).
 
-A step jumps, so a value beside a bound must be on the same side of it for everybody: for programs that compare by `<`
-as for those that do by `<=`, in float32 as in float64. No bound is a float32 number, and none is 0; Solr, which sends
-what is up to 1e-6 above a threshold to the left, finds nothing there that was seen, where values are that far apart.
+Programs must agree on the side of values next to a bound, whether they compare by `<` or `<=`, in float32 or float64.
+So
+no bound is a float32 number or 0. Solr sends values up to 1e-6 above a threshold to the left; no training value lies
+there if values are that far apart.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from boostrank.kernels.trees.curves import Curve, rounded_down
 
 MOST_STEPS = 255
 RARE = 0.02
-"""Zeros and missing values count where this share of the documents has them, and as many have not."""
+"""Minimum share of documents with, and without, a zero or missing value for its own function."""
 MOVED = 1e-3
-"""Steps and functions of a start that are left out move no score by more than this share of the scores' deviation."""
+"""Maximum change of a score by simplification, as a share of the scores' deviation."""
 SLACK = 1.5e-6
-"""Of Solr, 1e-6 and its rounding: what is so close above a threshold goes to the left there."""
+"""Solr's tolerance above a threshold: 1e-6 plus rounding."""
 
-_NEAR_ZERO = 1e-30  # LightGBM takes 1e-35 for 0
+_NEAR_ZERO = 1e-30  # LightGBM treats values up to 1e-35 as 0
 
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """What a feature is where it is there.
+    """Distinct values of a feature.
 
     Args:
         distinct: ascending float64[u], float32 numbers.
-        counts: int64[u], how many documents have each.
-        bounds: ascending float64[k], where functions of the feature change. There are at most `MOST_STEPS` steps of
-            about as many documents each; zeros have one of their own, if they are not rare.
+        counts: int64[u], documents with each value.
+        bounds: ascending float64[k], bounds of the steps. There are at most `MOST_STEPS` steps with about equally many
+            documents; zeros have a separate step unless they are rare.
     """
 
     distinct: Float64Array
@@ -50,11 +50,11 @@ class Values:
 
     @classmethod
     def of(cls, column: Float32Array) -> Values:
-        """From float32[n]; what is missing or infinite does not count."""
+        """Create from float32[n]; missing and infinite values are ignored."""
         found, counts = np.unique(column[np.isfinite(column)], return_counts=True)
         values: Float64Array = found.astype(np.float64)
         total = int(counts.sum())
-        last = np.arange(values.size - 1)  # of each step
+        last = np.arange(values.size - 1)  # last value of each step
         if values.size > MOST_STEPS:
             ends = total * np.arange(1, MOST_STEPS) / MOST_STEPS
             last = np.searchsorted(np.cumsum(counts), ends).clip(max=values.size - 2)
@@ -66,37 +66,33 @@ class Values:
 
     @property
     def ranks(self) -> Float64Array:
-        """float64[u]: the share of documents below each, and half of those that have it."""
+        """Share of documents below each value, plus half of those with it, float64[u]."""
         ends = np.cumsum(self.counts)
         return np.asarray((ends - self.counts / 2.0) / max(1, int(self.counts.sum())))
 
     def mean(self, values: Float64Array) -> float:
-        """Of float64[u], over the documents."""
+        """Return the mean of float64[u] over the documents."""
         return float(values @ self.counts / max(1, int(self.counts.sum())))
 
     @cached_property
     def documents(self) -> Float64Array:
-        """float64[k + 1]: how many have a value in each step."""
+        """Number of documents in each step, float64[k + 1]."""
         return np.bincount(self._step, self.counts, self.bounds.size + 1).astype(np.float64)
 
     @cached_property
     def _step(self) -> Int64Array:
-        """int64[u], the step of each value."""
+        """Step of each value, int64[u]."""
         return np.searchsorted(self.bounds, self.distinct)
 
     def in_steps(self, values: Float64Array, missing: float) -> Curve:
-        """The steps that come closest to a function: its means there.
-
-        Args:
-            values: float64[u], of the function.
-            missing: what it says of a missing value.
-        """
+        """Approximate a function by its mean in each step."""
         sums = np.bincount(self._step, self.counts * values, self.bounds.size + 1)
         return Curve.steps(self.bounds, sums / np.maximum(self.documents, 1.0), missing)
 
 
 def between(low: Float64Array, high: Float64Array) -> Float64Array:
-    """float64[k]: bounds about halfway between float32 numbers, low < bound < high, and none a float32 number itself.
+    """Return bounds about halfway between float32 numbers, float64[k], with low < bound < high and no bound a float32
+    number.
 
     Args:
         low, high: float64[k], float32 numbers, low < high.
@@ -108,12 +104,11 @@ def between(low: Float64Array, high: Float64Array) -> Float64Array:
 
 
 def isotonic(curve: Curve, documents: Float64Array, direction: int) -> Curve:
-    """The steps that come closest to others, over the documents, and never fall; what is missing stays.
+    """Return the closest monotone step function, weighted by documents; the value for missing values is kept.
 
     Args:
-        curve: in steps.
-        documents: float64[k + 1], how many are in each.
-        direction: 1; or -1: that never rise; or 0: as they are.
+        documents: float64[k + 1], documents in each step.
+        direction: 1 for non-decreasing, -1 for non-increasing, 0 for unchanged.
     """
     if direction == 0:
         return curve
@@ -122,11 +117,10 @@ def isotonic(curve: Curve, documents: Float64Array, direction: int) -> Curve:
 
 
 def simplified(curves: Mapping[int, Curve], moved: float) -> dict[int, Curve]:
-    """The same without the steps and functions that hardly matter.
+    """Remove steps and functions that hardly matter.
 
     Args:
-        curves: column -> its steps.
-        moved: no score moves by more.
+        moved: maximum change of a score.
     """
     each = moved / max(1, len(curves))
     kept, rest = {}, 0.0
@@ -143,7 +137,7 @@ def simplified(curves: Mapping[int, Curve], moved: float) -> dict[int, Curve]:
 
 
 def _merged(curve: Curve, moved: float) -> Curve:
-    """Steps beside each other made one as long as no level moves by more."""
+    """Merge adjacent steps as long as no level changes by more than `moved`."""
     levels = curve.constant.tolist()
     ends, merged = [], []
     low = high = levels[0]
