@@ -63,7 +63,7 @@ def test_one_group_of_interactions_as_text_is_one_group(data: RankingDataset) ->
         ({"folds": 1}, ParameterError, "folds=1"),
         ({"valid_names": ["a", "b"]}, ParameterError, "2 valid_names for 1 valid_sets"),
         ({"valid_sets": "copies", "valid_names": ["a", "a"]}, ParameterError, "valid_names must be distinct: a, a"),
-        ({"start": "linear", "init_model": "model"}, ParameterError, "a model that is continued has its own start"),
+        ({"start": "linear", "init_model": "model"}, ParameterError, "init_model has its own start"),
     ],
     ids=str,
 )
@@ -99,9 +99,9 @@ def test_rows_of_queries_that_do_not_fit(data: RankingDataset) -> None:
     model = boostrank.train(PARAMS, data, 1, start="none", within_query="rank")
     plain = boostrank.train(PARAMS, data, 1, start="none")
     for score in (model.predict, model.rank, plain.predict, plain.rank):
-        with pytest.raises(DataError, match="qid is of 3 rows, the data have 2"):
+        with pytest.raises(DataError, match="qid has 3 rows, the data have 2"):
             score(data.features[:2], qid=[1, 1, 2])
-        with pytest.raises(DataError, match="group is of 3 rows, the data have 2"):
+        with pytest.raises(DataError, match="group has 3 rows, the data have 2"):
             score(data.features[:2], group=[3])
 
 
