@@ -91,7 +91,7 @@ def test_what_does_not_go_together_is_refused():
     held = data.with_gain(GAIN)
     with pytest.raises(DataError, match="the labels are already the gain"):
         boostrank.train(TREES | {"gain": "exponential"}, held, 2)
-    with pytest.raises(DataError, match="the labels are already the gain"):
+    with pytest.raises(DataError, match="are the gain"):
         boostrank.train(TREES | {"gain": "label + f1*f1"}, held, 2)
     with pytest.raises(ParameterError, match="gain='linear'"):
         boostrank.train(TREES | {"objective": boostrank.Objective("lambdarank")}, held, 2)
