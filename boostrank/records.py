@@ -115,18 +115,13 @@ class ModelInfo(
     """Provenance of a model. Also a mapping of the fields that are set: `info["objective"]` is `info.objective`.
 
     Args:
-        backend: name of the engine.
         objective: `name`, parameters and options; see `objective_from_dict`.
-        metrics: metrics measured each round.
-        conventions: conventions of the metrics.
         parameters: parameters as given, with the seed.
         training: requested `rounds`, and `rounds_before` of the continued model.
         data: rows, queries, files, features, fingerprint and categories.
         versions: program -> version.
-        start: linear start of the trees.
         averaged: `rounds` and `params` of each model of an average.
         folds: members of an average over folds, with rounds and held-out metrics.
-        within_query: columns within queries.
         price: number of trees and its limits.
     """
 

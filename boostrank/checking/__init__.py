@@ -20,7 +20,6 @@ def check_contract(spec: ObjectiveSpec, function: Callable[..., float] | None = 
     """Check every rule of the kernel contract, on queries of 0 to 11 documents.
 
     Args:
-        spec: the objective.
         function: function to call in place of the compiled kernel, such as its Python body.
     """
     probe = Probe(spec, function)

@@ -36,10 +36,7 @@ class Finding:
     """Result of one check of an objective.
 
     Args:
-        message: observation, one line.
         example: the smallest failing example: scores, labels, gains, and the document.
-        why: why it matters.
-        mend: what to change.
     """
 
     check: str
@@ -124,7 +121,6 @@ class Trace(NamedTuple):
     """Result of a run and its memory violations.
 
     Args:
-        inputs_written: names of modified inputs.
         margins_written: names of arrays with writes beyond their ends.
     """
 
@@ -137,7 +133,6 @@ class Probe:
     """Run an objective's kernel on examples.
 
     Args:
-        spec: the objective.
         function: function to call; None for the compiled kernel. The Python body is equivalent, but slow.
     """
 

@@ -42,7 +42,6 @@ def prepare(
 
     Args:
         names: table columns that hold the clicks; None if each file has a sidecar log.
-        logs: refuse files without a log.
 
     Returns:
         The click columns, and reader options that exclude them from the features.
@@ -163,9 +162,7 @@ class ClickTraining:
     """Training data with clicks over exposure as labels, and validation data with clicks.
 
     Args:
-        clicks: all documents with their log.
         holds: True if the clicks agree with the propensities.
-        prior: exposure added to each document.
         train_set: the documents that were shown, with their gains.
         held: clicks of the validation files read so far.
         columns: table columns that hold the clicks; None for sidecar logs.

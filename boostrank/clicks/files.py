@@ -37,10 +37,8 @@ class Entries:
     Args:
         rows, positions, impressions, clicks: int64[m]; rows count from 0.
         segments: int64[m], segment of each entry, by index; None without segments.
-        names: segment names.
         lines: int64[m], line of each entry; 0 in files without lines.
         refused: errors of the first invalid entries.
-        n_refused: number of invalid entries.
     """
 
     rows: Int64Array

@@ -82,9 +82,6 @@ def judging_propensities(
 
     The held-out log's own estimate is preferred: the training propensities favour the ranker that used them.
 
-    Args:
-        learnt: propensities used in training.
-
     Returns:
         The propensities, and True if they are the log's own.
     """
@@ -103,9 +100,7 @@ class Judged:
     """Held-out documents with the scores of two rankers.
 
     Args:
-        data: the documents.
         log: clicks on them that neither ranker has been trained on.
-        propensities: propensities of the positions.
         old, new: float64[N], scores in input order, as returned by `predict`.
     """
 

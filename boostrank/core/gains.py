@@ -109,7 +109,6 @@ class GainExpression:
     """A gain as an expression over columns.
 
     Args:
-        text: the expression, stripped.
         columns: column names in order of appearance; `label` is the label.
     """
 
@@ -249,7 +248,7 @@ def expression_of(gain: Any) -> GainExpression | None:
 
 
 def rule_of(gain: Any) -> str | tuple[float, ...]:
-    """`parse_gain`; "linear" for an expression, whose values a data set has in place of its labels."""
+    """Return `parse_gain`, or "linear" for an expression, whose values replace the labels of a data set."""
     return parse_gain(gain) if expression_of(gain) is None else "linear"
 
 
@@ -326,7 +325,7 @@ def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float
 
 
 def label_map_from_zero(labels: npt.ArrayLike) -> str:
-    """The label map that makes the lowest of these labels 0 (-1 alone: not judged), as text; "" for many labels."""
+    """Return a label map, as text, that shifts the lowest label to 0 (-1 alone: not judged); "" for many labels."""
     grades = np.unique(labels)
     if grades[0] == -1 and np.all(grades[1:] >= 0):
         return "-1=0"

@@ -32,7 +32,6 @@ class Registry(Generic[T]):
     case. Modules whose name starts with an underscore are skipped.
 
     Args:
-        package: dotted name of the package.
         what: noun for its members in messages ("objective").
         within: for members that are folders, the module that defines `SPEC`; "" for the folder's own.
         instead: maps words that are not members to suggested members.

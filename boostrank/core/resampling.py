@@ -74,7 +74,6 @@ class PairedDifference:
         mean: mean of a - b.
         low, high: 95% bootstrap interval of the mean.
         p: two-sided p-value of "a and b are exchangeable in every query".
-        queries: number of queries compared.
     """
 
     mean: float

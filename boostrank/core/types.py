@@ -69,16 +69,16 @@ def as_numbers(values: Any, what: str) -> Float64Array:
 
 
 def pandas_index(values: Any) -> Any:
-    """The index of a series or frame of pandas; None of anything else."""
+    """Return the index of a pandas Series or DataFrame; None for anything else."""
     index = getattr(values, "index", None)
     return index if hasattr(index, "symmetric_difference") else None
 
 
 def check_in_step(**columns: Any) -> None:
-    """Refuse series and frames of pandas that hold one index in two orders: their rows do not belong together.
+    """Refuse pandas objects with the same index in different orders: their rows do not correspond.
 
     Raises:
-        DataError: they do, with the name of the argument.
+        DataError: the orders differ; names the argument.
     """
     found = {name: index for name, one in columns.items() if (index := pandas_index(one)) is not None}
     first = next(iter(found), "")
@@ -91,8 +91,8 @@ def check_in_step(**columns: Any) -> None:
             and not len(other.difference(index))
         ):
             raise DataError(
-                f"{name}= has the rows of {first}= in another order, by its index: {name}.loc[{first}.index] brings "
-                f"them into step; {name}.to_numpy() leaves the index out"
+                f"{name}= has the index of {first}= in another order: {name}.loc[{first}.index] aligns the rows; "
+                f"{name}.to_numpy() ignores the index"
             )
 
 

@@ -33,7 +33,6 @@ def tell_gate(found: ClickTraining, options: TrainOptions, rounds: int, *, estim
     """Train with and without propensities, and report which ranker the clicks on held-out queries prefer.
 
     Args:
-        found: data with clicks.
         estimated: the propensities were estimated from these clicks.
     """
     data, log, sampled, tell = found.clicks.data, found.clicks.log, "", found.tell

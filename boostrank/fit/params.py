@@ -71,8 +71,6 @@ class TrainingParameters:
         objective: our objective, or None with `native_objective` or `function`.
         native_objective: an objective of the engine ("lightgbm:lambdarank" -> "lambdarank").
         function: a user's function, as in `lgb.train`.
-        engine: remaining parameters, for the engine.
-        rounds: number of rounds.
         stopping_rounds: patience of early stopping, 0 for none.
         min_delta: smallest improvement that counts for early stopping.
         metrics: canonical metric names with cut-offs, possibly none.

@@ -35,8 +35,6 @@ class Member:
         objective: as in `boostrank.train`; None for the given one.
         start: as in `boostrank.train`.
         begins_linear: with start="auto", use a linear start if possible, for any objective.
-        params: parameters of the objective.
-        trees: parameters of the engine.
         rounds: maximum number of rounds, the length of schedules; None for the recipe's.
     """
 
@@ -70,7 +68,6 @@ class Recipe:
     Args:
         trees: parameters of the engine that replace its defaults.
         patience: patience of early stopping; 0 for none or the given one.
-        members: trainings, in order.
         folds: number of folds. Each member leaves out another fold, from the first. 0 for a single training on all
             queries.
         note: reason for a single training in place of folds, or empty.
@@ -157,13 +154,9 @@ class Plan(Draft):
         init_model: `RankingModel` or engine's booster to continue.
         within: columns within queries; None for none, or those of `init_model`.
         functions: user-defined metrics, (scores, data set) -> (name, value, higher is better).
-        callbacks: LightGBM-style callbacks.
-        checkpoint: checkpoint of the training.
         keep_training_booster: as in `lgb.train`.
-        limit: budget of the model.
         recipe: a single training, or members on folds.
         fitted: creates the linear start; None for `cross_fit.cross_fitted`.
-        measured: evaluate metrics each round.
         at_once: allow early stopping before a changing objective has settled.
     """
 

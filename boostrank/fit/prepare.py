@@ -52,7 +52,6 @@ def prepare(
     """Resolve the parameters that refer to the data.
 
     Args:
-        train_set, valid: the data.
         init_model: model to continue; its categories, objective and gain are kept.
 
     Raises:

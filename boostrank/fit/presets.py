@@ -226,7 +226,7 @@ def suited(
 
 
 def few_a_leaf(engine: Backend, rows: int) -> dict[str, Any]:
-    """Fewer rows a leaf for few rows, where the engine counts them."""
+    """Return a smaller min_data_in_leaf for few rows, if the engine has it."""
     return {"min_data_in_leaf": max(1, rows // 20)} if _has(engine, {"min_data_in_leaf": 1}) else {}
 
 

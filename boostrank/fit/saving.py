@@ -35,7 +35,7 @@ def save_or_rescue(trained: RankingModel, path: str, checkpoint: Checkpoint | No
 
 @contextlib.contextmanager
 def keeping_rounds(path: str) -> Iterator[None]:
-    """If a gradient fails in the block, save the previous rounds next to the model's path, which is not changed.
+    """Save the previous rounds next to the model's path if a gradient fails in the block.
 
     Raises:
         TrainingError: the same error, with the path of these rounds.

@@ -1,4 +1,4 @@
-"""Wide sparse data: features that no row names are left out of a training, and put back into its model."""
+"""Wide sparse data: train without features that never occur, and restore them in the model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STARTS = (None, "none", AUTO_START, LINEAR_START)
 
 
 def named_columns(data: RankingDataset) -> Int64Array | None:
-    """The columns that some row names, ascending; None where most are, or the data are not sparse."""
+    """Return the columns that occur in some row, ascending; None if most do, or the data are not sparse."""
     if not sparse.issparse(data.features):
         return None
     used = np.flatnonzero(np.bincount(data.features.indices, minlength=data.n_features))
@@ -26,9 +26,9 @@ def named_columns(data: RankingDataset) -> Int64Array | None:
 
 
 def used_columns(plan: Plan) -> Int64Array | None:
-    """The columns that training rows name, ascending; None where the training keeps all columns.
+    """Return the columns that occur in the training set, ascending; None if training keeps all columns.
 
-    It keeps them where most are named, and where a parameter, a model or a column within queries speaks of them.
+    Training keeps them if most occur, or if a parameter, a model or a column within queries refers to columns.
     """
     data, engine = plan.train_set, plan.engine
     if data.categories or plan.keep_training_booster or not engine.grows_trees:
@@ -42,7 +42,7 @@ def used_columns(plan: Plan) -> Int64Array | None:
 
 
 def narrowed(plan: Plan, columns: Int64Array) -> Plan:
-    """The same training on some columns."""
+    """Restrict a training to some columns."""
     wide, names = plan.train_set, tuple(plan.train_set.feature_names[i] for i in columns.tolist())
 
     def of(data: RankingDataset) -> RankingDataset:
@@ -55,7 +55,7 @@ def narrowed(plan: Plan, columns: Int64Array) -> Plan:
 
 
 def widened(model: RankingModel, data: RankingDataset, columns: Int64Array) -> RankingModel:
-    """A model of some columns as one of all features of a data set."""
+    """Convert a model of some columns to all features of a data set."""
     engine = model._engine
     body = engine.format.widened(model._booster.to_bytes(), columns.tolist(), engine_names(data.feature_names))
     known = {

@@ -193,7 +193,6 @@ def predict_otherwise(
 
     Args:
         model, data, threads: as in `predict`; the data include their queries.
-        first: first round to use.
         rounds: rounds to use; 0 or less for all. None means the best ones, or all remaining ones if `first` is above 0.
         leaves, contributions: compute these in place of scores.
 

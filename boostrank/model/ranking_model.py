@@ -38,11 +38,9 @@ class TrainingSummary:
     """Statistics of a training, for the last lines of a log.
 
     Args:
-        rows, queries: size of the training set.
         dead_queries: queries without any gradient in the last round; None with an engine's own objective.
         floored: documents whose hessian was raised to the floor in the last round; None as above, or if not counted.
         rounds: rounds trained, including those of a continued model; the model may keep fewer.
-        best_round: rounds used in prediction.
         seconds: wall time of the whole call.
         kernel_seconds: part spent in our objective.
         metric_seconds: part spent in our metrics. The rest is the engine's: binning and trees.
@@ -125,7 +123,6 @@ class RankingModel(BoosterMethods):
 
     @property
     def _size(self) -> str:
-        """Rounds of one training, or trees of an average, in words."""
         averaged = bool(self.info.averaged)
         return f"{self.num_trees() if averaged else self.best_iteration:,} {'trees' if averaged else 'rounds'}"
 
@@ -454,7 +451,6 @@ class RankingModel(BoosterMethods):
         The model file is LightGBM's text or XGBoost's JSON, readable by the engine without boostrank.
 
         Args:
-            path: path of the model file.
             num_iteration: rounds to keep; None for the best ones, 0 or less for all.
 
         Raises:

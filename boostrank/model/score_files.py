@@ -117,7 +117,7 @@ def read_logged(path: str, rows: int) -> tuple[Any, Any]:
 
 
 def read_logged_column(paths: Sequence[str], column: str, rows: int) -> tuple[Any, Any]:
-    """The same of a column of tables.
+    """Read logged scores from a column of tables, as `read_logged`.
 
     Raises:
         FileFormatError: no such column, or a row without a finite score.
@@ -128,7 +128,7 @@ def read_logged_column(paths: Sequence[str], column: str, rows: int) -> tuple[An
             some = [(word or "").strip() for word in batch.text(column).to_pylist()]
             bad = next((i for i, word in enumerate(some) if not _is_finite(word)), None)
             if bad is not None:
-                raise batch.refuse(bad, f"{some[bad][:40]!r} in column {column!r} is no finite score")
+                raise batch.refuse(bad, f"{some[bad][:40]!r} in column {column!r} is not a finite score")
             words += some
     _check_count(len(words), rows, paths[0])
     return _with_precision(words)
@@ -139,7 +139,7 @@ def _is_finite(word: str) -> bool:
 
 
 def _with_precision(words: Sequence[str]) -> tuple[Any, Any]:
-    """Numbers, and half a unit of the last digit of each."""
+    """Convert to numbers, with half a unit of the last digit of each."""
     rows = len(words)
     scores = np.array([float(word) for word in words])
     # Derive the precision: fixed decimals, or else the largest number of significant digits.

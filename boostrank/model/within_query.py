@@ -77,7 +77,6 @@ class WithinQuery:
         """Resolve the columns for given features; return None without kinds.
 
         Args:
-            names: d feature names.
             base: number of the first feature in its file; None for arrays.
             unused: features that trees cannot split as numbers.
 
@@ -130,7 +129,6 @@ class WithinColumns:
     """Columns within queries of a model.
 
     Args:
-        features: d feature names.
         kinds: kinds of columns; each applies to all features in `of`.
         of: int64[c], source features.
     """

@@ -87,7 +87,6 @@ class BoundObjective:
     """An objective bound to a data set. Not thread-safe.
 
     Args:
-        objective: an objective or a mixture.
         labels: float64[N].
         queries: queries of N documents. Their `k`, if any, replaces the objective's.
         all_reduce: with several processes, each with its own queries: sums quantities shared by all queries (the scale

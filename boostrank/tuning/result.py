@@ -41,11 +41,9 @@ class TuningResult:
         matters: difference between two single trainings that occurs by luck with a probability of 5%.
         gain: best minus start (the mean of its trainings), by query. It is optimistic, as the best of many trials.
         start_rounds: median best round of the given parameters.
-        trials: all trials.
         folds: number of folds of whole queries; 0 with a validation set.
         queries: number of held-out queries included in the metric.
         rounds: maximum rounds of each training.
-        patience: patience of early stopping.
         within_query: columns within queries of every trial; "auto" is resolved.
     """
 

@@ -117,11 +117,7 @@ def isotonic(curve: Curve, documents: Float64Array, direction: int) -> Curve:
 
 
 def simplified(curves: Mapping[int, Curve], moved: float) -> dict[int, Curve]:
-    """Remove steps and functions that hardly matter.
-
-    Args:
-        moved: maximum change of a score.
-    """
+    """Remove steps and functions that hardly matter."""
     each = moved / max(1, len(curves))
     kept, rest = {}, 0.0
     for feature, curve in curves.items():
