@@ -94,6 +94,7 @@ class ClickRows:
         for batch in batches(path, numbers=columns.names[:3], texts=texts):
             for part, one in zip(parts, checked_counts(batch.number, columns.names, batch.refuse), strict=False):
                 part.append(one)
+            # Number the texts in order of appearance, over all batches.
             for name, codes, part in zip(texts, known, parts[3:], strict=True):
                 text = batch.text(name)
                 if text.null_count:

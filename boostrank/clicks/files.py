@@ -86,6 +86,7 @@ def read_entries(path: str | PathLike[str], n_documents: int, *, most_refused: i
     n_refused = 0
     for batch in batches(path, numbers=COLUMNS, texts=texts):
         values = [batch.number(name) for name in COLUMNS]
+        # Find entries that are not whole numbers, or are impossible, and keep the others.
         with np.errstate(invalid="ignore"):
             whole = [(one == np.floor(one)) & (np.abs(one) < 2.0**53) for one in values]
         columns = [np.where(good, one, -1).astype(np.int64) for good, one in zip(whole, values, strict=True)]

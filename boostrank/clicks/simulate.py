@@ -131,6 +131,7 @@ def simulate_clicks(
     entries = []
     for q, (a, b) in enumerate(zip(queries.ptr[:-1], queries.ptr[1:], strict=True)):
         depth, rng = min(int(b - a), shown), np.random.default_rng([seed, q])
+        # Impressions and clicks of each (document, position), summed over batches of lists.
         counts = np.zeros((2, int(b - a) * depth), np.int64)
         at_once = max(1, _CELLS // max(int(b - a), 1))
         for first in range(0, impressions, at_once) if depth else ():

@@ -13,7 +13,7 @@ _BINARY = (
     (b"7z\xbc\xaf", "a 7z archive: unpack it first"),
     (b"PAR1", "a Parquet file: name it with the ending .parquet"),
     (b"ARROW1", "an Arrow file: name it with the ending .arrow"),
-    (b"\x93NUMPY", "a NumPy array: read it by numpy.load, and give RankingDataset.from_arrays(...)"),
+    (b"\x93NUMPY", "a NumPy array: read it with numpy.load and pass it to RankingDataset.from_arrays(...)"),
     (b"\x89HDF", "an HDF5 file"),
     (b"CBM1", "a CatBoost model, which boostrank does not read"),
     (b"binf", "an old binary model of XGBoost: load it there and save it as JSON, save_model('model.json')"),
@@ -31,12 +31,12 @@ _TEXT = (
         r"## *(LambdaMART|MART|RankNet|RankBoost|AdaRank|Coordinate Ascent|ListNet|Random Forests|Linear)",
         "a model of RankLib, which boostrank does not read",
     ),
-    (r'\s*\{\s*"name"\s*:\s*"tree"', "LightGBM's dump (dump_model): save the model by save_model('model.txt')"),
-    (r'\s*\[\s*\{\s*"nodeid"', "XGBoost's dump (get_dump, dump_model): save the model by save_model('model.json')"),
-    (r"booster\[0\]:", "XGBoost's dump as text: save the model by save_model('model.json')"),
+    (r'\s*\{\s*"name"\s*:\s*"tree"', "LightGBM's dump (dump_model): save the model with save_model('model.txt')"),
+    (r'\s*\[\s*\{\s*"nodeid"', "XGBoost's dump (get_dump, dump_model): save the model with save_model('model.json')"),
+    (r"booster\[0\]:", "XGBoost's dump as text: save the model with save_model('model.json')"),
     (r"\S+[ \t]+Q0[ \t]+\S+[ \t]+\d+[ \t]+\S+[ \t]+\S+", "a run file of TREC: query Q0 document rank score tag"),
     (r"\S+[ \t]+0[ \t]+\S+[ \t]+-?\d+[ \t]*(\r?\n|$)", "qrels of TREC: query 0 document grade"),
-    (r"\S+\t\d+\t-?[\d.eE+-]+[ \t]*(\r?\n|$)", "scores of RankLib: query, row, score; give the third column alone"),
+    (r"\S+\t\d+\t-?[\d.eE+-]+[ \t]*(\r?\n|$)", "scores of RankLib: query, row, score; pass the third column only"),
 )
 
 
@@ -47,7 +47,7 @@ def foreign_kind(beginning: bytes) -> str | None:
         beginning: at least the first 300 bytes, or the whole file.
     """
     if beginning.startswith((b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")):
-        return "a pickle, which can run any code: open it where it was written, and save the model by its save_model"
+        return "a pickle, which can run any code: open it where it was written, and save the model with its save_model"
     if len(beginning) > 262 and beginning[257:262] == b"ustar":
         return "a tar archive: unpack it first"
     for magic, kind in _BINARY:

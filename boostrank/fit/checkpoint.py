@@ -169,6 +169,7 @@ class Checkpoint:
             scores=[int(scores.size) for scores in snapshot.scores],
             scores_sha256=snapshot.scores_sha256,
         )
+        # Write header, model, metrics and scores, after the checksum of all of them.
         line = json.dumps(msgspec.to_builtins(header), allow_nan=False).encode() + b"\n"
         arrays = [np.ascontiguousarray(scores, dtype="<f8") for scores in snapshot.scores]
         parts = [line, snapshot.model, *(array.tobytes() for array in [values, *arrays])]

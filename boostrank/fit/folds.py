@@ -236,6 +236,7 @@ def train_folds(plan: Plan, observer: Observer = SILENT) -> RankingModel:
     models = [one.model for one in fitted]
     trees = limit.in_trees(average(models), data) if limit else None
     models = models if trees is None else capped(models, trees)
+    # Score each fold with the model trained without it.
     scores, apart = np.zeros(data.n_documents), []
     for one, model in zip(fitted, models, strict=True):
         own = replace(one, model=model).scores

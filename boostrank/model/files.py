@@ -173,6 +173,7 @@ def _open_sidecar(beside: Path, body: bytes) -> dict[str, Any] | None:
     wrong = seal.checksum != _checksum(content)
     refuse(wrong, f"{beside}: its checksum does not match: it was changed or damaged; {mend}")
     del content["file"]
+    # The model is the new one, or still the old one if a save was interrupted.
     found = content_sha256(body)
     if found == seal.body_sha256:
         return dict(content)

@@ -243,6 +243,7 @@ class WithinColumns:
         if not is_sparse:
             fill_within_queries(features, self.of, self.kinds, queries.ptr, out, threads)
             return out
+        # Convert sparse rows block by block, to bound the dense copies.
         parts = []
         for first, last in queries.blocks(max(1, _NUMBERS_AT_A_TIME // (d + m))):
             begin, end = int(queries.ptr[first]), int(queries.ptr[last])

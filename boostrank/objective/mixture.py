@@ -185,6 +185,7 @@ def parse_objective(text: str, *, threads: int | None = None, **params: Any) -> 
         if positional:
             raise ParameterError(f"{text!r}: {positional[0]!r} is not name=value")
         return Objective(name, threads=threads, **_beside(OBJECTIVES.get(name).params, params, named), **named)
+    # Split the parameters between the mixture and its parts.
     first, second = _two(text, positional)
     of_mixture = (*MIXTURE_PARAMS, HESSIAN_SCALE)
     beside = _beside(of_mixture, params, named)

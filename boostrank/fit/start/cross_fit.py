@@ -271,6 +271,7 @@ def _telling(rows: Rows) -> Int64Array:
         target, weight = targets(rows.gains[part.at], part.queries)
         weight = weight / part.queries.sizes
         of_row, of_query = part.of_row(weight), part.of_row(np.arange(weight.size))
+        # Weighted products and squares of x minus its query mean, without centring x, which would make it dense.
         each = sparse.csr_matrix((np.ones(of_query.size), (of_query, np.arange(of_query.size))))
         found = []
         for values in (np.sign(x.data) * np.log1p(np.abs(x.data)), np.sign(np.abs(x.data))):

@@ -77,6 +77,7 @@ def sums_of(rows: Rows, basis: Curves, count: int = FOLDS) -> Sums:
         moments = len(x), x.sum(axis=0), np.einsum("ij,ij->j", x, x)
         t, weight = targets(rows.gains[part.at], part.queries)
         root = np.repeat(np.sqrt(weight / sizes), sizes)
+        # Centre within queries and scale rows by the square root of their weight, so that products are weighted sums.
         x -= np.repeat(query_mean(x, part.queries), sizes, axis=0)
         x *= root[:, np.newaxis]
         t = t * root

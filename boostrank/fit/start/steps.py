@@ -136,6 +136,7 @@ def _merged(curve: Curve, moved: float) -> Curve:
     """Merge adjacent steps as long as no level changes by more than `moved`."""
     levels = curve.constant.tolist()
     ends, merged = [], []
+    # Extend each step while the range of its levels is at most 2 * moved; the new level is the middle of the range.
     low = high = levels[0]
     for i, level in enumerate(levels):
         if (level if level > high else high) - (level if level < low else low) > 2.0 * moved:
