@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # XGBoost's Linux wheel carries GPU libraries of hundreds of megabytes; on macOS there are none, and no CPU edition.
 XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 
-.PHONY: help size demo test matrix short versions golden api check docs wheel wheel-test picture experiments ohsumed parity discount large start serving curvature selection peers defaults catboost bench faults kill-sweep io-sweep net fuzz mutation coverage bench-scale clean within-query clicks test-clusters
+.PHONY: help size demo test matrix short versions golden api check docs wheel wheel-test picture experiments ohsumed parity discount large start serving curvature selection peers defaults catboost bench faults kill-sweep io-sweep net fuzz mutation coverage bench-scale clean within-query clicks test-clusters bench-clusters
 
 help:
 	@echo "make demo      generate data, train, and compare with LightGBM and XGBoost, all with no options"
@@ -45,6 +45,7 @@ help:
 	@echo "make defaults  every tool with no options, on the same queries (needs the data; hours; resumes)"
 	@echo "make catboost  what CatBoost's trees are worth, by its loss and by ours (needs the data; hours; resumes)"
 	@echo "make bench     what each objective costs, against list length and beside LightGBM"
+	@echo "make bench-clusters  two workers on one machine against one process of as many threads: CPU seconds, bytes a round"
 	@echo "make bench-scale  reading, streaming, the second start, training larger than memory, memory planned and used (12 GB of disk)"
 	@echo "make clean     remove .venv, the demo's output and caches"
 	@echo "PYTHON=python3.12 chooses the interpreter (3.11 or later) that .venv is made from."
@@ -218,6 +219,9 @@ bench-scale: $(VENV)/.installed-test
 	$(BIN)/python -m experiments.bench_scale.estimates
 	$(BIN)/python -m experiments.bench_scale.tables
 	$(BIN)/python -m experiments.clicks.count
+
+bench-clusters: $(VENV)/.installed-test
+	$(BIN)/python -m experiments.bench_clusters.run
 
 # Small products on one core: the threads of a BLAS would wait for each other.
 experiments: export OMP_WAIT_POLICY ?= passive

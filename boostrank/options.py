@@ -676,12 +676,11 @@ class TrainCommand(PropensityOptions, MemoryOptions, ConfigOptions, JsonOptions,
     cluster: str | None = option(
         None,
         "Train on several workers, each of which reads some of the files: local:2, processes here; env, ranks that "
-        "torchrun, MPI, Slurm or Kubernetes have started; dask:tcp://HOST:PORT or dask:FILE; ray:2.",
+        "torchrun, MPI, Slurm or Kubernetes have started; dask:tcp://HOST:PORT or dask:FILE; spark:2; ray:2.",
         metavar="WORKERS",
         parse=parse_workers,
         group=MemoryOptions.GROUP,
-        conflicts="route cache memory_limit log folds checkpoint resume within_query clicks feature_names max_trees "
-        "max_microseconds",
+        conflicts="route cache memory_limit log folds checkpoint resume clicks feature_names max_trees max_microseconds",
     )
     worker_timeout: float = option(
         60.0,

@@ -45,9 +45,11 @@ def train(own: TrainCommand, options: TrainOptions, reading: FileOptions) -> int
     from boostrank.model.within_query import WithinQuery
 
     if own.cluster == "env":
-        from boostrank.cluster.env import served
+        from boostrank.cluster.env import EnvWorkers
 
-        if served():
+        ranks = EnvWorkers()
+        if ranks.rank:
+            ranks.serve()
             return DONE  # the first rank writes the model
     columns = None
     if own.clicks:
@@ -60,9 +62,6 @@ def train(own: TrainCommand, options: TrainOptions, reading: FileOptions) -> int
             raise InputError("--clicks counts the rows of one file: give one TRAIN")
         columns, reading = prepare(own.click_columns, (*own.train, *own.valid), reading)
         options = replace(options, gain="linear", metrics=options.metrics or ("dcg",))
-    if own.cluster and options.backend == "lightgbm":
-        given = click.get_current_context().get_parameter_source("backend") is not click.core.ParameterSource.DEFAULT
-        options = options if given else replace(options, backend="xgboost")
     options = settled_quality(options, own.cluster is not None, say)
     if options.folds and (own.cache not in (None, NO_CACHE) or own.route not in ("auto", "memory")):
         raise ParameterError("--folds takes rows from memory: leave out --route and --cache")
@@ -206,18 +205,16 @@ def _on_cluster(
     own: TrainCommand, options: TrainOptions, rounds: int, reading: FileOptions, names: list[str], metric: str | None
 ) -> int:
     """Train on the workers of a cluster, and save the model."""
-    from boostrank.cluster import launcher_of, train
-    from boostrank.core.errors import InputError
+    from boostrank.cluster import train
     from boostrank.fit.callbacks import StopWhenAsked
+    from boostrank.fit.checkpoint import Checkpoint
     from boostrank.fit.saving import save_or_rescue
 
-    if options.start not in STARTS:
-        raise InputError("--start FILE is for one machine: on a cluster a start is auto, linear or none")
     so_far = f"{own.model}.so-far"
-    with launcher_of(own.cluster) as launcher, graceful_stop() as stop:
+    with graceful_stop() as stop:
         with RoundProgress(metric) as progress, contextlib.redirect_stdout(sys.stderr):
             trained = train(
-                launcher,
+                own.cluster,
                 options.flat(),
                 own.train,
                 rounds,
@@ -226,11 +223,12 @@ def _on_cluster(
                 backend=options.backend,
                 init_model=options.init_model,
                 start=options.start,
+                within_query=options.within_query,
                 callbacks=[progress, StopWhenAsked(stop)],
                 conventions=options.conventions,
-                reading=reading.keywords | {"format": reading.data_format},
-                checkpoint=so_far if own.checkpoint_every else None,
-                checkpoint_every=own.checkpoint_every or 0,
+                **reading.keywords,
+                format=reading.data_format,
+                checkpoint=Checkpoint(so_far, every=own.checkpoint_every) if own.checkpoint_every else None,
                 tell=say,
                 worker_timeout=own.worker_timeout,
             )

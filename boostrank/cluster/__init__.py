@@ -1,6 +1,6 @@
 """Training on several workers, which train one model together.
 
-    model = boostrank.cluster.train("local:2", {"objective": "shf-sdcg"}, ["a.txt", "b.txt"], valid_shards=["v.txt"])
+    model = boostrank.cluster.train("local:2", {"objective": "shf-sdcg"}, ["a.txt", "b.txt"], valid=["v.txt"])
 
 Each worker reads some of the shards, files of whole queries, from its own file system into bins. Trees, gradients'
 scale, metrics and the decision to stop are made from sums over all workers, so every worker ends with the same model.
@@ -9,7 +9,7 @@ A launcher, one file an engine of clusters, starts `worker.serve` on each of the
 
 from __future__ import annotations
 
-from boostrank.cluster.train import Options, launcher_of, train
-from boostrank.cluster.workers import Launcher
+from boostrank.cluster.launcher import Launcher
+from boostrank.cluster.train import launcher_of, train
 
-__all__ = ["Launcher", "Options", "launcher_of", "train"]
+__all__ = ["Launcher", "launcher_of", "train"]

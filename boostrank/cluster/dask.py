@@ -1,148 +1,119 @@
-"""Workers of a Dask cluster: `dask:tcp://HOST:PORT`."""
+"""Workers of a Dask cluster: `dask:tcp://HOST:PORT`. Data may be a Dask data frame."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import socket
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Self
+from urllib.parse import urlsplit
 
 from boostrank.cluster.channel import Address, Call
-from boostrank.cluster.shards import host_of
-from boostrank.core.errors import InputError, MissingDependency, ParameterError
+from boostrank.cluster.launcher import Launcher, by_worker, package, scored
+from boostrank.core.errors import InputError, ParameterError
+from boostrank.model.ranking_model import RankingModel
 
 _CONNECT_SECONDS = 20
 _LOOK_EVERY = 0.5
 _RESTART_SECONDS = 10.0
+_INSTALL = "'boostrank[dask]'"
 _LOCK = "boostrank: one training at a time"
 
 
-class DaskWorkers:
-    """The workers of a Dask cluster, one task each; see `workers.Launcher`.
-
-    Trainings that start together take turns.
+class DaskWorkers(Launcher):
+    """The workers of a Dask cluster, one task each. Trainings that start together take turns.
 
     Args:
         client: `distributed.Client`.
-        listen: host and port for the workers to call; None finds the address by which the scheduler is reached.
+        listen: host and port for the workers to call; None: the address by which this machine reaches the scheduler.
     """
 
-    key = None
-    patience = 300.0  # another training may have its turn
-
     def __init__(self, client: Any, listen: Address | None = None) -> None:
-        import_distributed()
-        self._client = client
-        present = client.scheduler_info(n_workers=-1)["workers"]
-        self._workers = {a: about["nthreads"] for a, about in sorted(present.items()) if about.get("nthreads", 1) > 0}
+        self._distributed, self._client, self._owned = package("distributed", _INSTALL), client, False
+        self._workers, self._tasks = dict(sorted(self._present().items())), list[Any]()
         if not self._workers:
             raise InputError("the Dask cluster has no worker: start some with `dask worker ADDRESS`")
-        self.size, self.listen = len(self._workers), listen or (_own_host(client.scheduler.address), 0)
-        self._futures: list[Any] = []
+        host = urlsplit(client.scheduler.address).hostname or "127.0.0.1"
+        # Another training may have its turn first, hence the patience.
+        super().__init__(len(self._workers), listen or (self._distributed.utils.get_ip(host), 0), patience=300.0)
+
+    @classmethod
+    def named(cls, kind: str, where: str) -> Self:
+        """Return the launcher of `dask:ADDRESS`, or of `dask:FILE`, the scheduler's file."""
+        is_file = os.path.isfile(where)
+        if not is_file and ":" not in where:
+            raise ParameterError(f"dask:{where}: neither an address (tcp://10.0.0.1:8786) nor a scheduler's file")
+        given: dict[str, Any] = {"scheduler_file": where} if is_file else {"address": where}
+        try:
+            client = package("distributed", _INSTALL).Client(**given, timeout=_CONNECT_SECONDS)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise InputError(
+                f"no Dask scheduler answers at {where} ({next(iter(str(error).splitlines()), 'timed out')}): "
+                "start one with `dask scheduler`, and workers with `dask worker ADDRESS`"
+            ) from error
+        launcher = cls(client)
+        launcher._owned = True
+        return launcher
+
+    def close(self) -> None:
+        if self._owned:
+            self._client.close()
+
+    def hold(self, frames: Sequence[Any], qid: str) -> bool:
+        if not type(frames[0]).__module__.startswith("dask"):
+            return False
+        parts = [frame.shuffle(on=qid, npartitions=self.size).to_delayed() for frame in frames]
+        self.tables = by_worker([self._client.compute(some) for some in parts])
+        return True
 
     def run(self, call: Call) -> None:
-        """Give each of them a task, and wait for their end."""
-        distributed = import_distributed()
         with self._client.as_current():
-            lock = distributed.Lock(_LOCK)
+            lock = self._distributed.Lock(_LOCK)
         with lock:
-            self._futures = [
-                self._client.submit(
-                    _serve, call, rank, threads, workers=[address], allow_other_workers=False, pure=False, retries=0
-                )
+            self._tasks = [
+                self._client.submit(_serve, call, rank, threads, self.tables[rank], workers=[address], pure=False)
                 for rank, (address, threads) in enumerate(self._workers.items())
             ]
             try:
                 # A task whose worker has died stays pending: Dask would start it anew.
-                while any(
-                    address in self._present() and not future.done()
-                    for address, future in zip(self._workers, self._futures, strict=True)
-                ):
+                pairs = list(zip(self._workers, self._tasks, strict=True))
+                while any(address in self._present() and not task.done() for address, task in pairs):
                     time.sleep(_LOOK_EVERY)
-                for future in self._futures:
-                    if future.status == "error":
-                        future.result()
+                for task in self._tasks:
+                    if task.status == "error":
+                        task.result()
             finally:
                 with contextlib.suppress(Exception):  # where the scheduler is gone there is nothing to cancel
-                    self._client.cancel(self._futures, force=True)
-
-    def _present(self) -> set[str]:
-        info: dict[str, Any] = self._client.scheduler_info(n_workers=-1)["workers"]
-        return {address for address, about in info.items() if about.get("nthreads", 1) > 0}
+                    self._client.cancel(self._tasks, force=True)
 
     def stop(self, ranks: Sequence[int]) -> None:
-        """Ask the nannies of those that have not ended to start them anew; without a nanny one stays as it is."""
-        addresses = list(self._workers)
+        pairs = list(zip(self._workers, self._tasks, strict=False))
+        late = [pairs[rank][0] for rank in ranks if rank < len(pairs) and not pairs[rank][1].done()]
+        with contextlib.suppress(Exception):  # nannies start them anew; without a nanny one stays as it is
+            self._client.restart_workers(late, timeout=_RESTART_SECONDS, raise_for_error=False)
 
-        def restart(address: str) -> None:
-            with contextlib.suppress(Exception):
-                self._client.restart_workers([address], timeout=_RESTART_SECONDS, raise_for_error=False)
-
-        threads = [
-            threading.Thread(target=restart, args=(addresses[rank],), daemon=True)
-            for rank in ranks
-            if rank < len(self._futures) and not self._futures[rank].done()
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:  # of a nanny that is silent too it takes long
-            thread.join(_RESTART_SECONDS)
+    def _present(self) -> dict[str, int]:
+        """Address -> threads."""
+        info = self._client.scheduler_info(n_workers=-1)["workers"]
+        return {address: about["nthreads"] for address, about in info.items() if about.get("nthreads")}
 
 
-def _serve(call: Call, rank: int, threads: int) -> None:
-    """On a worker: the whole training."""
+def _serve(call: Call, rank: int, threads: int, tables: dict[str, Any]) -> None:
     from boostrank.cluster.worker import serve
 
-    serve(call, rank, threads, exclusive=False)
+    serve(call, rank, threads, tables, exclusive=False)
 
 
-def _own_host(scheduler: str) -> str:
-    """The address of this machine by which it reaches the scheduler."""
-    host, port = host_of(scheduler), scheduler.rpartition(":")[2]
-    if "://" not in scheduler or not port.isdecimal():  # inproc://, and whatever else is on this machine
-        return "127.0.0.1"
-    try:
-        with socket.create_connection((host, int(port)), _CONNECT_SECONDS) as connection:
-            return str(connection.getsockname()[0])
-    except OSError:
-        return "127.0.0.1"
+def predict(model: RankingModel, frame: Any, column: str = "score") -> Any:
+    """Return a Dask data frame with one more column, the scores of its rows, partition by partition."""
+
+    def work(rows: Any) -> Any:
+        import pyarrow as pa
+
+        return rows.assign(**{column: scored(model, pa.Table.from_pandas(rows), column)[column].to_numpy()})
+
+    return frame.map_partitions(work, meta=frame._meta.assign(**{column: 0.0}))
 
 
-@contextlib.contextmanager
-def opened(where: str) -> Iterator[DaskWorkers]:
-    """The launcher of `dask:WHERE`: an address, the scheduler's file, or `local:2`, which ends with the training.
-
-    Raises:
-        MissingDependency: Dask is not installed.
-        InputError: no scheduler answers.
-    """
-    distributed = import_distributed()
-    is_file = os.path.isfile(where)
-    if not is_file and ":" not in where:
-        raise ParameterError(f"dask:{where}: neither an address (tcp://10.0.0.1:8786) nor a scheduler's file")
-    given: dict[str, Any] = {"scheduler_file": where} if is_file else {"address": where}
-    try:
-        client = distributed.Client(**given, timeout=_CONNECT_SECONDS)
-    except (OSError, TimeoutError, ValueError) as error:
-        raise InputError(
-            f"no Dask scheduler answers at {where} ({str(error).splitlines()[0] if str(error) else 'timed out'}): "
-            "start one with `dask scheduler`, and workers with `dask worker ADDRESS`"
-        ) from error
-    with client:
-        yield DaskWorkers(client)
-
-
-def import_distributed() -> Any:
-    """`dask.distributed`.
-
-    Raises:
-        MissingDependency: it is not installed.
-    """
-    try:
-        import distributed
-    except ModuleNotFoundError as error:
-        raise MissingDependency("training on several workers needs Dask: pip install 'boostrank[dask]'") from error
-    return distributed
+LAUNCHER = DaskWorkers

@@ -6,12 +6,13 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Self
 
-from boostrank.cluster.channel import Address, Call
-from boostrank.core.errors import ParameterError, TrainingError
+from boostrank.cluster.channel import Call
+from boostrank.cluster.launcher import Launcher
+from boostrank.core.errors import TrainingError
 from boostrank.core.machine import resolve_threads
 
 _WORKER = (
@@ -20,23 +21,24 @@ _WORKER = (
     "serve(Call((host, int(port)), key), int(rank), int(threads))"
 )
 _ROOT = str(Path(__file__).parents[2])
-_STDERR_TAIL = 4000  # bytes of a worker's last words that are read
 
 
-class LocalWorkers:
-    """Processes of this machine; see `workers.Launcher`.
+class LocalWorkers(Launcher):
+    """Processes of this machine.
 
     Args:
-        size: how many.
+        size: number of processes.
         threads: of each; None shares out the cores.
     """
 
     def __init__(self, size: int, threads: int | None = None) -> None:
-        self.size, self.patience = size, 120.0
-        self.key: bytes | None = None
-        self.listen: Address = ("127.0.0.1", 0)
-        self._threads = max(1, resolve_threads(None) // size) if threads is None else threads
-        self._processes: list[subprocess.Popen[Any]] = []
+        super().__init__(size, ("127.0.0.1", 0))
+        self.threads = max(1, resolve_threads(None) // size) if threads is None else threads
+        self._processes: list[subprocess.Popen[str]] = []
+
+    @classmethod
+    def named(cls, kind: str, where: str) -> Self:
+        return super().named(kind, where or str(min(4, resolve_threads(None))))
 
     @property
     def pids(self) -> list[int]:
@@ -44,15 +46,12 @@ class LocalWorkers:
         return [process.pid for process in self._processes]
 
     def run(self, call: Call) -> None:
-        """Start them, and wait for their end."""
         self._run(call, self.size)
 
     def _run(self, call: Call, workers: int) -> None:
-        host, port = call.address
         for rank in range(workers):
-            # The key goes through a pipe: arguments and environment can be read by others.
             process = subprocess.Popen(
-                [sys.executable, "-c", _WORKER, host, str(port), str(rank), str(self._threads)],
+                [sys.executable, "-c", _WORKER, *map(str, (*call.address, rank, self.threads))],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -61,29 +60,20 @@ class LocalWorkers:
             )
             self._processes.append(process)
             assert process.stdin is not None
-            with contextlib.suppress(BrokenPipeError):
+            with contextlib.suppress(BrokenPipeError):  # the key goes here: others can read arguments and environment
                 process.stdin.write(f"{call.key.hex()}\n")
                 process.stdin.flush()
-        outputs = [process.communicate()[1] for process in self._processes]
-        failed = [(one.returncode, text) for one, text in zip(self._processes, outputs, strict=True) if one.returncode]
+        ended = [(process.communicate()[1], process.returncode) for process in self._processes]
         self._processes = []
-        if failed:
-            status, text = failed[0]
-            last = next(
-                (line for line in reversed(text[-_STDERR_TAIL:].splitlines()) if line.strip()), "it said nothing"
-            )
-            raise TrainingError(f"a worker ended with status {status}: {last}")
+        for words, status in ended:
+            if status:
+                lines = [line for line in words.splitlines() if line.strip()] or ["no message"]
+                raise TrainingError(f"a worker ended with status {status}: {lines[-1]}")
 
     def stop(self, ranks: Sequence[int]) -> None:
-        """Kill them."""
         for rank in ranks:
             if rank < len(self._processes):
                 self._processes[rank].kill()
 
 
-@contextlib.contextmanager
-def opened(where: str) -> Iterator[LocalWorkers]:
-    """The launcher of `local:WHERE`."""
-    if where and not (where.isdecimal() and int(where)):
-        raise ParameterError(f"local:{where}: give the number of workers, local:2")
-    yield LocalWorkers(int(where) if where else min(4, resolve_threads(None)))
+LAUNCHER = LocalWorkers

@@ -1,17 +1,17 @@
-"""Workers as tasks of a Ray cluster: `ray:2`."""
+"""Workers as tasks of a Ray cluster: `ray:2`. Data may be a Ray Dataset."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from boostrank.cluster.channel import Address, Call
-from boostrank.core.errors import MissingDependency, ParameterError
+from boostrank.cluster.launcher import Launcher, by_worker, package, scored
+from boostrank.model.ranking_model import RankingModel
 
 
-class RayWorkers:
-    """Tasks of a Ray cluster; see `workers.Launcher`.
+class RayWorkers(Launcher):
+    """Tasks of the Ray cluster that Ray finds, or else of this machine.
 
     Args:
         size: number of tasks.
@@ -20,52 +20,44 @@ class RayWorkers:
     """
 
     def __init__(self, size: int, cpus: int = 1, listen: Address | None = None) -> None:
-        self._ray, self._cpus = import_ray(), cpus
-        self._tasks: list[Any] = []
-        self.key: bytes | None = None
-        self.size, self.patience = size, 300.0
-        self.listen = listen or (self._ray.util.get_node_ip_address(), 0)
+        self._ray, self._cpus, self._tasks = package("ray", "ray"), cpus, list[Any]()
+        if not self._ray.is_initialized():
+            self._ray.init(log_to_driver=False)
+        super().__init__(size, listen or (package("ray.util", "ray").get_node_ip_address(), 0))
+
+    def hold(self, frames: Sequence[Any], qid: str) -> bool:
+        if not type(frames[0]).__module__.startswith("ray."):
+            return False
+        self.tables = by_worker([one.repartition(self.size, keys=[qid]).split(self.size) for one in frames])
+        return True
 
     def run(self, call: Call) -> None:
-        """Start the tasks, and wait for their end."""
         cpus = self._cpus
 
-        def work(rank: int) -> None:
+        def work(rank: int, datasets: dict[str, Any]) -> None:
+            import pyarrow as pa
+
             from boostrank.cluster.worker import serve
 
-            serve(call, rank, cpus)
+            tables = {}
+            for name, data in datasets.items():
+                batches = [one for one in data.iter_batches(batch_size=None, batch_format="pyarrow") if len(one)]
+                tables[name] = pa.concat_tables(batches) if batches else ()
+            serve(call, rank, cpus, tables)
 
         task = self._ray.remote(num_cpus=cpus, max_retries=0, scheduling_strategy="SPREAD")(work)
-        self._tasks = [task.remote(rank) for rank in range(self.size)]
+        self._tasks = [task.remote(rank, tables) for rank, tables in enumerate(self.tables)]
         self._ray.get(self._tasks)
 
     def stop(self, ranks: Sequence[int]) -> None:
-        """End them."""
         for rank in ranks:
             if rank < len(self._tasks):
                 self._ray.cancel(self._tasks[rank], force=True)
 
 
-@contextlib.contextmanager
-def opened(where: str) -> Iterator[RayWorkers]:
-    """The launcher of `ray:WHERE`, a number of tasks, on the cluster that Ray finds, or else on this machine."""
-    if not (where.isdecimal() and int(where)):
-        raise ParameterError(f"ray:{where}: give the number of workers, ray:2")
-    ray = import_ray()
-    if not ray.is_initialized():
-        ray.init(log_to_driver=False)
-    yield RayWorkers(int(where))
+def predict(model: RankingModel, data: Any, column: str = "score") -> Any:
+    """Return a Ray Dataset with one more column, the scores of its rows, batch by batch."""
+    return data.map_batches(lambda batch: scored(model, batch, column), batch_format="pyarrow")
 
 
-def import_ray() -> Any:
-    """`ray`.
-
-    Raises:
-        MissingDependency: it is not installed.
-    """
-    try:
-        import ray
-        import ray.util
-    except ModuleNotFoundError as error:
-        raise MissingDependency("workers of Ray need it: pip install ray") from error
-    return ray
+LAUNCHER = RayWorkers

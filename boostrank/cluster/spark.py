@@ -1,41 +1,50 @@
-"""Spark: workers are tasks of a barrier stage, data are DataFrames, whose partitions arrive as Arrow batches."""
+"""Spark: workers are tasks of a barrier stage. Data are files, or DataFrames, whose partitions arrive as Arrow batches.
+
+model = boostrank.spark.train({"objective": "shf-sdcg"}, frame, 500, valid, workers=8, label="grade", qid="query")
+"""
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 from boostrank.cluster.channel import Address, Call
-from boostrank.cluster.train import ClusterTraining, Options, file_of, model_of, train_by
-from boostrank.core.errors import MissingDependency, ParameterError
+from boostrank.cluster.launcher import Launcher, package, scored
+from boostrank.cluster.train import train as train_on
 from boostrank.model.ranking_model import RankingModel
 
-_SET = "boostrank_set"  # column: which data set a row belongs to
+_SET = "boostrank_set"  # column: number of the data set of a row
 
 
-class SparkWorkers:
-    """Tasks of one barrier stage, each with a partition of whole queries; see `workers.Launcher`.
+class SparkWorkers(Launcher):
+    """Tasks of one barrier stage.
 
     Args:
-        frame: DataFrame of the columns below, and of `_SET`.
-        size: number of tasks, which must all fit on the cluster at once.
-        columns: label, qid, weight (or None), features.
+        size: number of tasks, which must all fit on the cluster at once; each has `spark.task.cpus` threads.
         listen: host and port of the driver for the tasks to call; None: its host by Spark's configuration.
     """
 
-    def __init__(self, frame: Any, size: int, columns: tuple[Any, ...], listen: Address | None = None) -> None:
-        self._session, self._frame, self._columns = frame.sparkSession, frame, columns
+    def __init__(self, size: int, listen: Address | None = None) -> None:
+        self._session = package("pyspark.sql", "pyspark").SparkSession.builder.getOrCreate()
         self._tag = f"boostrank-{secrets.token_hex(4)}"
-        self.key: bytes | None = None
-        self.size, self.patience = size, 600.0  # the tasks begin when the data are partitioned
-        self.listen = listen or (self._session.conf.get("spark.driver.host", "127.0.0.1"), 0)
+        # The tasks begin when the data are partitioned, hence the patience.
+        super().__init__(size, listen or (self._session.conf.get("spark.driver.host", "127.0.0.1"), 0), patience=600.0)
+        self._rows = self._session.range(0, size, 1, size)
+
+    def hold(self, frames: Sequence[Any], qid: str) -> bool:
+        if not type(frames[0]).__module__.startswith("pyspark."):
+            return False
+        from pyspark.sql.functions import lit
+
+        numbered = [frame.withColumn(_SET, lit(i)) for i, frame in enumerate(frames)]
+        rows = reduce(lambda some, more: some.unionByName(more), numbered)
+        self._rows = rows.repartition(self.size, qid).sortWithinPartitions(_SET, qid)
+        return True
 
     def run(self, call: Call) -> None:
-        """Run the stage."""
-        qid = self._columns[1]
-        threads, columns = int(self._session.conf.get("spark.task.cpus", "1")), self._columns
+        threads = int(self._session.conf.get("spark.task.cpus", "1"))
 
         def task(batches: Iterator[Any]) -> Iterator[Any]:
             from pyspark import BarrierTaskContext
@@ -43,21 +52,30 @@ class SparkWorkers:
             from boostrank.cluster.worker import serve
 
             context = BarrierTaskContext.get()
-            if not context.attemptNumber():  # the training goes on with no other
+            if not context.attemptNumber():  # the training does not go on with another
                 rank = context.partitionId()
-                serve(call, rank, threads, held_of(batches, rank, columns))
+                serve(call, rank, threads, _tables(batches, rank))
             yield from ()
 
-        parts = self._frame.repartition(self.size, qid).sortWithinPartitions(_SET, qid)
-        with _tagged(self._session, self._tag):
-            parts.mapInArrow(task, "done long", barrier=True).collect()
+        self._session.addTag(self._tag)
+        self._rows.mapInArrow(task, "done long", barrier=True).collect()
 
     def stop(self, ranks: Sequence[int]) -> None:
-        """Cancel the stage."""
-        if hasattr(self._session, "interruptTag"):
-            self._session.interruptTag(self._tag)
-        else:
-            self._session.sparkContext.cancelJobGroup(self._tag)
+        self._session.interruptTag(self._tag)
+
+
+def _tables(batches: Iterator[Any], rank: int) -> dict[str, Any]:
+    """The data sets in a partition, by name."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kept = [batch for batch in batches if batch.num_rows]
+    if not kept or _SET not in kept[0].schema.names:
+        return {}
+    rows = pa.Table.from_batches(kept)
+    numbers = sorted(pc.unique(rows[_SET]).to_pylist())
+    names = {i: f"{f'validation {i - 1}' if i else 'training'} partition {rank}" for i in numbers}
+    return {names[i]: rows.filter(pc.equal(rows[_SET], i)).drop_columns([_SET]) for i in numbers}
 
 
 def train(
@@ -66,110 +84,25 @@ def train(
     num_boost_round: int = 100,
     valid: Any = None,
     *,
-    label: str,
-    qid: str,
     workers: int,
-    weight: str | None = None,
-    features: Sequence[str] | None = None,
     listen: Address | None = None,
     **options: Any,
 ) -> RankingModel:
-    """Train on a Spark DataFrame; its rows are partitioned by query.
+    """Train on a Spark DataFrame, which is partitioned by query, on so many tasks; see `boostrank.cluster.train`.
 
-    Args:
-        params, num_boost_round, options: as for `boostrank.cluster.train`.
-        frame: rows of documents.
-        valid: DataFrame with the same columns to evaluate on each round, called "valid_0".
-        label, qid, weight: names of columns.
-        workers: number of tasks, which must all fit on the cluster at once; each has `spark.task.cpus` threads.
-        features: columns of numbers; None: all that are left.
-        listen: host and port of the driver for the tasks to call.
-
-    Returns:
-        The model.
-
-    Raises:
-        WorkerLost: a task or its executor died or does not answer; the last checkpoint is good.
-        InputError, TrainingError: as `boostrank.train`, with the partition.
+    `label`, `qid`, `weight` and `drop` name columns; all others are features. `listen` is as for `SparkWorkers`.
     """
-    try:
-        from pyspark.sql.functions import lit
-    except ModuleNotFoundError as error:
-        raise MissingDependency("boostrank.spark needs Spark: pip install pyspark") from error
-    training = ClusterTraining(params, num_boost_round, Options(**options))
-    others = [label, qid, *([weight] if weight else [])]
-    chosen = list(features or (name for name in frame.columns if name not in others))
-    for name in (*others, *chosen):
-        if any(name not in one.columns for one in (frame, valid) if one is not None):
-            raise ParameterError(f"column {name!r} is not in the frame")
-    rows = frame.select(*others, *chosen, lit(0).alias(_SET))
-    if valid is not None:
-        rows = rows.unionByName(valid.select(*others, *chosen, lit(1).alias(_SET)))
-    launcher = SparkWorkers(rows, workers, (label, qid, weight, chosen), listen)
-    return train_by(launcher, training, [], [] if valid is None else [[]])
+    return train_on(SparkWorkers(workers, listen), params, frame, num_boost_round, valid, **options)
 
 
 def predict(model: RankingModel, frame: Any, column: str = "score") -> Any:
-    """Score the rows of a DataFrame, partition by partition.
+    """Return a DataFrame with one more column, the scores of its rows, batch by batch."""
 
-    Args:
-        model: whose features are columns of the frame.
-        frame: rows of documents; a model with columns within queries is refused.
-        column: name of the scores.
-
-    Returns:
-        The frame with one more column.
-    """
-    if model.within_query is not None:
-        raise ParameterError("a model with columns within queries needs whole queries, which a batch of rows has not")
-    files, names = file_of(model), list(model.feature_names)
-
-    def scored(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
-        found = model_of(files)
+    def work(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
-            rows = pa.Table.from_batches([batch])
-            if batch.num_rows:
-                scores = pa.array(found.predict(rows.select(names)), pa.float64())
-                yield from rows.append_column(column, scores).to_batches()
+            yield from scored(model, batch, column).to_batches()
 
-    return frame.mapInArrow(scored, f"{frame._jdf.schema().toDDL()}, `{column}` double")
+    return frame.mapInArrow(work, f"{frame._jdf.schema().toDDL()}, `{column}` double")
 
 
-def held_of(batches: Iterator[Any], rank: int, columns: tuple[Any, ...]) -> dict[str, Any]:
-    """The data sets in a partition, by name.
-
-    Args:
-        batches: Arrow batches, rows of a query one behind the other.
-        rank: of the partition.
-        columns: label, qid, weight (or None), features.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from boostrank.data.dataset import RankingDataset
-
-    label, qid, weight, features = columns
-    found, kept = {}, list(batches)
-    rows = pa.Table.from_batches(kept) if kept else None
-    for number, name in enumerate(("training", "validation")):
-        some = None if rows is None else rows.filter(pc.equal(rows[_SET], number))
-        if some is not None and some.num_rows:
-            found[f"{name} partition {rank}"] = RankingDataset.from_arrays(
-                some.select(features),
-                some[label].to_numpy(),
-                qid=some[qid].to_numpy(),
-                weight=some[weight].to_numpy() if weight else None,
-            )
-    return found
-
-
-@contextlib.contextmanager
-def _tagged(session: Any, tag: str) -> Iterator[None]:
-    """Inside, jobs of this thread can be cancelled by a tag."""
-    if hasattr(session, "addTag"):
-        session.addTag(tag)
-    else:
-        session.sparkContext.setJobGroup(tag, "boostrank", interruptOnCancel=True)
-    yield
+LAUNCHER = SparkWorkers

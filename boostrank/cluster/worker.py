@@ -1,13 +1,11 @@
 """A worker of one training: it reads its shards, describes them, and trains in step with the others.
 
-`serve` is its whole life, whatever has started it. The client asks for methods of `Worker` by name. Those in `_ANSWERS`
-answer at any time; those in `_WORK` are the work, one after the other.
+`serve` is its whole life, whatever has started it. The client asks for methods of `Worker` by name.
 """
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import os
 import platform
 import threading
@@ -15,190 +13,100 @@ import time
 import traceback
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from importlib import import_module
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from boostrank.cluster.channel import Call, Link, Mesh, connect
-from boostrank.cluster.rows import ShardRows, Stacked, queries_of, rows_of
-from boostrank.cluster.shards import Shard
-from boostrank.core.errors import BoostrankError, DataError, DataWarning, TrainingError, TrainingWarning, WorkerLost
-from boostrank.core.gains import weighted_gains
+from boostrank.cluster.channel import Address, Call, Link, Mesh, connect
+from boostrank.core import errors
 from boostrank.core.machine import openmp_environment
-from boostrank.core.queries import QueryIndex, as_text
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.options import FeatureSpace
+from boostrank.data.stacked import Shard, stacked
 from boostrank.engines.base import LostContact
 
 if TYPE_CHECKING:
-    from boostrank.cluster.rows import Span
-    from boostrank.core.gains import Gain
     from boostrank.data.dataset import RankingDataset
-    from boostrank.data.options import FeatureSpace
-    from boostrank.fit.params import TrainingParameters
-    from boostrank.fit.start.cross_fit import Regressions
-    from boostrank.metric import Conventions
-    from boostrank.objective.description import TrainingObjective
+    from boostrank.model.ranking_model import RankingModel
+    from boostrank.options import TrainOptions
+    from boostrank.records import ModelInfo
 
-# A client that has not been heard of for so long is gone: the training ends, and the worker is free.
 CLIENT_SILENCE_SECONDS = 60.0
+"""A client that has not been heard of for so long is gone: the training ends."""
 _LEAVING_SECONDS = 10.0  # for work that is under way when the client leaves
-_ANSWERS = frozenset({"sizes", "heartbeat"})
-_WORK = frozenset({"meet", "read", "read_validation", "send_rows", "begin_training_rows", "begin_rows", "fit"})
-# Added to the seed for each worker: the noise on its queries is its own. Above every seed that people choose, and
-# away from those that `kernels.objective.options` derives from them.
-_SEEDS_APART = 1 << 42
+_WORK = frozenset({"hold", "sizes", "read", "settle", "fit"})
+Last = tuple["RankingModel | None", str]
+"""The client's last message: the model, for ranks that return it, or why there is none."""
+_WARNINGS = (errors.DataWarning, errors.TrainingWarning)
 
 
-class WorkerFailed(Exception):
-    """Another worker has failed and says what was wrong; this one has nothing to add."""
-
-
-@dataclass(frozen=True)
-class Hello:
-    """A worker's first words to the client.
-
-    Args:
-        rank: among the workers of the training.
-        name: its address.
-        host: name of its machine.
-        threads: that it may use.
-        versions: package -> version.
-        held: names of the data sets in memory.
-    """
+class Hello(NamedTuple):
+    """A worker's first message."""
 
     rank: int
-    name: str
-    host: str
+    name: str  # address of its link
+    host: str  # name of its machine
     threads: int
     versions: Mapping[str, str]
-    held: tuple[str, ...] = ()
+    mesh: Address  # for the other workers
 
 
-@dataclass(frozen=True)
-class Done:
-    """A piece of work that succeeded: its value, and warnings on the way."""
+class News(NamedTuple):
+    """Answer to the client's beat."""
 
-    value: Any
-    warnings: tuple[tuple[type[Warning], str], ...]
+    rounds: list[Any]  # (round, first, last, metrics), since the last answer
+    model: tuple[int, bytes, ModelInfo] | None  # rounds, file and record of a new checkpoint
 
 
-@dataclass(frozen=True)
-class Failed:
-    """A piece of work that failed: the error to raise on the client; secondary if another worker failed first."""
+class Result(NamedTuple):
+    """What came of a piece of work; an error is secondary if another worker failed first."""
 
-    error: BoostrankError
+    value: Any = None
+    warnings: tuple[tuple[type[Warning], str], ...] = ()
+    error: errors.BoostrankError | None = None
     secondary: bool = False
-
-
-@dataclass(frozen=True)
-class Leave:
-    """The client's last words.
-
-    Args:
-        model: file of the model, and the one beside it, where ranks want it; empty where there is none.
-        error: why there is none.
-    """
-
-    model: tuple[bytes, ...] = ()
-    error: str = ""
-
-
-@dataclass(frozen=True)
-class TrainingTask:
-    """A training, as every worker is given it.
-
-    Args:
-        engine: its name.
-        parameters: the objective knows the length of the whole training; no threads unless the user chose them.
-        conventions: of the metrics.
-        feature_names: of the training set.
-        valid_names: of the validation sets.
-        init_model: model file to continue, or a start alone, whose scores the workers know; empty for none.
-        checkpoint_every: rounds between models for the client; 0 for none.
-    """
-
-    engine: str
-    parameters: TrainingParameters
-    conventions: Conventions
-    feature_names: tuple[str, ...]
-    valid_names: tuple[str, ...]
-    init_model: bytes
-    checkpoint_every: int
-
-
-@dataclass(frozen=True)
-class FitResult:
-    """Result of a worker's training.
-
-    Args:
-        model: the model file, from the first worker; else empty.
-        checksum: of every worker's model: they must be the same.
-        best_rounds: rounds to use, 0 for all.
-        history: data set -> metric -> value each round.
-        stopped: the training ended early because the client asked.
-        dead_queries: of all workers, in the last round; None with an engine's own objective.
-        kernel_seconds, metric_seconds: of this worker.
-        rounds_seen: rounds for which this worker's objective was called, in order.
-    """
-
-    model: bytes
-    checksum: int
-    best_rounds: int
-    history: dict[str, dict[str, list[float]]]
-    stopped: bool
-    dead_queries: int | None
-    kernel_seconds: float
-    metric_seconds: float
-    rounds_seen: tuple[int, ...]
 
 
 def serve(
     call: Call,
     rank: int,
     threads: int,
-    held: Mapping[str, RankingDataset] | None = None,
+    tables: Mapping[str, Any] | None = None,
     *,
     exclusive: bool = True,
     patience: float = 60.0,
-) -> Leave:
-    """Work for a client until it leaves.
+) -> Last:
+    """Work for a client until it leaves; return its last message.
 
     Args:
-        call: where the client is.
-        rank: of this worker, below the number of workers.
-        threads: that it may use.
-        held: name -> data set, of data in memory that are shards of this worker.
-        exclusive: whether the process ends with the training: it then does even where a sum over all workers hangs.
-        patience: seconds in which the client must answer.
-
-    Returns:
-        The client's last words.
+        call, patience: address and key of the client, and seconds in which it must answer.
+        rank, threads: of this worker.
+        tables: name -> table of whole queries, as shards of this worker.
+        exclusive: whether the process ends with the training, even where an engine hangs.
 
     Raises:
-        WorkerLost: the client is gone.
-        OSError: nobody answers there.
+        WorkerLost, OSError: the client is gone, or does not answer.
     """
     for name, value in openmp_environment().items():  # read once, when an engine is loaded
         os.environ.setdefault(name, value)
     link = connect(call, patience)
-    worker = Worker(link.name, link.host, call.key, threads, held or {})
-    last: Leave | None = None
+    worker = Worker(link, call.key, threads, tables or {})
+    last: Last | None = None
     try:
-        link.send(Hello(rank, link.name, platform.node(), threads, versions(), tuple(held or ())))
+        link.send(Hello(rank, link.name, platform.node(), threads, versions(), worker.mesh.address))
         while last is None:
-            number, name, arguments = link.receive()
+            name, arguments = link.receive()
             worker.last_contact = time.monotonic()
             if name == "leave":
                 (last,) = arguments
-            elif name in _ANSWERS | _WORK:
-                # Work has a thread of its own: the worker answers beside it, and a cluster's profiler that looks at
-                # the stacks of its threads does not slow down numba's compiler.
-                threading.Thread(target=_answer, args=(worker, link, number, name, arguments), daemon=True).start()
+            elif name == "beat":
+                worker.beat(*arguments)
+            elif name in _WORK:
+                # In a thread: this one answers meanwhile, and a profiler of the cluster does not slow the compiler.
+                threading.Thread(target=worker.do, args=(name, arguments), daemon=True).start()
     except (EOFError, OSError):
         pass
     finally:
@@ -207,12 +115,12 @@ def serve(
         if not worker.idle.wait(_LEAVING_SECONDS) and exclusive:
             os._exit(1)
     if last is None:
-        raise WorkerLost(f"the client at {call.address[0]}:{call.address[1]} is gone")
+        raise errors.WorkerLost(f"the client at {call.address[0]}:{call.address[1]} is gone")
     return last
 
 
 def versions() -> dict[str, str]:
-    """Versions that must be the same wherever a training runs."""
+    """Return versions that must be the same wherever a training runs."""
     import boostrank
 
     found = {"boostrank": boostrank.__version__}
@@ -222,450 +130,167 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _answer(worker: Worker, link: Link, number: int, name: str, arguments: Sequence[Any]) -> None:
-    """Answer a question of the client; errors and warnings of the work as values."""
-    method = getattr(worker, name)
-    value = worker.reported(method, arguments) if name in _WORK else method(*arguments)
-    try:
-        link.send((number, value))
-    except OSError:
-        pass  # the client is gone, which `serve` sees
-    except Exception as error:  # it cannot be pickled
-        link.send((number, Failed(TrainingError(f"worker {worker.name}: {error}"))))
-
-
 class Worker:
-    """A worker's part in one training, as long as the training lasts.
+    """A worker's part in one training: `idle` without work, with `rounds` and `checkpoints` as news for the client."""
 
-    Args:
-        name: of this worker, for messages.
-        host: address by which the other workers reach it.
-        key: of the training.
-        threads: that it may use.
-        held: name -> data set, of data in memory.
-
-    Attributes:
-        idle: set while it has no work.
-        last_contact: when the client was heard of, by the monotonic clock.
-        stop: whether the client has asked to end the training.
-    """
-
-    def __init__(self, name: str, host: str, key: bytes, threads: int, held: Mapping[str, RankingDataset]) -> None:
-        self.name, self.threads = name, threads
-        self.idle, self.last_contact, self.stop = threading.Event(), time.monotonic(), False
+    def __init__(self, link: Link, key: bytes, threads: int, tables: Mapping[str, Any]) -> None:
+        self._link, self._threads, self._tables = link, threads, dict(tables)
+        self.idle, self.last_contact, self.mesh = threading.Event(), time.monotonic(), Mesh(link.host, key)
         self.idle.set()
-        self._host, self._key, self._held, self._left = host, key, dict(held), False
-        self._paths: tuple[str, ...] = ()
+        self.rounds, self.checkpoints, self._telling = deque[Any](), deque[Any](maxlen=1), threading.Lock()
+        self._stop, self._names, self._space = False, tuple[str, ...](), FeatureSpace(1, 0)
         self._training: list[RankingDataset] = []
         self._validation: list[list[RankingDataset]] = []
-        self._scores: list[Float64Array] = []  # what the rows of each set begin with: of the training set, then others
-        self._news: list[Any] = []  # of each round so far: (round, first, last, metrics), on the first worker
-        self._checkpoint: tuple[int, bytes] | None = None
-        self._tracker: Any = None
-        self._mesh: Mesh | None = None
 
     @property
-    def abandoned(self) -> bool:
-        """Whether the client is gone."""
-        return self._left or time.monotonic() - self.last_contact > CLIENT_SILENCE_SECONDS
+    def must_stop(self) -> bool:
+        """Whether the client has asked for the end, or is gone."""
+        return self._stop or time.monotonic() - self.last_contact > CLIENT_SILENCE_SECONDS
 
-    def sizes(self, paths: Sequence[str]) -> dict[str, int]:
-        """Bytes of each shard that this worker can read; of data in memory, rows."""
-        found = {path: os.path.getsize(path) for path in paths if os.path.isfile(path) and os.access(path, os.R_OK)}
-        return found | {path: self._held[path].n_documents for path in paths if path in self._held}
-
-    def heartbeat(self, seen: int, checkpoint: int, stop: bool) -> tuple[list[Any], tuple[int, bytes] | None]:
-        """What is new for the client: rounds, and the latest model.
-
-        Args:
-            seen: rounds that the client knows of.
-            checkpoint: round of the last model that it has.
-            stop: whether the training shall end after this round.
-        """
-        self.stop = self.stop or stop
-        found = self._checkpoint
-        return self._news[seen:], found if found and found[0] > checkpoint else None
+    def beat(self, stop: bool) -> None:
+        """Answer the client's question for news."""
+        self._stop = self._stop or stop
+        with self._telling:
+            rounds = [self.rounds.popleft() for _ in range(len(self.rounds))]
+            self._link.send(News(rounds, self.checkpoints.pop() if self.checkpoints else None))
 
     def leave(self) -> None:
-        """The training is over, or given up."""
-        self._left = self.stop = True
-        for one in (self._tracker, self._mesh):
-            if one is not None:
-                one.close()
+        """End the training, or give it up."""
+        self._stop = True
+        self.mesh.close()
 
-    def reported(self, work: Callable[..., Any], arguments: Sequence[Any]) -> Done | Failed:
-        """Do some work; errors and warnings are values, so that the client finds the one that is the cause."""
+    def do(self, name: str, arguments: Sequence[Any]) -> None:
+        """Do some work and send the result; an error is a result, so that the client finds the first cause."""
         self.idle.clear()
+        try:
+            result = self._done(name, arguments)
+            with contextlib.suppress(OSError):  # the client is gone, which `serve` finds
+                self.beat(False)
+                self._link.send(result)
+        finally:
+            self.idle.set()
+
+    def _done(self, name: str, arguments: Sequence[Any]) -> Result:
         try:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("ignore")
-                warnings.simplefilter("always", DataWarning)
-                warnings.simplefilter("always", TrainingWarning)
-                value = work(*arguments)
-        except BoostrankError as error:
-            kind = DataError if isinstance(error, DataError) else type(error)  # which takes a message alone
-            # Errors of reading name the file.
-            return Failed(kind(f"{'' if work.__name__.startswith('read') else self._where()}{error}"))
-        except WorkerFailed:
-            return Failed(TrainingError("another worker failed"), secondary=True)
+                for category in _WARNINGS:
+                    warnings.simplefilter("always", category)
+                value = getattr(self, name)(*arguments)
+        except errors.BoostrankError as error:
+            kind = errors.DataError if isinstance(error, errors.DataError) else type(error)  # takes a message alone
+            # Errors of reading name the file, and those of parameters are the same on all workers.
+            known = (name != "fit" and not self._tables) or isinstance(error, errors.ParameterError)
+            return Result(error=kind(f"{'' if known else self._where}{error}"))
         except LostContact as error:
-            return Failed(TrainingError(str(error).partition("\n")[0] or "lost contact"), secondary=True)
+            return Result(error=errors.TrainingError(str(error).partition("\n")[0] or "lost contact"), secondary=True)
         except Exception as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            reason = f"{type(error).__name__}{f': {lines[0]}' if lines else ''}"
-            failure = TrainingError(f"{self._where()}{reason}")
+            failure = errors.TrainingError(f"{self._where}{type(error).__name__}{f': {lines[0]}' if lines else ''}")
             failure.add_note(f"On the worker: {traceback.format_exc()}")
-            return Failed(failure)
-        finally:
-            self.idle.set()
-        return Done(value, tuple((w.category, str(w.message)) for w in caught))
+            return Result(error=failure)
+        return Result(value, tuple((w.category, str(w.message)) for w in caught))
 
-    def meet(self, engine: str, rank: int, workers: int) -> Any:
-        """What all workers must know of this one to find it in a training by this engine."""
-        found = _workers_of(engine)
-        if not found.NEEDS_MESH:
-            self._tracker = found.Tracker(workers, self._host) if rank == 0 else None
-            return None if self._tracker is None else self._tracker.arguments
-        self._mesh = Mesh(self._host, self._key)
-        return self._mesh.address
+    def hold(self, tables: Mapping[str, Any]) -> list[str]:
+        """Keep tables of the client's; return the names of all that have rows."""
+        self._tables |= tables
+        return [name for name, table in self._tables.items() if len(table)]
 
-    def read(self, paths: Sequence[str], options: Mapping[str, Any], agreed: Mapping[str, Any]) -> Any:
-        """Read this worker's training shards.
+    def sizes(self, paths: Sequence[str]) -> dict[str, int]:
+        """Return bytes of each shard that this worker can read; of tables, rows."""
+        found = {path: os.path.getsize(path) for path in paths if os.path.isfile(path) and os.access(path, os.R_OK)}
+        return found | {path: len(self._tables[path]) for path in paths if path in self._tables}
 
-        Args:
-            paths: its shards.
-            options: of the reader.
-            agreed: parameters of the training; they come back as this worker understood them.
+    def read(self, paths: Sequence[str], reading: Mapping[str, Any]) -> list[Shard]:
+        """Read this worker's training shards."""
+        self._names = tuple(paths)
+        self._training = [self._read(path, reading) for path in paths]
+        return [Shard.of(path, part) for path, part in zip(paths, self._training, strict=True)]
+
+    def settle(self, space: FeatureSpace, valid: Sequence[Sequence[str]], reading: Mapping[str, Any]) -> Any:
+        """Give the training shards the features of all workers, and read the validation shards with these."""
+        self._space, pairs = space, zip(self._names, self._training, strict=True)
+        self._training = [self._like(path, part, space, reading) for path, part in pairs]
+        self._validation = [[self._read(path, reading, space) for path in paths] for paths in valid]
+        return [list(map(Shard.of, paths, parts)) for paths, parts in zip(valid, self._validation, strict=True)]
+
+    def fit(
+        self, rank: int, options: TrainOptions, meshes: Sequence[Address], names: Sequence[str], order: Any, every: int
+    ) -> Any:
+        """Train in step with the others, by the loop of a single machine.
+
+        `order` has (rank, number there) of every training shard; checkpoints come `every` so many rounds, 0 for none.
+
+        Returns:
+            Model of the first worker, checksum of each one's, whether the client has stopped it, bytes sent to others.
         """
-        self._paths = tuple(paths)
-        self._training = [self._read(path, options) for path in paths]
-        return {name: str(value) for name, value in agreed.items()}, [_found(part) for part in self._training]
+        from boostrank.engines import workers_of
+        from boostrank.fit.callbacks import StopWhenAsked
+        from boostrank.fit.plan import Peers
+        from boostrank.fit.run import run
+        from boostrank.fit.start.together import StartTogether
+        from boostrank.fit.train import draft, resolve
 
-    def read_validation(self, space: FeatureSpace, valid: Sequence[Sequence[str]], options: Mapping[str, Any]) -> Any:
-        """Read the validation shards, and once more each training shard that does not name every feature by itself."""
-        self._training = [
-            part
-            if (part.provenance.index_base, part.n_features) == (space.index_base, space.n_features)
-            else self._read(part.provenance.files[0], options, like=space)
-            for part in self._training
-        ]
-        self._validation = [[self._read(path, options, like=space) for path in paths] for paths in valid]
-        return [[_found(part) for part in parts] for parts in self._validation]
+        if draft(options).settings.threads is None:
+            options = replace(options, threads=self._threads)
+        train_set = stacked(self._training, self._space)
+        sets = [stacked(parts, self._space) for parts in self._validation]
+        valid = list(zip(names, sets, strict=True)) or [("training", train_set)]
+        with self.mesh.joined(rank, meshes) as mesh, workers_of(options.backend).member(mesh) as member:
+            rounds = _Rounds(self, mesh, member, every)
+            plan = resolve(options, train_set, valid, peers=Peers(rank, mesh.all_reduce))
+            start = StartTogether(mesh, self._training, order)
+            model = run(replace(plan, engine=member, fitted=start, callbacks=(rounds, StopWhenAsked(rounds))))
+        return model if rank == 0 else None, zlib.crc32(model.to_bytes()), rounds.heeded, mesh.sent
 
-    def send_rows(self, wanted: Sequence[Span], gain: Gain) -> Any:
-        """(features, gains) of some rows of this worker's training shards."""
-        gains = [weighted_gains(part.labels, gain, part.queries) for part in self._training]
-        return rows_of(self._training, gains, wanted)
-
-    def begin_training_rows(self, start: Regressions, fold: Int64Array, columns: int) -> Any:
-        """Find where this worker's training rows begin; how many of them are in each step of the start.
-
-        Args:
-            start: as it was learnt.
-            fold: int64[q], of this worker's queries.
-            columns: features of the data.
-        """
-        features = self._stacked(self._training, columns)
-        rows = ShardRows(queries_of([_found(part) for part in self._training]), (), features)
-        scores, counts = start.scores(rows, fold, self.threads)
-        self._scores = [scores]
-        return counts
-
-    def begin_rows(self, engine: str, start: bytes, columns: int) -> None:
-        """Find where the rows of all other sets begin, or of all sets where nobody has yet.
-
-        Args:
-            engine: its name.
-            start: model file of the start alone.
-            columns: features of the data.
-        """
-        from boostrank.engines import get_backend
-        from boostrank.engines.base import Wanted
-
-        found = get_backend(engine)
-        booster = found.load(start)
-        for parts in [self._training, *self._validation][len(self._scores) :]:
-            scores = booster.predict(self._stacked(parts, columns), Wanted(threads=self.threads))
-            # An engine that takes no empty set has a row in it.
-            self._scores.append(scores if parts or not _workers_of(engine).NEEDS_ROWS else np.zeros(1))
-
-    def fit(self, rank: int, meeting: Sequence[Any], task: TrainingTask) -> FitResult:
-        """Train in step with the others: the same loop as on a single machine, with sums over all workers.
-
-        Args:
-            rank: of this worker.
-            meeting: what each worker has said when it was asked to `meet`, by rank.
-            task: the same for all.
-
-        Raises:
-            WorkerFailed: another worker failed.
-            TrainingError, DataError: as `boostrank.train`.
-        """
-        from boostrank.engines import get_backend
-        from boostrank.engines.base import TrainRequest
-        from boostrank.engines.rounds import Callback
-        from boostrank.fit.callbacks import History, StopWhenAsked
-        from boostrank.fit.run import stopping
-
-        engine, given = get_backend(task.engine), task.parameters
-        params = {"num_threads": self.threads} | engine.params.of_columns(given.engine, task.feature_names)
-        with _workers_of(task.engine).member(meeting, rank, self._mesh) as member:
-            collective = Collective(member.all_reduce)
-            weighted = given.native_objective is not None
-            sets: dict[int, tuple[Float64Array, QueryIndex]] = {}
-
-            def binned(parts: list[RankingDataset], reference: Any) -> Any:
-                known, features = labels_of(parts), self._stacked(parts, len(task.feature_names))
-                weights = weighted and reference is None
-                matrix = member.bins_of(
-                    features, *known, task.feature_names, params, reference=reference, weights=weights
-                )
-                sets[id(matrix)] = known
-                return matrix
-
-            train = binned(self._training, None)
-            valid = [
-                (name, binned(parts, train)) for name, parts in zip(task.valid_names, self._validation, strict=True)
-            ]
-            self._training, self._validation = [], []  # they are in bins now
-            if not valid:
-                valid = [("training", train)]
-            threads = params["num_threads"]
-            gradient = None
-            if given.objective is not None:
-                gradient = _Gradient(_seeded(given.objective, rank, threads), sets[id(train)], collective)
-            metrics = _metrics(collective, given.metrics, lambda matrix: sets[id(matrix)], task.conventions, threads)
-            history = History()
-            # Every worker stops early by itself: they see the same values, and so decide alike.
-            stopper: Any = stopping(given, given.objective, 0, valid, train, ())[0]
-            request = _StopRequest(self, collective)
-            stop = StopWhenAsked(request)
-            stop.watch(stopper)
-            callbacks: list[Callback] = [history, stop, *([] if stopper is None else [stopper])]
-            if rank == 0:
-                callbacks.append(_Publish(self, engine, task.checkpoint_every))
-            wanted = TrainRequest(
-                params=params | member.params,
-                train=train,
-                valid=valid,
-                rounds=given.rounds,
-                gradient=gradient,
-                native_objective=given.native_objective,
-                metrics=[metrics] if metrics else [],
-                init_model=engine.load(task.init_model) if task.init_model else None,
-                callbacks=callbacks,
-                start_scores=self._scores,
-            )
-            with member.contact():
-                booster, best = engine.train(wanted)
-        body = booster.to_bytes()
-        stats = None if gradient is None else gradient.guarded.stats
-        return FitResult(
-            model=body if rank == 0 else b"",
-            checksum=zlib.crc32(body),
-            best_rounds=best,
-            history=history.values,
-            stopped=request.heeded,
-            dead_queries=None if stats is None else stats.dead_queries,
-            kernel_seconds=0.0 if gradient is None else gradient.guarded.seconds,
-            metric_seconds=metrics.seconds,
-            rounds_seen=() if gradient is None else tuple(gradient.rounds),
-        )
-
-    def publish(self, round: int, first: int, last: int, results: list[Any], model: bytes | None) -> None:
-        """Keep for the client: the metrics of a round, and the model so far."""
-        if model is not None:
-            self._checkpoint = round + 1, model
-        self._news.append((round, first, last, results))
-
-    @staticmethod
-    def _stacked(parts: Sequence[RankingDataset], columns: int) -> Stacked:
-        return Stacked([part.features for part in parts], columns)
-
+    @property
     def _where(self) -> str:
         """This worker and its shards, as the beginning of a message."""
-        more = len(self._paths) - 3
-        shards = ", ".join(self._paths[:3]) + (f" and {more} more" if more > 0 else "")
-        return f"worker {self.name}{f' ({shards})' if shards else ''}: "
+        more = len(self._names) - 3
+        shards = ", ".join(self._names[:3]) + (f" and {more} more" if more > 0 else "")
+        return f"worker {self._link.name}{f' ({shards})' if shards else ''}: "
 
-    def _read(self, path: str, options: Mapping[str, Any], like: FeatureSpace | None = None) -> RankingDataset:
+    def _like(self, path: str, part: RankingDataset, space: FeatureSpace, reading: Mapping[str, Any]) -> RankingDataset:
+        """A part with the features and categories of the training set."""
+        if path in self._tables:
+            return part.with_features(space.feature_names, whose="the training data", categories=space.categories)
+        here = part.feature_space
+        return part if here == space and here.categories == space.categories else self._read(path, reading, space)
+
+    def _read(self, path: str, reading: Mapping[str, Any], like: FeatureSpace | None = None) -> RankingDataset:
         from boostrank.data.assemble import read_files
+        from boostrank.data.dataset import RankingDataset
         from boostrank.data.spill import stream_files
 
-        if path in self._held:
-            part = self._held[path]
-            return replace(part, provenance=replace(part.provenance, files=(path,)))
-        options = {**options, "like": like, "threads": self.threads}
-        try:
-            if options.get("regroup"):  # rows on disk cannot be moved
-                return read_files(path, **options)
-            return stream_files(path, cache=False, **options)
-        except BoostrankError:
-            raise
-        except Exception as error:
-            raise TrainingError(f"{path} on worker {self.name}: {type(error).__name__}: {error}") from error
+        if path in self._tables:
+            part = RankingDataset.from_frame(self._tables[path], sort=True, **reading)
+            return part if like is None else self._like(path, part, like, reading)
+        if reading.get("regroup"):  # rows on disk cannot be moved
+            return read_files(path, **reading, like=like, threads=self._threads)
+        return stream_files(path, **reading, cache=False, like=like, threads=self._threads)
 
 
-@dataclass
-class Collective:
-    """The workers of one training.
+class _Rounds:
+    """Callback that keeps news for the client, and request to end the training on all workers after the same round."""
 
-    A worker that fails by itself would leave the others waiting for it. So before they exchange anything they tell each
-    other whether all is well, and stop together if it is not.
-
-    Args:
-        sums: sums of float64 arrays over all workers; every one of them must call it, in the same order. Raises
-            `LostContact` where one does not answer.
-    """
-
-    sums: Callable[[Float64Array], Float64Array] = field(repr=False)
-
-    def all_reduce(self, sums: Float64Array) -> Float64Array:
-        """The sums over all workers.
-
-        Raises:
-            WorkerFailed: one of them has failed.
-        """
-        self._synchronise(failed=False)
-        return self.sums(np.asarray(sums, dtype=np.float64))
-
-    @contextlib.contextmanager
-    def together(self) -> Iterator[None]:
-        """What is done in here succeeds on all workers or on none.
-
-        Raises:
-            WorkerFailed: it failed on another one.
-        """
-        try:
-            yield
-        except (WorkerFailed, LostContact):
-            raise  # everybody knows already
-        except Exception:
-            with contextlib.suppress(WorkerFailed):
-                self._synchronise(failed=True)
-            raise
-        self._synchronise(failed=False)
-
-    def _synchronise(self, *, failed: bool) -> None:
-        if self.sums(np.array([float(failed)]))[0]:
-            raise WorkerFailed
-
-
-def labels_of(parts: Sequence[RankingDataset]) -> tuple[Float64Array, QueryIndex]:
-    """Labels and queries of several shards, one behind the other."""
-    labels = np.concatenate([np.zeros(0), *(part.labels for part in parts)])
-    sizes = np.concatenate([np.zeros(0, np.int64), *(part.queries.sizes for part in parts)])
-    qids = [part.queries.qid for part in parts]
-    if any(ids.dtype.kind == "O" for ids in qids):
-        qids = [as_text(ids) for ids in qids]
-    weights = None
-    if any(part.queries.weights is not None for part in parts):
-        weights = np.concatenate([p.queries.each_weight for p in parts])
-    each = None
-    if any(part.document_weights is not None for part in parts):
-        each = np.concatenate([p.queries.each_document_weight for p in parts])
-    ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    ids = np.concatenate(qids) if qids else np.zeros(0, np.int64)
-    return labels, QueryIndex(ptr, ids, weights, document_weights=each)
-
-
-def _workers_of(engine: str) -> Any:
-    """How workers of this engine find each other and share their bins."""
-    return import_module(f"boostrank.engines.{engine}.workers")
-
-
-def _found(part: RankingDataset) -> Shard:
-    return Shard(
-        part.provenance.files[0],
-        part.provenance.index_base,
-        tuple(part.feature_names),
-        part.n_documents,
-        part.queries.qid,
-        part.fingerprint,
-        part.queries.sizes,
-        part.queries.weights,
-        part.document_weights is not None,
-        tuple(part.categories),
-    )
-
-
-def _seeded(objective: TrainingObjective, rank: int, threads: int) -> TrainingObjective:
-    """A copy of the objective for this worker."""
-    objective = copy.deepcopy(objective)
-    objective.threads = threads
-    for part in objective.parts:
-        for values in (part.params, part.options):
-            if "seed" in values:
-                values["seed"] = int(values["seed"]) + rank * _SEEDS_APART
-    return objective
-
-
-class _Gradient:
-    """The objective over this worker's queries; it fails on all workers or on none."""
-
-    def __init__(
-        self, objective: TrainingObjective, data: tuple[Float64Array, QueryIndex], collective: Collective
-    ) -> None:
-        from boostrank.fit.gradient import GuardedGradient
-
-        self.guarded = GuardedGradient(objective, lambda _: data, all_reduce=collective.all_reduce)
-        self._collective = collective
-        self.rounds: list[int] = []
-        with collective.together():
-            self.guarded.bind(None)
-
-    def __call__(self, scores: npt.NDArray[Any], matrix: Any, round: int) -> tuple[Any, Any]:
-        self.rounds.append(round)
-        with self._collective.together():
-            return self.guarded(scores, matrix, round)
-
-
-def _metrics(collective: Collective, *arguments: Any) -> Any:
-    """Every metric over the queries of all workers: from sums of values and of weights, not from means."""
-    from boostrank.fit.round_metrics import RoundMetrics
-
-    class Metrics(RoundMetrics):
-        def values(self, scores: Float64Array, dataset: Any) -> dict[str, float]:
-            """Our metrics; every worker must call it."""
-            with collective.together():
-                rows = self._labels_of(dataset)[0].size  # a set without rows may have one in the engine
-                sums = self.bound(dataset, partial=True).sums(scores[:rows])
-            total = collective.all_reduce(np.array(list(sums.values())).reshape(-1)).reshape(-1, 2)
-            for name, weight in zip(sums, total[:, 1], strict=True):
-                if not weight:
-                    raise DataError(f"{name}: no query of any worker counts; {self._conventions.describe()}")
-            return {name: float(value / weight) for name, (value, weight) in zip(sums, total, strict=True)}
-
-    return Metrics(*arguments)
-
-
-class _Publish:
-    """Keeps what the client will ask for: the metrics of each round, and now and then the model so far."""
-
-    before_iteration = False
+    before_iteration = heeded = False
     order = 25
 
-    def __init__(self, worker: Worker, engine: Any, checkpoint_every: int) -> None:
-        self._worker, self._engine, self._every = worker, engine, checkpoint_every
+    def __init__(self, worker: Worker, mesh: Mesh, engine: Any, every: int) -> None:
+        self._worker, self._mesh, self._engine, self._every = worker, mesh, engine, every
+
+    def begins(self, info: ModelInfo) -> None:
+        """Called by the training, with the record of the model."""
+        self._info = info
 
     def __call__(self, env: Any) -> None:
-        done, model = env.iteration + 1, None
-        if self._every and done % self._every == 0 and done < env.end_iteration:
-            model = self._engine.booster(getattr(env.model, "booster", env.model)).to_bytes()
+        done = env.iteration + 1
+        if self._mesh.rank == 0 and self._every and done % self._every == 0 and done < env.end_iteration:
+            self._worker.checkpoints.append((done, self._engine.so_far(env.model), self._info))
         results = [tuple(result) for result in env.evaluation_result_list or []]
-        self._worker.publish(env.iteration, env.begin_iteration, env.end_iteration, results, model)
-
-
-class _StopRequest:
-    """A request to end the training on all workers after the same round: the client asked one of them, or is gone."""
-
-    heeded = False
-
-    def __init__(self, worker: Worker, collective: Collective) -> None:
-        self._worker, self._collective = worker, collective
+        self._worker.rounds.append((env.iteration, env.begin_iteration, env.end_iteration, results))
 
     @property
     def made(self) -> bool:
-        """Whether any worker has heard of one; all of them must ask."""
-        asked = self._worker.stop or self._worker.abandoned
-        return bool(self._collective.all_reduce(np.array([float(asked)]))[0])
+        """Whether any worker has heard of a request, or has lost the client; all of them must ask."""
+        return bool(self._mesh.all_reduce(np.array([float(self._worker.must_stop)]))[0])

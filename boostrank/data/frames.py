@@ -15,6 +15,7 @@ import numpy.typing as npt
 from narwhals.exceptions import DuplicateError
 
 from boostrank.core.errors import DataError, did_you_mean
+from boostrank.core.queries import query_numbers
 from boostrank.core.types import Float32Array, Int64Array
 from boostrank.data.categories import EXACT, Categories, Coding, Float32Cast, check_codes
 
@@ -66,6 +67,19 @@ def as_frame(X: Any) -> Any:
 def names_of(frame: Any) -> tuple[str, ...]:
     """Names of a frame's columns, as text."""
     return tuple(map(str, frame.columns))
+
+
+def cut(table: Any, qid: str, parts: int) -> list[Any]:
+    """Cut a table between queries into parts of about as many rows, in the order of the queries' first rows."""
+    frame = as_frame(table)
+    if frame is None:
+        raise DataError(f"data must be files or a table, not {type(table).__name__}")
+    if qid not in names_of(frame):
+        raise DataError(f"the table has no column {qid!r} of query ids (qid=)")
+    number = query_numbers(frame[qid].to_numpy())
+    ends = np.cumsum(np.bincount(number))
+    part = ((ends - 1) * parts // max(1, len(frame)))[number]
+    return [frame[np.flatnonzero(part == i)].to_native() for i in range(parts)]
 
 
 class FrameReader:

@@ -38,6 +38,7 @@ class Engine:
 
 
 DEFAULT_BACKEND = "lightgbm"
+_ON_WORKERS = ("xgboost", "lightgbm")
 
 ENGINES = {
     "lightgbm": Engine(
@@ -62,6 +63,17 @@ ENGINES = {
     ),
 }
 """Name -> engine; an entry here registers an engine."""
+
+
+def workers_of(engine: str) -> Any:
+    """Return the module by which several workers train with this engine.
+
+    Raises:
+        ParameterError: there is none.
+    """
+    if engine not in _ON_WORKERS:
+        raise ParameterError(f"backend={engine!r}: workers of a cluster train {' or '.join(_ON_WORKERS)}")
+    return import_module(f"boostrank.engines.{engine}.workers")
 
 
 def get_backend(name: str) -> Backend:

@@ -34,7 +34,7 @@ SCORES, LEAVES, CONTRIBUTIONS = "scores", "leaves", "contributions"
 
 
 class LostContact(Exception):
-    """Another worker of the same training does not answer."""
+    """Another worker of the same training does not answer, or has failed."""
 
 
 @dataclass(frozen=True)

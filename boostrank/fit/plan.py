@@ -13,6 +13,7 @@ from boostrank.engines.base import Backend
 from boostrank.engines.rounds import Callback
 from boostrank.fit.checkpoint import Checkpoint
 from boostrank.fit.params import AUTO_START, SEED_NAMES, TrainingParameters, headline, pop_seed, split_params
+from boostrank.kernels.objective.driver import AllReduce, alone
 from boostrank.metric import Conventions
 from boostrank.model.price import Limit
 from boostrank.model.within_query import WithinQuery
@@ -25,6 +26,23 @@ PLAIN = "plain"
 """Preset of a single training with the engine's defaults."""
 FIXED_ROUNDS = 100
 """LightGBM's default number of rounds."""
+
+
+@dataclass(frozen=True)
+class Peers:
+    """Workers that train one model together.
+
+    Args:
+        rank: of this process, from 0.
+        all_reduce: sums over all of them; each must call it, in the same order.
+    """
+
+    rank: int = 0
+    all_reduce: AllReduce = alone
+
+
+ALONE = Peers()
+"""A process that trains by itself."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +176,7 @@ class Plan(Draft):
         recipe: a single training, or members on folds.
         fitted: creates the linear start; None for `cross_fit.cross_fitted`.
         at_once: allow early stopping before a changing objective has settled.
+        peers: workers that train together, each on its own queries.
     """
 
     train_set: RankingDataset
@@ -176,6 +195,7 @@ class Plan(Draft):
     fitted: Fitted | None = None
     measured: bool = True
     at_once: bool = False
+    peers: Peers = ALONE
 
     @property
     def others(self) -> tuple[RankingDataset, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +32,10 @@ from boostrank.model.price import check_start
 from boostrank.model.ranking_model import RankingModel, TrainingSummary
 from boostrank.model.within_query import WithinColumns
 from boostrank.objective.description import TrainingObjective
+from boostrank.records import ModelInfo
 
+_SEEDS_APART = 1 << 42
+"""Above every seed that people choose, and away from those that `kernels.objective.options` derives from them."""
 _BASIC = "; monotone_constraints_method='basic' keeps it, also where other features are missing"
 
 
@@ -54,15 +58,20 @@ def run(plan: Plan) -> RankingModel:
 
     gradient = None
     if objective is not None or given.function is not None:
-        gradient = GuardedGradient(objective, labels_of, given.function)
+        gradient = GuardedGradient(objective, labels_of, given.function, plan.peers.all_reduce)
         gradient.bind(native)  # check the labels before binning the features
-    metrics = RoundMetrics(given.metrics if plan.measured else (), labels_of, plan.rules, given.threads, plan.functions)
+    measured = given.metrics if plan.measured else ()
+    metrics = RoundMetrics(measured, labels_of, plan.rules, given.threads, plan.functions, plan.peers.all_reduce)
     history = History()
     settles = None if plan.at_once else objective
     stopper, late = stopping(given, settles, ready.before, valid, native, plan.callbacks)
     for one in late:
         if isinstance(one, StopWhenAsked):
             one.watch(stopper, plan.checkpoint)
+    info = _info(plan, ready)
+    for one in late:
+        if hasattr(one, "begins"):
+            one.begins(info)
 
     def finished(booster: Any, best: int) -> RankingModel:
         """Return the model of a trained booster; `best` is the best number of rounds, 0 for all."""
@@ -78,7 +87,8 @@ def run(plan: Plan) -> RankingModel:
             kernel_seconds=0.0 if gradient is None else gradient.seconds,
             metric_seconds=metrics.seconds,
         )
-        return _model(plan, ready, booster, best, history.values, summary)
+        made = _finished(plan, ready, booster)
+        return RankingModel(made, best_rounds=best, info=info, evals_result=history.values, summary=summary)
 
     with contextlib.ExitStack() as held:
         resumed = None
@@ -189,7 +199,19 @@ def _prepared(plan: Plan) -> _Prepared:
     objective = given.objective
     if objective is not None and objective.total_rounds is None:  # already set for a stage of a longer training
         objective = objective.over(before + given.rounds)
+    if objective is not None and plan.peers.rank:
+        objective = _reseeded(objective, plan.peers.rank * _SEEDS_APART)
     return _Prepared(given, train_set, valid, within, begin, booster, before, objective)
+
+
+def _reseeded(objective: TrainingObjective, shift: int) -> TrainingObjective:
+    """Copy the objective to draw other random numbers."""
+    objective = copy.deepcopy(objective)
+    for part in objective.parts:
+        for values in (part.params, part.options):
+            if "seed" in values:
+                values["seed"] = int(values["seed"]) + shift
+    return objective
 
 
 def _native(ready: _Prepared, engine: Backend) -> tuple[Any, list[tuple[str, Any]]]:
@@ -221,15 +243,19 @@ def _identity(plan: Plan, ready: _Prepared, names: Sequence[str], callbacks: Seq
     return identity | {"stopping": settings_of(callbacks)}
 
 
-def _model(
-    plan: Plan, ready: _Prepared, booster: Any, best: int, values: dict[str, Any], summary: TrainingSummary
-) -> RankingModel:
-    """Create the model of a trained booster, with its record."""
-    engine, data, params = plan.engine, plan.train_set, ready.given.engine
+def _finished(plan: Plan, ready: _Prepared, booster: Any) -> Any:
+    """Return the trained booster as it is saved."""
+    data = plan.train_set
     booster = booster.finished({data.feature_names.index(name): one for name, one in data.categories.items()})
-    broken = constraints.broken(engine, booster, params, booster.feature_names)
+    broken = constraints.broken(plan.engine, booster, ready.given.engine, booster.feature_names)
     if broken:
         warn_user(f"the engine's trees break a constraint: {broken}{_BASIC}", DataWarning)
+    return booster
+
+
+def _info(plan: Plan, ready: _Prepared) -> ModelInfo:
+    """Return the record of the model."""
+    engine, data = plan.engine, plan.train_set
     record = dict(plan.params if plan.record is None else plan.record)
     described = describe_data(data)
     info = describe_training(engine, ready.given, ready.objective, plan.rules, described, ready.before, record)
@@ -239,7 +265,7 @@ def _model(
         info |= {"within_query": kinds | ({} if choice is None else {"choice": dict(choice)})}
     if ready.begin is not None:
         info |= {"start": ready.begin.description}
-    return RankingModel(booster, best_rounds=best, info=info, evals_result=values, summary=summary)
+    return info
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from boostrank.fit.checkpoint import Checkpoint
 from boostrank.fit.folds import choose_within_query, train_folds
 from boostrank.fit.observe import SILENT, Observer
 from boostrank.fit.params import AUTO_START, STOPPING_NAMES
-from boostrank.fit.plan import FIXED_ROUNDS, PLAIN, Draft, Plan, Recipe
+from boostrank.fit.plan import ALONE, FIXED_ROUNDS, PLAIN, Draft, Peers, Plan, Recipe
 from boostrank.fit.prepare import prepare
 from boostrank.fit.presets import choose_recipe
 from boostrank.fit.run import run
@@ -112,7 +112,7 @@ def train(
         TrainingError: a gradient that is not finite, or nothing to learn.
     """
     params, train_set, valid_sets = at_the_door(params, train_set, valid_sets)
-    valid = _named(valid_sets or [], valid_names, train_set)
+    valid = named_sets(valid_sets or [], valid_names, train_set)
     options = TrainOptions(
         rounds=num_boost_round,
         feval=feval,
@@ -129,10 +129,10 @@ def train(
         max_trees=max_trees,
         max_microseconds=max_microseconds,
     )
-    return fit(resolve(_with_params(options, params), train_set, valid))
+    return fit(resolve(with_params(options, params), train_set, valid))
 
 
-def _with_params(options: TrainOptions, params: Mapping[str, Any]) -> TrainOptions:
+def with_params(options: TrainOptions, params: Mapping[str, Any]) -> TrainOptions:
     """Move arguments of `train` in `params` to the options, as used by searches."""
     known = {name: one for name, one in declared(TrainOptions).items() if not one.params and name != "params"}
     moved = {name: value for name, value in params.items() if name in known}
@@ -159,7 +159,7 @@ def fit(plan: Plan, observer: Observer = SILENT) -> RankingModel:
     return model if columns is None else widened(model, wide, columns)
 
 
-def _named(
+def named_sets(
     sets: Sequence[RankingDataset], names: Sequence[str] | str | None, train_set: RankingDataset
 ) -> list[tuple[str, RankingDataset]]:
     """Pair validation sets with their names."""
@@ -194,12 +194,14 @@ def resolve(
     train_set: RankingDataset,
     valid: Sequence[tuple[str, RankingDataset]] = (),
     observer: Observer = SILENT,
+    peers: Peers = ALONE,
 ) -> Plan:
     """Create the plan of a training.
 
     Args:
         options: all options. `checkpoint` is a `Checkpoint` or None.
         valid: names and validation sets; may include `train_set`.
+        peers: workers that train together; a validation set of one of them may have no rows.
 
     Raises:
         InputError: invalid parameters or data.
@@ -212,7 +214,7 @@ def resolve(
     model = RankingModel.load(model) if isinstance(model, str | os.PathLike) else model
     given = options.flat()
     names, sets = [name for name, _ in valid], [data for _, data in valid]
-    _check(train_set, valid)
+    _check(train_set, valid if peers is ALONE else ())
     ready = prepare(given, train_set, sets, options.conventions, model)
     functions = options.feval
     plan = Plan(
@@ -230,6 +232,7 @@ def resolve(
         checkpoint=checkpoint,
         keep_training_booster=options.keep_training_booster,
         limit=limit,
+        peers=peers,
     )
     limit.check(plan.engine, train_set)
     if train_set.document_weights is not None:

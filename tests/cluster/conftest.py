@@ -14,8 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from boostrank import cluster as clusters
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.data.text.writer import write_libsvm
+
+
+def train(*arguments: Any, backend: str = "xgboost", **options: Any) -> Any:
+    """As `boostrank.cluster.train`, by XGBoost unless said otherwise."""
+    return clusters.train(*arguments, backend=backend, **options)
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -107,11 +108,12 @@ def test_a_changed_byte_ends_the_connection(door: tuple[Door, queue.Queue[Link]]
 
 def test_workers_exchange_what_they_have_for_each_other() -> None:
     meshes = [Mesh("127.0.0.1", KEY) for _ in range(3)]
-    addresses = [mesh.address for mesh in meshes]
+    addresses, joined = [mesh.address for mesh in meshes], list[Any]()
 
     def work(rank: int) -> tuple[list[bytes], list[float]]:
         mesh = meshes[rank]
-        mesh.join(rank, addresses)
+        joined.append(mesh.joined(rank, addresses))
+        joined[-1].__enter__()
         pieces = [f"{rank} to {peer}".encode() for peer in range(3)]
         return list(map(bytes, mesh.all_to_all(pieces))), list(mesh.all_reduce(np.array([rank, 0.1])))
 

@@ -1,8 +1,7 @@
-"""Sums over several processes, played by threads."""
+"""Sums over several workers, played by threads."""
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,70 +10,50 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boostrank.cluster.worker import Collective, WorkerFailed
+from boostrank.cluster.channel import Mesh
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array
 from boostrank.data.synthetic import make_ranking_data
+from boostrank.engines.base import LostContact
 from boostrank.fit.gradient import GuardedGradient
 from boostrank.metric import BoundMetrics, Conventions
 from boostrank.objective.description import Objective, TrainingObjective
 from boostrank.objective.mixture import Mixture
 
-PATIENCE = 60
 
-
-class Room:
-    """Adds up what each of several threads brings."""
-
-    def __init__(self, members: int) -> None:
-        self._brought: list[Float64Array] = []
-        self._barrier = threading.Barrier(members, timeout=PATIENCE)
-
-    def all_reduce(self, sums: Float64Array) -> Float64Array:
-        self._brought.append(sums)
-        self._barrier.wait()
-        total = np.sum(self._brought, axis=0)
-        if self._barrier.wait() == 0:
-            self._brought.clear()
-        self._barrier.wait()
-        return total
-
-
-def run(*works: Callable[[Collective], Any]) -> list[Any]:
+def run(*works: Callable[[Mesh], Any]) -> list[Any]:
     """Each in a thread of its own; results or errors."""
-    room = Room(len(works))
+    meshes = [Mesh("127.0.0.1", b"key") for _ in works]
+    addresses = [mesh.address for mesh in meshes]
 
-    def one(work: Callable[[Collective], Any]) -> Any:
+    def one(rank: int) -> Any:
         try:
-            return work(Collective(room.all_reduce))
+            with meshes[rank].joined(rank, addresses) as mesh:
+                return works[rank](mesh)
         except Exception as error:
             return error
 
     with ThreadPoolExecutor(len(works)) as pool:
-        return list(pool.map(one, works))
+        return list(pool.map(one, range(len(works))))
 
 
 def test_what_fails_on_one_worker_fails_on_all_and_nobody_waits() -> None:
-    def good(collective: Collective) -> None:
-        with collective.together():
-            collective.all_reduce(np.ones(3))
+    def good(mesh: Mesh) -> None:
+        mesh.all_reduce(np.ones(3))
 
-    def bad(collective: Collective) -> None:
-        with collective.together():
-            raise ValueError("part")
+    def bad(mesh: Mesh) -> None:
+        raise ValueError("part")
 
     first, second, third = run(good, bad, good)
     assert isinstance(second, ValueError)
-    assert isinstance(first, WorkerFailed)
-    assert isinstance(third, WorkerFailed)
+    assert isinstance(first, LostContact)
+    assert isinstance(third, LostContact)
 
 
-def test_all_is_well_when_every_worker_succeeds() -> None:
-    def work(collective: Collective) -> list[float]:
-        with collective.together():
-            return list(collective.all_reduce(np.array([1.0, 2.0])))
+def test_values_are_shared_with_all_workers_or_with_one() -> None:
+    def work(mesh: Mesh) -> Any:
+        return mesh.share(mesh.rank), mesh.share(mesh.rank, reader=1)
 
-    assert run(work, work) == [[2.0, 4.0], [2.0, 4.0]]
+    assert run(work, work) == [([0, 1], [None, None]), ([0, 1], [0, 1])]
 
 
 @pytest.mark.parametrize(
@@ -91,12 +70,12 @@ def test_gradients_over_workers_are_those_of_one_machine(objective: TrainingObje
     object.__setattr__(queries, "weights", rng.uniform(0.5, 2.0, 30))
     cuts = [range(0, 4), range(4, 30), range(30, 30)]  # uneven, and one worker without any row
 
-    def worker(part: range) -> Callable[[Collective], Any]:
+    def worker(part: range) -> Callable[[Mesh], Any]:
         index, rows = queries.take(np.array(part, dtype=np.int64))
         bound_labels, bound_scores = labels[rows], scores[rows]
 
-        def work(collective: Collective) -> Any:
-            result = objective.bind(bound_labels, index, collective.all_reduce).gradient(bound_scores, 1)
+        def work(mesh: Mesh) -> Any:
+            result = objective.bind(bound_labels, index, mesh.all_reduce).gradient(bound_scores, 1)
             return result.grad, result.hess, result.stats
 
         return work
@@ -115,13 +94,11 @@ def test_trees_stand_still_only_when_they_do_so_on_every_worker(moving: bool) ->
     """All queries of one worker may lie in one leaf of a tree that has many; another has no queries at all."""
     sizes = (3, 4, 0)
 
-    def worker(number: int) -> Callable[[Collective], Any]:
-        def work(collective: Collective) -> list[str]:
+    def worker(number: int) -> Callable[[Mesh], Any]:
+        def work(mesh: Mesh) -> list[str]:
             queries = QueryIndex.from_sizes([sizes[number]] if sizes[number] else [])
             labels = np.arange(sizes[number], dtype=np.float64)
-            guarded = GuardedGradient(
-                Objective("shf-sdcg"), lambda _: (labels, queries), all_reduce=collective.all_reduce
-            )
+            guarded = GuardedGradient(Objective("shf-sdcg"), lambda _: (labels, queries), all_reduce=mesh.all_reduce)
             scores = np.zeros(sizes[number])
             for round in range(5):
                 guarded(scores, None, round)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from boostrank.cluster import train
-from boostrank.core.errors import BoostrankError, ParameterError
+from boostrank.core.errors import BoostrankError, DataError, WorkerLost
 from boostrank.data.assemble import read_files
+from boostrank.fit.checkpoint import Checkpoint
+from boostrank.model.ranking_model import RankingModel
+from tests.cluster.conftest import train
 
 PARAMS = {"objective": "shf-sdcg", "num_leaves": 7, "eval_at": [10], "num_threads": 1}
 ENGINES = ["xgboost", "lightgbm"]
@@ -42,14 +46,102 @@ def session() -> Iterator[Any]:
 
 
 def frame_of(session: Any, paths: list[Path]) -> Any:
+    return session.createDataFrame(pandas_of(paths))
+
+
+def pandas_of(paths: list[Path]) -> Any:
     import pandas as pd
 
     data = read_files(list(map(str, paths)))
     columns = [f"f{i + 1}" for i in range(data.n_features)]
     frame = pd.DataFrame(np.asarray(data.features[0 : data.n_documents]), columns=columns)
-    return session.createDataFrame(
-        frame.assign(label=data.labels, query=np.repeat(data.queries.qid, data.queries.sizes))
+    return frame.assign(label=data.labels, query=np.repeat(data.queries.qid, data.queries.sizes))
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[Any]:
+    """Ray on this machine, with two cores."""
+    found = pytest.importorskip("ray", reason="Ray is not installed: make test-clusters")
+    root = str(Path(__file__).parents[2])
+    found.init(
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        object_store_memory=100 << 20,
+        runtime_env={"env_vars": {"PYTHONPATH": root}},
     )
+    yield found
+    found.shutdown()
+
+
+def spark_tasks() -> list[int]:
+    """Processes in which Spark runs tasks: children of its daemon."""
+    daemons = set(processes("pyspark.daemon"))
+    return [pid for pid in daemons if parent(pid) in daemons]
+
+
+def ray_tasks() -> list[int]:
+    return processes("ray::")
+
+
+def processes(words: str) -> list[int]:
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            try:
+                command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if words in command:
+                found.append(int(folder.name))
+    return sorted(found)
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("kind", ["spark", "ray"])
+def test_tasks_give_the_bytes_of_local_processes(
+    request: pytest.FixtureRequest, data: Path, kind: str, engine: str
+) -> None:
+    request.getfixturevalue({"spark": "session"}.get(kind, kind))
+    found, expected = (
+        train(workers, PARAMS, [data / "s?.txt"], 5, [data / "v?.txt"], backend=engine)
+        for workers in (f"{kind}:2", "local:2")
+    )
+    assert found.to_bytes() == expected.to_bytes()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("kind", ["spark", "ray"])
+def test_a_task_that_is_killed_or_stopped_ends_the_training(
+    request: pytest.FixtureRequest, data: Path, tmp_path: Path, kind: str, how: signal.Signals
+) -> None:
+    request.getfixturevalue({"spark": "session"}.get(kind, kind))
+    tasks: Callable[[], list[int]] = {"spark": spark_tasks, "ray": ray_tasks}[kind]
+    path, hit = tmp_path / "so-far", list[float]()
+
+    def strike(env: Any) -> None:
+        if path.exists() and not hit:
+            os.kill(tasks()[-1], how)
+            hit.append(time.monotonic())
+
+    with pytest.raises(WorkerLost, match="so-far holds the first"):
+        train(
+            f"{kind}:2",
+            PARAMS,
+            [data / "s?.txt"],
+            100_000,
+            backend="lightgbm",
+            callbacks=[strike],
+            checkpoint=Checkpoint(path, every=1),
+            worker_timeout=10,
+        )
+    assert time.monotonic() - hit[0] < 60
+    assert RankingModel.load(path).best_iteration > 0
+    assert train(f"{kind}:2", PARAMS, [data / "s?.txt"], 2, backend="lightgbm").best_iteration == 2
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -57,14 +149,27 @@ def test_a_spark_frame_is_trained_on_and_scored(session: Any, data: Path, engine
     from boostrank.cluster import spark
 
     rows, valid = (frame_of(session, [data / f"{name}.txt"]) for name in ("train", "valid"))
-    model = spark.train(PARAMS, rows, 5, valid, label="label", qid="query", workers=2, backend=engine)
+    model = spark.train(PARAMS, rows, 5, valid, qid="query", workers=2, backend=engine)
+    check(model, spark.predict(model, valid).toPandas(), data)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_ray_dataset_is_trained_on_and_scored(ray: Any, data: Path, engine: str) -> None:
+    import boostrank.cluster.ray
+
+    rows, valid = (
+        ray.data.from_pandas(pandas_of([data / f"{name}.txt"])).repartition(3) for name in ("train", "valid")
+    )
+    model = train("ray:2", PARAMS, rows, 5, valid, qid="query", backend=engine)
+    check(model, boostrank.cluster.ray.predict(model, valid).to_pandas(), data)
+
+
+def check(model: RankingModel, scored: Any, data: Path) -> None:
+    """All queries were learnt from, and each row has its score."""
     assert model.info["data"]["queries"] == 140
     assert model.info["training"]["workers"] == 2
-    scored = spark.predict(model, valid).toPandas()
-    expected = model.predict(scored[list(model.feature_names)])
-    assert np.array_equal(scored["score"], expected)
-    read = read_files(str(data / "valid.txt"))
-    alone = model.predict(read.features)
+    assert np.array_equal(scored["score"], model.predict(scored[list(model.feature_names)]))
+    alone = model.predict(read_files(str(data / "valid.txt")).features)
     assert sorted(scored["score"]) == pytest.approx(sorted(alone))
 
 
@@ -72,22 +177,7 @@ def test_what_is_wrong_with_a_spark_frame_is_told(session: Any, data: Path) -> N
     from boostrank.cluster import spark
 
     rows = frame_of(session, [data / "train.txt"])
-    with pytest.raises(ParameterError, match="'grade'"):
+    with pytest.raises(DataError, match=r"training partition \d.*'grade'"):
         spark.train(PARAMS, rows, 2, label="grade", qid="query", workers=2)
     with pytest.raises(BoostrankError, match="training partition"):
-        spark.train(PARAMS, rows.withColumn("f1", rows.f1 * float("inf")), 2, label="label", qid="query", workers=2)
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_tasks_of_ray_give_the_bytes_of_local_processes(data: Path, engine: str) -> None:
-    ray = pytest.importorskip("ray", reason="Ray is not installed: make test-clusters")
-    root = str(Path(__file__).parents[2])
-    ray.init(
-        num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=100 << 20,
-        ignore_reinit_error=True, runtime_env={"env_vars": {"PYTHONPATH": root}},
-    )  # fmt: skip
-    found, expected = (
-        train(workers, PARAMS, [data / "s?.txt"], 5, [data / "v?.txt"], backend=engine)
-        for workers in ("ray:2", "local:2")
-    )
-    assert found.to_bytes() == expected.to_bytes()
+        spark.train(PARAMS, rows.withColumn("f1", rows.f1 * float("inf")), 2, qid="query", workers=2)

@@ -16,13 +16,14 @@ import numpy as np
 import pytest
 
 import boostrank
-from boostrank.cluster import train
 from boostrank.cluster.channel import Call
 from boostrank.cluster.env import EnvWorkers
 from boostrank.cluster.local import LocalWorkers
 from boostrank.core.errors import ParameterError, TrainingError, WorkerLost
 from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.dataset import RankingDataset
+from boostrank.fit.checkpoint import Checkpoint
+from tests.cluster.conftest import train
 
 PARAMS = {"num_leaves": 7, "eval_at": [10], "num_threads": 1, "early_stopping_round": 4}
 ENGINES = ["xgboost", "lightgbm"]
@@ -70,15 +71,19 @@ def test_the_command_line_trains_on_ranks_and_the_first_writes_the_model(data: P
 
 def statuses_of_ranks(commands: Sequence[Sequence[Any]]) -> list[int]:
     """Exit statuses of ranks that run these commands of Python."""
+    return [rank.wait(timeout=180) for rank in ranks_of(commands)]
+
+
+def ranks_of(commands: Sequence[Sequence[Any]]) -> list[subprocess.Popen[bytes]]:
+    """Processes that run these commands of Python as ranks of a job."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     job = {"WORLD_SIZE": str(len(commands)), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     job |= {"BOOSTRANK_KEY": "0123456789abcdef", "LOCAL_WORLD_SIZE": "2"}
-    ranks = [
+    return [
         subprocess.Popen([sys.executable, *map(str, command)], env=os.environ | job | {"RANK": str(rank)})
         for rank, command in enumerate(commands)
     ]
-    return [rank.wait(timeout=180) for rank in ranks]
 
 
 def test_the_metric_is_that_of_one_process_scoring_everything(trained: Any, data: Path) -> None:
@@ -132,11 +137,34 @@ def test_a_worker_that_is_killed_or_stopped_ends_the_training(
     with pytest.raises(WorkerLost, match="so-far holds the first"):
         train(
             launcher, PARAMS | {"early_stopping_round": 0}, [data / "s*.txt"], 100_000, backend=engine,
-            callbacks=[strike], checkpoint=path, checkpoint_every=1, worker_timeout=3, start="none",
+            callbacks=[strike], checkpoint=Checkpoint(path, every=1), worker_timeout=10, start="none",
         )  # fmt: skip
-    assert time.monotonic() - hit[0] < 30
+    assert time.monotonic() - hit[0] < 60
     assert boostrank.RankingModel.load(path).best_iteration > 0
     assert launcher.pids == []
+
+
+@pytest.mark.parametrize(
+    ("engine", "how"), [("xgboost", signal.SIGKILL), ("lightgbm", signal.SIGKILL), ("lightgbm", signal.SIGSTOP)]
+)
+def test_a_rank_that_is_killed_or_stopped_ends_the_job(
+    engine: str, how: signal.Signals, data: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip(engine)
+    model = tmp_path / "model"
+    command = ["-m", "boostrank", "train", "--cluster", "env", data / "s*.txt", "--rounds", "100000", "-m", model]
+    command += ["--backend", engine, "--checkpoint-every", "1", "--worker-timeout", "10s"]
+    first, second = ranks_of([command, command])
+    while not Path(f"{model}.so-far").exists():
+        assert first.poll() is None
+        time.sleep(0.1)
+    os.kill(second.pid, how)
+    struck = time.monotonic()
+    assert first.wait(timeout=100) == 4
+    assert time.monotonic() - struck < 60
+    second.kill()
+    second.wait()
+    assert boostrank.RankingModel.load(f"{model}.so-far").best_iteration > 0
 
 
 def test_a_launcher_that_fails_ends_the_wait(data: Path) -> None:

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from boostrank.cluster.shards import (
-    Shard,
-    host_of,
-    place,
-    refuse_differences,
-    refuse_mixed_weights,
-    refuse_shared_queries,
-    refuse_unreachable,
-)
+from boostrank.cluster.shards import place
 from boostrank.core.errors import DataError, InputError
+from boostrank.data.categories import Categories
+from boostrank.data.options import FeatureSpace
+from boostrank.data.stacked import Shard, common_space, refuse_mixed_weights, refuse_shared_queries
 
 
 def shard(path: str, *qids: object, features: int = 3) -> Shard:
     ids = np.array(qids, dtype=object if any(isinstance(q, str) for q in qids) else np.int64)
-    return Shard(
-        path, 1, tuple(f"f{i}" for i in range(features)), len(qids), ids, "", np.ones(len(qids), np.int64), None
-    )
+    space = FeatureSpace(1, features, tuple(f"f{i + 1}" for i in range(features)))
+    return Shard(path, space, len(qids), ids, "")
 
 
 def test_weights_of_queries_in_one_shard_and_of_documents_in_another_are_refused() -> None:
-    of_queries = replace(shard("a.txt", 1, 2), weights=np.ones(2))
-    of_documents = replace(shard("b.txt", 3, 4), weighs_documents=True)
+    of_queries = shard("a.txt", 1, 2)._replace(weighs_queries=True)
+    of_documents = shard("b.txt", 3, 4)._replace(weighs_documents=True)
     refuse_mixed_weights([of_documents, shard("c.txt", 5)])
     with pytest.raises(DataError, match=r"the weights of b\.txt differ within a query .* those of a\.txt weigh"):
         refuse_mixed_weights([of_queries, of_documents])
@@ -72,24 +64,11 @@ def test_query_ids_are_the_same_as_text_and_as_numbers() -> None:
         refuse_shared_queries([("w1", shard("a.txt", 1, 2)), ("w2", shard("b.txt", "x", "2"))])
 
 
-@pytest.mark.parametrize("what", ["boostrank", "parameters", "features", "max_bin"])
-def test_fault_94_workers_that_differ_are_refused_with_what_and_where(what: str) -> None:
-    alike = {"boostrank": "1", "parameters": "{}", "features": "136", "max_bin": "255"}
-    refuse_differences({"w1": alike, "w2": dict(alike)})
-    with pytest.raises(InputError, match=f"{what} is {alike[what]} on w1 and other on w3"):
-        refuse_differences({"w1": alike, "w2": alike, "w3": alike | {what: "other"}})
+def test_categories_have_the_codes_that_one_file_of_all_rows_gives_them() -> None:
+    def table(*values: str) -> FeatureSpace:
+        return FeatureSpace(None, 1, ("x",), categories={"x": Categories(values)})
 
-
-def test_fault_96_a_host_name_that_leads_to_itself_is_refused_among_several_machines() -> None:
-    refuse_unreachable({"tcp://127.0.0.1:1": "a", "tcp://127.0.0.1:2": "a"})
-    refuse_unreachable({"tcp://10.0.0.1:1": "a", "tcp://10.0.0.2:2": "b"})
-    with pytest.raises(InputError, match=r"tcp://127.0.1.1:1 on b .*listen="):
-        refuse_unreachable({"tcp://10.0.0.1:1": "a", "tcp://127.0.1.1:1": "b"})
-
-
-@pytest.mark.parametrize(
-    ("address", "host"),
-    [("tcp://10.0.0.7:4711", "10.0.0.7"), ("tls://[::1]:4711", "::1"), ("node3:8786", "node3")],
-)
-def test_the_host_of_an_address(address: str, host: str) -> None:
-    assert host_of(address) == host
+    spaces = {"a": table("red", "blue"), "b": table("green", "red")}
+    assert common_space(spaces, {}).categories == {"x": Categories(("red", "blue", "green"))}
+    known = {"x": Categories(("blue",))}
+    assert common_space(spaces, known).categories == known

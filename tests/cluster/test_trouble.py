@@ -26,14 +26,18 @@ from boostrank.core.errors import (
 )
 from boostrank.core.files import reserved
 from boostrank.data.assemble import read_files as read_libsvm
+from boostrank.fit.checkpoint import Checkpoint
 from tests.cluster.test_training import PARAMS, ndcg
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'boostrank[dask]'")
 xgboost = pytest.importorskip("xgboost", reason="XGBoost is not installed")
 
-from boostrank.cluster import train, worker  # noqa: E402
+from boostrank.cluster import worker  # noqa: E402
 from boostrank.cluster import workers as cluster_workers  # noqa: E402
+from boostrank.cluster.channel import Mesh  # noqa: E402
+from boostrank.engines.base import LostContact  # noqa: E402
 from boostrank.engines.xgboost import workers as xgb_workers  # noqa: E402
+from tests.cluster.conftest import train  # noqa: E402
 
 
 def owner(place: str) -> Any:
@@ -101,8 +105,8 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     ("name", "trouble", "kind", "words"),
     [
         ("member", "memory", TrainingError, r"^worker 127\S+ \(\S+s2.txt\): MemoryError\n"),
-        ("bins_of", "memory", TrainingError, r"^worker 127\S+ \(\S+s2.txt\): MemoryError\n"),
-        ("bins_of", "format", DataError, r"^worker 127\S+ \(\S+s2.txt\): a.txt:3: planted$"),
+        ("matrix_info", "memory", TrainingError, r"^worker 127\S+ \(\S+s2.txt\): MemoryError\n"),
+        ("matrix_info", "format", DataError, r"^worker 127\S+ \(\S+s2.txt\): a.txt:3: planted$"),
     ],
 )
 def test_an_error_at_any_stage_is_told_at_once_and_the_workers_are_free(
@@ -152,7 +156,9 @@ def test_fault_118_a_worker_that_is_stopped_is_named_and_given_up(cluster: Any, 
         pytest.warns(TrainingWarning, match=r"worker \S+ on \S+ has not answered for \d+ seconds after round"),
         pytest.raises(WorkerLost, match=r"worker .*so-far holds the first \d+ rounds"),
     ):
-        train(cluster, PARAMS, shards, 100_000, callbacks=[stop], checkpoint=path, checkpoint_every=1, worker_timeout=2)
+        train(
+            cluster, PARAMS, shards, 100_000, callbacks=[stop], checkpoint=Checkpoint(path, every=1), worker_timeout=2
+        )
     # Its nanny has ended it, which ends the sum that the other one waited in.
     rounds = boostrank.RankingModel.load(path).best_iteration
     assert train(cluster, PARAMS, shards[:1], 1, init_model=path).best_iteration == rounds + 1
@@ -168,9 +174,9 @@ def test_the_first_error_is_not_hidden_by_that_of_leaving(monkeypatch: pytest.Mo
             raise xgboost.core.XGBoostError("the tracker is gone")
 
     monkeypatch.setattr(xgb_workers.collective, "CommunicatorContext", Broken)
-    with pytest.raises(ValueError, match="mine"), xgb_workers.member([{}], 0):
+    with pytest.raises(ValueError, match="mine"), xgb_workers.member(Mesh("127.0.0.1", b"key")):
         raise ValueError("mine")
-    with pytest.raises(xgb_workers.LostContact, match="the tracker is gone"), xgb_workers.member([{}], 0):
+    with pytest.raises(LostContact, match="the tracker is gone"), xgb_workers.member(Mesh("127.0.0.1", b"key")):
         pass
 
 
@@ -217,14 +223,14 @@ def test_fault_077_a_full_disk_under_the_checkpoint_does_not_end_the_training(
     monkeypatch.setattr(boostrank.RankingModel, "save", full)
     slow = [lambda env: time.sleep(0.1)]
     path = tmp_path / "so-far"
-    with pytest.warns(TrainingWarning, match="No space left on device. Training continues"):
-        model = train(cluster, PARAMS, [data / "s0.txt"], 12, callbacks=slow, checkpoint=path, checkpoint_every=1)
+    with pytest.warns(TrainingWarning, match="No space left on device"):
+        model = train(cluster, PARAMS, [data / "s0.txt"], 12, callbacks=slow, checkpoint=Checkpoint(path, every=1))
     assert model.best_iteration == 12
 
 
 def test_a_checkpoint_that_another_training_writes_is_refused(cluster: Any, data: Path, tmp_path: Path) -> None:
     with reserved(tmp_path / "c"), pytest.raises(InputError, match=r"c: process \d+ is writing it"):
-        train(cluster, PARAMS, [data / "s0.txt"], 2, checkpoint=tmp_path / "c", checkpoint_every=1)
+        train(cluster, PARAMS, [data / "s0.txt"], 2, checkpoint=Checkpoint(tmp_path / "c", every=1))
 
 
 def test_a_model_that_is_continued_keeps_its_objective(cluster: Any, data: Path) -> None:
@@ -289,15 +295,18 @@ def test_fault_95_weights_and_several_validation_sets_count_as_on_one_machine(
     ("given", "words"),
     [
         ({"worker_timeout": 0}, "worker_timeout=0 must be above 0 seconds"),
-        ({"valid_shards": [["a"], ["b"]], "valid_names": ["one", "one"]}, "valid_names must be distinct"),
-        ({"valid_shards": ["a"], "valid_names": ["one", "two"]}, "one for each of the 1 sets"),
-        ({"checkpoint_every": 5}, "checkpoint_every needs checkpoint="),
-        ({"shards": []}, "no shard is given"),
-        ({"shards": ["a.txt", "./a.txt"]}, r"a\.txt is given twice"),
-        ({"params": {"booster": "dart", "early_stopping_round": 3}}, "early stopping does not go with dart"),
+        ({"valid": [["a"], ["b"]], "valid_names": ["one", "one"]}, "valid_names must be distinct"),
+        ({"valid": ["a"], "valid_names": ["one", "two"]}, "one for each of the 1 sets"),
+        ({"checkpoint": "c"}, "Checkpoint.*init_model="),
+        ({"folds": 2}, "folds is for"),
+        ({"data": []}, "no shard is given"),
+        ({"data": ["a.txt", "./a.txt"]}, r"a\.txt is given twice"),
+        ({"params": {"early_stopping_round": 3}}, "early stopping needs a validation set"),
+        ({"params": {"max_trees": 3}}, "max_trees"),
+        ({"within_query": "rank", "params": {"of": "auto"}}, "within_query"),
     ],
     ids=str,
 )
 def test_what_does_not_go_together_is_refused_before_a_worker_hears_of_it(given: dict[str, Any], words: str) -> None:
     with pytest.raises(ParameterError, match=words):
-        train("local:2", given.pop("params", PARAMS), **({"shards": ["a.txt"]} | given))
+        train("local:2", given.pop("params", PARAMS), **({"data": ["a.txt"]} | given))

@@ -331,13 +331,6 @@ def test_a_start_may_be_of_the_features_or_of_the_columns(backend: str) -> None:
     same_order(of_columns, TRAIN)
 
 
-def test_a_cluster_does_not_continue_a_model_with_columns(models: dict[str, RankingModel]) -> None:
-    from boostrank.cluster.train import ClusterTraining, Options
-
-    with pytest.raises(ParameterError, match=r"has rank\(age\|query\), .*continue it on one machine"):
-        ClusterTraining({"objective": "regression"}, 1, Options(backend="xgboost", init_model=models["xgboost"]))
-
-
 def test_cross_validation_takes_columns_that_help_and_leaves_others() -> None:
     params = PARAMS | OWN["lightgbm"]
     level = train(params, made(150, 3), 15, within_query=WithinQuery("zscore", "auto"))

@@ -8,26 +8,25 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
 
-import lightgbm
 import numpy as np
 import numpy.typing as npt
 from lightgbm.basic import _LIB, _safe_call
 from scipy import sparse
 
 from boostrank.core.errors import ParameterError
-from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array
 from boostrank.data.arrays import Features
+from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import dense_batches, dense_rows
-from boostrank.engines.base import LostContact
-from boostrank.engines.lightgbm.adapter import _with_defaults
+from boostrank.engines.base import TrainRequest
+from boostrank.engines.lightgbm.adapter import LightGBM, _with_defaults
+from boostrank.engines.lightgbm.booster import LightGBMBooster
 from boostrank.engines.lightgbm.private import ZERO, HandleDataset, main_names
 from boostrank.engines.model_format import engine_names
 
-NEEDS_MESH = NEEDS_ROWS = True
 _SERIAL = {
     "linear_tree": "LightGBM grows linear trees on one machine alone",
     "forcedsplits_filename": "LightGBM forces splits on one machine alone",
@@ -55,25 +54,6 @@ _GATHER = ctypes.CFUNCTYPE(
 )
 
 
-class Exchange(Protocol):
-    """What workers give each other."""
-
-    rank: int
-    size: int
-
-    def join(self, rank: int, addresses: Sequence[Any]) -> None:
-        """Find the others."""
-
-    def all_to_all(self, pieces: Sequence[bytes]) -> list[Any]:
-        """Give every worker its piece; what each of them has given this one, by rank."""
-
-    def all_reduce(self, sums: Float64Array) -> Float64Array:
-        """Sums over all workers."""
-
-    def close(self) -> None:
-        """Leave the others."""
-
-
 def check_params(params: Mapping[str, Any]) -> None:
     """Refuse what several workers cannot do.
 
@@ -85,120 +65,62 @@ def check_params(params: Mapping[str, Any]) -> None:
             raise ParameterError(f"{name} on several workers: {_SERIAL[name]}")
 
 
-def start_of(booster: Any) -> Any:
-    """None: a linear start is among the first trees of a booster, and is continued with them."""
-    return None
-
-
-def with_start(start: Any, booster: Any) -> Any:
-    """The booster, which has its linear start."""
-    return booster
-
-
 @contextlib.contextmanager
-def member(meeting: Sequence[Any], rank: int, mesh: Exchange) -> Iterator[Member]:
-    """Inside, this thread's LightGBM is one of the workers.
+def member(peers: Any) -> Iterator[Member]:
+    """Inside, LightGBM is one of the workers."""
+    yield Member(peers)
+
+
+class Member(LightGBM):
+    """LightGBM on one of several workers.
 
     Args:
-        meeting: address of each worker's exchange, by rank.
-        rank: of this worker.
-        mesh: its exchange.
-
-    Raises:
-        LostContact: another worker does not come, or is gone.
-    """
-    mesh.join(rank, meeting)
-    try:
-        yield Member(mesh)
-    finally:
-        mesh.close()
-
-
-class Member:
-    """What a worker does together with the others.
-
-    Args:
-        mesh: its exchange.
-
-    Attributes:
-        params: that the training takes beside the user's.
+        peers: the workers.
     """
 
-    def __init__(self, mesh: Exchange) -> None:
-        self._mesh = mesh
+    def __init__(self, peers: Any) -> None:
+        self._peers = peers
         # Filtering drops features by this worker's own rows: histograms would not have the same length.
-        self.params: dict[str, Any] = {"feature_pre_filter": False}
-        if mesh.size > 1:
-            self.params |= {"tree_learner": "data", "num_machines": mesh.size, "pre_partition": True}
+        self._network: dict[str, Any] = {"feature_pre_filter": False}
+        if peers.size > 1:
+            self._network |= {"tree_learner": "data", "num_machines": peers.size, "pre_partition": True}
         self._error: Exception | None = None
         self._functions = _SCATTER(self._kept(self._scatter)), _GATHER(self._kept(self._gather))
 
-    def all_reduce(self, sums: Float64Array) -> Float64Array:
-        """Sums over all workers.
-
-        Raises:
-            LostContact: one of them is gone.
-        """
-        self._raise_kept()
-        return self._mesh.all_reduce(sums)
-
-    @contextlib.contextmanager
-    def contact(self) -> Iterator[None]:
-        """Inside, LightGBM adds up its histograms over all workers.
-
-        Raises:
-            LostContact: one of them is gone.
-        """
-        if self._mesh.size == 1:
-            yield
-            return
-        scatter, gather = (ctypes.cast(one, ctypes.c_void_p) for one in self._functions)
-        _safe_call(_LIB.LGBM_NetworkInitWithFunctions(self._mesh.size, self._mesh.rank, scatter, gather))
-        try:
-            yield
-        except lightgbm.basic.LightGBMError:
-            self._raise_kept()
-            raise
-        finally:
-            _safe_call(_LIB.LGBM_NetworkFree())
-        self._raise_kept()
-
-    def bins_of(
-        self,
-        rows: Any,
-        labels: Float64Array,
-        queries: QueryIndex,
-        names: Sequence[str],
-        params: dict[str, Any],
-        *,
-        reference: Any,
-        weights: bool,
-    ) -> Any:
-        """This worker's rows in bins that are the same on all workers. All of them must call it.
-
-        Args:
-            rows: features of the shards of this worker, one behind the other.
-            labels, queries: of all of them.
-            names: of the features.
-            params: engine parameters.
-            reference: the training set's bins, for a validation set.
-            weights: whether the engine shall know the query weights.
-        """
-        sizes = queries.sizes
-        heavy = np.repeat(queries.each_weight, sizes) if weights and labels.size else None
+    def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
+        rows, labels, sizes = data.features, data.labels, data.queries.sizes
+        heavy = np.repeat(data.queries.each_weight, sizes) if weights and labels.size else None
         if not labels.size:  # LightGBM takes no empty set
-            rows, labels, sizes = np.zeros((1, len(names)), np.float32), np.zeros(1), np.ones(1, np.int64)
-        data = _SharedBins(
+            rows, labels, sizes = np.zeros((1, data.n_features), np.float32), np.zeros(1), np.ones(1, np.int64)
+        made = _SharedBins(
             rows,
             label=labels,
             group=sizes,
             weight=heavy,
-            feature_name=list(engine_names(names)),
+            feature_name=list(engine_names(data.feature_names)),
             reference=reference,
-            params=_with_defaults(params) | self.params,
+            params=_with_defaults(params) | self._network,
+            free_raw_data=False,  # it predicts where its rows begin
         )
-        data.mesh = self._mesh
-        return data.construct()
+        made.peers = self._peers
+        return made.construct()
+
+    def train(self, request: TrainRequest) -> tuple[LightGBMBooster, int]:
+        request = replace(request, params=request.params | self._network)
+        if self._peers.size == 1:
+            return super().train(request)
+        scatter, gather = (ctypes.cast(one, ctypes.c_void_p) for one in self._functions)
+        _safe_call(_LIB.LGBM_NetworkInitWithFunctions(self._peers.size, self._peers.rank, scatter, gather))
+        try:
+            return super().train(request)
+        finally:
+            _safe_call(_LIB.LGBM_NetworkFree())
+            if self._error is not None:
+                raise self._error
+
+    def so_far(self, model: Any) -> bytes:
+        """Return the model file of the rounds so far, from what a callback has as `model`."""
+        return LightGBMBooster(model).to_bytes()
 
     def _kept(self, function: Callable[..., None]) -> Callable[..., None]:
         """A function whose error is kept: what is raised in a callback of ctypes is lost."""
@@ -209,12 +131,9 @@ class Member:
                     function(*arguments)
                 except Exception as error:
                     self._error = error
+                    self._peers.close()  # the next exchange fails on all workers
 
         return called
-
-    def _raise_kept(self) -> None:
-        if self._error is not None:
-            raise LostContact(str(self._error)) from self._error
 
     def _scatter(
         self,
@@ -230,7 +149,7 @@ class Member:
     ) -> None:
         """Each worker gets the sum of one block."""
         pieces = [ctypes.string_at(given + start[i], length[i]) for i in range(n)]
-        received = self._mesh.all_to_all(pieces)
+        received = self._peers.all_to_all(pieces)
         ctypes.memmove(found, bytes(received[0]), len(received[0]))
         for piece in received[1:]:  # in the order of the ranks: the same bytes wherever a block is added up
             body = ctypes.create_string_buffer(bytes(piece), len(piece))
@@ -238,7 +157,7 @@ class Member:
 
     def _gather(self, given: int, size: int, start: Any, length: Any, n: int, found: int, found_size: int) -> None:
         """Each worker gets the blocks of all."""
-        for i, piece in enumerate(self._mesh.all_to_all([ctypes.string_at(given, size)] * n)):
+        for i, piece in enumerate(self._peers.all_to_all([ctypes.string_at(given, size)] * n)):
             ctypes.memmove(found + start[i], bytes(piece), len(piece))
 
 
@@ -258,19 +177,19 @@ class _SharedBins(HandleDataset):
     It is the sample that LightGBM would take of all rows on one machine, worker by worker.
     """
 
-    mesh: Exchange
+    peers: Any
 
     def fill(self, data: Features, reference: Any) -> None:
         """Make the bins of this worker's rows."""
         rows = data.shape[0]
         if reference is None:
-            counts = np.zeros(self.mesh.size)
-            counts[self.mesh.rank] = rows
-            ends = np.cumsum(self.mesh.all_reduce(counts)).astype(np.int64)
-            first = int(ends[self.mesh.rank]) - rows
+            counts = np.zeros(self.peers.size)
+            counts[self.peers.rank] = rows
+            ends = np.cumsum(self.peers.all_reduce(counts)).astype(np.int64)
+            first = int(ends[self.peers.rank]) - rows
             chosen = self.sampled_rows(int(ends[-1])).astype(np.int64)
             own = _some(data, chosen[(chosen >= first) & (chosen < first + rows)] - first)
-            sample = _gathered(self.mesh, own)
+            sample = _gathered(self.peers, own)
             values = [
                 sample.data[a:b].astype(np.float64) for a, b in zip(sample.indptr, sample.indptr[1:], strict=False)
             ]
@@ -289,10 +208,10 @@ class _SharedBins(HandleDataset):
         return np.concatenate([predictor.predict(data=piece, raw_score=True).ravel() for piece in pieces])
 
 
-def _gathered(mesh: Exchange, own: sparse.csr_matrix) -> sparse.csc_matrix:
+def _gathered(peers: Any, own: sparse.csr_matrix) -> sparse.csc_matrix:
     """The sampled rows of all workers, by column, without zeros."""
     arrays = (own.indptr.astype(np.int64), own.indices.astype(np.int32), own.data.astype(np.float32))
-    found = zip(*(mesh.all_to_all([array.tobytes()] * mesh.size) for array in arrays), strict=True)
+    found = zip(*(peers.all_to_all([array.tobytes()] * peers.size) for array in arrays), strict=True)
     parts = []
     for indptr, indices, data in found:
         ptr = np.frombuffer(indptr, np.int64)

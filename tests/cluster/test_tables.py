@@ -1,0 +1,126 @@
+"""Tables as data: whole queries go to the workers, and every row has the code of its category there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import boostrank
+from boostrank.cluster import train
+from boostrank.core.errors import DataError
+from boostrank.data.assemble import read_files
+from boostrank.data.frames import cut
+
+pd = pytest.importorskip("pandas", reason="pandas is not installed")
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+
+ENGINES = ["xgboost", "lightgbm"]
+PARAMS = {"objective": "shf-sdcg", "num_leaves": 7, "eval_at": [10], "num_threads": 1, "verbosity": -1}
+
+
+@pytest.fixture(scope="module")
+def tables(data: Path) -> tuple[Any, Any]:
+    """Training and validation rows; the relevance depends on a category as well."""
+    found = []
+    for name in ("train", "valid"):
+        part = read_files(str(data / f"{name}.txt"))
+        frame = pd.DataFrame(np.asarray(part.features[0 : part.n_documents]), columns=list(part.feature_names))
+        town = np.random.default_rng(0).choice(["Graz", "Linz", "Wels"], len(frame), p=[0.6, 0.3, 0.1])
+        found.append(
+            frame.assign(
+                town=pd.Categorical(town, ["Wels", "Graz", "Linz"]),
+                label=part.labels * (town != "Wels"),
+                query=np.repeat(part.queries.qid, part.queries.sizes),
+            )
+        )
+    return found[0], found[1]
+
+
+def test_a_table_is_cut_between_queries(tables: tuple[Any, Any]) -> None:
+    parts = cut(tables[0].iloc[::-1], "query", 3)
+    assert sum(map(len, parts)) == len(tables[0])
+    assert all(0.2 < len(part) / len(tables[0]) < 0.5 for part in parts)
+    assert not set(parts[0]["query"]) & set(parts[1]["query"])
+    assert sum(part["query"].nunique() for part in parts) == tables[0]["query"].nunique()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("kind", ["pandas", "arrow"])
+def test_of_a_table_workers_learn_what_a_single_machine_does(tables: tuple[Any, Any], engine: str, kind: str) -> None:
+    pytest.importorskip(engine)
+    rows, valid = tables if kind == "pandas" else map(pa.Table.from_pandas, tables)
+    model = train("local:2", PARAMS, rows, 4, valid, qid="query", backend=engine)
+    train_set = boostrank.RankingDataset.from_frame(rows, qid="query")
+    alone = boostrank.train(PARAMS, train_set, 4, backend=engine)
+    assert model.info["training"]["workers"] == 2
+    assert model.categories == alone.categories == train_set.categories
+    scores = model.predict(valid)
+    assert np.corrcoef(scores, alone.predict(valid))[0, 1] > 0.97
+    read = boostrank.RankingDataset.from_frame(valid, qid="query")
+    measured = boostrank.Metric.parse("ndcg@10").evaluate(read.labels, scores, read.queries).mean
+    assert model.evals_result["valid_0"]["ndcg@10"][-1] == pytest.approx(measured, abs=1e-9)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_categories_of_files_have_one_code_on_all_workers(tables: tuple[Any, Any], engine: str, tmp_path: Path) -> None:
+    """Each file knows other categories, and in another order."""
+    pytest.importorskip(engine)
+    paths = []
+    for i, part in enumerate(cut(tables[0], "query", 3)):
+        part = part[part["town"] != ["Wels", "Graz", "Linz"][i]]
+        paths.append(tmp_path / f"{i}.csv")
+        part.assign(town=part["town"].astype(str)).to_csv(paths[-1], index=False)
+    options = {"qid": "query", "categorical": ["town"]}
+    model = train("local:2", PARAMS, paths, 4, backend=engine, **options)
+    whole = boostrank.RankingDataset.read(paths, **options)
+    assert model.categories == whole.categories
+    alone = boostrank.train(PARAMS, whole, 4, backend=engine)
+    assert np.corrcoef(model.predict(whole), alone.predict(whole))[0, 1] > 0.97
+    more = train("local:2", PARAMS, paths[::-1], 1, backend=engine, init_model=model, **options)
+    assert more.categories == model.categories
+    assert more.best_iteration == 5
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_columns_within_queries_are_those_of_a_single_machine(data: Path, engine: str) -> None:
+    pytest.importorskip(engine)
+    shards, given = [data / f"s{i}.txt" for i in range(3)], {"within_query": "rank", "of": ["f1", "f2"]}
+    model = train("local:2", PARAMS, shards, 3, [data / "v?.txt"], backend=engine, **given)
+    whole = boostrank.RankingDataset.read(shards)
+    alone = boostrank.train(PARAMS | {"of": ["f1", "f2"]}, whole, 3, backend=engine, within_query="rank")
+    assert model.within_query == alone.within_query
+    assert np.corrcoef(model.predict(whole), alone.predict(whole))[0, 1] > 0.97
+    assert train("local:2", PARAMS, shards, 1, backend=engine, init_model=model).within_query == model.within_query
+
+
+def test_what_is_wrong_with_a_table_is_told(tables: tuple[Any, Any]) -> None:
+    rows, _ = tables
+    with pytest.raises(DataError, match="table, not int"):
+        train("local:2", PARAMS, 5, 1)
+    with pytest.raises(DataError, match="'qid'"):
+        train("local:2", PARAMS, rows, 1)
+    with pytest.raises(DataError, match=r"training partition \d.*'grade'"):
+        train("local:2", PARAMS, rows, 1, qid="query", label="grade")
+    with pytest.raises(DataError, match=r"training partition 0.*f1\b"):
+        train("local:2", PARAMS, rows.assign(f1=1e300), 1, qid="query")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_dask_frame_is_trained_on_and_scored(cluster: Any, tables: tuple[Any, Any], engine: str) -> None:
+    frames = pytest.importorskip("dask.dataframe")
+    from boostrank.cluster import dask
+
+    rows, valid = (frames.from_pandas(one.drop(columns="town"), npartitions=5) for one in tables)
+    model = train(cluster, PARAMS, rows, 4, valid, qid="query", backend=engine)
+    assert model.info["data"]["queries"] == 140
+    assert model.info["training"]["workers"] == 2
+    scored = dask.predict(model, valid).compute()
+    assert np.array_equal(scored["score"], model.predict(scored[list(model.feature_names)]))
+    read = boostrank.RankingDataset.from_frame(tables[1].drop(columns="town"), qid="query")
+    measured = boostrank.Metric.parse("ndcg@10").evaluate(read.labels, model.predict(read), read.queries).mean
+    assert model.evals_result["valid_0"]["ndcg@10"][-1] == pytest.approx(measured, abs=1e-9)
+    with pytest.raises(DataError, match="lazy"):
+        train("local:2", PARAMS, rows, 1, qid="query")
