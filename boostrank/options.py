@@ -680,7 +680,8 @@ class TrainCommand(PropensityOptions, MemoryOptions, ConfigOptions, JsonOptions,
         metavar="WORKERS",
         parse=parse_workers,
         group=MemoryOptions.GROUP,
-        conflicts="route cache memory_limit log folds checkpoint resume clicks feature_names max_trees max_microseconds",
+        conflicts="route cache memory_limit log folds checkpoint resume clicks feature_names max_trees "
+        "max_microseconds",
     )
     worker_timeout: float = option(
         60.0,

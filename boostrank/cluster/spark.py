@@ -1,7 +1,4 @@
-"""Spark: workers are tasks of a barrier stage. Data are files, or DataFrames, whose partitions arrive as Arrow batches.
-
-model = boostrank.spark.train({"objective": "shf-sdcg"}, frame, 500, valid, workers=8, label="grade", qid="query")
-"""
+"""Spark: workers are tasks of a barrier stage. Data are files, or DataFrames, which arrive as Arrow batches."""
 
 from __future__ import annotations
 

@@ -83,9 +83,9 @@ def train(
             that no worker can read, workers with different installations.
     """
     training = ClusterTraining(params, num_boost_round, **options)
-    paths = is_path(data) or (isinstance(data, list | tuple) and all(map(is_path, data)))
+    paths = _is_path(data) or (isinstance(data, list | tuple) and all(map(_is_path, data)))
     sets = [] if valid is None else list(valid) if isinstance(valid, list | tuple) else [valid]
-    if sets and all(map(is_path, sets)):
+    if sets and all(map(_is_path, sets)):
         sets = [sets]
     if paths:
         data, sets = _expanded(data), [_expanded(group) for group in sets]
@@ -101,7 +101,7 @@ def train(
 
 
 class ClusterTraining:
-    """One training, by the arguments of `train`; ParameterError: something that several workers cannot do."""
+    """One training, by the arguments of `train`."""
 
     def __init__(
         self,
@@ -287,15 +287,14 @@ class ClusterTraining:
         return info | {"data": {**info["data"], **data}, "training": training, "parameters": parameters}
 
 
-def is_path(value: Any) -> bool:
-    """Return True for the path of a file."""
+def _is_path(value: Any) -> bool:
     return isinstance(value, str | os.PathLike)
 
 
 def _expanded(given: Any) -> list[str]:
     """Absolute paths; a pattern without a match stands for itself, which workers say that they cannot read."""
     found: list[str] = []
-    for path in map(os.path.abspath, [given] if is_path(given) else given):
+    for path in map(os.path.abspath, [given] if _is_path(given) else given):
         try:
             found += matching(path)
         except errors.FileFormatError:
