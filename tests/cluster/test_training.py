@@ -355,7 +355,7 @@ def test_the_command_line_trains_on_a_cluster(cluster: Any, data: Path, tmp_path
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--cluster", "local:2", "--backend", "linear"], "backend='linear'"),
+        (["--cluster", "local:2", "--backend", "linear"], "linear.*xgboost or lightgbm"),
         (["--cluster", "nowhere"], "begins with none of local, env, dask, spark, ray"),
         (["--cluster", "dask:nowhere"], "neither an address .* nor a scheduler's file"),
         (["--cluster", "local:0"], "local:0: give the number of workers"),
