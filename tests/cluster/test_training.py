@@ -181,7 +181,7 @@ def test_what_no_start_can_be_made_of_is_said_or_refused(cluster: Any, data: Pat
     train_set, _ = sets(data)
     falls = AUTO | {"monotone_constraints": [-1] * train_set.n_features}
     before = boostrank.train(AUTO, train_set, 1, backend="xgboost")
-    with pytest.raises(ParameterError, match=r"does not go with these parameters: .*monotone_constraints"):
+    with pytest.raises(ParameterError, match=r"monotone_constraints"):
         train(cluster, falls, [data / "train.txt"], 1, init_model=before)
 
 
