@@ -86,7 +86,7 @@ class XGBoost(Backend):
         if whole is not None and reference is None:
             reference = whole.bins  # avoids the quantile sketch, the most expensive part of a matrix
         if entries is not None:
-            info["feature_names"] = [f"f{i}" for i in range(entries.plain.size + entries.feature.size)]
+            info.pop("feature_names", None)  # which XGBoost would compare in each round
             matrix = xgboost.QuantileDMatrix(entries.matrix(data.features), **info, **matrix_options(params, reference))
             matrix.entries = entries
             if whole is not None and whole.bins is None:

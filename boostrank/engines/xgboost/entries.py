@@ -24,9 +24,8 @@ from boostrank.engines.xgboost.params import translate
 
 _WIDE, _CELLS = 100, 1 << 24
 """Minimum number of cells per nonzero value, and minimum number of cells, for data to become entries."""
-_OF_COLUMNS = frozenset(
-    "colsample_bylevel colsample_bynode colsample_bytree interaction_constraints monotone_constraints".split()  # noqa: SIM905
-)
+_OF_COLUMNS = frozenset(("interaction_constraints", "monotone_constraints"))
+"""Parameters that need one column per feature. Those that sample features (`colsample_*`) sample splits instead."""
 
 
 @dataclass(frozen=True, eq=False)
