@@ -270,7 +270,7 @@ def test_without_queries_all_rows_are_one_with_a_warning(rows: Rows, more: Rows)
     estimator = fitted("lightgbm", rows)
     with pytest.raises(DataError, match=r"score needs to know the queries, as fit did.*enable_metadata_routing"):
         estimator.score(rows.X, rows.y)
-    with pytest.raises(DataError, match="rank needs queries"):
+    with pytest.raises(DataError, match="rank needs to know the queries"):
         estimator.rank(rows.X)
     with pytest.raises(DataError, match="eval_set needs to know the queries"):
         ranker("lightgbm").fit(rows.X, rows.y, qid=rows.qid, eval_set=[(more.X, more.y)])
@@ -525,7 +525,7 @@ def test_parameters_of_another_kind_are_refused_in_words(params: dict[str, Any],
 @pytest.mark.parametrize(
     ("given", "match"),
     [
-        ({"checkpoint": "x.cp"}, "checkpoint='x.cp': Checkpoint"),
+        ({"checkpoint": "x.cp"}, "checkpoint='x.cp': expected a Checkpoint"),
         ({"eval_set": [np.ones((3, 3))]}, "pairs"),
         ({"eval_set": [None]}, "pairs"),
         ({"eval_set": iter([])}, "pairs"),

@@ -171,7 +171,7 @@ def test_what_cannot_be_searched_is_refused(data: RankingDataset, tmp_path: Path
         tune(FIXED, data, folds=61)
     with pytest.raises(ParameterError, match="needs a metric"):
         tune(FIXED | {"metric": "none"}, data)
-    with pytest.raises(ParameterError, match="trials=-1: at least 0"):
+    with pytest.raises(ParameterError, match="trials=-1: expected at least 0"):
         tune(FIXED, data, trials=-1)
     with pytest.raises(InputError, match=r"study: .*directory"):
         tune(FIXED, data, study=tmp_path / "none" / "study", num_boost_round=2)
