@@ -220,6 +220,7 @@ bench-scale: $(VENV)/.installed-test
 	$(BIN)/python -m experiments.bench_scale.tables
 	$(BIN)/python -m experiments.clicks.count
 
+bench-clusters: export OMP_WAIT_POLICY ?= passive
 bench-clusters: $(VENV)/.installed-test
 	$(BIN)/python -m experiments.bench_clusters.run
 

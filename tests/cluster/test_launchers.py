@@ -71,7 +71,7 @@ def test_the_command_line_trains_on_ranks_and_the_first_writes_the_model(data: P
 
 def statuses_of_ranks(commands: Sequence[Sequence[Any]]) -> list[int]:
     """Exit statuses of ranks that run these commands of Python."""
-    return [rank.wait(timeout=180) for rank in ranks_of(commands)]
+    return [rank.wait(timeout=400) for rank in ranks_of(commands)]
 
 
 def ranks_of(commands: Sequence[Sequence[Any]]) -> list[subprocess.Popen[bytes]]:
@@ -160,7 +160,7 @@ def test_a_rank_that_is_killed_or_stopped_ends_the_job(
         time.sleep(0.1)
     os.kill(second.pid, how)
     struck = time.monotonic()
-    assert first.wait(timeout=100) == 4
+    assert first.wait(timeout=200) == 4
     assert time.monotonic() - struck < 60
     second.kill()
     second.wait()
