@@ -1,6 +1,6 @@
-"""Reports: what a ranker is worth, what it rests on, how it differs from another. Nothing here trains but `noise`.
+"""Reports: evaluation, explanation and comparison of rankers. Only `noise` trains models.
 
-Nothing is imported before it is used.
+Members are imported on first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Charts by Altair (Vega-Lite): drawn in a page by the browser, or here as a picture."""
+"""Altair (Vega-Lite) charts, drawn by the browser or saved as pictures."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SHARE = ".3~p"
-"""Format of shares on an axis, also of small ones."""
+"""Axis format of shares; small shares keep their digits."""
 _DIGITS = 5
-# Of a picture made here; in a page charts are as wide as there is room.
+# Width of saved pictures. In a page, charts fill the available width.
 _WIDTH = 680
-# Elements of the document make a chart sharp in print, and many of them a page slow.
+# Limit on SVG elements: SVG is sharp in print, but many elements slow a page down.
 _MOST_ELEMENTS = 2500
 _COMPOSED = ("hconcat", "vconcat", "concat", "facet", "repeat")
 _FACETS = ("row", "column", "facet")
-# Characters on either side of what is left out of a name, beside which there is room for the chart.
+# Characters kept at each end of a shortened name, so that the chart has room.
 _SIDE = "(width < 480 ? 10 : 13)"
 _MIDDLE_CUT = (
     f"length(datum.label) > 2 * {_SIDE} + 1 ? slice(datum.label, 0, {_SIDE}) + '…' + slice(datum.label, -{_SIDE}) : "
@@ -42,17 +42,15 @@ _MIDDLE_CUT = (
 
 @dataclass(frozen=True, eq=False)
 class Chart:
-    """A chart, and the numbers behind it.
+    """A chart and its data.
 
     Args:
-        name: unique on a page, fit for a file name: "learning-curve".
-        frame: pandas data frame of the numbers, for CSV and JSON. If the figure is drawn from this very frame, the page
-            carries it once.
-        figure: an Altair chart of a height in pixels. Width and the colours of text, axes and background are those of
-            the page; several views side by side keep their widths. Columns of its data have names of our own:
-            Vega-Lite reads dots and brackets in them.
-        title: in words.
-        about: one sentence: the caption, which screen readers read.
+        name: unique on a page and valid as a file name: "learning-curve".
+        frame: pandas data frame for CSV and JSON. If the figure uses this very object, the page embeds it once.
+        figure: Altair chart with its height in pixels. The page sets its width and the colours of text, axes and
+            background; views side by side keep their widths. Columns of its data need plain names, because Vega-Lite
+            interprets dots and brackets.
+        about: caption of one sentence, also read by screen readers.
     """
 
     name: str
@@ -62,7 +60,7 @@ class Chart:
     about: str = ""
 
     def spec(self) -> dict[str, Any]:
-        """The figure in Vega-Lite, with its data, rounded to five digits, as rows under `datasets`."""
+        """Return the Vega-Lite specification with its data under `datasets`, rounded to five digits."""
         with alt.data_transformers.enable("default", max_rows=None, consolidate_datasets=True):
             spec: dict[str, Any] = self.figure.to_dict()
         spec.get("config", {}).pop("view", None)  # Altair's default size
@@ -71,7 +69,7 @@ class Chart:
         _cut_names(spec)
         if "datasets" in spec:
             spec["datasets"] = jsonable(spec["datasets"], digits=_DIGITS)
-        spec["description"] = self.description  # Vega puts it, or words of its own, into the element that it draws in
+        spec["description"] = self.description  # otherwise Vega writes a description of its own
         composed = any(key in spec for key in _COMPOSED) or any(key in spec.get("encoding", {}) for key in _FACETS)
         if not composed and "width" not in spec:
             spec |= {"width": _WIDTH, "autosize": {"type": "fit-x", "contains": "padding"}}
@@ -79,11 +77,11 @@ class Chart:
 
     @property
     def description(self) -> str:
-        """Title and caption, for those who cannot see the chart."""
+        """Title and caption, as alternative text."""
         return f"{self.title}. {self.about}"
 
     def rows(self) -> list[dict[str, Any]]:
-        """The frame, a dictionary a row, rounded likewise; None for what is not a number."""
+        """Return the frame as dictionaries with rounded values; None for values that are not finite."""
         return list(jsonable(self.frame.to_dict("records"), digits=_DIGITS))
 
     def __html__(self) -> str:
@@ -98,21 +96,21 @@ class Chart:
         return block("parts.html", "chart", chart=self, kept=kept, fits="autosize" in spec)
 
     def to_svg(self, *, dark: bool = False) -> str:
-        """The picture, 680 pixels wide.
+        """Return the chart as an SVG, 680 pixels wide.
 
         Raises:
             MissingDependency: the extra `report` is not installed.
-            TrainingError: it cannot be drawn.
+            TrainingError: the chart cannot be drawn.
         """
         return svgs_of([self], dark=dark)[0]
 
     def save(self, path: AnyPath) -> None:
-        """Write the chart, whole or not at all: .svg, .png or .html the picture, .csv or .json the numbers.
+        """Write the chart atomically: a picture (.svg, .png, .html) or its data (.csv, .json).
 
         Raises:
-            ParameterError: another ending.
+            ParameterError: unknown file extension.
             MissingDependency: the extra `report` is not installed.
-            TrainingError: it cannot be drawn, or the file not be written.
+            TrainingError: the chart cannot be drawn, or the file cannot be written.
         """
         need_report_extra()
         ending = Path(path).suffix.lower()
@@ -130,7 +128,7 @@ class Chart:
         elif ending == ".json":
             made = json.dumps(self.rows(), allow_nan=False).encode()
         else:
-            raise ParameterError(f"{os.fspath(path)}: a chart is written as .svg, .png, .html, .csv or .json")
+            raise ParameterError(f"{os.fspath(path)}: charts are written as .svg, .png, .html, .csv or .json")
         write_atomically(path, made)
 
     def _to_png(self) -> bytes:
@@ -142,7 +140,7 @@ class Chart:
 
 
 def svgs_of(charts: Sequence[Chart], *, dark: bool = False) -> list[str]:
-    """The pictures of several charts, in little more time than that of one.
+    """Return several charts as SVG. One process draws all of them.
 
     Raises:
         MissingDependency, TrainingError: as `Chart.to_svg`.
@@ -154,7 +152,7 @@ def svgs_of(charts: Sequence[Chart], *, dark: bool = False) -> list[str]:
 
 
 def _cut_names(spec: Any) -> None:
-    """Long names on axes are cut in the middle, where they differ least; the pointer shows them whole."""
+    """Shorten long axis names in the middle; the tooltip shows the full name."""
     if isinstance(spec, list):
         for one in spec:
             _cut_names(one)
@@ -168,27 +166,29 @@ def _cut_names(spec: Any) -> None:
 
 
 def middle_cut(name: str, most: int = 40) -> str:
-    """A name with its middle left out where it is longer than `most` characters."""
+    """Return a name of at most `most` characters, shortened in the middle."""
     side = (most - 1) // 2
     return name if len(name) <= most else f"{name[:side]}…{name[-side:]}"
 
 
 def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """Rows of the same keys, which a page carries in less space."""
+    """Convert rows to columns, which take less space in a page."""
     keys = dict.fromkeys(key for row in rows for key in row)
     return {key: [row.get(key) for row in rows] for key in keys}
 
 
 def stretched(small: float, ends: tuple[float, float], marks: tuple[int, ...] = (1,)) -> tuple[Any, list[float]]:
-    """A scale that is linear up to `small` on either side of 0 and logarithmic beyond, and its ticks: 0 and, as far as
-    `ends`, `small` times these marks times powers of ten."""
+    """Return a scale that is linear up to +-`small` and logarithmic beyond, and its ticks.
+
+    Ticks are 0 and, within `ends`, `small` times `marks` times powers of ten.
+    """
     ticks = (sign * small * a * 10.0**i for sign in (-1, 1) for i in range(8) for a in marks)
     scale = alt.Scale(type="symlog", constant=small, nice=False, domain=list(ends))
     return scale, sorted([0.0, *(tick for tick in ticks if ends[0] <= tick <= ends[1])])
 
 
 def logarithmic(ends: tuple[float, float]) -> tuple[Any, list[float]]:
-    """A logarithmic scale between two positive ends, and its ticks."""
+    """Return a logarithmic scale between two positive ends, and its ticks."""
     low, high = (math.floor(math.log10(end)) for end in ends)
     marks = (1.0,) if high - low > 3 else (1.0, 3.0) if high > low else (1.0, 2.0, 5.0)
     ticks = (mark * 10.0**i for i in range(low, high + 1) for mark in marks)
@@ -196,6 +196,6 @@ def logarithmic(ends: tuple[float, float]) -> tuple[Any, list[float]]:
 
 
 def tooltips(*columns: str) -> list[Any]:
-    """What is shown where the pointer rests: of each column "name:type", and then its format and its title, if any."""
+    """Return tooltips, given "name:type", optionally followed by a format and a title."""
     parts = [column.split(maxsplit=2) for column in columns]
     return [alt.Tooltip(name, **dict(zip(("format", "title"), rest, strict=False))) for name, *rest in parts]

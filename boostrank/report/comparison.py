@@ -1,4 +1,4 @@
-"""Comparison of two rankers on the same queries: is the new one better, for whom, and what did it break?
+"""Comparison of two rankers on the same queries.
 
 comparison = compare(old_model, new_model, test_set, ["ndcg@10"], fail_if=["ndcg@10 < -0.002 at p<0.05"])
 comparison.metrics["ndcg@10"].mean, comparison.failed
@@ -44,7 +44,7 @@ from boostrank.report.segments import Segmentation, holm, segmentations
 from boostrank.report.vega import COLOURS, alt, need_report_extra
 
 RESAMPLES = PAIRED_RESAMPLES
-# Sums of the same numbers in another order: less is no difference between two lists.
+# Smaller differences are rounding: the same numbers summed in another order.
 TIE = 1e-12
 _ALPHA = 0.05
 _BINS = 40
@@ -52,17 +52,16 @@ _BINS = 40
 
 @dataclass(frozen=True)
 class Difference:
-    """A metric of both rankers over the same queries, and new minus old.
+    """Difference of a metric between two rankers, new minus old.
 
     Args:
-        metric: such as "ndcg@10".
-        queries: how many count.
-        old, new: means, weighted by the queries' weights.
-        mean: of new - old, likewise.
-        low, high: 95% interval of that mean, by bootstrap over queries; NaN in a segment of less than 20.
-        p: two-sided p-value of the paired randomisation test (Fisher's; every sign flip where they are few).
-        better, same, worse: queries that gained, stayed (by 1e-12 at most) or lost; not weighted.
-        matters: two trainings may differ by luck by less than this; 0 where nobody measured it.
+        queries: number of queries that count.
+        old, new: means, weighted by query weights.
+        mean: weighted mean of new - old.
+        low, high: 95% bootstrap interval of `mean` over queries; NaN in a segment of fewer than 20 queries.
+        p: two-sided p-value of Fisher's paired randomisation test, exact for few queries.
+        better, same, worse: unweighted numbers of queries; `same` allows a difference of 1e-12.
+        matters: difference that two trainings can show by chance; 0 if not measured.
     """
 
     metric: str
@@ -80,20 +79,18 @@ class Difference:
 
     @property
     def by_luck(self) -> bool:
-        """Whether luck in training explains it."""
+        """Whether the noise of training explains the difference."""
         return abs(self.mean) < self.matters
 
 
 @dataclass(frozen=True)
 class SegmentDifference:
-    """A difference in one segment.
+    """Difference in one segment.
 
     Args:
-        kind: what the segments are about ("list length").
-        segment: which one.
-        difference: over its queries.
-        p_holm: its p-value, adjusted by Holm's method for all segments of all kinds of this metric in which a query
-            changed; 1 in the others.
+        kind: criterion of the segmentation ("list length").
+        difference: over the queries of the segment.
+        p_holm: Holm-adjusted p-value over all segments of this metric in which a query changed; 1 in the others.
     """
 
     kind: str
@@ -103,20 +100,19 @@ class SegmentDifference:
 
     @property
     def row(self) -> dict[str, Any]:
-        """The difference with its segment, as a row of a table."""
+        """Return the segment and its difference as a table row."""
         return {"kind": self.kind, "segment": self.segment, **vars(self.difference), "p_holm": self.p_holm}
 
 
 @dataclass(frozen=True)
 class Regression:
-    """A query that lost.
+    """A query with a lower metric than before.
 
     Args:
-        qid: its id.
-        old, new: the first metric's value.
-        segments: kind -> the segment it is in.
-        moves: documents of either top k with another rank, by their old ranks.
-        swap: the two documents whose exchange cost most; None if no better one fell below a worse one.
+        old, new: value of the first metric.
+        segments: kind -> segment of the query.
+        moves: documents of either top k with another rank, by old rank.
+        swap: the costliest inversion; None if no better document fell below a worse one.
     """
 
     qid: str
@@ -129,12 +125,11 @@ class Regression:
 
 @dataclass(frozen=True)
 class ConditionOutcome:
-    """A condition, and what became of it.
+    """Result of one condition.
 
     Args:
-        condition: as it was asked for.
-        holds: whether it is so: the gate is shut.
-        where: segments where it is so, of a condition `in any`.
+        holds: whether it holds, which fails the gate.
+        where: segments in which it holds, for a condition `in any`.
     """
 
     condition: Condition
@@ -144,20 +139,19 @@ class ConditionOutcome:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Result):
-    """Two rankers on the same queries.
+    """Result of `compare`.
 
     Args:
-        old, new: what they are called.
-        metrics: name -> difference over all queries; the first one is what regressions are told by.
-        segments: differences of every metric in every segment that has a query.
-        churn: how much of the top of the lists is another.
-        regressions: the queries that lost most, worst first.
-        outcomes: of the conditions asked for.
-        conventions: what the metrics' definitions leave open.
-        qids: [Q], all queries of the data.
+        old, new: names of the rankers.
+        metrics: name -> difference over all queries; the first metric decides on regressions.
+        segments: differences of each metric in each non-empty segment.
+        churn: changes in the top of the lists.
+        regressions: queries with the largest losses, worst first.
+        outcomes: results of the conditions.
+        qids: [Q], all queries.
         per_query: metric -> float64[Q, 2], old and new; NaN where a query does not count.
-        of_segment: kind -> the segment of each query, [Q].
-        notes: what is missing, and why.
+        of_segment: kind -> segment of each query, [Q].
+        notes: missing parts, with reasons.
     """
 
     old: str
@@ -175,7 +169,7 @@ class Comparison(Result):
 
     @property
     def failed(self) -> bool:
-        """Whether one of the conditions holds."""
+        """Whether any condition holds."""
         return any(outcome.holds for outcome in self.outcomes)
 
     TABLES: ClassVar = {
@@ -193,14 +187,14 @@ class Comparison(Result):
     }
 
     def _differences(self) -> Columns:
-        """Return a row for each metric over all queries, then for each segment and metric."""
+        """Return a row per metric over all queries, then a row per segment and metric."""
         rows = [{"kind": "all", "segment": "all"} | vars(d) for d in self.metrics.values()]
         rows += [s.row for s in self.segments]
         names = dict.fromkeys(name for row in rows for name in row)
         return {name: [row.get(name, math.nan) for row in rows] for name in names}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything but the values of each query, for JSON."""
+        """Return the result as JSON data, without values per query."""
         found = {
             "old": self.old,
             "new": self.new,
@@ -226,7 +220,7 @@ class Comparison(Result):
         return small_table(f"{self.new} against {self.old}, {len(self.qids):,} queries", rows, columns)
 
     def to_html(self, data: str = "") -> str:
-        """Return one page that needs no network.
+        """Return a self-contained HTML page.
 
         Args:
             data: name of the data.
@@ -261,21 +255,21 @@ def compare(
 ) -> Comparison:
     """Compare two rankers query by query.
 
-    Interval and p-value are those of `boostrank.metric.paired_difference`, so that `boostrank evaluate` gives the same.
+    Intervals and p-values are those of `boostrank.metric.paired_difference`, as in `boostrank evaluate`.
 
     Args:
-        old, new: models, boosters or fitted rankers of LightGBM or XGBoost, paths of their files, or float[N], one
-            score a document in input order.
-        data: documents with labels.
-        metrics: one or several; regressions are told by the first.
-        fail_if: conditions, see `boostrank.report.gate`; their metrics are measured too.
-        top: k of the churn, and how far down the lists moves are told.
-        worst: number of regressions to tell.
+        old, new: models, boosters or fitted rankers of LightGBM or XGBoost, their files, or scores, float[N] in input
+            order.
+        data: labelled queries.
+        metrics: one or several; the first decides on regressions.
+        fail_if: conditions, see `boostrank.report.gate`; their metrics are added.
+        top: number of top documents for churn and moves.
+        worst: maximum number of regressions.
         options: fields of `boostrank.report.section.Context`: conventions, segments, matters, docnos, seed, threads.
 
     Raises:
-        ParameterError: an unknown metric or convention, or a condition that does not parse.
-        DataError: scores that do not fit the data, labels the gain cannot take, no query that counts.
+        ParameterError: an unknown metric or convention, or a malformed condition.
+        DataError: scores that do not fit the data, labels that the gain does not support, or no query that counts.
     """
     context = Context(None, data, metrics, **options)
     seed, threads, docnos = context.seed, context.threads, context.docnos
@@ -347,14 +341,14 @@ def _ranker(given: Any, name: str, data: RankingDataset, threads: int | None) ->
     data = data if model is None else data.only(model.feature_names)
     scores = np.asarray(given if model is None else model.predict(data, threads=threads), dtype=np.float64)
     if scores.shape != (data.n_documents,):
-        raise DataError(f"{name}: scores of shape {scores.shape} for {data.n_documents} documents")
+        raise DataError(f"{name}: scores have shape {scores.shape}, expected ({data.n_documents},)")
     return Ranker(name, data.in_row_order(scores), model, data)
 
 
 def _difference(
     metric: str, values: Float64Array, weights: Float64Array | None, seed: int, matters: float
 ) -> Difference:
-    """Over the queries that count, of which there is at least one."""
+    """Summarise the queries that count; at least one must."""
     found = paired_difference(values[:, 1], values[:, 0], weights=weights, resamples=RESAMPLES, seed=seed)
     counted = ~np.isnan(values[:, 0])
     old, new = values[counted].T
@@ -391,7 +385,7 @@ def _in_segments(
                 if difference.queries < FEWEST_FOR_INTERVAL:
                     difference = replace(difference, low=math.nan, high=math.nan)
                 found.append((cut.kind, name, difference))
-    # Signs are drawn for given sizes of the differences: where all are 0 nothing was tested.
+    # The randomisation test only flips signs: segments without any change are not tested.
     tested = [i for i, (_, _, difference) in enumerate(found) if difference.better + difference.worse]
     adjusted = np.ones(len(found))
     adjusted[tested] = holm([found[i][2].p for i in tested])
@@ -456,7 +450,7 @@ def _columns(p: str) -> list[Any]:
 
 
 def _limit(differences: Iterable[Difference]) -> float:
-    """Return the end of the scale: the intervals' largest; segments without one, of few queries, do not stretch it."""
+    """Return the end of the scale, from the intervals; segments too small for an interval do not stretch it."""
     listed = list(differences)
     ends = [abs(x) for d in listed for x in (d.low, d.high) if math.isfinite(x)]
     return max(ends or [abs(d.mean) for d in listed], default=0.0) or 1.0
@@ -469,7 +463,7 @@ def _numbers(d: Difference, p: float, limit: float) -> list[Any]:
 
 
 def _direction(d: Difference, p: float) -> str:
-    """Return a colour for what exceeds both chance and the noise of training."""
+    """Return a colour if the difference exceeds chance and the noise of training."""
     return "" if p >= _ALPHA or not d.mean or d.by_luck else "better" if d.mean > 0.0 else "worse"
 
 
@@ -492,7 +486,7 @@ def _histogram(change: Float64Array, d: Difference) -> Chart:
 
 
 def _lost(r: Regression, number: int) -> Markup:
-    """Return what moved in a query that lost, and the two documents whose exchange cost most."""
+    """Return the moves and the costliest inversion of a regression."""
     pair = set() if r.swap is None else {r.swap.fell.row, r.swap.rose.row}
     marked = frozenset(i for i, m in enumerate(r.moves) if m.row in pair)
     lifts: list[list[Any]] = []

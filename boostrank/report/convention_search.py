@@ -1,4 +1,4 @@
-"""Search for the conventions that give a number which another program has printed."""
+"""Search for the conventions that reproduce a number printed by another program."""
 
 from __future__ import annotations
 
@@ -22,22 +22,19 @@ from boostrank.metric import BoundMetrics, Metric
 from boostrank.metrics.err import stop_probabilities
 from boostrank.report.conventions import tied_documents
 
-# Thresholds of relevance that are tried: with more grades than this, labels are no grades.
+# Limit on relevance thresholds: labels with more distinct values are not grades.
 _GRADES = 10
 
 
 @dataclass(frozen=True)
 class Match:
-    """Conventions, and how near they come.
+    """A combination of conventions and its distance from the target.
 
     Args:
-        metric: such as "ndcg@10".
-        conventions: that were tried.
-        choices: field -> choice, where the choice matters for these data.
-        value: of the metric.
+        choices: field -> choice, for fields that affect these data.
         difference: value minus target.
-        hit: whether the value is the target to the digits that the target was printed with.
-        libraries: whose conventions these are, as far as the choices matter.
+        hit: whether the value equals the target to its printed digits.
+        libraries: libraries with these conventions, as far as these data can tell.
     """
 
     metric: str
@@ -59,15 +56,14 @@ def find_conventions(
     base: Conventions | str = "default",
     threads: int | None = None,
 ) -> list[Match]:
-    """Every combination of conventions that makes a difference here, the nearest to a target first.
+    """Return every combination of conventions that affects these data, nearest to the target first.
 
-    A convention that cannot matter for these data (ties where there are none, the gain of labels 0 and 1) is not
-    varied: `base` decides it.
+    Conventions without effect here (ties without tied scores, the gain of binary labels) stay as in `base`.
 
     Args:
-        target: the number; as text its digits count: "0.80" is met by 0.7969.
-        metrics: one or several, or their text; each cut-off is tried.
-        base: what is not varied.
+        target: the number. As text, its digits set the tolerance: 0.7969 matches "0.80".
+        metrics: one or several; each cut-off is tried.
+        base: values of conventions that are not varied.
         labels, scores, queries, threads: as for `boostrank.metric.evaluate`.
 
     Raises:
@@ -107,7 +103,7 @@ def find_conventions(
 def _choices(
     metric: Metric, labels: Float64Array, scores: npt.ArrayLike, queries: QueryIndex, base: Conventions
 ) -> tuple[dict[str, tuple[Any, ...]], dict[str, tuple[Any, ...]]]:
-    """What may be chosen: for the values of queries, and for the queries that count."""
+    """Return the choices that affect values of queries, and those that affect which queries count."""
     spec, grades = metric.spec, np.unique(labels)
     cutoff = metric.cutoffs[0] if metric.cutoffs else 0
     values: dict[str, tuple[Any, ...]] = {}
@@ -138,7 +134,7 @@ def _choices(
 
 
 def _mean(values: Float64Array, queries: QueryIndex, rules: Conventions) -> float:
-    """Mean over the queries that count, given the values with NaN where there is no relevant document; or NaN."""
+    """Return the mean over the queries that count; values are NaN without a relevant document."""
     if rules.empty != "exclude":
         values = np.nan_to_num(values, nan=1.0 if rules.empty == "one" else 0.0)
     counted = ~np.isnan(values)
@@ -150,13 +146,13 @@ def _mean(values: Float64Array, queries: QueryIndex, rules: Conventions) -> floa
 
 
 def _libraries(picked: dict[str, Any], choices: dict[str, tuple[Any, ...]], metric: str) -> tuple[str, ...]:
-    """Whose conventions agree with all that was picked."""
+    """Return the libraries whose conventions agree with all choices."""
 
     def of(rules: Conventions, field: str) -> Any:
         own, offered = getattr(rules, field), choices[field]
         if field == "empty":
             own = rules.empty_for(metric)
-            return own if own in offered else "zero"  # a metric that is no ratio is 0 there, see `Conventions`
+            return own if own in offered else "zero"  # metrics that are not ratios are 0 without a relevant document
         if field == "short_lists":
             return own if own in offered else "pad"  # the others concern other metrics
         if field == "relevant_from":  # the smallest label that is relevant

@@ -1,8 +1,7 @@
-"""Conventions: one set of scores under many of them, and what each is worth.
+"""Effect of metric conventions: one set of scores, measured as several libraries do.
 
-Every library answers in its own way what the definition of a metric leaves open (`core.conventions`), so the same
-scores get different numbers. Here the way from one number to another is walked one convention at a time, always in the
-order of `STEPS`; what each step adds is said, and the steps add up to the whole difference exactly.
+Libraries differ in the details that a metric's definition leaves open (`core.conventions`). The path from one value to
+another changes one convention at a time, in the order of `STEPS`. The steps add up to the whole difference exactly.
 
     for one in explain_conventions(labels, scores, queries, "ndcg@10"):
         print(one.metric, one.value, [(r.name, r.value, r.changes) for r in one.readings])
@@ -24,7 +23,7 @@ from boostrank.core.types import Float64Array
 from boostrank.metric import BoundMetrics, Metric
 
 LIBRARIES = ("lightgbm", "xgboost", "catboost", "sklearn", "trec", "letor")
-"""Whose conventions are compared unless others are named."""
+"""Libraries to compare by default."""
 
 
 STEPS = {
@@ -38,7 +37,7 @@ STEPS = {
     "single": ("single",),
     "empty": ("empty", "empty_of"),
 }
-"""Step -> fields of `Conventions` that change together; first the value of a query, then which queries count."""
+"""Step -> fields of `Conventions` that change together: first values of queries, then which queries count."""
 
 _WORDS = {
     "log2(1+r)": "the discount 1/log2(1 + rank)",
@@ -57,7 +56,11 @@ _WORDS = {
 
 
 def _words(step: str, c: Conventions, metric: str) -> str:
-    """Return the choice of conventions in a step, to be read after "is"; `metric` is a canonical name."""
+    """Return the choice in a step, to be read after "is".
+
+    Args:
+        metric: canonical name.
+    """
     if step == "gain":
         if not isinstance(c.gain, str):
             return "the gain table " + ",".join(f"{g:g}" for g in c.gain)
@@ -78,13 +81,13 @@ def _words(step: str, c: Conventions, metric: str) -> str:
 
 @dataclass(frozen=True)
 class ConventionEffect:
-    """One step.
+    """Effect of one convention.
 
     Args:
         convention: name of the step.
-        choice: what the conventions at the end choose, in words.
-        value: of the metric after this step.
-        change: what the step added.
+        choice: the new choice, in words.
+        value: metric after this step.
+        change: difference made by this step.
     """
 
     convention: str
@@ -95,14 +98,13 @@ class ConventionEffect:
 
 @dataclass(frozen=True)
 class Reading:
-    """The scores as one library reads them.
+    """The metric as one library computes it.
 
     Args:
-        name: of the library.
-        conventions: its own.
-        value: of the metric; None if there is none.
-        changes: from the value they are compared with to this one; conventions that both share are not listed.
-        note: what else must be known of this value, or why there is none.
+        name: name of the library.
+        value: metric value; None if undefined.
+        changes: steps from the base value to this one, for conventions that differ.
+        note: caveats, or why there is no value.
     """
 
     name: str
@@ -114,12 +116,11 @@ class Reading:
 
 @dataclass(frozen=True)
 class TieReport:
-    """What equal scores leave open.
+    """Effect of tied scores.
 
     Args:
-        documents: in the data.
-        tied: how many have the score of a document with another label in their query, so that their order matters.
-        expected, file_order, worst, best: the metric with tied documents in these orders.
+        tied: documents that share a score with a document of another label in their query.
+        expected, file_order, worst, best: metric with tied documents in these orders.
     """
 
     documents: int
@@ -131,18 +132,18 @@ class TieReport:
 
     @classmethod
     def of(cls, documents: int, tied: int, rules: Conventions, values: Callable[[Conventions], float]) -> TieReport:
-        """Return the report, from the value of the metric under conventions."""
+        """Return the report, given the metric as a function of conventions."""
         orders = ("expected", "input", "pessimistic", "optimistic")
         return cls(documents, tied, *(values(replace(rules, ties=order)) for order in orders))
 
     @property
     def mass(self) -> float:
-        """Share of the documents that are tied."""
+        """Share of tied documents."""
         return self.tied / self.documents if self.documents else 0.0
 
     @property
     def worth(self) -> float:
-        """What the order of the file can be worth: best minus worst."""
+        """Largest effect of the order of tied documents: best minus worst."""
         return self.best - self.worst
 
 
@@ -151,12 +152,9 @@ class Explanation:
     """A metric under the conventions of several libraries.
 
     Args:
-        metric: such as "ndcg@10".
-        base: name of the conventions that the others are compared with.
-        value: under these.
-        readings: the others.
-        ties: what ties are worth under these.
-        queries: all of them.
+        value: metric under `base`.
+        readings: metric under the others.
+        ties: effect of ties under `base`.
         empty: queries without a relevant document.
         single: queries of one document.
         short: queries with fewer documents than the cut-off.
@@ -184,20 +182,20 @@ def explain_conventions(
     docnos: Sequence[str] | None = None,
     threads: int | None = None,
 ) -> list[Explanation]:
-    """What several libraries make of the same scores, and why.
+    """Explain how the value of a metric differs between libraries.
 
     Args:
         labels, scores, queries, metrics, threads: as for `boostrank.metric.evaluate`.
-        names: of `core.conventions.PRESETS`.
-        base: the conventions that the others are compared with.
-        docnos: names of the documents, by which trec_eval orders tied ones; without them its value is the mean over
-            their orders, and says so.
+        names: names in `core.conventions.PRESETS`.
+        base: reference conventions.
+        docnos: document names, by which trec_eval orders ties. Without them its value is the mean over the orders of
+            tied documents, with a note.
 
     Returns:
-        One explanation for every metric at every cut-off.
+        One explanation per metric and cut-off.
 
     Raises:
-        InputError: unknown names, or data that `base` cannot take; what another library cannot take is in its note.
+        InputError: unknown names, or data that `base` does not support. Other libraries' limits are in their notes.
     """
     start = Conventions.named(base)
     rules = {name: Conventions.named(name) for name in dict.fromkeys(names)}
@@ -238,7 +236,7 @@ def _reading(name: str, metric: str, start: Conventions, end: Conventions, value
 
 @dataclass(eq=False)
 class _Values:
-    """A metric of one set of scores under any conventions, each computed once; `bound` has all but the conventions."""
+    """A metric of one set of scores, cached by conventions."""
 
     metric: Metric
     scores: npt.ArrayLike
@@ -248,38 +246,38 @@ class _Values:
     known: dict[Conventions, dict[str, float]] = field(default_factory=dict)
 
     def of(self, rules: Conventions) -> dict[str, float]:
-        """Its means under these conventions, at every cut-off."""
+        """Return the mean at every cut-off."""
         if rules not in self.known:
             self.known[rules] = self.bound(rules).values(self.scores)
         return self.known[rules]
 
     def one(self, metric: str, rules: Conventions) -> float:
-        """Return its mean at one cut-off."""
+        """Return the mean at one cut-off."""
         return self.of(rules)[metric]
 
     def where_relevant(self, rules: Conventions) -> dict[str, Float64Array]:
-        """Values of the queries at each cut-off, NaN where there is no relevant document."""
+        """Return the values of queries at each cut-off; NaN without a relevant document."""
         rules = replace(rules, empty="exclude", empty_of=(), single="count")
         return self.bound(rules, partial=True).per_query(self.scores)
 
     def computable(self, rules: Conventions) -> Conventions:
-        """The same; without names of the documents, the mean over tied orders stands for the order by name."""
+        """Return computable conventions: without document names, ties by name become the mean over tied orders."""
         return rules.without_names if self.docnos is None else rules
 
     def note_on_names(self, rules: Conventions, metric: str) -> str:
-        """What the order of tied documents by name could make of a value, when the names are not known."""
+        """Return the possible range of a value if ties are ordered by unknown names."""
         if rules.ties != "docno" or self.docnos is not None:
             return ""
         worst, best = (self.of(replace(rules, ties=word))[metric] for word in ("pessimistic", "optimistic"))
         if worst == best:
             return ""
         return (
-            "it orders tied documents by their names, which the data do not tell: the mean over their orders stands "
-            f"here, and the names could make it anything from {worst:.4f} to {best:.4f}"
+            "it orders tied documents by name, and the data have no names: the value is the mean over their orders; "
+            f"with names it could be from {worst:.4f} to {best:.4f}"
         )
 
     def note_on_weights(self, metric: str) -> str:
-        """LightGBM's own way with weights, which is no convention."""
+        """Return a note on LightGBM's weighting, which is not a convention."""
         weights = self.queries.weights
         if weights is None or self.metric.name != "ndcg":
             return ""
@@ -289,20 +287,19 @@ class _Values:
             return ""
         own = (float(weights[~empty] @ values[~empty]) + int(empty.sum())) / float(weights.sum())
         return (
-            "LightGBM itself adds each query without a relevant document as 1 and not as its weight, which makes it "
-            f"{own:.4f}"
+            f"LightGBM counts each query without a relevant document as 1 instead of its weight, and reports {own:.4f}"
         )
 
 
 def tied_documents(
     labels: npt.ArrayLike, scores: npt.ArrayLike, queries: QueryIndex, *, score_type: str = "float64"
 ) -> int:
-    """How many documents have the score of a document with another label in their query.
+    """Count documents that share a score with a document of another label in their query.
 
     Args:
         labels, scores: float[N], finite.
-        queries: of the rows.
-        score_type: "float64", or "float32", after rounding to which scores are compared.
+        queries: queries of the rows.
+        score_type: "float64", or "float32" to compare rounded scores.
     """
     y = np.asarray(labels, dtype=np.float64)
     with np.errstate(over="ignore"):

@@ -1,11 +1,11 @@
 """Counterfactuals: the smallest change of one feature that swaps two documents, over all thresholds of the trees.
 
-With all other features as they are, a score is a step function of one feature: it is constant from one threshold to
-the next. So one value of each step answers for all values, and none is overlooked. The engine itself scores them:
-its ways with missing values, zeros and float32 are those of `predict`.
+With all other features fixed, the score is a step function of one feature, constant between thresholds. One value per
+step therefore covers all values. The engine computes the scores, so missing values, zeros and float32 are treated as
+in `predict`.
 
-The size of a change is measured in ranks: the share of the data's documents between the old value and the new one.
-As for trees, it is the same whether a feature or its logarithm is given, and it says how ordinary the change is.
+The size of a change is a difference in ranks: the share of documents between the old and the new value. Like trees, it
+does not change under monotone transformations of a feature.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.kernels.trees.curves import ZERO, rounded_down
 from boostrank.kernels.trees.walker import ZERO_IS_MISSING, Forest
 
-# Values of a feature that are tried where scores are not constant between thresholds.
+# Number of values to try when scores are not constant between thresholds.
 _VALUES = 500
-# Numbers handed to the engine at a time (64 MB).
+# Values passed to the engine per call (64 MB).
 _AT_A_TIME = 1 << 24
 _INF = np.float32(np.inf)
 
@@ -34,20 +34,18 @@ Score = Callable[[Float32Array], Float64Array]
 
 @dataclass(frozen=True)
 class Counterfactual:
-    """The smallest change of one feature of one document that swaps the two.
+    """The smallest change of one feature of one document that swaps the pair.
 
     Args:
-        document: "a" or "b", whose feature it is.
-        feature: its name.
-        now: its value; NaN is missing.
-        value: the nearest value that swaps them, of those that the data have if there are any (`seen`). NaN: only when
-            it is missing.
-        seen: whether the data have it (of very many documents, a sample of queries: `Why.sampled`).
-        nearest: the nearest float32 number that swaps them, whether or not the data have it; NaN if none does.
-        step: share of the data's documents between `now` and `value`, 0 to 1, those at either count half; 1 from a
-            missing value and to one, which have no place among the others, and between categories, which have no order:
-            of these, `value` is the most frequent one.
-        score: of the document with `value`.
+        document: "a" or "b", the changed document.
+        now: current value; NaN is missing.
+        value: nearest value that swaps the pair, preferably one that occurs in the data (`seen`); NaN if only a missing
+            value does.
+        seen: whether the value occurs in the data or, for large data, in the sample (`Why.sampled`).
+        nearest: nearest float32 number that swaps the pair, whether or not it occurs; NaN if none does.
+        step: share of documents between `now` and `value`, in [0, 1]; documents at either end count half. 1 for
+            unordered changes: to or from a missing value, and between categories, where `value` is the most frequent.
+        score: score of the document with `value`.
     """
 
     document: Literal["a", "b"]
@@ -62,15 +60,15 @@ class Counterfactual:
 
 @dataclass(frozen=True, eq=False)
 class FeatureValues:
-    """The values of one feature, in the data and for the trees.
+    """Values of one feature in the data, and its steps in the trees.
 
     Args:
-        cuts: float32[k], ascending, distinct: the last number of each step but the highest one; None where scores are
-            not constant between thresholds.
-        values: float64[m], ascending, distinct: what the data have.
-        below: float64[m+1], share of the documents below each of them, and 1; of those that have a value.
-        has_missing: whether the data lack it somewhere.
-        categories: int64[g], those that the trees know by name; None where values have an order.
+        cuts: float32[k], ascending, distinct: last number of each step except the highest; None if scores are not
+            constant between thresholds.
+        values: float64[m], ascending, distinct values in the data.
+        below: float64[m+1], share of present values below each value, then 1.
+        has_missing: whether the data have missing values.
+        categories: int64[g], categories that the trees know; None for ordered values.
     """
 
     cuts: Float32Array | None
@@ -81,26 +79,26 @@ class FeatureValues:
 
     @classmethod
     def of(cls, values: Float32Array, cuts: Float32Array | None, categories: Int64Array | None = None) -> FeatureValues:
-        """From float32[n], the values of the data, NaN where missing."""
+        """Return the values of a column, float32[n]; NaN is missing."""
         present = values[~np.isnan(values)].astype(np.float64) + 0.0  # -0 is 0
         distinct, counts = np.unique(present, return_counts=True)
         below = np.concatenate([[0.0], np.cumsum(counts) / max(1, present.size)])
         return cls(cuts, distinct, below, present.size < values.size, categories)
 
     def shares(self, values: Float64Array) -> tuple[Float64Array, Float64Array]:
-        """Share of the documents below each of these numbers, those that have it count half; and of those that do."""
+        """Return the share of documents below each number (equal values count half), and the share equal to it."""
         below, up_to = (self.below[np.searchsorted(self.values, values, side)] for side in ("left", "right"))
         return (below + up_to) / 2.0, up_to - below
 
     @property
     def median(self) -> float:
-        """Of the data; 0 without values."""
+        """Median of the data; 0 without values."""
         return float(self.values[np.searchsorted(self.below[1:], 0.5)]) if self.values.size else 0.0
 
     def steps(self) -> tuple[Float32Array, Float32Array]:
-        """First and last number of each step."""
+        """Return the first and the last number of each step."""
         if self.categories is not None:
-            # All that the trees do not know by name are one to them: one more stands for those that no data have.
+            # The trees treat all unknown categories alike: one extra code stands for all of them.
             other = 1 + max(self.categories.max(initial=-1), int(self.values.max(initial=-1.0)))
             alone = np.union1d(np.append(self.categories, other), self.values).astype(np.float32)
             return alone, alone
@@ -115,7 +113,7 @@ class FeatureValues:
 
 
 def categories_of(forest: Forest) -> dict[int, Int64Array]:
-    """Column -> the categories that some split names, of columns that are split by categories."""
+    """Return column -> categories in splits, for columns that are split by category."""
     number = forest.threshold[forest.categorical].astype(np.int64)
     feature = forest.feature[forest.categorical]
     return {
@@ -125,9 +123,9 @@ def categories_of(forest: Forest) -> dict[int, Int64Array]:
 
 
 def cuts_of(forest: Forest) -> dict[int, Float32Array]:
-    """Column -> the last float32 number of each step of the scores but the highest one, ascending.
+    """Return column -> last float32 number of each step except the highest, ascending.
 
-    Of columns with an order (see `categories_of`).
+    Columns split by category are left out, see `categories_of`.
     """
     order = np.argsort(forest.feature, kind="stable")
     order = order[~forest.categorical[order]]
@@ -136,11 +134,11 @@ def cuts_of(forest: Forest) -> dict[int, Float32Array]:
     bounds = np.flatnonzero(np.diff(feature, prepend=-1)).tolist()
     for start, stop in pairwise([*bounds, feature.size]):
         exact = threshold[start:stop]
-        exact = exact[~np.isnan(exact)]  # to the left of NaN is nothing
+        exact = exact[~np.isnan(exact)]  # no value is to the left of NaN
         if np.any(kind[start:stop] & ZERO_IS_MISSING):
             exact = np.concatenate([exact, [np.nextafter(np.float32(-ZERO), -_INF), ZERO]])
         found[int(feature[start])] = rounded_down(exact)
-    for column, curve in forest.start or ():  # -infinity counts as missing there
+    for column, curve in forest.start or ():  # the start treats -infinity as missing
         of_start = np.append(rounded_down(curve.bounds), -_INF)
         found[column] = np.append(found.get(column, np.zeros(0, np.float32)), of_start)
     return {column: np.unique(cuts) for column, cuts in found.items()}
@@ -157,17 +155,14 @@ def counterfactuals(
     width: int,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Counterfactual]:
-    """For each feature the smallest change of it alone that swaps the two documents; those that have one.
+    """Return the smallest change of each feature that swaps the pair, for features that have one.
 
     Args:
-        document: whose features change.
-        row: float32[c], its features.
-        names: c names.
-        columns: c columns; None for a feature that stays.
-        score: of rows.
-        swaps: whether a score of this document swaps the two.
-        width: numbers a row takes in the engine.
-        progress: called with the values tried, and all of them.
+        columns: c columns; None to keep a feature fixed.
+        score: function that scores rows.
+        swaps: whether a score of this document swaps the pair.
+        width: values per row in the engine.
+        progress: called with the numbers of values tried and of all values.
 
     Returns:
         In the order of the columns.
@@ -197,18 +192,18 @@ def counterfactuals(
 
 
 class _Trials:
-    """The values of one feature that are tried: of each step the nearest one, and a missing value last."""
+    """Trial values of one feature: the nearest value of each step, then a missing value."""
 
     def __init__(self, now: float, column: FeatureValues) -> None:
         self._now, self._column = now, column
-        # A missing value is near to nothing: from there the most ordinary values count as near.
+        # Missing values have no neighbours: distances start from the median instead.
         self._from = column.median if np.isnan(now) else now
         self._first, self._last = column.steps()
         near = np.clip(np.float32(self._from), self._first, self._last)
         self.values = np.append(near, np.float32(np.nan)).astype(np.float32)
 
     def best(self, swaps: npt.NDArray[np.bool_]) -> tuple[int, float, bool, float, float] | None:
-        """Of the values that swap: place among the trials, value, whether the data have it, nearest value, step."""
+        """Return the best swapping trial: its position, value, whether it occurs, nearest value, and step."""
         steps = np.flatnonzero(swaps[:-1])
         if not steps.size:
             missing = swaps.size - 1

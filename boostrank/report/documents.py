@@ -1,4 +1,4 @@
-"""Documents and queries by what people call them: rank, row, name, id."""
+"""Lookup of documents and queries by rank, row, name or id."""
 
 from __future__ import annotations
 
@@ -13,36 +13,35 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Int64Array
 from boostrank.data.dataset import RankingDataset
 
-# LETOR's comments name the document so; elsewhere the first word is the name.
+# LETOR comments contain `docid = NAME`; in other files the first word is the name.
 _DOCID = re.compile(r"docid\s*=\s*(\S+)")
 _RANK = re.compile(r"@\s*(\d+)")
 _ROW = re.compile(r"row[ :=]\s*(\d+)")
 _NAME = re.compile(r"name[:=]\s*(\S.*)")
 _NUMBER = re.compile(r"\d+")
-# Documents and ids that an error lists, and ids that it looks for a similar one among.
+# Numbers of ids listed in an error, and of ids compared for suggestions.
 _LISTED = 10
 _COMPARED = 20_000
 
 
 def name_in(comment: str) -> str:
-    """The document that a row's comment names: `docid = NAME`, or else its first word; "" if there is none."""
+    """Return the document name in a comment: `docid = NAME`, else the first word; "" without one."""
     named = _DOCID.search(comment)
     words = [named.group(1)] if named else comment.split()
     return words[0] if words else ""
 
 
 def document_names(data: RankingDataset) -> list[str] | None:
-    """A name a row, "" where its comment has none; None if the comments were not kept."""
+    """Return a name per row, "" where the comment has none; None if comments were not kept."""
     return None if data.comments is None else [name_in(comment) for comment in data.comments]
 
 
 def shown_name(row: int, data: RankingDataset, names: Sequence[str] | None) -> str:
-    """The name of a document; without one `row 17`: its row in the data, counted from 1.
+    """Return the name of a document, or `row 17` (row in the input, from 1).
 
     Args:
         row: position in the data set, from 0.
-        data: the data set.
-        names: a name a row; "" or None where there is none.
+        names: a name per row, possibly ""; None without names.
     """
     if names is not None and names[row]:
         return names[row]
@@ -50,19 +49,18 @@ def shown_name(row: int, data: RankingDataset, names: Sequence[str] | None) -> s
 
 
 def shown_value(value: float) -> str:
-    """The value of a feature."""
+    """Format the value of a feature."""
     return "missing" if np.isnan(value) else f"{value:.6g}"
 
 
 def find_query(qid: Any, queries: QueryIndex) -> int:
-    """The position of a query.
+    """Return the position of a query.
 
     Args:
-        qid: its id, number or text.
-        queries: all of them.
+        qid: query id, as a number or text.
 
     Raises:
-        DataError: there is none, or several have this id.
+        DataError: no query has this id, or several have it.
     """
     text = str(qid).strip()
     ids = queries.qid
@@ -76,8 +74,8 @@ def find_query(qid: Any, queries: QueryIndex) -> int:
     if found.size:
         rows = ", ".join(str(int(queries.ptr[q]) + 1) for q in found[:_LISTED])
         raise DataError(
-            f"query id {text} is that of {found.size} queries, which begin at rows {rows}: ids must be distinct, so "
-            "give the queries other ids, or bring the rows of one query together (boostrank data sort, sort=True)"
+            f"query id {text} is not unique: {found.size} queries have it, starting at rows {rows}; "
+            "use distinct ids, or bring the rows of each query together (boostrank data sort, sort=True)"
         )
     if not len(queries):
         raise DataError(f"no query {text!r}: the data has no queries")
@@ -91,19 +89,17 @@ def find_query(qid: Any, queries: QueryIndex) -> int:
 def find_document(
     document: str | int, query: int, data: RankingDataset, ranks: Int64Array, names: Sequence[str] | None
 ) -> int:
-    """The row of a document, as a position in the data set.
+    """Return the row of a document, as a position in the data set.
 
     Args:
-        document: `@3`, the third in the ranking, also as the number 3; `row:17`, the 17th row of the data; `name:D7`,
-            the document that its comment names so; or `D7` alone: a name, and if it is a number that names no document
-            of the query, a rank.
-        query: position of its query.
-        data: the data set.
-        ranks: int64[n], of the query's documents in the order of their rows: 1 is best.
-        names: a name a row of the data, "" where there is none; None without names.
+        document: `@3` or the number 3, the third in the ranking; `row:17`, the 17th row of the data; `name:D7`, the
+            document with this name; or `D7`, a name. A bare number that is not a name in the query is a rank.
+        query: position of the query.
+        ranks: int64[n], ranks of the query's documents in row order; 1 is best.
+        names: a name per row of the data, possibly ""; None without names.
 
     Raises:
-        DataError: no document, or several: says which there are.
+        DataError: no document matches, or several do; the message lists candidates.
     """
     start = int(data.queries.ptr[query])
     text = f"@{document}" if isinstance(document, int | np.integer) else str(document).strip()
@@ -119,13 +115,13 @@ def find_document(
     found = [i for i, one in enumerate(query_names) if one == name]
     if len(found) > 1:
         rows = ", ".join(f"row:{_input_row(start + i, data)} (rank {ranks[i]})" for i in found[:_LISTED])
-        raise DataError(f"{where} has {len(found)} documents named {name!r}: say which one: {rows}")
+        raise DataError(f"{where} has {len(found)} documents named {name!r}; choose one: {rows}")
     if not explicit and _NUMBER.fullmatch(text):
         by_rank = np.flatnonzero(ranks == int(text)).tolist()
         if found and by_rank and found != by_rank:
             raise DataError(
-                f"{where}: {text} is the name of the document at rank {ranks[found[0]]}, and a rank: write name:{text} "
-                f"or @{text}"
+                f"{where}: {text} is both a rank and the name of the document at rank {ranks[found[0]]}: write "
+                f"name:{text} or @{text}"
             )
         if not found:
             return start + _place_of_rank(int(text), ranks, where)

@@ -1,25 +1,23 @@
-"""Effects of features on scores: of one feature, accumulated local effects; of two together, their interaction.
+"""Effects of features on scores: accumulated local effects of single features, and interactions of pairs.
 
 Accumulated local effects
     D. W. Apley, J. Zhu, "Visualizing the effects of predictor variables in black box supervised learning models", JRSS
-    B 82 (2020), equations 15 and 16. The values of a feature are cut into intervals with about as many documents each.
-    The local effect of a document is the change of its score from the lower to the upper end of its interval,
-    everything else as it is. The means of these, added up from the left, are the curve. Unlike partial dependence, no
-    document gets a value far from its own, which its other features may contradict. All features are done in one pass
-    over the trees: see `kernels.trees.walker.Walker.changes`.
+    B 82 (2020), equations 15 and 16. The values of a feature are split into intervals of about equal counts. The local
+    effect of a document is the change of its score from the lower to the upper end of its interval, all else fixed.
+    The curve accumulates the mean local effects from left to right. Unlike partial dependence, it never moves a
+    feature far from its own value. One pass over the trees computes all features, see
+    `kernels.trees.walker.Walker.changes`.
 
 Interactions
-    Take two documents of a query, and give the first one the value that the second one has of feature i, of feature j,
-    of both. Where the score is a sum of what each feature says, the two single changes add up to the joint one; the
-    mixed difference
+    Take two documents of a query. Give the first one the second one's value of feature i, of feature j, and of both.
+    For an additive score, the two single changes add up to the joint change. The mixed difference
 
         D = f(x) - f(x with i) - f(x with j) + f(x with i and j)
 
-    is what is left. E[D^2] / 4 is the total interaction index: for independent features, the variance of all parts of
-    the score that hold both of them (R. Liu, A. B. Owen, "Estimating mean dimensionality of analysis of variance
-    decompositions", JASA 101, 2006, equation 13; J. Fruth, O. Roustant, S. Kuhnt, "Total interaction index", JSPI 147,
-    2014). It is 0 where no part does. Documents of one query are exchanged, so that it splits the variance within
-    queries, which orders documents.
+    measures the remainder. E[D^2] / 4 is the total interaction index: for independent features, the variance of all
+    components of the score that contain both (R. Liu, A. B. Owen, "Estimating mean dimensionality of analysis of
+    variance decompositions", JASA 101, 2006, equation 13; J. Fruth, O. Roustant, S. Kuhnt, "Total interaction index",
+    JSPI 147, 2014). Exchanging documents within a query decomposes the variance within queries, which decides ranks.
 """
 
 from __future__ import annotations
@@ -41,25 +39,22 @@ RESAMPLES = 400
 
 @dataclass(frozen=True, eq=False)
 class AleCurve:
-    """The accumulated local effects of one feature.
+    """Accumulated local effects of one feature, with pointwise 95% bootstrap intervals over queries.
 
-    Intervals are 95%, pointwise, by bootstrap over queries. Categories stand in the order of their numbers, which
-    means nothing: of them, differences between neighbours can be read, and the shape cannot.
+    Categories are in the arbitrary order of their codes: compare neighbours, but ignore the shape.
 
     Args:
-        feature: its name.
-        edges: float64[K+1], ends of the intervals, ascending, values of the data; a single one, or none, where no two
-            documents differ.
-        effect: float64[K+1], what the score is at each, relative to the mean over documents that have a value, where
-            the curve is taken as straight within intervals (as the authors' R package, ALEPlot, has it).
+        edges: float64[K+1], ends of the intervals, ascending, values of the data; one or none for a constant feature.
+        effect: float64[K+1], effect at each edge, centred over documents with a value; linear within intervals, as in
+            the authors' R package ALEPlot.
         low, high: float64[K+1], interval of `effect`.
-        counts: int64[K], documents in each interval; upper ends belong to it, and so does the lowest value of all.
+        counts: int64[K], documents per interval. Intervals include their upper end; the first includes both.
         missing: documents without a value.
-        missing_effect: mean change of the score when a document loses its value: on the scale of `effect`, where a
-            missing value stands; NaN where none is missing.
-        missing_low, missing_high: interval of that.
-        query_level: whether every query has one value: then it orders no documents by itself.
-        zeros: documents with exactly 0, which are among `counts`.
+        missing_effect: mean change of the score when the value is removed, on the scale of `effect`; NaN if no value is
+            missing.
+        missing_low, missing_high: its interval.
+        query_level: whether the feature is constant within every query, and so ranks no documents by itself.
+        zeros: documents with exactly 0, also included in `counts`.
     """
 
     feature: str
@@ -77,19 +72,19 @@ class AleCurve:
 
     @property
     def swing(self) -> float:
-        """From the lowest to the highest point of the curve, in units of the score."""
+        """Range of the curve, in score units."""
         return float(np.ptp(self.effect)) if self.effect.size else 0.0
 
     @property
     def rising(self) -> float:
-        """Share of the way up in all ups and downs: 1 if the score never falls, 0 if it never rises; NaN if flat."""
+        """Share of upward movement in the total variation, from 0 to 1; NaN if flat."""
         steps = np.diff(self.effect)
         total = float(np.abs(steps).sum())
         return float(steps[steps > 0.0].sum()) / total if total > 0.0 else float("nan")
 
     @property
     def direction(self) -> str:
-        """The course of the curve in words; nine tenths of all ups and downs make a direction."""
+        """Direction of the curve in words: rising or falling if 90% of its movement is."""
         if np.isnan(self.rising):
             return "flat"
         return "rises" if self.rising > 0.9 else "falls" if self.rising < 0.1 else "rises and falls"
@@ -110,21 +105,17 @@ def accumulated_local_effects(
     threads: int,
     progress: DocumentProgress | None = None,
 ) -> tuple[AleCurve, ...]:
-    """The curve of each column.
+    """Return the accumulated local effects of each column.
 
     Args:
-        scorer: of the model.
-        rows: what documents to average over.
-        names: of the columns.
-        bins: intervals at most.
-        seed: of the bootstrap.
-        threads: of the walk.
-        progress: called as the work goes on.
+        scorer: scorer of the model.
+        rows: documents to average over.
+        bins: maximum number of intervals.
     """
     values = rows[: rows.data.n_documents]
     lost = np.isnan(values)
     edges: list[Float64Array] = []
-    # The interval of each value, from 1; 0 where it has none.
+    # Interval of each value, from 1; 0 for missing values.
     place = np.zeros(values.shape, np.int16)
     for c in range(values.shape[1]):
         ends = _ends(values[~lost[:, c], c].astype(np.float64) + 0.0, bins)
@@ -135,7 +126,7 @@ def accumulated_local_effects(
     change, to_missing = _walk(scorer, rows, values, edges, place, gone, threads, progress)
     constant = set(rows.constant_within_queries(threads).tolist())
     queries = rows.data.queries
-    # How often each query is drawn, float64[RESAMPLES, Q].
+    # Number of times each query is drawn, float64[RESAMPLES, Q].
     draws = np.random.default_rng(seed).integers(0, max(1, len(queries)), size=(RESAMPLES, len(queries)))
     times = np.array([np.bincount(one, minlength=len(queries)) for one in draws], dtype=np.float64)
     owner = queries.of_rows()
@@ -143,7 +134,7 @@ def accumulated_local_effects(
     for c, name in enumerate(names):
         at, intervals = place[:, c].astype(np.int64), max(0, edges[c].size - 1)
         inside = at > 0
-        # Sums and counts of each interval in each query; interval 0 holds what has no value.
+        # Sums and counts per query and interval; interval 0 holds missing values.
         key = owner * (intervals + 1) + at
         size = len(queries) * (intervals + 1)
         sums = np.bincount(key, change[:, c], size).reshape(-1, intervals + 1)[:, 1:]
@@ -161,7 +152,7 @@ def accumulated_local_effects(
 
 
 def _ends(present: Float64Array, bins: int) -> Float64Array:
-    """Return ends of intervals, values that occur: those that fill an interval each, and quantiles of the others."""
+    """Return interval ends: values frequent enough to fill an interval, and quantiles of the others."""
     values, counts = np.unique(present, return_counts=True)
     if values.size <= bins + 1:
         return values
@@ -183,7 +174,7 @@ def _walk(
     threads: int,
     progress: DocumentProgress | None,
 ) -> tuple[Float64Array, dict[int, Float64Array]]:
-    """Return local effects, float64[n, c], and by column what the loss of its value does to each document."""
+    """Return local effects, float64[n, c], and by column the effect of removing each document's value."""
     n, c = values.shape
     change = np.zeros((n, c))
     to_missing = {int(at): np.zeros(n) for at in gone}
@@ -213,12 +204,12 @@ def _walk(
 
 
 def _means(sums: Float64Array, counts: Float64Array, instead: Float64Array | float) -> Float64Array:
-    """Sums by counts; where there is nothing to average, something else."""
+    """Return sums / counts, and `instead` where the count is 0."""
     return np.asarray(np.where(counts > 0.0, sums / np.maximum(counts, 1.0), instead))
 
 
 def _accumulated(means: Float64Array, counts: Float64Array) -> Float64Array:
-    """Curves from mean local effects, [r, K] -> [r, K+1], centred."""
+    """Accumulate mean local effects, [r, K], to centred curves, [r, K+1]."""
     curve = np.concatenate([np.zeros((means.shape[0], 1)), np.cumsum(means, axis=1)], axis=1)
     middle = (curve[:, 1:] + curve[:, :-1]) / 2.0
     return np.asarray(curve - (middle * counts).sum(axis=1, keepdims=True) / np.maximum(counts.sum(axis=1), 1)[:, None])
@@ -227,7 +218,7 @@ def _accumulated(means: Float64Array, counts: Float64Array) -> Float64Array:
 def _missing(
     change: Float64Array | None, lost: npt.NDArray[np.bool_], owner: Int64Array, times: Float64Array
 ) -> tuple[float, float, float]:
-    """Mean over the documents that have a value, and its interval."""
+    """Return the mean over documents with a value, and its interval."""
     if change is None:
         return float("nan"), float("nan"), float("nan")
     queries = times.shape[1]
@@ -240,14 +231,13 @@ def _missing(
 
 @dataclass(frozen=True)
 class Interaction:
-    """What two features do together.
+    """Interaction of two features.
 
     Args:
-        first, second: their names.
-        size: sqrt(E[D^2] / 4), in units of the score.
-        share: E[D^2] / 4 as a share of the variance of the scores within queries; shares of several pairs may add up
-            to more than 1, as parts of three features count in three pairs; NaN where all scores are equal.
-        error: standard error of `share`, over queries.
+        size: sqrt(E[D^2] / 4), in score units.
+        share: E[D^2] / 4 as a share of the score variance within queries; NaN if all scores are equal. Shares may add
+            up to more than 1, because components of three features count in three pairs.
+        error: standard error of `share` over queries.
     """
 
     first: str
@@ -267,14 +257,14 @@ def interactions(
     threads: int,
     progress: DocumentProgress | None = None,
 ) -> tuple[Interaction, ...]:
-    """All pairs of some columns, strongest first.
+    """Return the interactions of all pairs of some columns, strongest first.
 
     Args:
         scorer, threads, progress: as for `accumulated_local_effects`.
-        rows: what documents to average over; those that are alone in their query are left out.
-        names: of the columns of `rows`.
-        columns: places of the features among them.
-        seed: of the exchange of documents.
+        rows: documents to average over; documents alone in their query are left out.
+        names: names of the columns of `rows`.
+        columns: positions of the features among the columns.
+        seed: seed of the exchange of documents.
     """
     queries = rows.data.queries
     donor = _others(queries, seed)
@@ -317,7 +307,7 @@ def interactions(
 
 
 def _others(queries: QueryIndex, seed: int) -> Int64Array:
-    """Another document of the same query for each, each one once; itself where it is alone."""
+    """Match each document with another one of its query, as a permutation; single documents with themselves."""
     sizes = queries.sizes
     shift = 1 + (np.random.default_rng(seed).random(len(queries)) * np.maximum(sizes - 1, 1)).astype(np.int64)
     n, first = np.repeat(np.maximum(sizes, 1), sizes), np.repeat(queries.ptr[:-1], sizes)
@@ -325,7 +315,7 @@ def _others(queries: QueryIndex, seed: int) -> Int64Array:
 
 
 def _rounds(count: int) -> list[list[tuple[int, int]]]:
-    """All pairs in rounds in which nobody comes twice (the circle method of tournaments)."""
+    """Return all pairs in rounds of disjoint pairs (circle method of round-robin tournaments)."""
     seats = list(range(count)) + [-1] * (count % 2)
     rounds = []
     for _ in range(len(seats) - 1):

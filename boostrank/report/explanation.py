@@ -1,11 +1,10 @@
-"""Explanation of a pair: why one document of a query stands above another, and what would swap them.
+"""Explanation of a pair: why one document ranks above another, and which changes would swap them.
 
     found = why(model, data, qid="12", a="@1", b="GX004-11")
     found.to_frame(), found.to_frame("changes"), found.smallest
 
-The difference of two scores is split over the features by the engine's own TreeSHAP (Lundberg et al. 2020). The
-smallest change of one feature that swaps them is searched through all thresholds of the trees; see
-`boostrank.report.counterfactuals`.
+The engine's TreeSHAP (Lundberg et al. 2020) splits the score difference over the features. The search for the smallest
+swapping change covers all thresholds of the trees, see `boostrank.report.counterfactuals`.
 """
 
 from __future__ import annotations
@@ -36,26 +35,24 @@ from boostrank.report.result import Result, columns_of, pandas, plain
 from boostrank.report.scoring import Engine, Progress, silent
 from boostrank.report.vega import COLOURS, alt, need_report_extra
 
-# Of whole queries, that say which values are ordinary: ranks are off by 0.2% at most (1 / (2 sqrt(N))), give or take
-# what documents of a query have in common.
+# Sample size (whole queries) for ranks of values: the standard error is at most 1 / (2 sqrt(N)) = 0.2%, up to
+# correlation within queries.
 _DOCUMENTS = 100_000
-# Values of those documents that are held (80 MB).
+# Limit on sampled values in memory (80 MB).
 _NUMBERS = 20_000_000
-# Bars in the chart; the table has all features.
+# Limit on bars in the chart; the table has all features.
 _BARS = 20
 _BAR_HEIGHT = 22
 
 
 @dataclass(frozen=True)
 class Document:
-    """One of the two.
+    """One document of the pair.
 
     Args:
-        name: as its comment says; without one `row 17`: its row in the data, counted from 1.
+        name: name in its comment, or `row 17` (row of the data, from 1).
         row: position in the data set, from 0.
-        rank: in its query, 1 is best; equal scores keep the order of the rows.
-        score: as the model predicts.
-        label: its grade.
+        rank: rank in its query, 1 is best; ties keep row order.
     """
 
     name: str
@@ -67,22 +64,20 @@ class Document:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Why(Result):
-    """Why document a stands where it stands against document b. Arrays have one entry a feature that the trees use.
+    """Result of `why`. Arrays have one entry per feature that the trees use.
 
     Args:
-        qid: the query's id.
-        a, b: the documents, as they were asked for.
-        documents: of the query.
-        features: c names, in the model's order.
+        a, b: the two documents.
+        documents: number of documents in the query.
+        features: c names, in model order.
         a_values, b_values: float64[c], NaN is missing.
-        a_parts, b_parts: float64[c], what each feature adds to each score by TreeSHAP; NaN if the engine cannot tell.
-        changes: the smallest change of each feature, in either document, that swaps the two: those that there are, by
-            `seen`, then `step`.
-        tried: values of features that were scored to find them.
-        query_level: features that are constant within every query: they are not changed, being the query's.
-        sampled: documents that say which values are ordinary.
-        notes: what is missing, and why.
-        categories: feature -> what its codes stand for, of those that hold categories.
+        a_parts, b_parts: float64[c], TreeSHAP contributions to each score; NaN if the engine has none.
+        changes: the smallest change per feature and document that swaps the pair, sorted by `seen`, then `step`.
+        tried: number of feature values scored in the search.
+        query_level: features constant within every query, which are not changed.
+        sampled: number of documents that define the ranks of values.
+        notes: missing parts, with reasons.
+        categories: categorical feature -> names of its codes.
     """
 
     qid: str
@@ -102,10 +97,10 @@ class Why(Result):
     categories: Mapping[str, Categories] = field(default_factory=dict)
 
     def shown(self, feature: str, value: float, number: Callable[[float], str]) -> str:
-        """A value of a feature as text: the category that a code stands for.
+        """Format a feature value, with categories by name.
 
         Args:
-            number: how others are shown.
+            number: format of numeric values.
         """
         one = self.categories.get(feature)
         if one is None or one.values is None or np.isnan(value):
@@ -119,17 +114,17 @@ class Why(Result):
 
     @property
     def parts(self) -> Float64Array:
-        """float64[c], what each feature adds to a's score beyond what it adds to b's. Their sum is `difference`."""
+        """float64[c], contribution to a's score minus contribution to b's. The sum is `difference`."""
         return self.a_parts - self.b_parts
 
     @property
     def order(self) -> Int64Array:
-        """Features by the size of their part, largest first."""
+        """Features by absolute part, largest first."""
         return np.argsort(-np.abs(self.parts), kind="stable").astype(np.int64)
 
     @property
     def smallest(self) -> Counterfactual | None:
-        """The smallest change of one feature that swaps the two; None if there is none."""
+        """The smallest change of one feature that swaps the pair; None if there is none."""
         return self.changes[0] if self.changes else None
 
     TABLES: ClassVar = {
@@ -145,7 +140,7 @@ class Why(Result):
     }
 
     def to_dict(self) -> dict[str, Any]:
-        """Return data for JSON; a missing value is None."""
+        """Return the result as JSON data; missing values are None."""
         pair = {"qid": self.qid, "documents": self.documents, "a": self.a, "b": self.b}
         found = {"difference": self.difference, "features": self.rows(), "changes": self.changes}
         names = ("tried", "query_level", "sampled", "notes")
@@ -166,7 +161,7 @@ class Why(Result):
         return small_table(f"Query {self.qid}: why A is above or below B", rows, ("", "A", "B", "A - B"))
 
     def to_html(self, model: str = "") -> str:
-        """Return one page that needs no network.
+        """Return a self-contained HTML page.
 
         Args:
             model: name of the model.
@@ -193,21 +188,18 @@ def why(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Why:
-    """Why document `a` of a query stands above or below document `b`; see `Why`.
+    """Explain why document `a` of a query ranks above or below document `b`.
 
     Args:
-        model: ours, or one that LightGBM or XGBoost made; or its file.
-        data: with the query; its other queries say which values are ordinary.
-        qid: the query's id.
-        a, b: documents: `@3` or 3, the third in the ranking; `row:17`, the 17th row of the data; `name:D7` or `D7`, a
-            name.
-        docnos: the names of the documents, one a row; None takes those in the comments, if `data` has them.
+        model: a model of boostrank, LightGBM or XGBoost, or its file.
+        data: data with the query; the other queries show which values are common.
+        a, b: documents: `@3` or 3, the third in the ranking; `row:17`, row 17 of the data; `name:D7` or `D7`, a name.
+        docnos: document name per row; None reads the comments of `data`, if present.
         threads: None means every available core.
-        seed: of the sample of queries that says which values are ordinary, where there are more than 100,000 documents.
-        progress: called as the work goes on.
+        seed: seed of the sample of queries, which is drawn above 100,000 documents.
 
     Raises:
-        DataError: no such query or document, several of that name, twice the same document; features that are not the
+        DataError: no such query or document, an ambiguous name, twice the same document, or features other than the
             model's.
     """
     ranker = as_model(model)
@@ -217,7 +209,7 @@ def why(
     query = find_query(qid, data.queries)
     start, stop = int(data.queries.ptr[query]), int(data.queries.ptr[query + 1])
     if stop - start < 2:
-        raise DataError(f"query {qid} has one document: there is nothing to compare it with")
+        raise DataError(f"query {qid} has only one document; a comparison needs two")
     trees = ranker.trees()
     rows = DenseRows(data, trees.used, ranker.absent_is_missing)
     workers = resolve_threads(threads)
@@ -241,23 +233,23 @@ def why(
         parts = np.full(pair.shape, np.nan)
         notes.append(str(error))
     if first.score == second.score:
-        notes.append("the scores are equal: the order of the rows decides")
+        notes.append("the scores are equal, so row order decides")
     most = min(_DOCUMENTS, max(1, _NUMBERS // max(1, trees.used.size)))
     sample = np.union1d(data.queries.sample(most, seed), [query])
     part = data if sample.size == len(data.queries) else data.take(sample)
     some = DenseRows(part, trees.used, ranker.absent_is_missing)
     known = some[: some.data.n_documents]
-    # One value in every query, and not the same one in all: it is the query's.
+    # Query-level features: constant within each query, but not over all queries.
     fixed = np.zeros(trees.used.size, dtype=bool)
     fixed[some.constant_within_queries(workers)] = True
     fixed &= ~((known == known[0]) | (np.isnan(known) & np.isnan(known[0]))).all(axis=0)
     if within is not None:
         notes.append(
-            f"{within.words()} are computed within the query: a change is of one column alone, where a feature that "
-            "changes would take its columns with it, and those of other documents"
+            f"{within.words()} depend on the whole query: each change here affects one column only, although "
+            "changing a feature would also change its columns, for other documents as well"
         )
     if trees.forest is None:
-        notes.append(f"{trees.why_not}: only values of the data were tried, not all")
+        notes.append(f"{trees.why_not}, so only values that occur in the data were tried")
     cuts, categories = ({}, {}) if trees.forest is None else (cuts_of(trees.forest), categories_of(trees.forest))
     columns = [
         None if fixed[i] else FeatureValues.of(known[:, i], cuts.get(column), categories.get(column))

@@ -20,14 +20,14 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 @dataclass(frozen=True)
 class Condition:
-    """What must not be: a difference beyond a bound, optionally only where it is no accident.
+    """A failing condition: a metric difference beyond a bound, optionally only if significant.
 
     Args:
-        metric: such as "ndcg@10"; its mean of new minus old is meant.
+        metric: such as "ndcg@10"; the condition is on the mean of new minus old.
         operator: <, <=, > or >=.
-        bound: what the difference is compared with.
-        alpha: the condition holds only with a p-value below; None: whatever the p-value.
-        anywhere: it is about every segment, with p-values by Holm's method, instead of all queries.
+        bound: threshold of the difference.
+        alpha: upper bound of the p-value; None ignores the p-value.
+        anywhere: test every segment, with Holm-adjusted p-values, instead of all queries together.
     """
 
     metric: str
@@ -41,7 +41,7 @@ class Condition:
         """Parse METRIC OP NUMBER [at p<ALPHA] [in any].
 
         Raises:
-            ParameterError: the text is no condition; the message names the column.
+            ParameterError: malformed condition; the message names the column.
         """
         words = [(match.group(), match.start() + 1) for match in _TOKEN.finditer(text)]
         words.append(("", len(text.rstrip()) + 1))
@@ -75,7 +75,7 @@ class Condition:
             column = words[0][1]
             alpha = float(take("a number such as 0.05", _NUMBER.fullmatch))
             if not 0.0 < alpha < 1.0:
-                raise error(f"a p-value lies between 0 and 1, {alpha:g} does not", column)
+                raise error(f"a p-value must be between 0 and 1, not {alpha:g}", column)
         anywhere = words[0][0].lower() == "in"
         if anywhere:
             words.pop(0)
@@ -89,5 +89,5 @@ class Condition:
         return f"{self.metric} {self.operator} {self.bound:g}{at}{' in any' if self.anywhere else ''}"
 
     def holds(self, difference: float, p: float) -> bool:
-        """Whether it is so, of a mean difference and its p-value."""
+        """Return whether the condition holds for a mean difference and its p-value."""
         return _OPERATORS[self.operator](difference, self.bound) and (self.alpha is None or p < self.alpha)

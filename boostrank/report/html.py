@@ -1,4 +1,4 @@
-"""HTML: templates with escaping, tables, and whole pages in one file that load nothing."""
+"""HTML: escaping templates, tables, and self-contained pages."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from boostrank.core.text import count_of
 from boostrank.report.vega import theme, vega_script
 
 _GENERATOR, _HEAD = "boostrank", 2000
-# Runs before the first paint, so that rows which the script folds never flash open.
+# Runs before the first paint, so that rows hidden by the script never flash.
 _EARLY = 'document.documentElement.classList.add("js");'
 
 
 @cache
 def _environment() -> Any:
-    """Return Jinja with our filters and functions; `table`, `draw` and `side_by_side` note what is on the page."""
+    """Return the Jinja environment. `table`, `draw` and `side_by_side` record the parts of the page in `drawn`."""
     import jinja2
 
     @jinja2.pass_context
@@ -45,7 +45,7 @@ def _environment() -> Any:
 
     @jinja2.pass_context
     def side_by_side(context: Any, parts: Sequence[Any]) -> Markup:
-        """Draw parts beside each other where there is room, below each other elsewhere."""
+        """Place parts next to each other if there is room, else below each other."""
         known = list(map(id, context["drawn"]))
         context["drawn"].extend(part for part in parts if id(part) not in known)
         return Markup('<div class="beside">{}</div>').format(Markup("").join(parts))
@@ -73,9 +73,9 @@ def _environment() -> Any:
 
 
 def block(template: str, name: str, **values: Any) -> Markup:
-    """Return one block of a template; "" if the template has no block of this name.
+    """Render one block of a template; "" if the template has no such block.
 
-    Charts and tables in it are appended to the list `drawn` among the values, if there is one.
+    Charts and tables are appended to the value `drawn`, if given.
     """
     one = _environment().select_template([template, "section.html"])
     drawn = one.blocks.get(name)
@@ -84,7 +84,7 @@ def block(template: str, name: str, **values: Any) -> Markup:
 
 
 def data_text(value: Any) -> Markup:
-    """Return JSON that may stand in an element `script`: no parser of HTML takes it for markup.
+    """Return JSON that is safe inside a `script` element.
 
     Raises:
         ValueError: NaN or an infinity.
@@ -93,33 +93,32 @@ def data_text(value: Any) -> Markup:
 
 
 def names(some: Sequence[str], most: int = 12) -> Markup:
-    """Return the first names, each in its own direction of writing, and how many more there are."""
+    """Return the first names, isolated for bidirectional text, and the number of further ones."""
     more = f" and {len(some) - most:,} more" if len(some) > most else ""
     return Markup(", ").join(Markup("<bdi>{}</bdi>").format(name) for name in some[:most]) + more
 
 
 def key_number(label: str, value: Any, note: str = "") -> Markup:
-    """Return an entry of a list of key numbers, whose note may be empty."""
+    """Return an entry of a list of key numbers."""
     small = Markup("<span>{}</span>").format(note) if note else ""
     return Markup("<div><dt>{}</dt><dd><b>{}</b>{}</dd></div>").format(label, value, small)
 
 
 def interval(low: float, high: float, spec: str = ".4f") -> str:
-    """Return ` [low, high]`; "" without an interval."""
+    """Format ` [low, high]`; "" for NaN."""
     return "" if math.isnan(low) else f" [{low:{spec}}, {high:{spec}}]"
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table.
+    """A table column.
 
     Args:
-        name: in the table's CSV; "" leaves the column out there.
-        label: heading.
-        format: None for text. A format spec such as "+.4f" for numbers; "" groups the digits of whole numbers and
-            rounds others to four digits. Numbers are right-aligned and sort by size.
-        help: one sentence, shown when the pointer rests on the heading.
-        look: of its cells: "faint", or "sign" for the colour of the sign.
+        name: name in the table's CSV; "" leaves the column out.
+        format: None for text, or a format spec such as "+.4f"; "" groups digits of whole numbers and rounds others
+            to four digits. Numbers are right-aligned and sort numerically.
+        help: tooltip of the heading, one sentence.
+        look: class of the cells: "faint", or "sign" to colour by sign.
     """
 
     name: str
@@ -131,10 +130,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """A value that is shown otherwise than it is sorted.
+    """A cell whose text differs from its sort value.
 
     Args:
-        value: number, text or None: sorted, and written to CSV.
+        value: number, text or None, for sorting and CSV.
         shown: text or markup; None shows the value.
         look: class of the cell: "better", "worse", "faint" or "strong".
     """
@@ -145,7 +144,7 @@ class Cell:
 
 
 class Drawn(Protocol):
-    """A chart or a table: it has a name on the page and a form as HTML."""
+    """A chart or table: a named part of a page."""
 
     @property
     def name(self) -> str: ...
@@ -155,18 +154,18 @@ class Drawn(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table that readers sort and search; without a script it is complete, in the order given.
+    """A sortable table, complete without scripts.
 
     Args:
-        name: unique on a page, fit for a file name.
-        columns: the first one names the row.
-        rows: a value or a `Cell` for each column. Text is escaped; NaN and None are shown as a dash.
-        search: whether there is a field that filters the rows.
-        details: markup that opens below each row; None or "" for a row without.
-        note: a sentence above the table.
-        order: column by which the rows are sorted; "-" in front where large ones come first.
+        name: unique on a page and valid as a file name.
+        columns: the first one is the row heading.
+        rows: a value or a `Cell` per column. Text is escaped; NaN and None show as a dash.
+        search: whether to add a filter field.
+        details: expandable markup per row; None or "" for rows without.
+        note: sentence above the table.
+        order: initial sort column; a leading "-" sorts in descending order.
         caption: subject of the table, for screen readers.
-        marked: numbers of rows that stand out.
+        marked: numbers of highlighted rows.
     """
 
     name: str
@@ -181,7 +180,7 @@ class Table:
 
     @classmethod
     def of(cls, name: str, rows: Iterable[Any], columns: Sequence[Column], **options: Any) -> Table:
-        """Return a table of sequences, or of objects whose attributes are the columns."""
+        """Return a table from sequences, or from objects whose attributes are the columns."""
         listed = [
             row if isinstance(row, list | tuple) else [getattr(row, column.name) for column in columns] for row in rows
         ]
@@ -193,7 +192,7 @@ class Table:
 
 
 def _cell(column: Column, given: Any) -> tuple[Any, str | None, str]:
-    """Return what a cell shows, what it is sorted by (None: by its text), and its classes."""
+    """Return a cell's content, sort key (None: its text) and classes."""
     cell = given if isinstance(given, Cell) else Cell(given)
     value = cell.value.item() if hasattr(cell.value, "item") else cell.value
     look = cell.look or column.look
@@ -211,30 +210,30 @@ def _cell(column: Column, given: Any) -> tuple[Any, str | None, str]:
 
 
 def end_columns(format: str, low: str = "low", high: str = "high", look: str = "faint") -> list[tuple[str, ...]]:
-    """Return columns of the ends of a 95% interval."""
+    """Return the two columns of a 95% interval."""
     about = "{} end of the 95% interval"
     return [(low, "from", format, about.format("lower"), look), (high, "to", format, about.format("upper"), look)]
 
 
 def look_of(low: float, high: float) -> str:
-    """Return the look of a number by its interval: coloured only if the interval leaves 0 out."""
+    """Return the look of an interval: coloured only if it excludes 0."""
     return "better" if low > 0.0 else "worse" if high < 0.0 else ""
 
 
 def fixed(values: Iterable[float], *, sign: bool = False) -> str:
-    """Return a format that aligns the points of a column: three digits of its largest finite value."""
+    """Return a format that aligns decimal points, with three digits for the largest finite value."""
     largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
     places = min(max(2 - math.floor(math.log10(largest)), 0), 8) if largest > 0.0 else 0
     return f"{'+' * sign}.{places}f"
 
 
 def whisker(mean: float, low: float, high: float, ends: tuple[float, float], look: str = "") -> Markup:
-    """Return a small drawing of a mean and its interval for a cell; an interval that is NaN is left out.
+    """Draw a mean and its interval for a cell, in SVG; a NaN interval is left out.
 
     Args:
-        mean, low, high: in the unit of the scale.
-        ends: of the scale; the first is 0 or less, the second positive.
-        look: "better" or "worse"; "" is faint.
+        mean, low, high: values in the unit of the scale.
+        ends: ends of the scale, from 0 or less to a positive number.
+        look: "better", "worse" or "" (faint).
     """
 
     def x(value: float) -> str:
@@ -254,21 +253,23 @@ def whisker(mean: float, low: float, high: float, ends: tuple[float, float], loo
 
 
 def chip(text: str, look: str = "") -> Markup:
-    """Return a word in a frame: "useful". `look` as that of a cell."""
+    """Return a framed word, such as a verdict.
+
+    Args:
+        look: as for `Cell`.
+    """
     return Markup('<span class="{}">{}</span>').format(f"chip {look}".rstrip(), text)
 
 
 @dataclass(frozen=True, eq=False)
 class PageSection:
-    """A part of a page that the navigation leads to.
+    """A section of a page with an entry in its navigation.
 
     Args:
         name: unique on the page: "importance".
-        title: heading.
-        body: its content.
-        short: name in the navigation; "" for the title.
-        brief: one or two sentences for the top of the page; "" for nothing.
-        drawn: charts and tables in it.
+        short: name in the navigation; "" means the title.
+        brief: one or two sentences for the top of the page.
+        drawn: charts and tables of the section.
     """
 
     name: str
@@ -280,12 +281,12 @@ class PageSection:
 
 
 def page(title: str, sections: Sequence[PageSection], *, short_print: bool = False, **more: Any) -> str:
-    """Return a whole document: it loads nothing, and its policy forbids it to.
+    """Return a complete document. It loads nothing, and its content security policy forbids loading.
 
     Args:
-        title: text, also from a file.
-        sections: in order; with two or more there is a navigation.
-        short_print: print what is open and the first rows of each table; otherwise everything.
+        title: plain text, possibly untrusted.
+        sections: sections in order; two or more get a navigation.
+        short_print: print only open parts and the first rows of each table, instead of everything.
         more: `summary`, markup above the sections; `heading`, the title as markup; `drawn`, charts and tables of the
             summary.
 
@@ -297,7 +298,7 @@ def page(title: str, sections: Sequence[PageSection], *, short_print: bool = Fal
     taken = [section.name for section in sections] + [part.name for part in drawn]
     twice = {name for name in taken if taken.count(name) > 1}
     if twice:
-        raise ValueError(f"two parts of a page have one name: {', '.join(sorted(twice))}")
+        raise ValueError(f"two parts of a page have the same name: {', '.join(sorted(twice))}")
     charts = any(not isinstance(part, Table) for part in drawn)
     scripts = [*([vega_script()] if charts else []), _own("script.js")]
     digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in (_EARLY, *scripts))
@@ -317,13 +318,12 @@ def page(title: str, sections: Sequence[PageSection], *, short_print: bool = Fal
 
 
 def page_of(template: str, title: str, sections: Mapping[str, tuple[str, str]], **values: Any) -> str:
-    """Return the page of one result, from a template with blocks `heading`, `summary` and one for each section.
+    """Return the page of one result, from a template with blocks `heading`, `summary` and one per section.
 
     Args:
         template: file in `templates/`.
-        title: text.
-        sections: name -> its title, and its short name in the navigation ("": the title).
-        values: known to the template.
+        sections: name -> (title, short name in the navigation or "").
+        values: values for the template.
     """
     drawn: list[Drawn] = []
     blocks = {name: block(template, name, drawn=drawn, **values) for name in ("heading", "summary", *sections)}
@@ -333,7 +333,7 @@ def page_of(template: str, title: str, sections: Mapping[str, tuple[str, str]], 
 
 
 def is_page(path: str | PathLike[str]) -> bool:
-    """Return whether boostrank wrote this page, by its head."""
+    """Return whether boostrank wrote this page."""
     with open(path, "rb") as file:
         return f'content="{_GENERATOR}"'.encode() in file.read(_HEAD)
 

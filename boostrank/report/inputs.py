@@ -1,4 +1,4 @@
-"""Files that a report reads beside its data: groups of features, and what noise does to metrics."""
+"""Side files of a report: feature groups and the noise of metrics."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from boostrank.report.html import is_page
 
 
 def read_groups(path: str, names: Sequence[str]) -> dict[str, list[str]]:
-    """The groups in a file: `name: feature, pattern*, ...` a line; `#` begins a comment.
+    """Read feature groups, one `name: feature, pattern*, ...` per line; `#` begins a comment.
 
     Raises:
-        InputError: no such line; a pattern that no feature matches; a name that comes twice.
+        InputError: a malformed line, a pattern that matches no feature, or a duplicate group.
     """
     groups: dict[str, list[str]] = {}
     for number, text in enumerate(read_text(path).split("\n"), 1):
@@ -28,10 +28,10 @@ def read_groups(path: str, names: Sequence[str]) -> dict[str, list[str]]:
         if not (colon and name.strip() and words):
             raise FileFormatError("expected `name: feature, feature, ...`", file=path, line=number)
         if name.strip() in groups:
-            raise FileFormatError(f"group {name.strip()!r} comes twice", file=path, line=number)
+            raise FileFormatError(f"group {name.strip()!r} is defined twice", file=path, line=number)
         members: list[str] = []
         for word in words:
-            # A name may hold brackets, which are a pattern's: as a name it counts first.
+            # Names may contain brackets, which are special in patterns: exact names take precedence.
             found = [word] if word in names else fnmatch.filter(names, word)
             if not found:
                 raise FileFormatError(f"the model has no feature {word!r}", file=path, line=number)
@@ -41,22 +41,22 @@ def read_groups(path: str, names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def read_matters(path: str) -> dict[str, float]:
-    """Metric -> the difference of two trainings that is more than luck, from `boostrank study noise --json`.
+    """Read metric -> noise threshold from the output of `boostrank study noise --json`.
 
     Raises:
-        FileFormatError: it is not what `boostrank study noise --json` prints.
+        FileFormatError: not such a file.
     """
     found = load_record(NoiseRecord, read_text(path), path)
     return {name: one.matters for name, one in found.metrics.items()}
 
 
 def page_beside(model: str) -> str:
-    """`model-report.html` beside `model.txt`; a page of before is replaced.
+    """Return `model-report.html` next to `model.txt`; an earlier report may be replaced.
 
     Raises:
-        InputError: what stands there was not written by this command.
+        InputError: the file exists and is not a report.
     """
     path = Path(model).with_name(f"{Path(model).stem}-report.html")
     if path.exists() and not is_page(path):
-        raise InputError(f"{path}: is there, and no report of boostrank: name another file by -o")
+        raise InputError(f"{path}: exists and is not a boostrank report; choose another file with -o")
     return str(path)

@@ -1,4 +1,4 @@
-"""Means over queries with their intervals, several columns at a time."""
+"""Weighted means over queries with bootstrap intervals, for several columns at a time."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import numpy as np
 from boostrank.core.resampling import RESAMPLES, bootstrap_intervals
 from boostrank.core.types import Float64Array, Int64Array
 
-# Below, resampling so few queries says little of those that are not there (a p-value is exact).
+# With fewer queries, a bootstrap interval is unreliable; exact p-values are not.
 FEWEST_FOR_INTERVAL = 20
 
 NEGLIGIBLE = 0.001
-"""A difference of a metric that does not matter, unless the noise of training was measured."""
+"""Default of the largest metric difference that does not matter."""
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-"""Of the values of queries or documents, where their spread is shown."""
+"""Quantiles that describe the spread of queries or documents."""
 
 
 @dataclass(frozen=True, eq=False)
 class Means:
-    """A number a column.
+    """Means and intervals, one per column.
 
     Args:
-        mean: float64[m], weighted by the queries' weights; NaN without a query.
-        low, high: float64[m], its 95% interval by bootstrap over queries; NaN with fewer than two.
-        queries: int64[m], how many count.
+        mean: float64[m], weighted by query weights; NaN without a query.
+        low, high: float64[m], 95% bootstrap interval over queries; NaN for fewer than two.
+        queries: int64[m], number of queries that count.
     """
 
     mean: Float64Array
@@ -37,27 +37,25 @@ class Means:
 
 
 def named_quantiles(rows: Sequence[Sequence[float]]) -> dict[str, list[float]]:
-    """Return columns `q05`, `q25`, ... of `QUANTILES`, one tuple a row."""
+    """Return columns `q05`, `q25`, ..., given one tuple of `QUANTILES` per row."""
     return {f"q{round(100 * q):02d}": [row[i] for row in rows] for i, q in enumerate(QUANTILES)}
 
 
 def amount_with_interval(mean: float, low: float, high: float) -> str:
-    """`0.0004 [0.0001, 0.0007]`, whatever the sign of the mean; an interval that is NaN is left out."""
+    """Format `0.0004 [0.0001, 0.0007]` without the mean's sign; a NaN interval is left out."""
     ends = sorted((low, high) if mean >= 0.0 else (-low, -high))
     return f"{abs(mean):.4f}" + ("" if np.isnan(low) else f" [{ends[0]:.4f}, {ends[1]:.4f}]")
 
 
 def means_over_queries(values: Float64Array, weights: Float64Array, *, seed: int, resamples: int = RESAMPLES) -> Means:
-    """Mean of each column over the queries that count in it.
+    """Return the mean of each column over the queries that count in it.
 
-    Columns in which the same queries count share the resamples, so that the interval of a column of differences is
-    that of paired values.
+    Columns with the same queries share resamples, so intervals of difference columns are paired.
 
     Args:
         values: float64[Q, m], NaN where a query does not count.
         weights: float64[Q], positive.
-        seed: of the bootstrap.
-        resamples: of the bootstrap; `PAIRED_RESAMPLES` of differences, so that `compare` has the same interval.
+        resamples: number of resamples; `PAIRED_RESAMPLES` matches the intervals of `compare`.
     """
     m = values.shape[1]
     counted = ~np.isnan(values)

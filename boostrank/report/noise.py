@@ -1,12 +1,12 @@
-"""Noise of a metric: other seeds, other orders of the same rows, another draw of the training queries.
+"""Noise of a metric over seeds, row orders and samples of the training queries.
 
-Each source is measured by itself: the same training, N times, with nothing changed but the source. If the runs of a
-source are normal with standard deviation s, the difference of two new trainings, divided by sqrt(2) times the estimate
-of s, has Student's distribution with N - 1 degrees of freedom: a difference beyond
+Each source is measured separately, by N trainings that differ in this source only. If their metrics are normal with
+standard deviation s, the difference of two new trainings over sqrt(2) times the estimate of s has Student's
+distribution with N - 1 degrees of freedom. A difference beyond
 
     t(0.975, N - 1) sqrt(2) s
 
-happens by luck once in twenty comparisons. That bound takes into account that N runs are few.
+occurs by chance in one of twenty comparisons. The bound accounts for small N.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from boostrank.metric import BoundMetrics, Conventions, MetricResult
 from boostrank.options import TrainOptions
 
 SOURCES = ("seed", "row order", "training queries")
-"""The seed of everything random; the order of queries and of their rows; queries drawn with replacement."""
+"""Seed of all random choices; order of queries and rows; queries drawn with replacement."""
 
 FEWEST_RUNS = 3
 
-# Runs alike after which a source is taken to do nothing: no two trainings with luck in them agree to the last bit.
+# Stop a source after this many identical runs: random trainings never agree to the last bit.
 _ALIKE = 3
 _CONFIDENCE = 0.95
 _TRIAL_ROUNDS = 5
@@ -45,13 +45,12 @@ Progress = Callable[[int, int, str, "dict[str, float]"], None]
 
 @dataclass(frozen=True)
 class Spread:
-    """The standard deviation of a metric over runs.
+    """Standard deviation of a metric over runs.
 
     Args:
-        sd: its estimate.
-        low, high: its 95% interval, for runs that are normal.
-        matters: the smallest difference of two single trainings that luck of this kind brings about less than once in
-            twenty times.
+        sd: estimate.
+        low, high: 95% interval, assuming normal runs.
+        matters: difference of two trainings that this source exceeds in less than one of twenty comparisons.
     """
 
     sd: float
@@ -62,14 +61,13 @@ class Spread:
 
 @dataclass(frozen=True, eq=False)
 class NoiseReport:
-    """What luck does to each metric.
+    """Result of `measure_noise`.
 
     Args:
-        runs: asked for, of each source. A source whose first runs are all alike was not followed further.
+        runs: requested runs per source. Sources that begin with identical runs stop early.
         values: source -> metric -> float64[runs], on the validation queries.
-        first: metric -> result of one training with nothing changed, for the spread over validation queries.
-        weights: float64[Q] of the validation queries.
-        seconds: it took.
+        first: metric -> result of one unchanged training, for the spread over validation queries.
+        weights: float64[Q], weights of the validation queries.
     """
 
     runs: int
@@ -79,14 +77,13 @@ class NoiseReport:
     seconds: float
 
     def spread(self, source: str, metric: str) -> Spread:
-        """Of one source."""
+        """Return the spread of a metric over one source."""
         return spread_of(self.values[source][metric])
 
     def over_queries(self, metric: str) -> Spread:
-        """What other validation queries would do to the number itself.
+        """Return the sampling error of the metric over validation queries.
 
-        Its `matters` is NaN: rankers that are compared on the same queries share this luck, and `boostrank evaluate`
-        pairs them.
+        `matters` is NaN: rankers compared on the same queries share this error, and `boostrank evaluate` pairs them.
         """
         values = self.first[metric].per_query
         counted = ~np.isnan(values)
@@ -97,15 +94,15 @@ class NoiseReport:
         return Spread(math.sqrt(scale * float(share @ squares)), low, high, math.nan)
 
     def matters(self, metric: str) -> float:
-        """The smallest difference of two single trainings to take seriously: that of the widest source.
+        """Return the smallest meaningful difference of two trainings: that of the largest source.
 
-        The sources are not added up: each of them also holds the luck that any change at all sets off.
+        Sources are not added up, because each includes the chaotic effect of any change.
         """
         return max(self.spread(source, metric).matters for source in self.values)
 
 
 def spread_of(values: Float64Array) -> Spread:
-    """Standard deviation of runs, float64[N] with N >= 2."""
+    """Return the spread of runs, float64[N] with N >= 2."""
     sd = float(np.std(values, ddof=1))
     free = values.size - 1
     if sd <= 1e-12 * float(np.abs(values).max()):
@@ -126,25 +123,24 @@ def measure_noise(
     conventions: Conventions | str | None = None,
     progress: Progress | None = None,
 ) -> NoiseReport:
-    """Train again and again with nothing changed but luck.
+    """Repeat a training with other seeds, row orders and training queries.
 
     Args:
-        params: as for `boostrank.train`; with early stopping every run stops on `valid_set`, as it would in earnest.
+        params: as for `boostrank.train`; with early stopping, every run stops on `valid_set`.
         train_set: features in memory.
-        valid_set: on which the metrics of `params` are measured.
-        num_boost_round: rounds of each run.
-        runs: of each source, at least 3.
+        valid_set: data for the metrics of `params`.
+        num_boost_round: rounds per run.
+        runs: runs per source, at least 3.
         backend: "lightgbm" or "xgboost".
-        conventions: of the metrics, as for `boostrank.train`.
-        progress: called after each run with the runs done, the runs that are still expected in all, the source and
-            the metrics of the run.
+        conventions: as for `boostrank.train`.
+        progress: called after each run with the number of runs done, the expected total, the source and the metrics.
 
     Raises:
-        InputError: parameters or data that cannot be used.
+        InputError: invalid parameters or data.
     """
     started = time.perf_counter()
     if runs < FEWEST_RUNS:
-        raise ParameterError(f"runs={runs}: a standard deviation needs at least {FEWEST_RUNS}")
+        raise ParameterError(f"runs={runs}: must be at least {FEWEST_RUNS}, to estimate a standard deviation")
     trainer = _Trainer(_plan(params, train_set, valid_set, num_boost_round, backend=backend, conventions=conventions))
     train_set = trainer.plan.train_set
     values: dict[str, dict[str, Float64Array]] = {}
@@ -176,7 +172,7 @@ def expected_seconds(
     runs: int = 10,
     **how: Any,
 ) -> float:
-    """How long `measure_noise` will take at most, by a trial of a few rounds; with early stopping it may take less."""
+    """Estimate the maximum duration of `measure_noise`, by a trial of a few rounds; early stopping may shorten it."""
     rounds = min(_TRIAL_ROUNDS, num_boost_round)
     seconds = []
     for length in (1, 1, rounds):
@@ -184,7 +180,7 @@ def expected_seconds(
         started = time.perf_counter()
         trainer.metrics.values(trainer.scores(trainer.plan.train_set, 0))
         seconds.append(time.perf_counter() - started)
-    _, first, several = seconds  # the first of all compiles
+    _, first, several = seconds  # the first call includes compilation
     a_round = max(0.0, several - first) / (rounds - 1) if rounds > 1 else 0.0
     return runs * len(SOURCES) * (first + a_round * (num_boost_round - 1))
 
@@ -192,18 +188,18 @@ def expected_seconds(
 def _plan(
     params: Mapping[str, Any] | None, train_set: RankingDataset, valid_set: RankingDataset, rounds: int, **how: Any
 ) -> Plan:
-    """The training that is repeated."""
+    """Return the training to repeat."""
     if train_set.on_disk:
-        raise DataError("rows that lie on disk cannot be put into another order: read them to memory")
+        raise DataError("the noise of training needs rows in memory, to reorder them; these are on disk")
     options = TrainOptions(params=dict(params or {}), rounds=rounds, **how)
     plan = resolve(options, train_set, [("valid_0", valid_set.like(train_set))])
     if not plan.settings.metrics:
-        raise ParameterError("without a metric there is no noise to measure: metric='ndcg'")
+        raise ParameterError("noise needs a metric, such as metric='ndcg'")
     return plan
 
 
 class _Trainer:
-    """One training with nothing but data and seed left open."""
+    """A training with variable data and seed."""
 
     def __init__(self, plan: Plan) -> None:
         self._valid = plan.others[0]
@@ -213,13 +209,13 @@ class _Trainer:
         )
 
     def scores(self, data: RankingDataset, seed: int) -> Float64Array:
-        """float64[N], of the validation rows."""
+        """Return scores of the validation rows, float64[N]."""
         model = run(replace(self.plan.seeded(seed), train_set=data))
         return self._valid.in_row_order(model.predict(self._valid, threads=self.plan.settings.threads))
 
 
 def _variants(source: str, data: RankingDataset, seed: int, runs: int) -> Iterator[tuple[RankingDataset, int]]:
-    """The training data and the seed of each run."""
+    """Yield the training data and the seed of each run."""
     rng = np.random.default_rng([seed, SOURCES.index(source)])
     for number in range(runs):
         if source == "seed":

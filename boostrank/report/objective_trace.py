@@ -1,8 +1,7 @@
-"""Trace of the training objective on data at several points of a training: its loss, where its gradient pulls, and
-which queries it no longer sees.
+"""Trace of the training objective: its loss and gradient on data, at several rounds of a training.
 
-The objective is made again from what the model's sidecar says, bound to these data, and asked at the scores of the
-first r trees with its parameters as they were in round r.
+The objective is rebuilt from the model's record and bound to these data. At round r it is evaluated at the scores of
+the first r trees, with the parameters of round r.
 """
 
 from __future__ import annotations
@@ -22,20 +21,20 @@ from boostrank.objective.mixture import MIX, objective_from_dict
 from boostrank.report.result import Result, plain
 from boostrank.report.segments import Segmentation, by_length, by_value
 
-# More grades than this are no grades: a bar each would say nothing.
+# With more distinct labels, labels are not grades, and a bar each would be unreadable.
 _MOST_GRADES = 12
 
 
 @dataclass(frozen=True, eq=False)
 class GradientShares:
-    """How the size of the gradient is spread.
+    """Distribution of the gradient's magnitude over parts of the data.
 
     Args:
-        kind: over what ("grade").
-        names: of the G parts.
-        documents: float64[G], the share of the documents in each.
-        share: float64[R, G], the share of the sum of |gradient|; NaN where there is none at all.
-        error: float64[R, G], its standard error over queries.
+        kind: criterion ("grade").
+        names: names of the G parts.
+        documents: float64[G], share of documents in each part.
+        share: float64[R, G], share of the sum of |gradient|; NaN if the gradient is 0.
+        error: float64[R, G], standard error of `share` over queries.
     """
 
     kind: str
@@ -45,7 +44,7 @@ class GradientShares:
     error: Float64Array
 
     def rows(self, rounds: Int64Array) -> list[dict[str, Any]]:
-        """Return a row for each point and part."""
+        """Return a row per point and part."""
         return [
             {"rounds": r, "by": self.kind, "part": name, "documents": held, "share": share, "error": error}
             for r, shares, errors in zip(rounds.tolist(), self.share.tolist(), self.error.tolist(), strict=True)
@@ -55,22 +54,20 @@ class GradientShares:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ObjectiveTrace(Result):
-    """The training objective on data, at the scores of the first rounds of a model.
+    """Result of `trace_objective`.
 
     Args:
-        objective: what it is called.
-        rounds: int64[R].
-        loss: part of the objective -> float64[R], mean loss a query, with the parameters of the last round; one part
-            unless it is a mixture. Less is better, and 0 means nothing in particular.
-        loss_error: likewise, its standard error over queries.
-        ran: float64[R], the same with the parameters that each round had; None for a mixture, whose parts are
-            rescaled in every round, and where no parameter changes.
-        ran_error: likewise, its standard error.
-        dead: int64[R], queries without any gradient.
-        alike: of those at the last point, queries whose documents have one label, so that there is nothing to learn.
-        by_grade, by_length: where the gradient is.
-        queries, documents: these are of; of
-        all_queries, all_documents: in the data.
+        loss: component -> float64[R], mean loss per query with the parameters of the last round; mixtures have several
+            components. Smaller is better; 0 has no special meaning.
+        loss_error: component -> float64[R], standard error over queries.
+        ran: float64[R], mean loss with each round's own parameters; None for constant parameters, and for mixtures,
+            which rescale their components every round.
+        ran_error: standard error of `ran`.
+        dead: int64[R], queries with a zero gradient.
+        alike: dead queries at the last point whose documents have one label: they have nothing to learn.
+        by_grade, by_length: distribution of the gradient.
+        queries, documents: size of the sample.
+        all_queries, all_documents: size of the data.
     """
 
     objective: str
@@ -103,7 +100,7 @@ class ObjectiveTrace(Result):
     }
 
     def to_dict(self) -> dict[str, Any]:
-        """Return data for JSON."""
+        """Return the result as JSON data."""
         named = {"name": self.objective, "rounds": self.rounds, "loss": self.loss, "loss_error": self.loss_error}
         counts = {"loss as it ran": self.ran, "dead queries": self.dead, "dead queries of one label": self.alike}
         shares = {"by grade": self.by_grade, "by list length": self.by_length}
@@ -113,32 +110,31 @@ class ObjectiveTrace(Result):
 
 
 def objective_of(model: RankingModel, threads: int | None = None) -> tuple[TrainingObjective | None, str]:
-    """The objective that a model was trained with, and where it cannot be had, why."""
+    """Return the training objective of a model, or None and the reason."""
     recorded = model.info.get("objective")
     if not recorded:
-        return None, "The model file does not say what it was trained with."
+        return None, "The model file does not name its objective."
     name = str(recorded.get("name", "of no name"))
     if ":" in name:
-        return None, f"It was trained with {name}, an objective of the engine's own, which does not tell its loss."
+        return None, f"It was trained with {name}, a built-in objective of the engine, which does not report its loss."
     if name == "custom":
-        return None, "It was trained with a function of its author's own, which is not in the file."
+        return None, "It was trained with a custom function, which the file does not contain."
     try:
         objective = objective_from_dict(recorded)
     except BoostrankError as error:
-        return None, f"Its objective cannot be made again from the file: {error}"
+        return None, f"Its objective cannot be rebuilt from the file: {error}"
     if objective.needs_total and objective.total_rounds is None:
-        return None, f"The file does not say how long the whole training was, which {name} depends on."
+        return None, f"The file does not contain the total number of rounds, which {name} depends on."
     for one in (objective, *objective.parts):
         one.threads = threads
     return objective, ""
 
 
 def schedules_of(objective: TrainingObjective, rounds: int) -> dict[str, Float64Array]:
-    """Every parameter that changes with the round -> float64[rounds], as it was in each.
+    """Return parameter -> float64[rounds], for parameters that change between rounds.
 
     Args:
-        objective: knows how long the training is.
-        rounds: how many.
+        objective: an objective with a known training length.
     """
     found: dict[str, Float64Array] = {}
     if isinstance(mix := getattr(objective, "mix", None), Schedule):
@@ -158,22 +154,22 @@ def schedules_of(objective: TrainingObjective, rounds: int) -> dict[str, Float64
 def trace_objective(
     objective: TrainingObjective, rounds: Int64Array, scores: Float64Array, data: RankingDataset, whole: RankingDataset
 ) -> ObjectiveTrace:
-    """The objective at each of these scores.
+    """Evaluate the objective at each of these scores.
 
     Args:
-        objective: knows how long the training is.
+        objective: an objective with a known training length.
         rounds: int64[R], ascending.
-        scores: float64[R, N], of the first so many rounds each.
-        data: of these N documents; the whole data set or a sample of
-        whole: the data set.
+        scores: float64[R, N], scores after each number of rounds.
+        data: the N documents, all or a sample.
+        whole: all data.
 
     Raises:
-        BoostrankError: labels that its gain cannot take, lists too long for its pair loop.
+        BoostrankError: labels that the gain does not support, or lists too long for the pair loop.
     """
     last = max(0, int(rounds[-1]) - 1)
     bound = objective.bind(data.labels, data.queries)
     several = len(objective.parts) > 1
-    # Noise is drawn anew in every round: the loss changes at the same scores and parameters.
+    # Each round draws new noise: the loss varies even at fixed scores and parameters.
     noisy = any(p.options.get("score_noise", "none") != "none" or "noise" in p.params for p in objective.parts)
     changes = noisy or bool(schedules_of(objective, 1))
     lengths = by_length(data.queries)
@@ -184,11 +180,11 @@ def trace_objective(
         Segmentation(lengths.kind, tuple(lengths.names[i] for i in held.tolist()), of_length),
     ]
     dead = np.zeros(rounds.size, np.int64)
-    sizes = np.zeros((rounds.size, data.n_documents))  # of the gradient
+    sizes = np.zeros((rounds.size, data.n_documents))  # |gradient|
     # Mean and its standard error.
     ran = np.full((2, rounds.size), np.nan)
     parts = {part.name: np.full((2, rounds.size), np.nan) for part in objective.parts}
-    # A part of a mixture is asked by itself: the mixture's own loss is rescaled in every round.
+    # Evaluate components of a mixture separately: the mixture rescales its loss every round.
     bounds = {part.name: part.bind(data.labels, data.queries) for part in objective.parts} if several or changes else {}
     found = None
     for i, r in enumerate(rounds.tolist()):
@@ -197,19 +193,19 @@ def trace_objective(
         except TrainingError:
             if min(r, last):
                 raise
-            # Without trees every score is the same, where some objectives pull nowhere at all.
+            # Without trees all scores are equal, and some objectives have a zero gradient there.
             dead[i] = len(data.queries)
             continue
         dead[i], sizes[i] = found.stats.dead_queries, np.abs(found.grad.astype(np.float64))
         if not several:
             ran[:, i] = _mean_loss(bound.losses, found.stats.loss)
         for name, one in bounds.items():
-            # In a round other than the first, which would refuse a gradient that is zero everywhere.
+            # The first round would reject a gradient of zeros.
             loss = one.gradient(scores[i], max(1, last)).stats.loss
             parts[name][:, i] = _mean_loss(one.losses, loss)
     if not bounds:
         parts = dict.fromkeys(parts, ran)
-    # Queries without gradient and of one label.
+    # Count queries without gradient whose documents have one label.
     owner = data.queries.of_rows()
     gradient = np.zeros(data.n_documents) if found is None else found.grad
     either = (gradient != 0.0) | (data.labels != data.labels[data.queries.ptr[owner]])
@@ -235,25 +231,25 @@ def trace_objective(
 
 
 def _mean_loss(losses: Float64Array, total: float) -> tuple[float, float]:
-    """Mean and its standard error, from the weighted loss of each query; the weights have mean 1."""
+    """Return the mean loss and its standard error, from weighted losses per query; weights have mean 1."""
     count = losses.size
     return total / count, float(np.std(losses, ddof=1)) / np.sqrt(count) if count > 1 else np.nan
 
 
 def _gradient_shares(cut: Segmentation, sizes: Float64Array, data: RankingDataset) -> GradientShares:
-    """As `_shares` at each point; `sizes` is float64[R, N]."""
+    """Apply `_shares` to each row of float64[R, N]."""
     documents = np.bincount(cut.of_query, minlength=len(cut.names)) / max(1, cut.of_query.size)
     share, error = (np.array(one) for one in zip(*(_shares(cut, size, data) for size in sizes), strict=True))
     return GradientShares(cut.kind, cut.names, documents, share, error)
 
 
 def _shares(cut: Segmentation, size: Float64Array, data: RankingDataset) -> tuple[Float64Array, Float64Array]:
-    """The share of each part in the sum of |gradient|, and its standard error as that of a ratio of sums over queries.
+    """Return each part's share of the sum of |gradient|, with the standard error of a ratio estimator over queries.
 
     Args:
-        cut: of documents, not of queries.
+        cut: parts of documents, not queries.
         size: float64[N], |gradient|.
-        data: of these documents.
+        data: these documents.
     """
     count, owner = len(cut.names), data.queries.of_rows()
     flat = np.bincount(owner * count + cut.of_query, size, len(data.queries) * count)

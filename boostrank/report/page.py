@@ -1,4 +1,4 @@
-"""Report: everything about a ranker on one page, from what it is worth to where it fails.
+"""Report: one page that evaluates and explains a ranker.
 
 found = report(model, data)
 found.to_html(), found.frames["worst queries"], found.charts["learning-prefixes"].to_svg()
@@ -39,20 +39,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """Result of `report`.
-
-    The result of each section is an attribute of the section's name, such as `verdict`; None where it is missing.
+    """Result of `report`. The result of each section is an attribute, such as `verdict`; None if missing.
 
     Args:
-        model, data: their names.
-        about: the model, in words.
+        model, data: names.
+        about: description of the model.
         results: section -> result.
-        missing: section that was asked for -> why it has no result.
-        unsuited: sections that do not apply to such a model and that nobody asked for.
+        missing: requested section -> reason why it has no result.
+        unsuited: sections that do not apply to the model and were not requested.
 
     Raises:
-        MissingDependency: without the extra `report`, by all that draws (`sections`, `charts`, `tables`, `to_html`,
-            `save`); without pandas, by `frames`.
+        MissingDependency: without the extra `report`, from `sections`, `charts`, `tables`, `to_html` and
+            `save`; without pandas, from `frames`.
     """
 
     model: str
@@ -69,7 +67,7 @@ class Report:
 
     def _repr_html_(self) -> str:
         def state(name: str) -> str:
-            return "there" if name in self.results else self.missing.get(name, "not asked for")
+            return "there" if name in self.results else self.missing.get(name, "not requested")
 
         rows = [(one.title, state(one.name)) for one in on_page_order() if one.name not in self.unsuited]
         return small_table(f"Report of {self.model} on {self.data}", [("model", self.about), *rows])
@@ -83,14 +81,14 @@ class Report:
             if section.name in self.results:
                 shown.append(section.on_page(self.results[section.name]))
             elif section.name not in self.unsuited:
-                reason = self.missing.get(section.name, "it was not asked for")
+                reason = self.missing.get(section.name, "not requested")
                 absent = Markup("<p>Not available: {}.</p>").format(reason)
                 shown.append(PageSection(section.name, section.title, absent))
         return tuple(shown)
 
     @cached_property
     def charts(self) -> dict[str, Chart]:
-        """Charts by name, which can be saved as a picture or as numbers."""
+        """Charts by name, to save as pictures or data."""
         return {part.name: part for one in self.sections for part in one.drawn if isinstance(part, Chart)}
 
     @cached_property
@@ -105,13 +103,13 @@ class Report:
         return {name: frame for section in found for name, frame in section.frames(self.results[section.name]).items()}
 
     def to_html(self) -> str:
-        """Return one page that needs no network."""
+        """Return a self-contained HTML page."""
         on = Markup(" on <bdi>{}</bdi>").format(self.data) if self.data else ""
         summary = Markup('<p class="faint">{}{}.</p>').format(self.about, on)
         return page(f"Report on {self.model}", self.sections, summary=summary, short_print=True)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything but the numbers of each query, for JSON; None where there is no number."""
+        """Return the results as JSON data, without values per query; undefined numbers are None."""
         results = {
             section.name: self.results[section.name].to_dict() if section.name in self.results else None
             for section in on_page_order()
@@ -120,17 +118,17 @@ class Report:
         return dict(plain(names | results | {"missing": self.missing}))
 
     def save(self, folder: str | PathLike[str]) -> list[Path]:
-        """Write the page, every chart as a picture (SVG) with its numbers (CSV), and every frame as CSV.
+        """Write the page, each chart as a picture (SVG) and data (CSV), and each frame as CSV.
 
         Args:
-            folder: created if missing; files of these names in it are replaced, each whole or not at all.
+            folder: created if missing. Existing files of the same names are replaced atomically.
 
         Returns:
-            Paths of the files written.
+            Paths of the files.
 
         Raises:
-            TrainingError: a file cannot be written, or the script that draws charts cannot be made; the numbers are
-                written by then. Pictures that cannot be drawn are a warning.
+            TrainingError: a file cannot be written, or the chart script cannot be built; CSV files are written
+                first. Pictures that cannot be drawn only cause a warning.
         """
         into = Path(folder)
         into.mkdir(parents=True, exist_ok=True)
@@ -147,7 +145,7 @@ class Report:
             pictures = svgs_of(list(self.charts.values()))
         except TrainingError as error:
             warn_user(f"{os.fspath(folder)}: no pictures: {error}", DataWarning)
-            for name in self.charts:  # of an earlier report in this folder
+            for name in self.charts:  # from an earlier report
                 (into / f"{name}.svg").unlink(missing_ok=True)
             return written
         for name, picture in zip(self.charts, pictures, strict=True):
@@ -169,22 +167,22 @@ def report(
     data_name: str | None = None,
     **options: Any,
 ) -> Report:
-    """Study a ranker on data that it was not trained on.
+    """Evaluate and explain a ranker on held-out data.
 
     Args:
-        model: ours, or one of LightGBM or XGBoost: a booster, a fitted ranker, or the path of its file.
+        model: a model, booster or fitted ranker of boostrank, LightGBM or XGBoost, or its file.
         data: labelled queries.
-        metrics: of the verdict. All other sections use the largest cut-off of the first.
-        baseline: another such model, or its scores, float[N] in input order.
-        only: names of the sections to work out; None: all.
-        skip: sections to leave out.
-        name, baseline_name, data_name: of model, baseline and data on the page; None: their files.
+        metrics: metrics of the verdict. Other sections use the largest cut-off of the first.
+        baseline: another model, or its scores, float[N] in input order.
+        only: sections to include; None means all.
+        skip: sections to exclude.
+        name, baseline_name, data_name: names on the page; None means the file names.
         options: fields of `boostrank.report.section.Context`: conventions, segments, groups, documents, matters,
             docnos, clicks, propensities, seed, threads, progress.
 
     Raises:
-        ParameterError: an unknown metric, convention or section, a number out of range.
-        DataError: features that are not the model's; and, if no section has a result, what is wrong.
+        ParameterError: an unknown metric, convention or section, or a number out of range.
+        DataError: features other than the model's, or, if no section has a result, the first error.
     """
     wanted = on_page_order() if only is None else [SECTIONS.get(one) for one in only]
     unwanted = [SECTIONS.get(one).name for one in skip]
@@ -204,14 +202,14 @@ def report(
     suits = {one.name: one.applies(ranker) and (with_clicks or not one.needs_clicks) for one in SECTIONS}
     unsuited = frozenset(name for name, found in suits.items() if not found) - asked
     running = {section.name: section for section in wanted if section.name not in {*unwanted, *unsuited}}
-    # Each after those whose results it uses.
+    # Run each section after the sections whose results it uses.
     order = TopologicalSorter({name: [one for one in s.after if one in running] for name, s in running.items()})
     for section in order.static_order():
         try:
             context.results[section] = running[section].run(context)
         except ParameterError:
             raise
-        except BoostrankError as error:  # a page without one of its sections is better than none
+        except BoostrankError as error:  # a page without one section is better than none
             errors[section] = error
     if errors and not context.results:
         raise next(iter(errors.values()))
@@ -224,7 +222,7 @@ def _called(model: Any, otherwise: str) -> str:
 
 
 def _about(model: RankingModel, data: RankingDataset) -> str:
-    """Return model and data in words."""
+    """Describe the model and the data."""
     about = (
         f"{model.backend}{_origin(model)}, {model._size}, {model.n_features:,} features; "
         f"{len(data.queries):,} queries of {data.n_documents:,} documents"
@@ -237,7 +235,7 @@ def _about(model: RankingModel, data: RankingDataset) -> str:
 
 
 def _origin(model: RankingModel) -> str:
-    """Return the objective of a model, or the models that it averages, after a comma; "" if its file has neither."""
+    """Describe the training objective, or the averaged models, after a comma; "" if unknown."""
     if model.info.averaged:
         named = "; ".join(map(str, (model.info.folds or {}).get("members") or ()))
         return f", the average of {len(model.info.averaged)} models{f' ({named})' if named else ''}"
@@ -248,12 +246,12 @@ def _origin(model: RankingModel) -> str:
 
 
 def on_page_order() -> list[Section]:
-    """Return all sections in their order on the page."""
+    """Return all sections in page order."""
     return sorted(SECTIONS, key=lambda section: section.place)
 
 
 def _scores_of(baseline: Any, data: RankingDataset, threads: int | None) -> npt.ArrayLike:
-    """Return the scores of a baseline in the order of the data set's rows."""
+    """Return the scores of a baseline, in row order."""
     model = find_model(baseline)
     if model is None:
         return data.in_row_order(np.asarray(baseline, np.float64))

@@ -1,12 +1,11 @@
-"""Pareto front of two goals: what a ranker gives up of the label for a second one, such as margin, mix by mix.
+"""Pareto front of two goals: the cost in relevance of a second goal, such as margin, over a range of mixes.
 
-The gain of a mix w is (1 - w) g + w c h: g is the gain of the label, h the second goal, and c brings both to the same
-mean ideal DCG over the training queries, so that w = 0.5 is half of what there is to win of each. Every mix trains with
-the same parameters and rounds on the same queries, and is measured on queries that it has not seen, by the label alone
-and by the goal alone. Differences are to the mix 0, query by query.
+The gain of a mix w is (1 - w) g + w c h, with g the gain of the label and h the second goal. c equalises the mean ideal
+DCG of both over the training queries. All mixes train with the same parameters and rounds, and are measured on held-out
+queries by the label alone and by the goal alone. Differences are to the mix 0, query by query.
 
     front = pareto({"verbosity": -1}, train_set, "margin", 200, valid_set)
-    front.mixes[3].gain                                        # what `boostrank train --gain` takes
+    front.mixes[3].gain                                        # an argument of `boostrank train --gain`
 """
 
 from __future__ import annotations
@@ -41,22 +40,22 @@ MIXES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 FOLDS = 5
 _DIGITS = 4
 _DOMINATED = "dominated (by the means)"
-_NEAR = 0.07  # of the width or the height: labels of nearer points would cover each other
+_NEAR = 0.07  # of the width or height; labels of closer points would overlap
 
 Progress = Callable[[int, int, "Mix"], None]
-"""Called after each mix with how many are done, how many there are, and the last."""
+"""Called after each mix with the number done, the total, and the mix."""
 
 
 @dataclass(frozen=True, eq=False)
 class Mix:
-    """A share of the second goal, and what was measured.
+    """One mix and its metrics.
 
     Args:
-        share: w, from 0 (the label alone) to 1 (the goal alone).
-        gain: the gain that was trained, an expression.
+        share: w, from 0 (label only) to 1 (goal only).
+        gain: gain expression of the training.
         metrics: name -> result on held-out queries: NDCG by the label; NDCG and DCG by the goal.
-        differences: the same less those of the mix 0, query by query.
-        on_front: whether no other mix is as good by the means of both NDCGs, and better by one.
+        differences: name -> difference to the mix 0, query by query.
+        on_front: whether no other mix dominates it in the mean NDCGs.
     """
 
     share: float
@@ -68,17 +67,15 @@ class Mix:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ParetoFront(Result):
-    """The mixes, by rising share of the goal.
+    """Result of `pareto`.
 
     Args:
-        goal: what the second goal is called.
-        names: of the metrics: NDCG by the label, NDCG by the goal, DCG by the goal.
-        mixes: the first is the mix 0.
+        goal: name of the second goal.
+        names: metrics: NDCG by the label, NDCG by the goal, DCG by the goal.
+        mixes: mixes by ascending share; the first is the mix 0.
         scale: c.
-        folds: of the training queries; 0: measured on a validation set.
-        rounds: of each training.
-        conventions: of the NDCG by the label.
-        seconds: it took.
+        folds: folds of the training queries; 0 with a validation set.
+        conventions: conventions of the NDCG by the label.
     """
 
     goal: str
@@ -92,9 +89,9 @@ class ParetoFront(Result):
 
     @property
     def free(self) -> Mix | None:
-        """Of the mixes with a sure win by the goal and no sure loss by the label, that with most of the goal.
+        """The mix with the largest share among those that gain the goal for sure and lose no label NDCG for sure.
 
-        Where the interval of the label reaches below 0, a loss down to its end is not ruled out.
+        If the interval of the label reaches below 0, a loss of that size remains possible.
         """
         label, goal, _ = self.names
         found = [m for m in self.mixes[1:] if m.differences[label].high >= 0.0 and m.differences[goal].low > 0.0]
@@ -103,7 +100,7 @@ class ParetoFront(Result):
     TABLES: ClassVar = {"mixes": lambda self: self._columns()}
 
     def _columns(self) -> Columns:
-        """Return a row for each mix, with columns `NAME`, and `NAME difference`, `NAME low`, `NAME high` of it."""
+        """Return a row per mix: each metric with its difference and interval."""
         columns: dict[str, Any] = {
             "mix": [mix.share for mix in self.mixes],
             "gain": [mix.gain for mix in self.mixes],
@@ -117,7 +114,7 @@ class ParetoFront(Result):
         return columns
 
     def to_dict(self) -> dict[str, Any]:
-        """Return data for JSON."""
+        """Return the result as JSON data."""
         mixes = []
         for mix in self.mixes:
             row: dict[str, Any] = {"mix": mix.share, "gain": mix.gain, "on_front": mix.on_front}
@@ -132,27 +129,27 @@ class ParetoFront(Result):
         return dict(plain(whole | more))
 
     def verdict(self) -> str:
-        """Return what the front comes to, in a sentence or two."""
+        """Summarise the front in a sentence or two."""
         label, goal, _ = self.names
         free = self.free
         if free is None:
             return (
-                f"No mix has a sure win of {goal} and no sure loss of {label}: the picture says what the one costs of "
-                "the other."
+                f"No mix surely gains {goal} without surely losing {label}: the chart shows what one costs in the "
+                "other."
             )
         one, other = free.differences[label], free.differences[goal]
         wins = f"Mix {free.share:g} wins {_signed(other)} of {goal}"
         if one.low > 0.0:
             found_so = f"{wins} and {_signed(one)} of {label}: better by both."
         else:
-            found_so = f"{wins} and changes {label} by {_signed(one)}: a loss of up to {-one.low:.4f} is not ruled out."
+            found_so = f"{wins} and changes {label} by {_signed(one)}: a loss of up to {-one.low:.4f} remains possible."
         return (
-            f"{found_so} Of the mixes with no sure loss it is the one with most of the goal. The best of many flatters "
-            "itself: measure it on other queries."
+            f"{found_so} Of the mixes without a sure loss, it has the largest share of the goal. The best of many "
+            "looks better than it is: measure it on other queries."
         )
 
     def to_html(self, data: str = "") -> str:
-        """Return one page that needs no network.
+        """Return a self-contained HTML page.
 
         Args:
             data: name of the data.
@@ -203,36 +200,36 @@ def pareto(
     start: Any = AUTO_START,
     progress: Progress | None = None,
 ) -> ParetoFront:
-    """Train each mix of the label's gain and a second goal, and measure both.
+    """Train mixes of the label's gain and a second goal, and measure both.
 
     Args:
-        params: as for `boostrank.train`; `gain` is that of the label. There is no early stopping: all mixes have the
-            same rounds.
+        params: as for `boostrank.train`, without early stopping; `gain` is the gain of the label.
         train_set: features in memory.
-        goal: an expression over features, as "margin"; or float[N], at least 0, one number a row of `train_set`.
-        num_boost_round: of each training.
-        valid_set: queries to measure on; None: each fold of the training queries, by a model of the others.
-        valid_goal: the goal of its rows, where `goal` is an array.
-        name: what the goal is called, in the gains of the mixes too; None: its expression, or "goal".
-        mixes: shares of the goal, from 0 to 1; 0 is always among them.
+        goal: an expression over features, such as "margin", or non-negative values, float[N], one per row of
+            `train_set`.
+        num_boost_round: rounds of each training.
+        valid_set: data for the metrics; None cross-validates on the training queries.
+        valid_goal: goal of the rows of `valid_set`, if `goal` is an array.
+        name: name of the goal, also in gain expressions; None means its expression, or "goal".
+        mixes: shares of the goal, from 0 to 1; 0 is always added.
         k: cut-off of all metrics.
-        folds: at least 2; not used with `valid_set`.
+        folds: at least 2; ignored with `valid_set`.
         backend, start: as for `boostrank.train`.
-        conventions: of the metric by the label; that by the goal differs from it in the gain, which is linear.
+        conventions: conventions of the metric by the label. The metric by the goal uses them with a linear gain.
         progress: called after each mix.
 
     Raises:
-        InputError: as `boostrank.train`; a goal that is 0 throughout, negative or not finite; labels all without gain.
+        InputError: as `boostrank.train`; also a goal that is all 0, negative or not finite, or labels without gain.
     """
     started = time.perf_counter()
     shares = sorted({0.0, *(float(share) for share in mixes)})
     if not all(0.0 <= share <= 1.0 for share in shares) or len(shares) < 2:
-        raise ParameterError(f"mixes={list(mixes)}: shares of the goal, above 0 and up to 1")
+        raise ParameterError(f"mixes={list(mixes)}: shares of the goal must be above 0 and at most 1")
     called = name or (goal if isinstance(goal, str) else "goal")
     goals = _values(train_set, goal)
     held_out_goals = None if valid_set is None else _values(valid_set, goal if isinstance(goal, str) else valid_goal)
     if train_set.on_disk:
-        raise DataError("rows that lie on disk cannot be trained on mix by mix: read them to memory")
+        raise DataError("mixes need rows in memory; these are on disk")
     options = TrainOptions(
         params=dict(params or {}), rounds=num_boost_round, backend=backend, conventions=conventions, start=start
     )
@@ -240,7 +237,7 @@ def pareto(
     plan = resolve(options, train_set, valid)
     checked, rules, train_set = plan.settings, plan.rules, plan.train_set
     if checked.stopping_rounds:
-        raise ParameterError("mixes are compared after the same rounds: no early stopping here")
+        raise ParameterError("early stopping is not available: all mixes must have the same number of rounds")
     with train_set.queries.naming_rows():
         gains = gains_from_labels(train_set.labels, checked.gain)
     scale = _scale(gains, goals, train_set, k)
@@ -286,11 +283,11 @@ def pareto(
 
 
 def gain_text(rule: Gain, expression: str | None) -> str:
-    """The gain of a label as an expression over `label`.
+    """Return the gain of a label as an expression over `label`.
 
     Args:
-        rule: as of `boostrank.core.gains.parse_gain`.
-        expression: that the labels are the values of, if any.
+        rule: result of `boostrank.core.gains.parse_gain`.
+        expression: expression that defines the labels, if any.
     """
     if expression is not None:
         return expression
@@ -302,13 +299,13 @@ def gain_text(rule: Gain, expression: str | None) -> str:
 def mixed(
     share: float, gains: Float64Array, goals: Float64Array, scale: float, label_gain: str, goal: str
 ) -> tuple[Float64Array, str]:
-    """Gains of a mix, float64[N], and the expression that makes the same numbers of them.
+    """Return the gains of a mix, float64[N], and the expression that computes them.
 
     Args:
         share: w.
         gains, goals: float64[N], of the label and of the goal.
         scale: c.
-        label_gain, goal: both as expressions; what is none goes in backquotes.
+        label_gain, goal: both as expressions; other names are put in backquotes.
     """
     if not share:
         return gains.copy(), label_gain
@@ -323,26 +320,26 @@ def mixed(
 
 
 def _values(data: RankingDataset, goal: Any) -> Float64Array:
-    """float64[N] of a goal, in the order of the rows of a data set."""
+    """Return the values of a goal, float64[N], in row order."""
     if isinstance(goal, str):
         return data.with_gain(goal).labels
     if goal is None:
-        raise ParameterError("a goal that is an array needs valid_goal=, the goal of the rows of valid_set")
+        raise ParameterError("an array as goal also needs valid_goal=, the goal of the rows of valid_set")
     values = np.asarray(goal, np.float64).reshape(-1)
     if values.size != data.n_documents:
         raise DataError(f"{values.size} values of the goal for {data.n_documents} rows")
     bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0.0)))
     if bad.size:
-        raise DataError(f"row {bad[0]}: the goal is {values[bad[0]]:g}: goals are finite numbers of at least 0")
+        raise DataError(f"row {bad[0]}: the goal is {values[bad[0]]:g}; goals must be finite and at least 0")
     return data.in_row_order(values)
 
 
 def _scale(gains: Float64Array, goals: Float64Array, data: RankingDataset, k: int) -> float:
-    """c: the mean ideal DCG@k of the label's gain over that of the goal, over the training queries."""
+    """Return c: mean ideal DCG@k of the label's gain over that of the goal, on the training queries."""
     ideal = []
     for what, values in (("the label", gains), ("the goal", goals)):
         if not values.any():
-            raise DataError(f"{what} has no gain in any training query: there is nothing to mix")
+            raise DataError(f"{what} has no gain in any training query, so it cannot be mixed")
         bound = BoundMetrics(f"dcg@{k}", values, data.queries, Conventions(gain="linear"))
         per_query = np.nan_to_num(bound.per_query(values)[f"dcg@{k}"])
         ideal.append(float(np.average(per_query, weights=data.queries.each_weight)))
@@ -350,7 +347,7 @@ def _scale(gains: Float64Array, goals: Float64Array, data: RankingDataset, k: in
 
 
 def _dominated(mix: Mix, all_mixes: Sequence[Mix], names: Sequence[str]) -> bool:
-    """Whether the means of another mix are as good by both NDCGs, and better by one."""
+    """Return whether another mix is at least as good by both mean NDCGs, and better by one."""
     own = [mix.metrics[name].mean for name in names[:2]]
     others = ([other.metrics[name].mean for name in names[:2]] for other in all_mixes if other is not mix)
     return any(a >= own[0] and b >= own[1] and (a, b) != (own[0], own[1]) for a, b in others)
@@ -391,7 +388,7 @@ def _chart(found: ParetoFront) -> Chart:
 
 
 def _named(rows: list[dict[str, Any]]) -> list[str]:
-    """The share of each point; "" where the name of another one is near."""
+    """Return the label of each point: its share, or "" near another label."""
     spans = [max(row[a] for row in rows) - min(row[a] for row in rows) or 1.0 for a in ("x", "y")]
     kept: list[tuple[float, float]] = []
     out = {}
@@ -406,7 +403,7 @@ def _named(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _row(mix: Mix, names: Sequence[str]) -> list[Any]:
-    """Return a row of the table of mixes: each metric and its difference, with an interval but for the last."""
+    """Return a table row: each metric and its difference, with an interval except for the last."""
     row: list[Any] = [mix.share]
     for name in names:
         d = mix.differences[name]

@@ -1,7 +1,7 @@
-"""Permutation importance within queries, in one pass over the documents for all features; and redundant features.
+"""Permutation importance within queries, for all features in one pass; and clusters of redundant features.
 
-Features are shuffled among the documents of each query, every query and every feature by draws of its own. What is
-constant within a query has nothing to shuffle there, and is exchanged between queries instead.
+Features are shuffled among the documents of each query, with independent draws per query and feature. Features that are
+constant within queries are exchanged between queries instead.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from boostrank.report.scoring import DocumentProgress, Scorer, in_batches, metri
 
 @dataclass(frozen=True)
 class Unit:
-    """What is shuffled together.
+    """Features that are shuffled together.
 
     Args:
-        name: of the feature or the group.
-        columns: places among the columns that `DenseRows` gives.
-        stream: number of its random draws, the same for the same feature in every run.
-        between: exchange values between queries, not within.
-        features: names of all that is in it, also of what no tree uses.
+        name: name of the feature or group.
+        columns: positions among the columns of `DenseRows`.
+        stream: number of the random stream, fixed per feature.
+        between: exchange values between queries instead of within.
+        features: names of all members, including features that no tree uses.
     """
 
     name: str
@@ -45,15 +45,14 @@ class Unit:
 
 @dataclass(frozen=True, eq=False)
 class Losses:
-    """What the metric loses by each unit.
+    """Losses of the metric by unit.
 
     Args:
-        base: float64[Q], each query's value as the model ranks it; NaN where the query does not count.
-        of_query: float64[U, Q], base minus the mean of the value over the repeats.
-        loss, low, high: float64[U]: mean over queries and its 95% interval, by bootstrap over queries.
-        p: float64[U], two-sided p-value of "the mean loss is 0"; see `p_of_means`.
-        permutation_error: float64[U], the standard error that is due to the shuffles alone, from the spread of the
-            repeats; NaN with one repeat.
+        base: float64[Q], unshuffled value of each query; NaN where a query does not count.
+        of_query: float64[U, Q], base minus the mean value over repeats.
+        loss, low, high: float64[U], mean over queries and its 95% bootstrap interval.
+        p: float64[U], two-sided p-value of a zero mean loss, see `p_of_means`.
+        permutation_error: float64[U], standard error due to shuffling, from the spread of the repeats; NaN with one.
     """
 
     base: Float64Array
@@ -77,15 +76,15 @@ def measure_losses(
     threads: int,
     progress: DocumentProgress | None = None,
 ) -> Losses:
-    """Shuffle each unit, alone, `repeats` times, and measure.
+    """Shuffle each unit separately, `repeats` times, and measure the loss.
 
-    Units may share columns; those that do are shuffled in passes of their own.
+    Units that share columns are shuffled in separate passes.
 
     Raises:
-        DataError: as `BoundMetrics`, when no query counts.
+        DataError: no query counts.
     """
     data, n_queries = rows.data, len(rows.data.queries)
-    BoundMetrics([metric], data.labels, data.queries, conventions, threads)  # refuses what cannot be measured
+    BoundMetrics([metric], data.labels, data.queries, conventions, threads)  # raises if the metric is undefined
     passes = [_Pass(rows, members, units, seed) for members in _disjoint(units)]
     base, sums, weights = np.empty(n_queries), np.zeros((len(units), n_queries)), data.queries.each_weight
 
@@ -115,21 +114,20 @@ def measure_losses(
 
 
 def p_of_means(values: Float64Array, weights: Float64Array) -> Float64Array:
-    """Two-sided p-values of "the weighted mean is 0"; of equal weights by Student's t with Q - 1 degrees of freedom.
+    """Return two-sided p-values of a zero weighted mean. With equal weights this is Student's t test.
 
-    The mean lies near the value of a query of much weight, so that its residual says little of its variance: each is
-    divided by 1 minus its query's share (HC3 of MacKinnon and White, 1985, by (Q - 1) / Q). Degrees of freedom are
-    Kish's effective number of queries less 1. At 5%, weights that differ a lot give up to 5% of false positives.
+    A heavy query pulls the mean towards its own value, which shrinks its residual. Each residual is therefore divided
+    by 1 minus the query's share (HC3 of MacKinnon and White, 1985, times (Q - 1) / Q). Degrees of freedom are Kish's
+    effective number of queries minus 1. At 5%, very unequal weights give up to 5% false positives.
 
-    Not of resamples or random signs, which cannot tell p-values below 1 / 10,000 apart: with Holm's method and a
-    thousand features, that is where the answer lies.
+    Resampling tests cannot resolve p-values below 1 / 10,000, which Holm's method needs for a thousand features.
 
     Args:
         values: float64[Q, m].
         weights: float64[Q], positive.
 
     Returns:
-        float64[m]; 1 where there is one query, or one has all the weight, or nothing but zeros.
+        float64[m]; 1 with a single query, with all weight on one query, or with zeros only.
     """
     count, share = values.shape[0], weights / weights.sum()
     freedom = 1.0 / np.square(share).sum() - 1.0
@@ -142,7 +140,7 @@ def p_of_means(values: Float64Array, weights: Float64Array) -> Float64Array:
 
 
 class _Pass:
-    """Units that share no column, shuffled in one go."""
+    """Units without shared columns, shuffled in one pass."""
 
     def __init__(self, rows: DenseRows, members: Sequence[int], units: Sequence[Unit], seed: int) -> None:
         self._members, self._units, self._seed = list(members), [units[i] for i in members], seed
@@ -151,13 +149,13 @@ class _Pass:
             self._unit[list(unit.columns)] = i
         self._within = np.array([not unit.between for unit in self._units], np.int64)
         starts = rows.data.queries.ptr[:-1]
-        # One value a query of what is constant within queries.
+        # One value per query for query-level features.
         self._of_query = rows[starts] if any(u.between for u in self._units) else None
 
     def changes(
         self, scorer: Scorer, rows: Float32Array, queries: QueryIndex, first_query: int, repeat: int
     ) -> Iterator[tuple[list[int], Float64Array]]:
-        """(units, changed scores of each) for a block of queries, in batches that fit in memory."""
+        """Yield (units, changed scores) of a block of queries, in batches that fit in memory."""
         count = len(self._units)
         seeds = np.array([round_seed(self._seed, repeat * 2**32 + u.stream) for u in self._units])
         other = rows.copy()
@@ -176,7 +174,7 @@ class _Pass:
 
 
 def _disjoint(units: Sequence[Unit]) -> list[list[int]]:
-    """Numbers of the units, in as few lists without a shared column as come about by filling one after another."""
+    """Partition units greedily into lists without shared columns."""
     lists: list[tuple[set[int], list[int]]] = []
     for i, unit in enumerate(units):
         columns = set(unit.columns)
@@ -191,9 +189,9 @@ def _disjoint(units: Sequence[Unit]) -> list[list[int]]:
 
 
 def within_query_ranks(values: npt.NDArray[np.floating], ptr: Int64Array) -> Float64Array:
-    """Ranks within each query, centred and scaled so that every query weighs the same.
+    """Return ranks within each query, centred and scaled to give every query the same weight.
 
-    Equal values share their mean rank; what is missing comes below everything, as one value.
+    Equal values share their mean rank; missing values rank below all others.
 
     Args:
         values: [N, c], NaN is missing.
@@ -219,10 +217,10 @@ def within_query_ranks(values: npt.NDArray[np.floating], ptr: Int64Array) -> Flo
 
 
 def rank_correlation(ranks: Float64Array) -> Float64Array:
-    """Spearman's correlation within queries, pooled over them: float64[c, c]; 0 for what is constant.
+    """Return Spearman's correlation within queries, pooled over queries, float64[c, c]; 0 for constant columns.
 
     Args:
-        ranks: of `within_query_ranks`.
+        ranks: result of `within_query_ranks`.
     """
     norm = np.sqrt(np.square(ranks).sum(axis=0))
     scaled = ranks / np.where(norm > 0.0, norm, 1.0)
@@ -232,9 +230,9 @@ def rank_correlation(ranks: Float64Array) -> Float64Array:
 
 
 def clusters_of(correlation: Float64Array, threshold: float) -> list[list[int]]:
-    """Columns that are all correlated with each other by the threshold or more, either sign; of two or more columns.
+    """Return clusters of at least two columns whose pairwise |correlation| reaches the threshold.
 
-    Complete linkage: a chain of neighbours whose ends are unlike is no cluster.
+    Complete linkage prevents chains with dissimilar ends.
     """
     if correlation.shape[0] < 2:
         return []

@@ -1,4 +1,4 @@
-"""Propensities as a chart: of the report, and of `boostrank data propensities --picture`."""
+"""Chart of propensities, for the report and `boostrank data propensities --picture`."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from boostrank.report.vega import CATEGORY, COLOURS, alt
 RATES = "clicks an impression"
 _HEIGHT = 280
 _Y = "looked at, relative to position 1"
-# Beside each other where several curves have a position, up to where the next position begins.
+# Offset between curves at the same position.
 _APART = 0.12
 _WIDEST = 0.6
 MOST_CURVES = len(CATEGORY)
-# More points than this are a line alone.
+# Longer curves are drawn without points.
 _MOST_POINTS = 40
 
 
 def interval(curve: Propensities) -> tuple[Float64Array, Float64Array]:
-    """Ends of the 95% intervals, float64[P] each; NaN of a curve without errors."""
+    """Return the ends of the 95% intervals, float64[P] each; NaN without standard errors."""
     errors = np.full(curve.examination.size, np.nan) if curve.errors is None else curve.errors
     width = np.exp(1.96 * errors)
     return curve.examination / width, curve.examination * width
@@ -35,13 +35,13 @@ def interval(curve: Propensities) -> tuple[Float64Array, Float64Array]:
 def curves_of(
     whose: str, curve: AnyPropensities, segments: Sequence[str] = (), most: int | None = None
 ) -> dict[str, Propensities]:
-    """What each curve is called in the chart -> it.
+    """Return name -> curve for the chart.
 
     Args:
-        whose: they are.
-        curve: one, or one a segment.
-        segments: of these, if any are named.
-        most: how many segments, where none are named; None: all.
+        whose: origin of the curves.
+        curve: one curve, or one per segment.
+        segments: segments to draw; empty means the first `most`.
+        most: maximum number of segments; None means all.
     """
     if isinstance(curve, Propensities):
         return {whose: curve}
@@ -50,12 +50,12 @@ def curves_of(
 
 
 def curve_chart(curves: Mapping[str, Propensities], rates: Float64Array | None = None) -> Chart:
-    """Curves over positions with their intervals, on a logarithmic scale.
+    """Draw curves with intervals over positions, on a logarithmic scale.
 
     Args:
-        curves: what each is called -> it; no more than there are colours (`MOST_CURVES`).
-        rates: float64[P], clicks an impression at each position relative to the first, drawn faintly; NaN: nothing was
-            shown there.
+        curves: name -> curve, at most `MOST_CURVES`.
+        rates: float64[P], click rate at each position relative to the first, drawn faintly; NaN where nothing was
+            shown.
     """
     rows: list[tuple[Any, ...]] = []
     apart = min(_APART, _WIDEST / len(curves))
@@ -71,7 +71,7 @@ def curve_chart(curves: Mapping[str, Propensities], rates: Float64Array | None =
     names = [*curves, *([] if rates is None else [RATES])]
     colours = CATEGORY[: len(curves)] + [COLOURS["faint"]] * (rates is not None)
     smallest, largest = frame["propensity"].min(), max(frame["propensity"].max(), 1.0)
-    # An interval that says nothing must not squeeze the others.
+    # Clip very wide intervals, which would squeeze the others.
     low, high = max(frame["low"].min(), smallest / 3.0), min(frame["high"].max(), largest * 3.0)
     domain = [float(np.nanmin([low, smallest]) / 1.1), float(np.nanmax([high, largest]) * 1.1)]
     deepest = int(frame["position"].max())
@@ -99,13 +99,13 @@ def curve_chart(curves: Mapping[str, Propensities], rates: Float64Array | None =
 
 
 def about(curves: Mapping[str, Propensities], rates: bool) -> str:
-    """What the chart shows, in words and numbers."""
+    """Describe the chart in words and numbers."""
     words = "; ".join(_in_words(name, curve) for name, curve in curves.items())
     subject = f"The propensities of the positions relative to position 1, {words}."
     lines = " Lines are 95% intervals." if any(one.errors is not None for one in curves.values()) else ""
     raw = (
-        f" {RATES.capitalize()} fall for two reasons: positions are looked at less, which is the propensity, and worse "
-        "documents stand there."
+        f" {RATES.capitalize()} fall for two reasons: lower positions are examined less (the propensity), and they "
+        "show worse documents."
     )
     return subject + lines + raw * rates
 

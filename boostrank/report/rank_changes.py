@@ -1,4 +1,4 @@
-"""Changes of rank between two rankers: churn, what moved in a query, and which features did it."""
+"""Changes of rank between two rankers: churn, moved documents, and the features that cause them."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.model.ranking_model import RankingModel
 from boostrank.report.documents import shown_name
 
-# What LightGBM calls features without names.
+# Default feature names of LightGBM.
 _UNNAMED = re.compile(r"Column_\d+")
-# Features named in the why of a regression.
+# Limit on features listed for a regression.
 _FEATURES = 8
 
 
 @dataclass(frozen=True, eq=False)
 class Ranker:
-    """One of the two that are compared.
+    """One of two compared rankers.
 
     Args:
-        name: what it is called in tables.
-        scores: float64[N], in the order of the rows of the data set.
-        model: what made them, if it is there: tells contributions.
-        data: the data set with its features as that model wants them.
+        name: name in tables.
+        scores: float64[N], in row order.
+        model: the model, if available, for contributions.
+        data: the data with the features of the model.
     """
 
     name: str
@@ -41,14 +41,14 @@ class Ranker:
 
 @dataclass(frozen=True, eq=False)
 class Churn:
-    """How much of the top of the lists is another.
+    """Changes in the top of the lists.
 
     Args:
-        k: how far down the lists.
-        changed: mean share of the new top k that was not in the old one, over
-        queries: the queries with more than k documents; NaN where there are none.
-        first: share of the queries with two documents or more whose first document is another; NaN without any.
-        per_query: float64[Q], the share of the new top k that was not in the old one; NaN with k documents or less.
+        k: cut-off.
+        changed: mean share of the new top k that is not in the old top k, over `queries`.
+        queries: number of queries with more than k documents.
+        first: share of queries with at least two documents whose first document changed; NaN without any.
+        per_query: float64[Q], changed share of the top k; NaN with k documents or fewer.
     """
 
     k: int
@@ -60,13 +60,12 @@ class Churn:
 
 @dataclass(frozen=True)
 class RankChange:
-    """A document that is elsewhere in a list now.
+    """A document whose rank changed.
 
     Args:
-        document: its name, or `row 17`: its row in the data, counted from 1.
+        document: name, or `row 17` (row of the data, from 1).
         row: position in the data set, from 0.
-        label: its grade.
-        old, new: its rank, 1 is best.
+        old, new: ranks, 1 is best.
     """
 
     document: str
@@ -78,13 +77,12 @@ class RankChange:
 
 @dataclass(frozen=True)
 class FeatureChange:
-    """What one feature had to do with it that one document fell below another.
+    """Contribution of one feature to an inversion.
 
     Args:
-        feature: its name.
-        fell, rose: its value in the document that fell, and in the one that rose.
-        old, new: what it adds to the first one's score beyond the second one's, by each model, in standard deviations
-            of that model's scores in the query; None where the ranker is no model.
+        fell, rose: feature value of the document that fell, and of the one that rose.
+        old, new: contribution to the first score minus that to the second, by each model, in standard deviations of its
+            scores in the query; None for rankers without a model.
     """
 
     feature: str
@@ -96,13 +94,13 @@ class FeatureChange:
 
 @dataclass(frozen=True)
 class Inversion:
-    """The two documents whose exchange cost most.
+    """A costly inversion of two documents.
 
     Args:
-        fell: the better one, formerly above.
-        rose: the one that is above it now.
-        old, new: how much higher the first is scored by each ranker, in standard deviations of its scores in the query.
-        features: the features whose part in this changed most, largest first; empty between score files.
+        fell: the better document, formerly above.
+        rose: the worse document, now above.
+        old, new: score difference by each ranker, in standard deviations of its scores in the query.
+        features: features whose contributions changed most, largest first; empty without models.
     """
 
     fell: RankChange
@@ -116,8 +114,8 @@ def churn(old: Int64Array, new: Int64Array, queries: QueryIndex, k: int) -> Chur
     """Compare the top k of two rankings.
 
     Args:
-        old, new: int64[N], from `QueryIndex.ranks`.
-        queries: which rows belong to which query.
+        old, new: int64[N], results of `QueryIndex.ranks`.
+        queries: queries of the rows.
         k: at least 1.
     """
     owner = queries.of_rows()
@@ -139,7 +137,7 @@ def churn(old: Int64Array, new: Int64Array, queries: QueryIndex, k: int) -> Chur
 def rank_changes_in(
     query: int, old: Int64Array, new: Int64Array, data: RankingDataset, k: int, names: Sequence[str] | None
 ) -> tuple[RankChange, ...]:
-    """The documents of either top k that have another rank now, by their old ranks."""
+    """Return the documents of either top k whose rank changed, by old rank."""
     start, stop = int(data.queries.ptr[query]), int(data.queries.ptr[query + 1])
     before, after = old[start:stop], new[start:stop]
     moved = np.flatnonzero((np.minimum(before, after) <= k) & (before != after))
@@ -151,11 +149,11 @@ def rank_changes_in(
 
 
 def costliest_inversion(moves: Sequence[RankChange], grades: Float64Array) -> tuple[RankChange, RankChange] | None:
-    """The better document that fell below a worse one, by the difference in grade times that in 1 / log2(1 + rank).
+    """Return the inversion with the largest grade difference times difference in 1 / log2(1 + rank).
 
     Args:
-        moves: of one query.
-        grades: float64[N], what the metric makes of the labels.
+        moves: moves in one query.
+        grades: float64[N], labels as the metric grades them.
     """
     best, worst = None, 0.0
     for fell in moves:
@@ -171,7 +169,7 @@ def costliest_inversion(moves: Sequence[RankChange], grades: Float64Array) -> tu
 def explain(
     pairs: Sequence[tuple[RankChange, RankChange]], queries: QueryIndex, rankers: tuple[Ranker, Ranker]
 ) -> tuple[list[Inversion], list[str]]:
-    """Each pair with the features behind it, as far as the rankers are models that tell; and why they do not."""
+    """Return inversions with contributions of features, and notes on rankers without them."""
     if not pairs:
         return [], []
     rows = np.array([[fell.row, rose.row] for fell, rose in pairs], dtype=np.int64)
@@ -202,7 +200,7 @@ def explain(
 
 
 def _parts(ranker: Ranker, rows: Int64Array) -> tuple[dict[str, Float64Array] | None, dict[str, Float64Array]]:
-    """Feature -> float64[pairs], the first document's contribution less the second's; feature -> both values."""
+    """Return feature -> difference of contributions, float64[pairs], and feature -> both values."""
     if ranker.model is None or ranker.data is None:
         return None, {}
     model, data = ranker.model.over_columns(ranker.data)
@@ -211,7 +209,7 @@ def _parts(ranker: Ranker, rows: Int64Array) -> tuple[dict[str, Float64Array] | 
     parts = both[:, 0] - both[:, 1]
     values = (features.toarray() if hasattr(features, "toarray") else np.asarray(features)).reshape(len(rows), 2, -1)
     names = data.feature_names
-    if all(map(_UNNAMED.fullmatch, names)):  # one model's Column_0 is another one's f1
+    if all(map(_UNNAMED.fullmatch, names)):  # default names may refer to different features in each model
         base = data.provenance.index_base
         names = default_feature_names(len(names), 1 if base is None else base)
     return (

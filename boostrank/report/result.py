@@ -1,4 +1,4 @@
-"""Results of analyses: one dataclass from which tables, data frames and JSON data are made."""
+"""Base class of results: tables, data frames and JSON data from one dataclass."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any, ClassVar
 from boostrank.core.errors import MissingDependency, ParameterError, did_you_mean
 from boostrank.records import jsonable
 
-# The page's script has the same rule. Numbers, such as negative ids, are no formulas.
+# The page's script applies the same rule. Numbers, such as negative ids, are not formulas.
 _FORMULA = re.compile(r"(?![+-][\d.e+-]*$)[=+\-@\t\r]", re.IGNORECASE)
 
 _SHOWN = 10
 """Rows that a printed result shows."""
 
 Columns = dict[str, Any]
-"""Name of a column -> its values."""
+"""Column name -> values."""
 
 
 def pandas() -> Any:
-    """Return the module.
+    """Return the module `pandas`.
 
     Raises:
         MissingDependency: pandas is not installed.
@@ -34,13 +34,13 @@ def pandas() -> Any:
 
 
 def csv_bytes(frame: Any) -> bytes:
-    """Return a data frame as CSV that no spreadsheet runs: text that looks like a formula begins with an apostrophe."""
+    """Return a data frame as CSV. Text that looks like a spreadsheet formula gets a leading apostrophe."""
 
     def safe(value: Any) -> Any:
         if not isinstance(value, str):
             return value
         apostrophe = "'" if _FORMULA.match(value) else ""
-        return (apostrophe + value).replace("\r", " ")  # which pandas writes without quotes
+        return (apostrophe + value).replace("\r", " ")  # pandas would not quote it
 
     text = frame.select_dtypes(exclude="number")
     shown = frame.assign(**{name: text[name].map(safe) for name in text}).rename(columns=safe)
@@ -48,18 +48,18 @@ def csv_bytes(frame: Any) -> bytes:
 
 
 def plain(value: Any) -> Any:
-    """Return data for JSON: dataclasses as dictionaries, arrays as lists, NaN and infinity as None."""
+    """Convert to JSON data: dataclasses become dictionaries, arrays lists, NaN and infinity None."""
     return jsonable(value, other=lambda one: plain(vars(one)) if is_dataclass(one) else str(one))
 
 
 def columns_of(items: Iterable[Any], *names: str) -> Columns:
-    """Return some attributes of objects as columns."""
+    """Return attributes of objects as columns."""
     kept = list(items)
     return {name: [getattr(item, name) for item in kept] for name in names}
 
 
 class Result:
-    """Base of results: a dataclass that says what its tables are.
+    """Base class of results.
 
     Attributes:
         TABLES: name -> function of the result that returns its columns; the first is the default.
@@ -68,10 +68,10 @@ class Result:
     TABLES: ClassVar[Mapping[str, Callable[[Any], Columns]]] = {}
 
     def columns(self, what: str = "") -> Columns:
-        """Return a table as columns; "" is the first one of `TABLES`.
+        """Return a table as columns; "" means the first of `TABLES`.
 
         Raises:
-            ParameterError: there is no such table.
+            ParameterError: no such table.
         """
         name = what or next(iter(self.TABLES))
         if name not in self.TABLES:
@@ -79,7 +79,7 @@ class Result:
         return self.TABLES[name](self)
 
     def rows(self, what: str = "") -> list[dict[str, Any]]:
-        """Return a table as one dictionary a row."""
+        """Return a table as one dictionary per row."""
         found = self.columns(what)
         values = [one.tolist() if hasattr(one, "tolist") else one for one in found.values()]
         return [dict(zip(found, row, strict=True)) for row in zip(*values, strict=True)]
@@ -89,7 +89,7 @@ class Result:
 
         Raises:
             MissingDependency: pandas is not installed.
-            ParameterError: there is no such table.
+            ParameterError: no such table.
         """
         columns = self.columns(what)
         empty = not any(len(values) for values in columns.values())
@@ -105,5 +105,5 @@ class Result:
         return "\n".join([f"<{type(self).__name__}>", *text, *rest])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as data for JSON; None where there is no number."""
+        """Return the result as JSON data; undefined numbers are None."""
         return dict(plain(vars(self)))

@@ -1,5 +1,4 @@
-"""Scoring: documents whose features take other values, scored by walking the trees here or else by the engine; and
-blocks of documents that are worked on together."""
+"""Scoring of documents with changed features, by a tree walker or the engine, in blocks of queries."""
 
 from __future__ import annotations
 
@@ -25,31 +24,30 @@ from boostrank.kernels.trees.walker import Forest, Walker
 from boostrank.metric import BoundMetrics, Metric
 from boostrank.model.ranking_model import RankingModel
 
-# Rows on which the walk is compared with the engine.
+# Number of rows on which to compare the walker with the engine.
 _COMPARED = 1000
-# Score changes that a thread holds (32 MB).
+# Score changes in memory per thread (32 MB).
 _CHANGES = 1 << 22
-# Documents whose contributions are asked for at a time.
+# Documents per call for contributions.
 _EXPLAINED_AT_A_TIME = 500
 
 T = TypeVar("T")
 
 START = "the linear start"
-"""Name of the linear ranker that trees may begin with."""
+"""Name of the linear ranker to which trees are added."""
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is being done, the documents done, and all documents."""
+"""Called with the step, the documents done, and all documents."""
 DocumentProgress = Callable[[int, int], None]
 """Called with the documents done and all documents."""
 
 
 def silent(step: str, done: int, total: int) -> None:
-    """A `Progress` that says nothing."""
+    """Report nothing."""
 
 
 class Scorer(Protocol):
-    """Scores rows, and says how the scores change when some columns take other values; see
-    `kernels.trees.walker.Walker`."""
+    """Protocol of scores, and of their changes when columns change; see `kernels.trees.walker.Walker`."""
 
     def scores(self, rows: Float32Array) -> Float64Array: ...
 
@@ -57,46 +55,45 @@ class Scorer(Protocol):
 
 
 def units_of(columns: Sequence[int] | Int64Array, width: int) -> Int64Array:
-    """int64[width] for `Scorer.changes`: these columns, each a unit by itself, and -1 for those that stay."""
+    """Return int64[width] for `Scorer.changes`: a unit per column, and -1 for other columns."""
     unit = np.full(width, -1, np.int64)
     unit[np.asarray(columns, np.int64)] = np.arange(len(columns))
     return unit
 
 
 def in_batches(units: Int64Array, documents: int) -> list[Int64Array]:
-    """Units in their order, as many at a time as a thread may hold the changed scores of so many documents."""
+    """Split units into batches whose score changes fit in a thread's memory."""
     step = max(1, _CHANGES // max(1, documents))
     return [units[start : start + step] for start in range(0, units.size, step)]
 
 
 class Engine:
-    """A `Scorer` by the engine's own predict, which it calls once for each unit.
+    """A `Scorer` that calls the engine's predict, once per unit.
 
     Args:
-        model: whose engine.
-        columns: int64[c], the features that rows hold; all that the trees use are among them.
-        threads: of the engine.
+        model: model of the engine.
+        columns: int64[c], features in the rows, including all that the trees use.
     """
 
     def __init__(self, model: RankingModel, columns: Int64Array, threads: int) -> None:
         self._model, self._columns, self._threads = model, columns, threads
 
     def scores(self, rows: Float32Array) -> Float64Array:
-        """float64[n] of float32[n, c]."""
-        with warnings.catch_warnings():  # codes that stand for no category, which are tried on purpose
+        """Return the scores, float64[n], of float32[n, c]."""
+        with warnings.catch_warnings():  # unknown category codes, which are tried on purpose
             warnings.simplefilter("ignore", DataWarning)
             return self._model.predict(self._full(rows), threads=self._threads)
 
     def changes(self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int) -> Float64Array:
-        """As `kernels.trees.walker.Walker.changes`."""
+        """Return changes of scores as `kernels.trees.walker.Walker.changes` does."""
         changed = [self.scores(np.where(unit == u, other, rows)) for u in range(units)]
         return np.array(changed).reshape(units, rows.shape[0])
 
     def parts(self, rows: Float32Array) -> Float64Array:
-        """float64[n, c], what each feature adds to the score of each row, by TreeSHAP.
+        """Return TreeSHAP contributions, float64[n, c].
 
         Raises:
-            ModelError: the engine cannot tell.
+            ModelError: the engine has none.
         """
         return self._model.contributions(self._full(rows), threads=self._threads)[:, self._columns]
 
@@ -107,7 +104,7 @@ class Engine:
 
 
 def scorer_of(model: RankingModel, trees: Trees, data: RankingDataset, threads: int) -> tuple[Scorer, str]:
-    """The walker where it gives the engine's scores, on some rows of this data; and "walk", or why it is not used."""
+    """Return the walker and "walk" if it reproduces the engine's scores here; else the engine and the reason."""
     engine = Engine(model, trees.used, threads)
     if trees.forest is None:
         return engine, trees.why_not
@@ -120,24 +117,22 @@ def scorer_of(model: RankingModel, trees: Trees, data: RankingDataset, threads: 
     some = rows[: min(_COMPARED, data.n_documents)]
     expected = engine.scores(some)
     difference = walker.scores(some) - expected
-    # XGBoost adds float32 numbers up; its scores also hold a constant that is not in the trees.
+    # XGBoost sums in float32, and its scores include a constant that is not in the trees.
     accuracy = 1e-9 if trees.double else 1e-5
     scale = max(1.0, float(np.abs(expected).max(initial=0.0)))
     if difference.size and float(np.ptp(difference)) > accuracy * scale:
-        return engine, f"the trees as read differ from {model.backend}'s scores by {np.ptp(difference):.2g}"
+        return engine, f"the parsed trees differ from {model.backend}'s scores by {np.ptp(difference):.2g}"
     return walker, "walk"
 
 
 def over_blocks(
     work: Callable[[slice, slice], T], rows: DenseRows, threads: int, progress: DocumentProgress | None = None
 ) -> list[T]:
-    """What `work` gives for each block of some thousand documents, in their order.
+    """Return the results of `work` for blocks of some thousand documents, in order.
 
     Args:
         work: called with slices of queries and of their documents, on several threads.
-        rows: of the documents.
         threads: at least 1.
-        progress: called as the work goes on.
     """
     ptr, lock, done = rows.data.queries.ptr, threading.Lock(), 0
 
@@ -157,7 +152,7 @@ def over_blocks(
 def metrics_of_block(
     data: RankingDataset, queries: slice, documents: slice, metric: Metric | str, conventions: Conventions
 ) -> BoundMetrics:
-    """A metric of some queries that stand together, on one thread."""
+    """Bind a metric to consecutive queries, on one thread."""
     index = data.queries
     part = QueryIndex(index.ptr[queries.start : queries.stop + 1] - documents.start, index.qid[queries])
     return BoundMetrics([metric], data.labels[documents], part, conventions, 1, partial=True)
@@ -166,16 +161,16 @@ def metrics_of_block(
 def contributions_by_query(
     model: RankingModel, data: RankingDataset, queries: Int64Array, threads: int, progress: Progress
 ) -> Iterator[tuple[slice, Int64Array, Float64Array]]:
-    """What each feature adds to the scores of some queries' documents, by TreeSHAP, some whole queries at a time.
+    """Yield TreeSHAP contributions of some queries' documents, a few queries at a time.
 
     Args:
         queries: positions, ascending.
 
     Yields:
-        Of some of the queries their places among `queries`, the rows of their documents, and float64[n, d].
+        Slice of `queries`, rows of their documents, and contributions, float64[n, d].
 
     Raises:
-        ModelError: the engine cannot tell.
+        ModelError: the engine has none.
     """
     index, rows = data.queries.take(queries)
     cuts = np.searchsorted(index.ptr, np.arange(_EXPLAINED_AT_A_TIME, rows.size, _EXPLAINED_AT_A_TIME))
@@ -186,20 +181,19 @@ def contributions_by_query(
 
 
 def start_alone(forest: Forest) -> Forest:
-    """What the trees begin with, and none of them."""
+    """Return the linear start without the trees."""
     return replace(forest, roots=forest.roots[:0], tree=np.zeros_like(forest.tree))
 
 
 def start_scores(model: RankingModel, data: RankingDataset, threads: int | None = None) -> Float64Array | None:
-    """float64[N], what the start says of each document, in the order of the data set's rows.
+    """Return the scores of the linear start, float64[N], in row order.
 
     Args:
-        model: any.
-        data: with the model's features.
+        data: data with the model's features.
         threads: None means every available core.
 
     Returns:
-        None where no tree begins with one, or where its file cannot be walked.
+        None if there is no start, or if its file cannot be walked.
     """
     workers = resolve_threads(threads)
     model, data = model.over_columns(data)
@@ -209,6 +203,6 @@ def start_scores(model: RankingModel, data: RankingDataset, threads: int | None 
     rows = DenseRows(data, trees.used, model.absent_is_missing)
     try:
         walker = Walker(start_alone(trees.forest), trees.used, rows.reach(workers))
-    except ValueError:  # infinite values, of which a line makes infinite scores
+    except ValueError:  # a linear function of infinite values is infinite
         return None
     return np.concatenate(over_blocks(lambda _, documents: walker.scores(rows[documents]), rows, workers))

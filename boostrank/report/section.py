@@ -1,4 +1,4 @@
-"""Sections of a report: what a section declares, and what its analysis gets."""
+"""Sections of a report: declaration, and input of the analyses."""
 
 from __future__ import annotations
 
@@ -30,25 +30,23 @@ class Context:
     """Input of the analyses of a report.
 
     Args:
-        model: a `RankingModel`; None where only scores are compared.
-        data: labelled queries that the model was not trained on, with its features.
-        metrics: one or several, for the verdict. All other sections use one of them, `metric`: of the first, the
-            largest cut-off.
-        previous: name and scores, float[N] in the order of the data set's rows, of a model to compare with.
-        conventions: of the metrics. Importance and learning average over the orders of tied documents instead of
-            ordering them by name.
-        segments: query id -> segment, or a file of two columns, besides list length and best label.
+        model: a `RankingModel`; None to compare scores only.
+        data: held-out labelled queries, with the model's features.
+        metrics: metrics of the verdict. Other sections use `metric`, the largest cut-off of the first.
+        previous: name and scores, float[N] in row order, of a model to compare with.
+        conventions: conventions of the metrics. Importance and learning average over tied orders instead of ordering
+            ties by name.
+        segments: query id -> segment, or a file of two columns, in addition to list length and best label.
         groups: name -> features to shuffle together.
-        documents: importance and learning work on a sample of whole queries with about this many documents; 0: on all;
-            None: on as many as take about half a minute on two cores.
-        matters: metric -> the difference that exceeds the noise of training; smaller differences are shown in grey.
-        docnos: name of each row, "" for none.
-        clicks: log on these data, whose rows count documents in input order; adds a section.
-        propensities: of the positions; None: estimated from the clicks, or those that the model was trained with.
-        seed: of shuffles, samples and bootstrap.
+        documents: size of the sample for importance and learning, in whole queries; 0 means all; None means about half
+            a minute of work on two cores.
+        matters: metric -> difference that exceeds the noise of training; smaller ones are grey.
+        docnos: name per row, possibly "".
+        clicks: click log of these data, with rows in input order; adds a section.
+        propensities: propensities of positions; None estimates them, or takes those of the model's training.
+        seed: seed of shuffles, samples and bootstrap.
         threads: None means every available core.
-        progress: called as the work goes on.
-        results: section -> result, of the sections that ran before.
+        results: section -> result, of earlier sections.
 
     Raises:
         ParameterError: an unknown metric or convention, or no metric.
@@ -76,18 +74,18 @@ class Context:
         self.conventions = Conventions.of(self.conventions)
         first = headline([name for metric in self.metrics for name in metric.names])
         if first is None:
-            raise ParameterError("no metric to measure by: name one, such as ndcg@10")
+            raise ParameterError("no metric given; pass one, such as ndcg@10")
         self.metric = first
 
     @cached_property
     def rules(self) -> Conventions:
-        """Conventions of the metrics, for the labels of the data."""
+        """Conventions of the metrics, resolved for the labels of the data."""
         return Conventions.of(self.conventions).over(self.data.labels)
 
     @cached_property
     def scores(self) -> Float64Array:
-        """Scores of the model, float64[N] in the order of the data set's rows."""
-        # Learning computes them on the way: for 1,000,000 documents and 400 trees that spares 40 s.
+        """Scores of the model, float64[N], in row order."""
+        # Reuse the scores of `learning`: that saves 40 s for 1,000,000 documents and 400 trees.
         for result in self.results.values():
             known: Float64Array | None = getattr(result, "scores", None)
             if known is not None:
@@ -96,12 +94,12 @@ class Context:
 
     @cached_property
     def start(self) -> Float64Array | None:
-        """Scores of the linear ranker that the trees begin with, likewise; None without one."""
+        """Scores of the linear start, float64[N], in row order; None without a start."""
         return start_scores(self.model, self.data, self.threads)
 
     @property
     def negligible(self) -> float:
-        """Difference of the metric that does not matter."""
+        """Largest difference of the metric that does not matter."""
         return (self.matters or {}).get(self.metric) or NEGLIGIBLE
 
     @property
@@ -111,30 +109,29 @@ class Context:
 
     @property
     def say(self) -> Progress:
-        """Progress, which may be silent."""
+        """Progress callback, possibly silent."""
         return self.progress or silent
 
 
 @dataclass(frozen=True)
 class Section:
-    """A section of the report: the `SPEC` of a module in `boostrank.report.sections`.
+    """Declaration of a section: the `SPEC` of a module in `boostrank.report.sections`.
 
-    Its template is `templates/NAME.html`, with the blocks `body` and, optionally, `brief`: one or two sentences for the
-    top of the page. It knows the result as `found`, and the values of `parts`. `draw(chart, title, about)` and
-    `table(name, rows, columns)` put charts and tables on the page. Without a template the values of `parts`, charts and
-    tables, stand one below the other.
+    The template `templates/NAME.html` has a block `body` and an optional block `brief`, one or two sentences for the
+    top of the page. It has access to the result as `found` and to the values of `parts`. `draw(chart, title, about)`
+    and `table(name, rows, columns)` add charts and tables. Without a template, the charts and tables of `parts` follow
+    each other.
 
     Args:
-        name: of the module, of the result in `Report` and its `to_dict`, and on the command line.
-        title: heading on the page.
-        run: analysis; its result has `to_dict()`. A BoostrankError leaves the section out and is shown in its place.
+        name: name of the module, of the result in `Report`, and on the command line.
+        run: analysis; its result has `to_dict()`. A BoostrankError replaces the section.
         parts: values for the template.
         frames: pandas data frames of the result, by name.
-        place: on the page, ascending.
-        after: sections that run before it, if at all; their results are in the context.
-        short: name in the navigation; "" for the title.
-        applies: whether a model has such a section; if not, the page is silent about it unless `only` names it.
-        needs_clicks: whether it is about a click log; without one the page is silent about it, too.
+        place: position on the page, ascending.
+        after: sections to run earlier, if requested; their results are in the context.
+        short: name in the navigation; "" means the title.
+        applies: whether the section applies to a model; if not, it is hidden unless `only` names it.
+        needs_clicks: whether the section needs a click log; without one it is hidden.
     """
 
     name: str
@@ -150,7 +147,7 @@ class Section:
     needs_clicks: bool = False
 
     def on_page(self, found: Any) -> PageSection:
-        """Return the section of a page that shows a result."""
+        """Return the page section of a result."""
         drawn: list[Any] = []
         values = {"found": found, **self.parts(found)}
         body, brief = (

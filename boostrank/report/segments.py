@@ -1,4 +1,4 @@
-"""Segments of a data set, each looked at by itself: every query is in one segment of each kind."""
+"""Segments of queries. Each segmentation assigns every query to one segment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 
 NO_SEGMENT = "(none)"
-# More are a mistake in the file: a column of ids, say.
+# More segments suggest a wrong column, such as ids.
 MOST_SEGMENTS = 1_000
 _LENGTHS = ((1, "1 document"), (2, "2 to 9"), (10, "10 to 29"), (30, "30 to 99"), (100, "100 or more"))
 _MOST_LABELS = 8
@@ -27,12 +27,12 @@ _HEADINGS = {"qid", "query", "query_id", "queryid"}
 
 @dataclass(frozen=True, eq=False)
 class Segmentation:
-    """One way to cut a data set.
+    """A partition of the queries.
 
     Args:
-        kind: what the segments are about ("list length").
-        names: of the segments, in the order in which they are shown.
-        of_query: int64[Q], which of them each query is in.
+        kind: criterion ("list length").
+        names: names of the segments, in display order.
+        of_query: int64[Q], segment of each query.
     """
 
     kind: str
@@ -41,14 +41,14 @@ class Segmentation:
 
 
 def by_length(queries: QueryIndex) -> Segmentation:
-    """By the number of documents."""
+    """Segment queries by number of documents."""
     starts = np.array([start for start, _ in _LENGTHS])
     at = np.maximum(np.searchsorted(starts, queries.sizes, side="right") - 1, 0)
     return Segmentation("list length", tuple(name for _, name in _LENGTHS), at.astype(np.int64))
 
 
 def by_value(kind: str, values: Float64Array, most: int) -> Segmentation:
-    """By values, one each; where there are more than `most` different ones, by whether they are above 0."""
+    """Segment by distinct values, or by sign if there are more than `most`."""
     found, at = np.unique(values, return_inverse=True)
     if found.size <= most:
         return Segmentation(kind, tuple(f"{value:g}" for value in found.tolist()), at.astype(np.int64))
@@ -56,7 +56,7 @@ def by_value(kind: str, values: Float64Array, most: int) -> Segmentation:
 
 
 def best_labels(labels: Float64Array, queries: QueryIndex) -> Float64Array:
-    """float64[Q], the largest label of each query; -inf without documents."""
+    """Return the largest label of each query, float64[Q]; -inf without documents."""
     best = np.full(len(queries), -np.inf)
     filled = queries.sizes > 0
     if filled.any():
@@ -65,16 +65,16 @@ def best_labels(labels: Float64Array, queries: QueryIndex) -> Float64Array:
 
 
 def by_best_label(labels: Float64Array, queries: QueryIndex) -> Segmentation:
-    """By the largest label that a query has; where there are many different ones, by whether it is above 0."""
+    """Segment queries by largest label, or by its sign if there are many distinct ones."""
     return by_value("best label", best_labels(labels, queries), _MOST_LABELS)
 
 
 def by_table(table: Mapping[Any, Any], queries: QueryIndex) -> Segmentation:
-    """As a table says; queries that it does not have are in `NO_SEGMENT`, with a warning.
+    """Segment queries by a table; queries outside it are in `NO_SEGMENT`, with a warning.
 
     Args:
-        table: query id -> segment; ids count as the same when their text is.
-        queries: of the data set.
+        table: query id -> segment; ids are compared as text.
+        queries: queries of the data.
 
     Raises:
         DataError: no query of the data is in the table, or more than 1,000 segments.
@@ -85,63 +85,63 @@ def by_table(table: Mapping[Any, Any], queries: QueryIndex) -> Segmentation:
     if missing == len(found):
         raise DataError(f"none of the {len(found):,} queries of the data is among the {len(known):,} with a segment")
     if missing:
-        warn_user(f"{missing:,} of {len(found):,} queries have no segment: shown as {NO_SEGMENT}", DataWarning)
+        warn_user(f"{missing:,} of {len(found):,} queries have no segment; they are shown as {NO_SEGMENT}", DataWarning)
     of_query = np.array([NO_SEGMENT if name is None else name for name in found], dtype=object)
     names, at = np.unique(of_query, return_inverse=True)
     if names.size > MOST_SEGMENTS:
-        raise DataError(f"{names.size:,} segments: more than {MOST_SEGMENTS:,} cannot be told apart")
+        raise DataError(f"{names.size:,} segments; the limit is {MOST_SEGMENTS:,}")
     return Segmentation("segment", tuple(names.tolist()), at.astype(np.int64))
 
 
 def read_segments(path: str | PathLike[str]) -> dict[str, str]:
-    """Query id -> segment, from a file of two columns between commas or tabs; a first line `qid,...` is a heading.
+    """Read query id -> segment from a CSV or TSV file of two columns, with an optional `qid,...` header.
 
     Raises:
-        FileFormatError: another number of columns, or a query in two segments.
+        FileFormatError: wrong number of columns, or a query in two segments.
     """
     name = os.fspath(path)
     table: dict[str, str] = {}
     delimiter = ""
     for number, line in enumerate(read_text(path, errors="backslashreplace").split("\n"), 1):
         if len(line) >= LONGEST_LINE:
-            raise FileFormatError(f"a line of {LONGEST_LINE:,} letters or more", file=name, line=number)
+            raise FileFormatError(f"a line exceeds the limit of {LONGEST_LINE:,} characters", file=name, line=number)
         delimiter = delimiter or ("\t" if "\t" in line else ",")
         cells = _cells(line, delimiter, name, number)
         if not any(cells) or (number == 1 and cells[0].lower() in _HEADINGS):
             continue
         if len(cells) != 2 or not all(cells):
             found = "an empty cell" if len(cells) == 2 else f"{len(cells)} columns"
-            reason = f"{found}, where a query id and its segment are expected"
+            reason = f"{found}; expected a query id and its segment"
             raise FileFormatError(reason, file=name, line=number)
         qid, segment = cells
         if table.setdefault(qid, segment) != segment:
-            reason = f"query {qid} is in {table[qid]!r} already, and here in {segment!r}"
+            reason = f"query {qid} is already in {table[qid]!r}, and also in {segment!r}"
             raise FileFormatError(reason, file=name, line=number)
     if not table:
-        raise FileFormatError("no segments: lines such as 817,mobile are expected", file=name)
+        raise FileFormatError("no segments; expected lines such as 817,mobile", file=name)
     return table
 
 
 def _cells(line: str, delimiter: str, name: str, number: int) -> list[str]:
-    """Cells of one line, which alone is looked at: a cell that goes over several lines is a quote that was forgotten.
+    """Split one line into cells. Reading by line stops an unclosed quote from swallowing later lines.
 
     Raises:
-        FileFormatError: its quotes do not fit.
+        FileFormatError: unbalanced quotes.
     """
     try:
         return [
             cell.strip() for row in csv.reader([line.rstrip(" ")], delimiter=delimiter, strict=True) for cell in row
         ]
     except csv.Error as error:
-        rule = "a cell in quotes ends on its line, with no blank behind; a quote in it is doubled"
-        words = f'quotes (") that do not fit, {error}: {rule}'
+        rule = "a quoted cell must end on its line, without a trailing blank; double the quotes inside it"
+        words = f'unbalanced quotes ("), {error}: {rule}'
         raise FileFormatError(words, file=name, line=number) from None
 
 
 def segmentations(
     table: Mapping[Any, Any] | str | PathLike[str] | None, labels: Float64Array, queries: QueryIndex
 ) -> tuple[Segmentation, ...]:
-    """By a table or its file, if there is one; by list length; by best label."""
+    """Return the segmentations by table (if any), list length and best label."""
     built_in = by_length(queries), by_best_label(labels, queries)
     if table is None:
         return built_in
@@ -149,7 +149,7 @@ def segmentations(
 
 
 def holm(p: npt.ArrayLike) -> Float64Array:
-    """P-values of several tests, adjusted so that the chance of any false one below alpha is at most alpha.
+    """Return p-values adjusted for multiple tests: the chance of any false rejection at level alpha is at most alpha.
 
     Args:
         p: float[m].

@@ -1,4 +1,4 @@
-"""Single feature: the best ranking by one alone, chosen without looking at the queries that it ranks."""
+"""Baseline: the best ranking by a single feature, chosen on other queries than it ranks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from boostrank.data.rows import DenseRows, dense_rows
 from boostrank.metric import BoundMetrics
 from boostrank.report.section import Context
 
-# Numbers that one half of the queries may look at to choose a feature: 50 MB in float32, some seconds.
+# Values that one half of the queries may use to choose a feature: 50 MB in float32, a few seconds.
 _VALUES_TO_CHOOSE_BY = 12_500_000
 _ROWS_AT_A_TIME = 1 << 16
 _LARGEST = float(np.finfo(np.float32).max)
@@ -24,13 +24,13 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True, eq=False)
 class SingleFeature:
-    """A ranking by one feature, chosen on other queries than it ranks.
+    """A ranking by one feature per half of the queries.
 
     Args:
-        names: the features that the two halves chose for each other.
-        signs: of each, 1.0: higher is better, or -1.0.
+        names: features that the two halves chose for each other.
+        signs: 1.0 if higher is better, else -1.0.
         scores: float64[N].
-        documents: that one half looked at to choose.
+        documents: number of documents in the larger choosing sample.
     """
 
     names: tuple[str, str]
@@ -40,15 +40,15 @@ class SingleFeature:
 
     @property
     def about(self) -> str:
-        """What ranks, in words."""
+        """Description of the ranking."""
         return (
-            f"{self.short}; chosen by one half of the queries for the other, and the other way round. Its interval "
-            "takes the choice as given"
+            f"{self.short}; each half of the queries uses the feature that is best on the other half. The interval "
+            "ignores the uncertainty of this choice"
         )
 
     @property
     def short(self) -> str:
-        """Which features, in words."""
+        """Short description of the features."""
         better = ("higher" if sign > 0 else "lower" for sign in self.signs)
         first, second = (f"{name}, {word} is better" for name, word in zip(self.names, better, strict=True))
         return first if first == second else f"{first}, or {second}: the two halves choose different features"
@@ -57,8 +57,7 @@ class SingleFeature:
 def single_feature(c: Context) -> SingleFeature | None:
     """Rank each half of the queries by the feature and direction that are best on the other half.
 
-    Missing values come last in either direction. Large data are sampled by whole queries to choose; every query is
-    ranked.
+    Missing values rank last in either direction. The choice uses a sample of large data; all queries are ranked.
 
     Returns:
         None if a half has no query that counts, or if there is no feature.
@@ -77,7 +76,7 @@ def single_feature(c: Context) -> SingleFeature | None:
         def seen(column: int, before: int = i * d) -> None:
             c.say("single features", data.n_documents * (before + column) // (2 * d), data.n_documents)
 
-        # A fixed number of queries: to stop at so many documents would favour short lists.
+        # Sample a fixed number of queries: a fixed number of documents would favour short lists.
         held = int(data.queries.sizes[half].sum())
         some = np.sort(half[: max(1, half.size * most // held)] if held > most else half)
         chosen = _choose(data.take(some), c.metric, c.rules, c.threads, seen)
@@ -94,7 +93,7 @@ def single_feature(c: Context) -> SingleFeature | None:
         stop = min(data.n_documents, start + _ROWS_AT_A_TIME)
         values = rows[start:stop]
         first, second = (_as_scores(values[:, i], sign) for i, (_, sign) in enumerate(choices))
-        # Each half is ranked by what the other one chose.
+        # Rank each half by the other half's choice.
         scores[start:stop] = np.where(of_row[start:stop], first, second)
     (a, a_sign), (b, b_sign) = choices
     return SingleFeature((data.feature_names[a], data.feature_names[b]), (a_sign, b_sign), scores, looked)
@@ -103,7 +102,7 @@ def single_feature(c: Context) -> SingleFeature | None:
 def _choose(
     data: RankingDataset, metric: str, conventions: Conventions, threads: int | None, seen: Callable[[int], None]
 ) -> tuple[int, float] | None:
-    """Column and sign with the best value; the first one where several are."""
+    """Return the best column and sign, the first of equals; None if no query counts."""
     try:
         bound = BoundMetrics([metric], data.labels, data.queries, replace(conventions, ties="expected"), threads)
     except DataError:
@@ -121,5 +120,5 @@ def _choose(
 
 
 def _as_scores(values: npt.NDArray[np.float32], sign: float) -> Float64Array:
-    """Finite, and what is missing below everything."""
+    """Return finite scores; missing values come last."""
     return np.nan_to_num(sign * values.astype(np.float64), nan=-_LARGEST, posinf=_LARGEST, neginf=-_LARGEST)

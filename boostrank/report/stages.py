@@ -1,7 +1,7 @@
-"""Staged metrics: the first trees of a ranker by themselves, in one walk over the trees, measured on the way.
+"""Staged metrics: the metric of a model's first trees, in one pass over the trees.
 
-Trees only ever add to a score, so the scores of the first r trees are those of the first r - 1 and one tree more. A
-block of documents walks tree after tree, and wherever the curve has a point its queries are measured.
+The scores of the first r trees are those of the first r - 1 plus one more tree. Blocks of documents walk tree after
+tree, and are measured at each point of the curve.
 """
 
 from __future__ import annotations
@@ -27,29 +27,27 @@ from boostrank.report.scoring import metrics_of_block, over_blocks, start_alone
 from boostrank.report.section import Context
 
 POINTS = 40
-"""Numbers of trees that are looked at, beside none."""
+"""Number of points of the curve, not counting 0 trees."""
 
-# Where the engine must predict every prefix from its first tree on: fewer of them.
+# Fewer points if the engine has to predict every prefix from its first tree.
 _PREDICTED_POINTS = 10
-# Trees and documents in all: about half a minute on two cores, and as much where the engine predicts.
+# Limits on trees times documents: about half a minute on two cores, by the walker or the engine.
 _WALKS = 450_000_000
 _PREDICTIONS = 200_000_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StagedMetric(Result):
-    """A metric over the first rounds of a model, on data.
+    """A metric over the first rounds of a model.
 
     Args:
-        metric: such as "ndcg@10".
-        rounds: int64[R], ascending, from 0 to all that prediction uses.
+        rounds: int64[R], ascending, from 0 to the rounds of prediction.
         value, low, high: float64[R], mean over queries and its 95% interval.
-        lost, lost_low, lost_high: float64[R], the mean of whole model minus prefix, query by query, and its interval.
-            Of each point by itself: neighbours err together.
-        queries: that count.
-        documents: walked, of
-        all_documents: in the data.
-        by: "walk" when the trees were walked here, or why the engine predicted instead.
+        lost, lost_low, lost_high: float64[R], mean of whole model minus prefix, query by query, and its pointwise
+            interval. Errors of neighbouring points are correlated.
+        documents: number of documents in the sample.
+        all_documents: number of documents in the data.
+        by: "walk", or why the engine predicted instead.
     """
 
     metric: str
@@ -71,11 +69,11 @@ class StagedMetric(Result):
         return int(self.rounds[-1])
 
     def enough(self, negligible: float, *, sure: bool = True) -> int:
-        """Place of the fewest rounds from which on no point loses more than `negligible`.
+        """Return the first point from which no later point loses more than `negligible`.
 
         Args:
             negligible: a loss that does not matter.
-            sure: by the end of its interval, not by its mean.
+            sure: require this of the end of the interval, not only of the mean.
         """
         matters = np.flatnonzero(~((self.lost_high if sure else self.lost)[:-1] <= negligible))
         return int(matters[-1]) + 1 if matters.size else 0
@@ -89,13 +87,12 @@ class StagedMetric(Result):
 
 @dataclass(frozen=True, eq=False)
 class StagedScores:
-    """Scores and values at each point of the curve.
+    """Scores and metric values at each point of the curve.
 
     Args:
-        rounds: int64[R].
         per_query: float64[Q, R], NaN where a query does not count.
-        kept: float64[R, n], scores of the rows that were to be kept.
-        scores: float64[N], of all rounds; XGBoost's lack its base_score and its rounding to float32.
+        kept: float64[R, n], scores of the kept rows.
+        scores: float64[N], final scores; for XGBoost without base_score and rounding to float32.
         by: see `StagedMetric`.
     """
 
@@ -107,12 +104,12 @@ class StagedScores:
 
 
 def points(rounds: int, count: int = POINTS) -> Int64Array:
-    """Numbers of rounds to look at: 0, all, and what lies between, closer where curves bend."""
+    """Return the rounds of the curve: 0, all, and points between, denser at the beginning."""
     return np.unique(np.rint(rounds * np.linspace(0.0, 1.0, count + 1) ** 1.5)).astype(np.int64)
 
 
 def affordable(model: RankingModel, trees: Trees, walked: bool) -> int:
-    """How many documents take about half a minute."""
+    """Return the number of documents that take about half a minute."""
     if walked:
         return max(1, _WALKS // max(1, trees.count))
     several = points(model.best_iteration, _PREDICTED_POINTS)
@@ -121,30 +118,30 @@ def affordable(model: RankingModel, trees: Trees, walked: bool) -> int:
 
 
 def staged_scores(c: Context, trees: Trees, data: RankingDataset, by: str, keep: Int64Array) -> StagedScores:
-    """Measure the first rounds of a model, many numbers of them in one pass.
+    """Measure the prefixes of a model in one pass.
 
     Args:
-        c: model and metric. Ordering ties by name at every point is too slow: their orders are averaged.
-        trees: of the model.
-        data: documents, in the model's order of features.
-        by: "walk", or why these trees are not walked here.
-        keep: queries whose scores are kept, ascending.
+        c: model and metric. Ties are averaged over orders, since ordering them by name at every point is slow.
+        trees: trees of the model.
+        data: documents, with features in model order.
+        by: "walk", or why the trees cannot be walked.
+        keep: queries whose scores to keep, ascending.
 
     Raises:
         DataError: no query counts.
     """
     model, metric, conventions, threads = c.model, c.metric, c.rules.without_names, c.workers
-    BoundMetrics([metric], data.labels, data.queries, conventions, threads)  # refuses what cannot be measured
+    BoundMetrics([metric], data.labels, data.queries, conventions, threads)  # raises if the metric is undefined
     if by != "walk":
         return _predicted(c, data, by, keep)
     assert trees.forest is not None
     rounds = points(model.best_iteration)
-    # Several trees a round (XGBoost's num_parallel_tree) belong together.
+    # Keep the trees of a round together (XGBoost's num_parallel_tree).
     cuts = (rounds * trees.count) // max(1, model.best_iteration)
     rows, queries = DenseRows(data, trees.used, model.absent_is_missing), data.queries
     start, sections = start_alone(trees.forest), [some_trees(trees.forest, a, b) for a, b in pairwise(cuts.tolist())]
     reach = None if trees.forest.start is None else rows.reach(threads)
-    # A section adds to what the ones before it gave.
+    # Each walker adds the trees between two points to the scores.
     walkers = [Walker(part, trees.used, reach) for part in (start, *sections)]
     per_query = np.empty((len(queries), rounds.size))
     kept_queries = np.zeros(len(queries), dtype=bool)
@@ -184,7 +181,7 @@ def _predicted(c: Context, data: RankingDataset, by: str, keep: Int64Array) -> S
 
 
 def some_trees(forest: Forest, first: int, last: int) -> Forest:
-    """The trees from `first` up to `last`, without what they begin with; nodes and leaves keep their numbers."""
+    """Return trees `first` to `last` (exclusive) without the linear start; node and leaf numbers stay."""
     if last <= first:
         return replace(start_alone(forest), start=None)
     tree = np.clip(forest.tree - first, 0, last - first - 1)
@@ -194,14 +191,12 @@ def some_trees(forest: Forest, first: int, last: int) -> Forest:
 def staged_metric(
     walk: StagedScores, metric: str, data: RankingDataset, all_documents: int, *, seed: int
 ) -> StagedMetric:
-    """The curve with its intervals.
+    """Return the curve with its intervals.
 
     Args:
-        walk: of `staged_scores`.
-        metric: as there.
-        data: as there.
-        all_documents: of which these are a sample.
-        seed: of the bootstrap.
+        walk: result of `staged_scores`.
+        metric, data: as for `staged_scores`.
+        all_documents: number of documents before sampling.
     """
     lost = walk.per_query[:, -1:] - walk.per_query
     weights = data.queries.each_weight

@@ -1,4 +1,4 @@
-"""Vega-Lite: the theme of all charts, the script that draws them in a page, and vl-convert in a process of its own."""
+"""Vega-Lite: chart theme, browser script, and vl-convert in a separate process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from boostrank.core.process import with_docstrings
 
 
 class _Altair:
-    """The module `altair`, imported when the first chart is made."""
+    """Lazy import of the module `altair`."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(import_module("altair"), name)
@@ -26,15 +26,15 @@ class _Altair:
 alt: Any = _Altair()
 
 COLOURS = {"main": "#3b7fc4", "good": "#1b9e77", "bad": "#d95f02", "faint": "#8b929a"}
-"""Colours that differ on white and on black, also for readers who cannot tell red from green."""
+"""Colours with contrast on white and black, distinguishable for red-green colour blindness."""
 
 CATEGORY = ["#3b7fc4", "#d95f02", "#1b9e77", "#a873c9", "#b38b14", "#d4587d", "#459bab", "#8b929a"]
 
 Call = tuple[str, dict[str, Any]]
-"""A function of vl-convert and its arguments, as JSON data."""
+"""Name of a vl-convert function and its arguments, as JSON data."""
 
-# V8, the engine of vl-convert, reserves 64 GB of addresses. It ends the process where a limit (`ulimit -v`) forbids
-# that, or where the process was forked from one that has drawn before. So it gets a process of its own.
+# vl-convert's V8 reserves 64 GB of address space. It aborts the process under an address limit (`ulimit -v`), and in a
+# process forked after drawing. So it runs in a separate process.
 _CHILD = """
 import json, sys
 request = json.load(sys.stdin)
@@ -44,14 +44,14 @@ made = [getattr(vl_convert, name)(**arguments) for name, arguments in request["c
 json.dump([one if isinstance(one, str) else one.hex() for one in made], sys.stdout)
 """
 _OWN_END = (signal.SIGTRAP, signal.SIGABRT, signal.SIGILL, signal.SIGSEGV) if os.name != "nt" else ()
-_NO_ADDRESSES = "it asks for 64 GB of addresses, of which it uses little: draw without a limit on them (ulimit -v)"
+_NO_ADDRESSES = "it reserves 64 GB of address space but uses little of it: remove the limit on addresses (ulimit -v)"
 
 
 def need_report_extra() -> None:
-    """Check before the work that charts can be drawn.
+    """Check that charts can be drawn, before expensive work.
 
     Raises:
-        MissingDependency: pandas, altair or vl-convert-python is not installed, or their versions do not fit.
+        MissingDependency: pandas, altair or vl-convert-python is missing or has an incompatible version.
     """
     for module in ("pandas", "altair", "vl_convert"):
         with with_docstrings(f"{module}, which charts need,"):
@@ -64,11 +64,11 @@ def need_report_extra() -> None:
 
 @cache
 def vega_lite_version() -> str:
-    """Return the version of Vega-Lite that Altair writes."""
+    """Return the Vega-Lite version that Altair writes."""
     version = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
     if version not in import_module("vl_convert").get_vegalite_versions():
         raise MissingDependency(
-            f"altair writes Vega-Lite {version}, which this vl-convert-python does not draw: "
+            f"altair writes Vega-Lite {version}, which the installed vl-convert-python does not support: "
             "pip install --upgrade 'boostrank[report]'"
         )
     return version
@@ -76,7 +76,7 @@ def vega_lite_version() -> str:
 
 @cache
 def vega_script() -> str:
-    """Return the script that draws charts in a browser, as `window.vegaEmbed`: about 0.9 MB, made in two seconds.
+    """Return the browser script `window.vegaEmbed`, about 0.9 MB; building it takes two seconds.
 
     Raises:
         MissingDependency: the extra `report` is not installed.
@@ -85,28 +85,28 @@ def vega_script() -> str:
     need_report_extra()
     arguments = {"snippet": "window.vegaEmbed = vegaEmbed;", "vl_version": vega_lite_version()}
     (made,) = converted([("javascript_bundle", arguments)])
-    # The licence (BSD, 3 clauses) asks for this notice.
+    # Notice required by the BSD licence.
     notice = "/* Vega, Vega-Lite, Vega-Embed: copyright University of Washington Interactive Data Lab, BSD-3-Clause */"
     return f"{notice}(() => {{{made}\n}})();"
 
 
 def converted(calls: Sequence[Call]) -> list[str]:
-    """Return the result of each call of vl-convert; bytes as hexadecimal digits.
+    """Call functions of vl-convert and return their results; bytes as hexadecimal digits.
 
     Raises:
         TrainingError: the process cannot be started, or fails.
     """
     if not sys.executable or getattr(sys, "frozen", False):
-        raise TrainingError("charts are drawn by a Python of their own, and this program names none to start")
+        raise TrainingError("drawing charts starts a Python process, but sys.executable is not set")
     request = json.dumps({"path": [os.path.abspath(folder) for folder in sys.path], "calls": calls})
     try:  # -P: import nothing from the current folder
         done = subprocess.run([sys.executable, "-P", "-c", _CHILD], input=request.encode(), capture_output=True)
     except OSError as error:
-        raise TrainingError(f"charts are drawn by a process that cannot be started: {error.strerror}") from error
+        raise TrainingError(f"the process that draws charts cannot be started: {error.strerror}") from error
     if done.returncode < 0:
         name = next((one.name for one in signal.Signals if one == -done.returncode), f"signal {-done.returncode}")
         mend = _NO_ADDRESSES if -done.returncode in _OWN_END else "is memory short?"
-        raise TrainingError(f"the process that draws charts was ended by {name}: {mend}")
+        raise TrainingError(f"the process that draws charts was killed by {name}: {mend}")
     if done.returncode:
         last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise TrainingError(f"the chart cannot be drawn: {last}")
@@ -115,7 +115,7 @@ def converted(calls: Sequence[Call]) -> list[str]:
 
 
 def theme(*, dark: bool = False) -> dict[str, Any]:
-    """Return the `config` of Vega-Lite that all charts share."""
+    """Return the shared Vega-Lite `config`."""
     light_colours = ("#1c2024", "#60666d", "#d9dde1", "#ffffff", "#f1f2f4")
     dark_colours = ("#e6e8ea", "#9ba1a8", "#363b41", "#15181b", "#2b3036")
     text, faint, line, back, middle = dark_colours if dark else light_colours
@@ -127,10 +127,10 @@ def theme(*, dark: bool = False) -> dict[str, Any]:
         "background": back,
         "padding": 2,
         "font": "system-ui, sans-serif",
-        "aria": False,  # the element around it has a label; thousands of marks are not worth reading out
+        "aria": False,  # the element has a label; reading out thousands of marks would not help
         "view": {"stroke": None},
         "axis": plain | lines | {"labelColor": faint, "labelLimit": 190},
-        # Vega's default puts a number every 40 pixels.
+        # Vega's default is one tick every 40 pixels.
         "axisXQuantitative": {"tickCount": {"expr": "clamp(ceil(width / 80), 3, 12)"}},
         "axisBand": {"grid": False, "domain": False, "ticks": False, "labelPadding": 6},
         "legend": plain

@@ -1,6 +1,6 @@
-"""scikit-learn's side of boostrank: a ranker that is an estimator, and splitters that never cut a query.
+"""Scikit-learn interface: an estimator, and splitters that keep queries whole.
 
-Nothing else of boostrank needs scikit-learn; it is the extra `sklearn`.
+It needs the extra `sklearn`; the rest of boostrank does not.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables that hold the query of each row as a column beside the features."""
+"""Tables with the query ids in a column."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ QID = "qid"
 
 
 def split_table(X: Any) -> tuple[Any, npt.NDArray[Any] | None, bool]:
-    """Features, the column of query ids, and whether this is a table of any library, with names.
+    """Return the features, the query ids, and whether X is a table with column names.
 
-    Without such a column the features are X, and the ids None.
+    Without a column of query ids, the features are X, and the ids None.
 
     Raises:
-        DataError: a table that cannot be read.
+        DataError: unreadable table.
     """
     table = as_frame(X)
     if table is None:
@@ -32,10 +32,10 @@ def split_table(X: Any) -> tuple[Any, npt.NDArray[Any] | None, bool]:
 
 
 def column_of(X: Any, name: str) -> npt.NDArray[Any]:
-    """A column of a table.
+    """Return a column of a table.
 
     Raises:
-        DataError: this is none, or it has no such column.
+        DataError: X is not a table, or has no such column.
     """
     table = as_frame(X)
     if table is None or name not in names_of(table):

@@ -1,4 +1,4 @@
-"""BoostRanker: `boostrank.train` as an estimator of scikit-learn."""
+"""BoostRanker: `boostrank.train` as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NAMES = {
     "seed": "random_state",
     "threads": "n_jobs",
 }
-"""Options of a training that scikit-learn calls otherwise."""
+"""Option -> name in scikit-learn."""
 _OF_FIT = ("settings", "params", "metrics", "gain", "of", "init_model", "checkpoint", "callbacks", "feval")
 _DECLARED = {
     name: one for name, one in declared(TrainOptions).items() if name not in (*_OF_FIT, "keep_training_booster")
@@ -42,7 +42,7 @@ _PARAMETERS: dict[str, Any] = {
     "sort": False,
     "importance_type": "gain",
 }
-"""Name -> default."""
+"""Parameter -> default."""
 _OF_ESTIMATOR = ("sort", "importance_type")
 _FREQUENCY = ("bagging_freq", "subsample_freq")
 _IMPORTANCES = ("gain", "split")
@@ -50,49 +50,48 @@ _MOST_OF_ONE_QUERY = 1000
 
 
 def _of_model(name: str, doc: str, kind: Callable[[Any], Any] = lambda value: value) -> Any:
-    """Return a property that the fitted model has under this name, as another kind."""
+    """Return a property that reads an attribute of the fitted model and converts it."""
     return property(lambda self: kind(attrgetter(name)(self._fitted)), doc=doc)
 
 
 class BoostRanker(BaseEstimator):  # type: ignore[misc]
-    """A ranker with scikit-learn's habits: `boostrank.train` by `fit`, for pipelines, searches and cross-validation.
+    """A scikit-learn ranker around `boostrank.train`, for pipelines, searches and cross-validation.
 
-    Queries are given beside X and y (`fit(X, y, qid=qid)`), or as a column `qid` of a frame. The second does
-    everywhere in scikit-learn; the first too, once `sklearn.set_config(enable_metadata_routing=True)`:
+    Pass queries as an argument (`fit(X, y, qid=qid)`) or as a column `qid` of a frame. The column works everywhere in
+    scikit-learn; the argument needs `sklearn.set_config(enable_metadata_routing=True)`:
 
         cross_validate(BoostRanker(), X, y, cv=QueryKFold(5), params={"qid": qid})
 
-    Parameters that are None are not given: what holds then is `boostrank.train`'s default, which is the engine's, or
-    what `quality` chooses. Whatever `boostrank.train` takes in `params` may be given by name besides those below
-    (`BoostRanker(sigma=0.5, min_data_in_bin=5)`), under any name that it knows (`num_boost_round` for
-    `n_estimators`); `fit` refuses what it does not know.
+    Parameters that are None take the default of `boostrank.train`, which may depend on `quality`. Any other entry of
+    its `params` is also a keyword (`BoostRanker(sigma=0.5, min_data_in_bin=5)`), under any alias (`num_boost_round` for
+    `n_estimators`). `fit` rejects unknown names.
 
     Args:
-        objective: as of `boostrank.train`: a name, an `Objective`, a callable; None: `auto`.
+        objective: as for `boostrank.train`: a name, an `Objective` or a callable; None means `auto`.
         backend: "lightgbm", "xgboost" or "linear".
         quality: "plain", "quick" or "good".
-        n_estimators: rounds; None: 100, or what the preset takes.
-        learning_rate, num_leaves, max_depth, min_child_weight, subsample, colsample_bytree, reg_alpha, reg_lambda: of
-            the trees, under these names on either engine. `subsample` holds in every round, on LightGBM too, where it
-            waits for a `subsample_freq` otherwise.
-        min_child_samples: documents in a leaf, at least; LightGBM's alone.
+        n_estimators: rounds; None means 100, or the number of the preset.
+        learning_rate, num_leaves, max_depth, min_child_weight, subsample, colsample_bytree, reg_alpha, reg_lambda:
+            parameters of the trees, with these names on either engine. `subsample` applies in every round, on LightGBM
+            too, without `subsample_freq`.
+        min_child_samples: minimum number of documents in a leaf; LightGBM only.
         early_stopping_rounds: patience on the first validation set, by `metric` (see `boostrank.train`; NDCG) at the
-            largest of `eval_at`.
-        eval_at: cut-offs of metrics; the largest is that of `score`. None: 1, 3, 5, 10.
+            largest cut-off in `eval_at`.
+        eval_at: cut-offs of metrics; `score` uses the largest. None means 1, 3, 5, 10.
         start, within_query, conventions, folds, max_trees, max_microseconds: as for `boostrank.train`.
-        sort: bring the rows of each query together (stably); otherwise they must follow each other.
-        importance_type: of `feature_importances_`: "gain" or "split".
-        random_state: seed; a generator of NumPy's draws one. None: the same each time.
-        n_jobs: threads; None and -1: every available core.
+        sort: sort rows by query (stably); otherwise the rows of a query must be contiguous.
+        importance_type: type of `feature_importances_`: "gain" or "split".
+        random_state: seed, or a NumPy generator that draws one. None gives the same model each time.
+        n_jobs: threads; None and -1 mean every available core.
         params: other parameters of `boostrank.train`.
 
     Attributes:
         model_: the `RankingModel`.
-        n_features_in_, feature_names_in_: of X; names where a frame had them, as text.
-        booster_, best_iteration_, best_score_, evals_result_, n_features_, feature_name_, objective_: as of LGBMRanker.
+        n_features_in_, feature_names_in_: features of X; names only if all column names are strings.
+        booster_, best_iteration_, best_score_, evals_result_, n_features_, feature_name_, objective_: as in LGBMRanker.
     """
 
-    # What it takes of metadata that are routed, without being told to.
+    # Request routed metadata by default.
     __metadata_request__fit = {"qid": True}  # noqa: RUF012
     __metadata_request__predict = {"qid": True}  # noqa: RUF012
     __metadata_request__score = {"qid": True}  # noqa: RUF012
@@ -108,19 +107,19 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         self.set_params(**params)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters, those given by keyword alone among them.
+        """Return all parameters, including those given only by keyword.
 
         Args:
-            deep: of no use: no parameter is an estimator.
+            deep: ignored; no parameter is an estimator.
         """
         own: dict[str, Any] = super().get_params(deep=False)
         return own | {name: value for name, value in vars(self).items() if _is_parameter(name)}
 
     def set_params(self, **params: Any) -> BoostRanker:
-        """Set parameters; `fit` refuses names that nothing knows.
+        """Set parameters. `fit` rejects unknown names.
 
         Raises:
-            ParameterError: a name that is none of a parameter.
+            ParameterError: a name that cannot be a parameter.
         """
         for name, value in params.items():
             if not _is_parameter(name) or hasattr(type(self), name):
@@ -138,31 +137,31 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         sample_weight: npt.ArrayLike | None = None,
         **options: Any,
     ) -> BoostRanker:
-        """Train.
+        """Train the ranker.
 
-        Arguments that LGBMRanker and XGBRanker name otherwise are taken by their names as well: `eval_X` and `eval_y`,
-        `xgb_model`, `sample_weight_eval_set`, `verbose=False`.
+        Arguments of LGBMRanker and XGBRanker are also accepted under their names: `eval_X` and `eval_y`, `xgb_model`,
+        `sample_weight_eval_set`, `verbose=False`.
 
         Args:
-            X: [N, d] array, sparse matrix or frame; NaN is missing. A frame may hold the queries as a column `qid`,
-                which is no feature then.
-            y: [N] relevance labels, 0 and more; bigger is better.
-            qid: [N] query id of each row. Neither this nor `group` nor a column: all rows are one query, with a
+            X: [N, d] array, sparse matrix or frame; NaN is missing. A column `qid` of a frame contains the queries and
+                is not a feature.
+            y: [N] relevance labels, at least 0; larger is better.
+            qid: [N] query id of each row. Without `qid`, `group` and the column, all rows are one query, with a
                 warning.
             group: sizes of the queries in row order, instead of `qid`.
-            sample_weight: one positive number a query, or one a row; those of rows that differ within a query weigh
+            sample_weight: positive weights, one per query or per row. Row weights that differ within a query weight
                 documents, see `RankingDataset.from_arrays`.
             options: by name,
-                eval_set: (X, y) of each validation set, a list or one pair; the very objects X and y are the training
-                set. eval_names: of each. eval_qid, eval_group, eval_sample_weight: of each a value as of `qid`,
-                `group`, `sample_weight`.
-                eval_metric, eval_at, early_stopping_rounds: of this training, in place of the parameters. A metric is
-                a name, or a function as LGBMRanker takes it: (labels, scores[, weights[, sizes of queries]]) -> (name,
-                value, higher is better); or a list of both.
-                feval, keep_training_booster, callbacks, checkpoint: as of `boostrank.train`.
-                init_model: to go on with, as of `boostrank.train`, or another BoostRanker, LGBMRanker or XGBRanker.
-                feature_name: d names, where X has none.
-                categorical_feature: as of `RankingDataset.from_arrays`.
+                eval_set: validation sets, a list of pairs (X, y) or one pair; the same objects as X and y reuse the
+                    training set. eval_names: their names. eval_qid, eval_group, eval_sample_weight: `qid`, `group` and
+                    `sample_weight` of each.
+                eval_metric, eval_at, early_stopping_rounds: replace the parameters for this training. A metric is a
+                    name, a function as in LGBMRanker, (labels, scores[, weights[, sizes of queries]]) -> (name, value,
+                    higher is better), or a list of both.
+                feval, keep_training_booster, callbacks, checkpoint: as for `boostrank.train`.
+                init_model: model to continue, as for `boostrank.train`; also a BoostRanker, LGBMRanker or XGBRanker.
+                feature_name: d names, if X has none.
+                categorical_feature: as for `RankingDataset.from_arrays`.
 
         Returns:
             The estimator.
@@ -194,19 +193,19 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
     def predict(
         self, X: Any, *, qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None, **options: Any
     ) -> Float64Array:
-        """Score documents: higher is better within a query, and within a query alone.
+        """Return scores of documents; higher is better. Scores are only comparable within a query.
 
         Args:
-            X: as of `fit`; the columns of a frame go by name, in any order, if those of `fit` had names.
-            qid, group: queries, for models that look at whole ones (`within_query`); others need none.
-            options: as of `RankingModel.predict`: num_iteration, start_iteration, pred_leaf, pred_contrib; also by
+            X: as for `fit`; columns of a frame are matched by name if `fit` saw names.
+            qid, group: queries, only needed by models with features of whole queries (`within_query`).
+            options: as for `RankingModel.predict`: num_iteration, start_iteration, pred_leaf, pred_contrib; also
                 XGBRanker's names (iteration_range=(0, 20)). Scores are always raw.
 
         Returns:
-            float64[N], in the order of the rows; leaves and contributions as of `RankingModel.predict`.
+            float64[N], in row order; leaves and contributions as by `RankingModel.predict`.
 
         Raises:
-            NotFittedError: there is no model yet.
+            NotFittedError: not fitted yet.
             DataError: as `RankingModel.predict`.
         """
         check_is_fitted(self, "model_")
@@ -215,13 +214,13 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         return self.model_.predict(rows, qid=qid, group=group, **more)
 
     def rank(self, X: Any, qid: npt.ArrayLike | None = None, *, group: npt.ArrayLike | None = None) -> Int64Array:
-        """Rank of each document within its query: 1 is best; equal scores keep their order.
+        """Return the rank of each document in its query; 1 is best, and ties keep row order.
 
         Args:
-            X, qid, group: as of `fit`; one query where no queries are given and `fit` was given none.
+            X, qid, group: as for `fit`; one query if neither call specifies queries.
 
         Returns:
-            int64[N], in the order of the rows.
+            int64[N], in row order.
 
         Raises:
             NotFittedError, DataError: as `predict`.
@@ -240,52 +239,51 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         group: npt.ArrayLike | None = None,
         sample_weight: npt.ArrayLike | None = None,
     ) -> float:
-        """Mean NDCG over queries, at the largest of `eval_at`; NDCG@10 by default.
+        """Return the mean NDCG over queries at the largest cut-off in `eval_at`; NDCG@10 by default.
 
-        By the conventions of the training: the objective's gain, the mean over the orders of tied documents, queries
-        without a relevant document left out. Candidates of a search that differ in `gain` are measured alike with
-        `conventions` alone.
+        The conventions are those of the training: the objective's gain, ties averaged over orders, and queries without
+        a relevant document left out. In a search over `gain`, set `conventions` to measure all candidates alike.
 
         Args:
-            X, y, qid, group: as of `fit`; queries must be given where `fit` was given some.
-            sample_weight: one positive number a query, or one a row that is the same within each query.
+            X, y, qid, group: as for `fit`; queries are required if `fit` had queries.
+            sample_weight: positive weights, one per query, or one per row and constant within queries.
 
         Raises:
-            NotFittedError: there is no model yet.
-            DataError: no queries, none that counts, weights that differ within a query, or as `predict`.
+            NotFittedError: not fitted yet.
+            DataError: missing queries, no query that counts, weights that differ within a query, or as `predict`.
         """
         check_is_fitted(self, "model_")
         rows, qid = self._rows(X, qid, group)
         group = self._one_query(rows, "score", qid, group)
         scores = self.model_.predict(rows, qid=qid, group=group, threads=self._threads)
         gain = self.model_.info.gain
-        columns = scores[:, None] if gain is None else rows  # an expression is of the features
+        columns = scores[:, None] if gain is None else rows  # expressions are over features
         data = RankingDataset.from_arrays(
             columns, y, qid=qid, group=group, weight=sample_weight, sort=self.sort, copy=False
         )
         if data.document_weights is not None:
-            raise DataError("sample_weight differs within a query: NDCG is a mean over queries, each of one weight")
+            raise DataError("sample_weight differs within a query; NDCG needs one weight per query")
         data = data if gain is None else data.with_gain(gain)
         rules = Conventions(**(self.model_.info.conventions or {}))
         bound = BoundMetrics(self._metric, data.labels, data.queries, rules, self._threads)
         return bound.values(data.in_row_order(scores))[str(self._metric)]
 
-    booster_ = _of_model("booster", "The engine's own, for programs that want one: `shap.TreeExplainer(r.booster_)`.")
-    best_iteration_ = _of_model("best_iteration", "Rounds that prediction uses.")
+    booster_ = _of_model("booster", "Booster of the engine, such as for `shap.TreeExplainer(r.booster_)`.")
+    best_iteration_ = _of_model("best_iteration", "Number of rounds used in prediction.")
     best_score_ = _of_model("best_score", "Validation set -> metric -> value at the best round.")
     evals_result_ = _of_model("evals_result", "Validation set -> metric -> value in each round.")
     n_features_ = _of_model("n_features", "Number of features.")
-    feature_name_ = _of_model("feature_names", "Names of the features, also where X had none.", list)
+    feature_name_ = _of_model("feature_names", "Feature names, generated if X had none.", list)
     objective_ = _of_model("info.objective_name", "Name of the objective.")
 
     @property
     def feature_importances_(self) -> Float64Array:
-        """float64[d]: share of each feature in the gain of all splits, or in their number (`importance_type`).
+        """Share of each feature in the gain of all splits, or in their number (`importance_type`), float64[d].
 
-        A feature's columns within queries count as its own. Shares of a linear model are the engine's own measure.
+        Columns computed within queries count for their feature. Linear models use the engine's measure.
 
         Raises:
-            ParameterError: another `importance_type`.
+            ParameterError: unknown `importance_type`.
         """
         if self.importance_type not in _IMPORTANCES:
             raise ParameterError(f"importance_type={self.importance_type!r} is not one of {' | '.join(_IMPORTANCES)}")
@@ -312,12 +310,12 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _train_params(self) -> dict[str, Any]:
-        """The parameters that are given, as `boostrank.train` takes them."""
+        """Return the given parameters under the names of `boostrank.train`."""
         params: dict[str, Any] = {}
         for name, value in self.get_params().items():
             if value is None or name in _OF_TRAIN or name in _OF_ESTIMATOR:
                 continue
-            if hasattr(value, "randint") or hasattr(value, "integers"):  # a generator of numbers
+            if hasattr(value, "randint") or hasattr(value, "integers"):  # a random generator
                 value = getattr(value, "integers", None) or value.randint
                 value = int(value(np.iinfo(np.int32).max))
             params[name] = value.item() if isinstance(value, np.generic) else value
@@ -326,21 +324,21 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         return params
 
     def _rows(self, X: Any, qid: Any, group: Any, *, reset: bool = False) -> tuple[Any, Any]:
-        """Features as the model takes them, and the query of each row.
+        """Return the features for the model, and the query of each row.
 
         Args:
-            X, qid, group: as of `fit`.
-            reset: the features are those of the model from now on; otherwise they are to be like them.
+            X, qid, group: as for `fit`.
+            reset: record the features; otherwise compare with the recorded ones.
 
         Raises:
-            DataError: queries that are given twice.
-            ValueError: no table of numbers, or not as many columns as before.
+            DataError: queries given twice.
+            ValueError: not a numeric table, or another number of columns.
         """
         X, column, is_table = split_table(X)
         if column is not None:
             if qid is not None or group is not None:
                 raise DataError(
-                    f"queries are given twice: by qid= or group=, and as the column {QID!r} of X; leave one out"
+                    f"queries are given twice: with qid= or group=, and as the column {QID!r} of X; remove one"
                 )
             qid = column
         if reset:
@@ -366,7 +364,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         categories: Any,
         what: str,
     ) -> RankingDataset:
-        """Rows as a data set."""
+        """Return rows as a data set."""
         if y is None:
             raise DataError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         rows, qid = self._rows(X, qid, group, reset=what == "fit")
@@ -374,7 +372,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         if hasattr(rows, "columns"):
             own = [str(name) for name in getattr(rows, "column_names", rows.columns)]
             if what == "fit" and names is not None and list(names) != own:
-                raise ParameterError("feature_name differs from the names that the columns of X have: rename those")
+                raise ParameterError("feature_name differs from the column names of X; rename the columns instead")
             names = None
         return RankingDataset.from_arrays(
             rows,
@@ -389,19 +387,19 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         )
 
     def _one_query(self, rows: Any, what: str, qid: Any, group: Any) -> Any:
-        """Sizes of the queries; where none are given, and none were given to `fit`, of one query."""
+        """Return the query sizes; one query if neither this call nor `fit` specifies queries."""
         if qid is not None or group is not None:
             return group
         line = f"{what}(X, y, qid=...), or a column {QID!r} of a frame"
         if self._knows_queries:
             raise DataError(
-                f"{what} needs to know the queries, as fit did: {line}; within scikit-learn's searches and "
-                "cross-validation such a column, or sklearn.set_config(enable_metadata_routing=True)"
+                f"{what} needs queries, because fit had them: {line}; in scikit-learn's searches and "
+                "cross-validation, use the column or sklearn.set_config(enable_metadata_routing=True)"
             )
         if what == "fit" and rows.shape[0] > _MOST_OF_ONE_QUERY:
-            raise DataError(f"no queries were given, and {rows.shape[0]:,} rows are hardly one query: give {line}")
+            raise DataError(f"no queries were given, and {rows.shape[0]:,} rows are too many for one: pass {line}")
         if what == "fit":
-            warn_user(f"no queries were given: all rows are taken for one; give {line}", DataWarning)
+            warn_user(f"no queries were given, so all rows are one query; pass {line}", DataWarning)
         return [rows.shape[0]]
 
     def _evaluation_sets(
@@ -414,17 +412,17 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         group: Any,
         weight: Any,
     ) -> list[RankingDataset] | None:
-        """Validation sets as data sets."""
+        """Return the validation sets as data sets."""
         if sets is None:
             if any(one is not None for one in (qid, group, weight)):
-                raise ParameterError("eval_qid, eval_group and eval_sample_weight are of eval_set, which is not given")
+                raise ParameterError("eval_qid, eval_group and eval_sample_weight need eval_set")
             return None
         if isinstance(sets, tuple) and len(sets) == 2 and not isinstance(sets[0], tuple):
             sets, qid, group, weight = [sets], *map(_of_one_set, (qid, group, weight))
         if not isinstance(sets, list | tuple) or not all(
             isinstance(one, list | tuple) and len(one) == 2 for one in sets
         ):
-            raise ParameterError("eval_set is a list of pairs (X, y), or one pair")
+            raise ParameterError("eval_set must be a list of pairs (X, y), or one pair")
         made: list[RankingDataset] = []
         for name, one in {"eval_qid": qid, "eval_group": group, "eval_sample_weight": weight}.items():
             if one is not None and len(one) != len(sets):
@@ -443,7 +441,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
 
 
 def _signature() -> inspect.Signature:
-    """Signature of `BoostRanker`, from which scikit-learn takes the names of the parameters."""
+    """Return the signature of `BoostRanker`, from which scikit-learn reads the parameter names."""
     either, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     first = [inspect.Parameter("self", either), inspect.Parameter("objective", either, default=None)]
     others = [
@@ -456,23 +454,23 @@ BoostRanker.__init__.__signature__ = _signature()  # type: ignore[attr-defined]
 
 
 def _is_parameter(name: str) -> bool:
-    """Whether this may be the name of a parameter, and is none of an attribute that `fit` sets."""
+    """Return whether a name can be a parameter, not an attribute set by `fit`."""
     return not (name.startswith("_") or name.endswith("_") or "__" in name)
 
 
 def _booster_of(model: Any) -> Any:
-    """What `boostrank.train` goes on with, of an estimator too."""
+    """Return the model to continue, unwrapped from an estimator."""
     if hasattr(model, "get_booster"):
         return model.get_booster()
     return getattr(model, "model_", getattr(model, "booster_", model))
 
 
 def _of_one_set(given: Any) -> Any:
-    """A list of the one value, which may be such a list already."""
+    """Wrap a single value in a list; keep a list of values."""
     return given if given is None or (isinstance(given, list | tuple) and np.ndim(given[0])) else [given]
 
 
 def _largest(eval_at: Any) -> tuple[int, ...]:
-    """The largest of cut-offs, in whichever form `boostrank.train` takes them; none of none."""
+    """Return the largest cut-off as a tuple; () without cut-offs."""
     cuts = eval_at.split(",") if isinstance(eval_at, str) else eval_at if hasattr(eval_at, "__iter__") else [eval_at]
     return tuple(sorted(int(cut) for cut in cuts)[-1:])

@@ -1,4 +1,4 @@
-"""Arguments of `fit` and `predict` as LGBMRanker and XGBRanker name them, made into ours in one place."""
+"""Translation of arguments of LGBMRanker and XGBRanker to ours."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _RENAMED = {
     "n_jobs": "threads",
     "ntree_limit": "num_iteration",
 }
-"""Their name -> ours, with the same meaning."""
+"""Their name -> our name, with the same meaning."""
 _NEEDLESS = ("raw_score", "output_margin", "validate_features", "predict_disable_shape_check")
-"""Arguments of `predict` that change nothing here: scores are raw, and columns are checked by name."""
-_START = "the model would not add it back when it predicts; begin with a model: init_model=, or BoostRanker(start=...)"
+"""Ignored arguments of `predict`: scores are always raw, and columns are checked by name."""
+_START = "the model could not add it in predict; start from a model instead: init_model=, or BoostRanker(start=...)"
 _REFUSED = {
     "init_score": _START,
     "base_margin": _START,
     "eval_init_score": _START,
     "base_margin_eval_set": _START,
-    "feature_weights": "BoostRanker(backend='xgboost', colsample_bytree=...) draws columns alike",
+    "feature_weights": "columns are sampled uniformly: BoostRanker(backend='xgboost', colsample_bytree=...)",
     "eval_class_weight": "rankers have no classes",
 }
 
@@ -39,14 +39,14 @@ def fit_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `fit` under our names.
 
     Raises:
-        ParameterError: an unknown name, one with nothing to do here, or the same argument twice.
+        ParameterError: an unknown or unsupported argument, or the same argument twice.
     """
     rest = dict(given)
     if rest.pop("verbose", None):
-        raise ParameterError("verbose: rounds are logged by a callback: callbacks=[lightgbm.log_evaluation(1)]")
+        raise ParameterError("verbose is not supported; log rounds with callbacks=[lightgbm.log_evaluation(1)]")
     X, y = rest.pop("eval_X", None), rest.pop("eval_y", None)
     if (X is None) != (y is None):
-        raise ParameterError("eval_X and eval_y belong together: one of them is not given")
+        raise ParameterError("eval_X and eval_y must be given together")
     if X is not None:
         sets = list(zip(X, y, strict=True)) if isinstance(X, tuple) else (X, y)
         rest = _with(rest, "eval_set", sets, "eval_X")
@@ -96,7 +96,7 @@ def _with(given: Mapping[str, Any], name: str, value: Any, alias: str) -> dict[s
 
 
 def _metric(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Name the arguments of a metric as LGBMRanker passes them: labels, scores, weights, sizes of queries."""
+    """Wrap a metric so that its signature shows LGBMRanker's arguments: labels, scores, weights, query sizes."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # compiled code

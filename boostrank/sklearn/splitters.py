@@ -1,4 +1,4 @@
-"""Splitters for scikit-learn's model selection whose training and test sets are whole queries."""
+"""Scikit-learn splitters of whole queries."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from boostrank.sklearn.columns import column_of, split_table
 
 
 class _QuerySplitter(BaseCrossValidator):  # type: ignore[misc]
-    """A splitter of scikit-learn, of queries in place of rows."""
+    """Base class: splits queries instead of rows."""
 
-    # What it takes of metadata that are routed, without being told to.
+    # Request routed metadata by default.
     __metadata_request__split = {"groups": True, "qid": True}  # noqa: RUF012
 
     n_splits: int
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, qid: Any = None) -> int:
-        """The number of splits; the arguments, those of `split`, do not matter."""
+        """Return the number of splits; the arguments are ignored."""
         return self.n_splits
 
     def split(
         self, X: Any, y: Any = None, groups: npt.ArrayLike | None = None, qid: npt.ArrayLike | None = None
     ) -> Iterator[tuple[Int64Array, Int64Array]]:
-        """Rows to train on and rows to test on, of each split.
+        """Yield the training and test rows of each split.
 
         Args:
-            X: [N, d]; a frame may hold the queries as a column `qid`.
-            y: of no use.
-            groups: [N] query id of each row, under scikit-learn's name; the rows of a query need not follow each
-                other. Coarser groups keep several queries together.
-            qid: the same, under ours.
+            X: [N, d]; a frame may contain the queries in a column `qid`.
+            y: ignored.
+            groups: [N] query id of each row (scikit-learn's name); rows of a query need not be contiguous. Coarser
+                groups keep several queries together.
+            qid: [N] query id of each row (our name).
 
         Yields:
             (int64, int64): row numbers, ascending.
 
         Raises:
-            DataError: no queries, not one id a row, or groups that cut a query.
+            DataError: no queries, not one id per row, or groups that split a query.
             ParameterError: more splits than queries, or a split without training queries.
         """
         number = _query_of_rows(X, groups, qid)
@@ -51,7 +51,7 @@ class _QuerySplitter(BaseCrossValidator):  # type: ignore[misc]
         for train, test in self._of_queries(X, number, count):
             if not train.size:
                 raise ParameterError(
-                    f"{type(self).__name__}: no query comes before those of a test set; take fewer splits"
+                    f"{type(self).__name__}: a test set has no earlier queries to train on; use fewer splits"
                 )
             yield tuple(np.flatnonzero(np.isin(number, chosen)) for chosen in (train, test))  # type: ignore[misc]
 
@@ -60,12 +60,12 @@ class _QuerySplitter(BaseCrossValidator):  # type: ignore[misc]
 
 
 class QueryKFold(_QuerySplitter):
-    """Folds of whole queries, about as many in each; each query is tested once.
+    """K-fold splitter of whole queries, with folds of about equal size.
 
     Args:
-        n_splits: at least 2, at most as many as queries.
-        shuffle: deal queries at random; otherwise a fold is a block of queries in the order in which they appear.
-        random_state: of the shuffle; None: another one at each call.
+        n_splits: from 2 to the number of queries.
+        shuffle: assign queries to folds at random; otherwise folds are consecutive blocks of queries.
+        random_state: seed of the shuffle; None varies between calls.
     """
 
     def __init__(self, n_splits: int = 5, *, shuffle: bool = False, random_state: Any = None) -> None:
@@ -79,13 +79,14 @@ class QueryKFold(_QuerySplitter):
 
 
 class QueryShuffleSplit(_QuerySplitter):
-    """Whole queries at random to test on, drawn anew for each split.
+    """Random splits into training and test queries, drawn anew for each split.
 
     Args:
-        n_splits: how often.
-        test_size: fraction of the queries (not of rows), or their number; None: what `train_size` leaves, or 0.2.
-        train_size: likewise; None: what `test_size` leaves.
-        random_state: of the draws; None: others at each call.
+        n_splits: number of splits.
+        test_size: fraction of the queries (not rows), or their number; None means the complement of `train_size`, or
+            0.2.
+        train_size: likewise; None means the complement of `test_size`.
+        random_state: seed of the draws; None varies between calls.
     """
 
     def __init__(
@@ -108,19 +109,18 @@ class QueryShuffleSplit(_QuerySplitter):
 
 
 class QueryTimeSplit(_QuerySplitter):
-    """Tests on later queries than it trains on: the first split on the earliest ones, each following one later.
+    """Time series splitter: each split trains on earlier queries and tests on later ones.
 
-    Sizes are numbers of queries. Queries of one time are never on both sides: those of the time at which a test set
-    begins are not trained on.
+    Sizes count queries. Queries of the same time are never on both sides: a training set excludes the time at which its
+    test set begins.
 
     Args:
-        n_splits: test sets.
-        time: when each query was: the name of a column of X, or an array of one value a query (in the order in which
-            they appear) or one a row, the same within a query: numbers, dates, whatever can be ordered. None: the
-            order in which they appear.
-        max_train_size: the latest so many queries alone are trained on.
-        test_size: queries in each test set; None: all queries / (n_splits + 1).
-        gap: queries between a training set and its test set that are in neither.
+        n_splits: number of test sets.
+        time: time of each query: a column name of X, or an array with one sortable value per query (in order of
+            appearance) or per row (constant within queries). None means order of appearance.
+        max_train_size: maximum number of training queries; the latest are kept.
+        test_size: queries per test set; None means all queries / (n_splits + 1).
+        gap: number of queries left out between a training set and its test set.
     """
 
     def __init__(
@@ -147,11 +147,11 @@ class QueryTimeSplit(_QuerySplitter):
             yield earlier[-self.max_train_size :] if self.max_train_size else earlier, order[test]
 
     def _times(self, X: Any, number: Int64Array, count: int) -> Int64Array:
-        """int64[Q]: the rank of each query's time."""
+        """Return the rank of each query's time, int64[Q]."""
         values = column_of(X, self.time) if isinstance(self.time, str) else np.asarray(self.time)
         if values.shape not in ((count,), number.shape):
             raise DataError(
-                f"times of shape {values.shape} for {count} queries and {number.size} rows: one a query, or one a row"
+                f"times of shape {values.shape} for {count} queries and {number.size} rows; expected one each"
             )
         try:
             if not bool(np.all(values == values)):
@@ -165,17 +165,17 @@ class QueryTimeSplit(_QuerySplitter):
         of_query[number] = ranks
         uneven = np.flatnonzero(of_query[number] != ranks)
         if uneven.size:
-            raise DataError(f"row {uneven[0]} has another time than other rows of its query; a query has one")
+            raise DataError(f"times must be constant within queries; row {uneven[0]} differs from its query")
         return of_query
 
 
 def _query_of_rows(X: Any, groups: npt.ArrayLike | None, qid: npt.ArrayLike | None) -> Int64Array:
-    """int64[N]: number of the query, or group of queries, of each row, in the order in which they appear."""
+    """Return the number of each row's query or group, int64[N], in order of appearance."""
     if qid is None:
         qid = split_table(X)[1]
     given = [query_numbers(checked_ids(ids)) for ids in (groups, qid) if ids is not None]
     if not given:
-        raise DataError("a splitter of queries needs to know them: groups= or qid=, or a column qid of a frame")
+        raise DataError("splitters need the queries: pass groups= or qid=, or a column qid of a frame")
     rows = len(X) if not hasattr(X, "shape") else int(X.shape[0])
     for ids in given:
         if ids.size != rows or not rows:
@@ -186,5 +186,5 @@ def _query_of_rows(X: Any, groups: npt.ArrayLike | None, qid: npt.ArrayLike | No
         group_of_query[given[1]] = number
         cut = np.flatnonzero(group_of_query[given[1]] != number)
         if cut.size:
-            raise DataError(f"groups= cut the query of row {cut[0]}: all rows of a query must be in one group")
+            raise DataError(f"groups= split the query of row {cut[0]}; all rows of a query must be in the same group")
     return number

@@ -72,7 +72,7 @@ def test_the_page_stands_alone_and_escapes_what_files_say(made: Any) -> None:
     assert "<img src=x" not in page
     assert "&lt;img src=x onerror" in page
     assert re.search(r'src="|href="(?!#)', without_scripts(page)) is None
-    assert "leads below that are grey" in page
+    assert "leads are grey" in page
     assert f"{folder / 'page.html'}: written" in said
 
 
@@ -100,7 +100,7 @@ def test_a_file_of_the_engines_own_has_a_page(kind: str, tmp_path: Path) -> None
     )  # fmt: skip
     assert result.exit_code == 0, result.stderr
     page = (tmp_path / "page.html").read_text()
-    assert "does not say what it was trained with" in page
+    assert "does not name its objective" in page
     assert "no record of its training" in page
 
 
@@ -176,7 +176,7 @@ def test_the_api_gives_what_the_page_shows(model: Path, data: Path) -> None:
     assert found.verdict.headline.value == result.mean
     assert found.learning is None
     assert set(found.frames) == {"verdict", "queries", "parts"}
-    assert "it was not asked for" in found.to_html()
+    assert "not requested" in found.to_html()
     assert found.charts["queries-values"].frame["queries"].sum() == result.queries
 
 

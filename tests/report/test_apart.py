@@ -215,7 +215,7 @@ def test_the_verdict(one: Case) -> None:
         assert f"; {amount_of(lead, low, high)} {'above' if lead >= 0.0 else 'below'} {name}" in text
     if one.start is not None:
         lead, low, high = interval(own - ndcg(one.start, 5), 10_000)
-        said = re.search(r"(The trees|Whether the trees)[^.]*?(\d\.\d{4} \[-?\d\.\d{4}, -?\d\.\d{4}\])", text)
+        said = re.search(r"(The trees|The benefit of the trees)[^.]*?(\d\.\d{4} \[-?\d\.\d{4}, -?\d\.\d{4}\])", text)
         assert said is not None
         assert said[2] == amount_of(lead, low, high)
         assert said[0].startswith("The trees add 0") == (low > 0.0)
@@ -283,7 +283,7 @@ def test_importance(one: Case) -> None:
     text = text_of(one.found, "importance")
     assert f"{len(useful)} of {FEATURES} features are significant (Holm)." in text
     if frame["between"].isna().all():
-        assert f"Most is lost without {first} ({frame['loss'][first]:.4f})." in text
+        assert f"The largest loss is that of {first} ({frame['loss'][first]:.4f})." in text
     if one.start is None:
         assert found.start is None
     else:

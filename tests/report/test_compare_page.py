@@ -154,5 +154,5 @@ def test_rankers_that_agree_make_a_page_too() -> None:
     told = "".join(page.texts)
     assert "ndcg@10 is not different" in told
     assert "No query changed." in told
-    assert "No query lost." in told
+    assert "No query got worse." in told
     assert "No query has more than 10 documents." in told

@@ -48,7 +48,7 @@ def test_documents_are_found_by_rank_row_and_name() -> None:
         (["D1", "D2", "D3", "D4"], "0", "no rank 0"),
         (["D1", "D2", "D3", "D4"], "row:6", "row 6 belongs to query q2; query q1 has rows 1 to 4"),
         (["D1", "D2", "D3", "D4"], "row:9", "the data has the rows 1 to 8"),
-        (["D1", "D1", "D3", "D4"], "D1", "2 documents named 'D1': say which one: row:1"),
+        (["D1", "D1", "D3", "D4"], "D1", "2 documents named 'D1'; choose one: row:1"),
         (["", "", "", ""], "D1", "write a name, @1 to @4 for a rank, or row:N"),
         (["D1", "D2", "D3", "D4"], "name:1", "no document '1'"),
     ],
@@ -78,7 +78,7 @@ def test_queries_that_cannot_be_told_are_refused() -> None:
     with pytest.raises(DataError, match="the same document of query 3: row 2"):
         why(model, data, 3, *(["row:26"] * 2))
     twice = replace(data, queries=QueryIndex(data.queries.ptr, np.arange(QUERIES) // 2))
-    with pytest.raises(DataError, match="query id 4 is that of 2 queries, which begin at rows 65, 73"):
+    with pytest.raises(DataError, match="query id 4 is not unique: 2 queries have it, starting at rows 65, 73"):
         why(model, twice, 4, 1, 2)
     alone = RankingDataset.from_arrays(data.features[:3], data.labels[:3], group=[2, 1])
     with pytest.raises(DataError, match="query 1 has one document"):

@@ -133,7 +133,7 @@ def test_files_of_the_engines_own_have_a_curve_and_say_what_they_lack(
     assert told.objective_trace is None
     assert told.history == ()
     assert told.schedules == {}
-    assert any("does not say what it was trained with" in note for note in told.notes)
+    assert any("does not name its objective" in note for note in told.notes)
     assert any("no record of its training" in note for note in told.notes)
 
 
@@ -268,7 +268,7 @@ def test_labels_that_the_objective_cannot_take_leave_the_curve(data: RankingData
     far = RankingDataset(test_set.features, test_set.labels + 3, test_set.queries, test_set.feature_names)
     told = learning(model, far, threads=1)
     assert told.objective_trace is None
-    assert any("cannot be asked about these data" in note for note in told.notes)
+    assert any("cannot be evaluated on these data" in note for note in told.notes)
     assert told.curve.total == 3
 
 
@@ -306,14 +306,14 @@ class Walk_:
 
 def test_the_summary_says_how_many_rounds_are_enough() -> None:
     sure = summary_of([0.2, 0.05, 0.0004, 0.0002, 0.0], 0.0003)
-    assert sure.startswith("20 of 40 rounds lose 0.0004 [0.0001, 0.0007] of ndcg@10; from there on no 95%")
+    assert sure.startswith("20 of 40 rounds lose 0.0004 [0.0001, 0.0007] of ndcg@10; from there on, every 95%")
     few = summary_of([0.2, 0.05, 0.0004, 0.0002, 0.0], 0.01)
     assert few.startswith("20 of 40 rounds lose 0.0004 [-0.0096, 0.0104] of ndcg@10: less than 0.001 lost in")
     every = summary_of([0.2, 0.05, 0.01, 0.005, 0.0], 0.0001)
     assert every.startswith("Every round counts: 30 of 40 rounds lose 0.0050 [0.0049, 0.0051]")
     fewer = summary_of([0.2, 0.0, -0.02, -0.03, 0.0], 0.001)
     assert "Fewer rounds rank better: 30 of them gain 0.0300 [0.0290, 0.0310], though picked" in fewer
-    assert summary_of([0.1, 0.0], 0.0) == "The model has 10 rounds: there is nothing to leave out."
+    assert summary_of([0.1, 0.0], 0.0) == "The model has 10 rounds, so none can be left out."
 
 
 def test_trees_taken_apart_add_up_to_the_whole(model: RankingModel, test_set: RankingDataset) -> None:
@@ -357,8 +357,8 @@ def test_the_scores_of_the_walk_are_the_engines(model: RankingModel, test_set: R
 @pytest.mark.parametrize(
     ("recorded", "why"),
     [
-        (None, "does not say what it was trained with"), ({"name": "lightgbm:lambdarank"}, "of the engine's own"),
-        ({"name": "custom"}, "which is not in the file"), ({"name": "no-such"}, "cannot be made again"),
+        (None, "does not name its objective"), ({"name": "lightgbm:lambdarank"}, "lightgbm:lambdarank"),
+        ({"name": "custom"}, "custom function"), ({"name": "no-such"}, "cannot be rebuilt"),
     ],
 )  # fmt: skip
 def test_an_objective_that_cannot_be_had_again_is_said_to_be_so(recorded: dict[str, Any] | None, why: str) -> None:

@@ -149,7 +149,7 @@ def test_features_of_the_query_are_called_so_and_constant_ones_have_no_curve() -
     told = told_of("LightGBM")
     assert [c.feature for c in told.curves if c.query_level] == ["f6"]
     assert "f7" not in {c.feature for c in told.curves}  # no tree splits by it
-    with pytest.raises(ParameterError, match="no tree splits by 'f7'"):
+    with pytest.raises(ParameterError, match="no tree uses 'f7'"):
         told.curve("f7")
 
 
@@ -346,18 +346,18 @@ def test_the_section_shows_every_feature_and_escapes_its_name() -> None:
         assert kinds["document"] == 500
         assert ("missing" in kinds) == (curve.feature == "f4")
     of_query = next(chart for chart in charts if chart.title == "f6")
-    assert "orders none by itself" in of_query.about
+    assert "Constant within queries" in of_query.about
     json.dumps([chart.spec() for chart in charts], allow_nan=False)
 
 
 def test_a_section_says_when_no_two_features_act_together() -> None:
     told = replace(told_of("LightGBM, stumps"), top=())
-    assert "No two of them act together" in words_of(SPEC.on_page(told))
+    assert "There are no interactions" in words_of(SPEC.on_page(told))
 
 
 def test_a_section_without_trees_says_so() -> None:
     told = shapes(lightgbm_model(world(), 2, min_gain_to_split=1e9), world())
-    assert words_of(SPEC.on_page(told)) == "The trees split by no feature."
+    assert words_of(SPEC.on_page(told)) == "The trees use no feature."
 
 
 def test_a_flat_curve_has_no_direction() -> None:

@@ -224,7 +224,7 @@ def test_the_start_has_a_row_and_trees_that_add_nothing_are_named() -> None:
     same = verdict(start, data, "ndcg@5", start=start)
     (row,) = [one for one in same.baselines if one.name == "the linear start"]
     assert row.standings["ndcg@5"].lead == 0.0
-    assert same.trees_sentence().startswith("The trees add nothing that matters: the model is 0.0000 [0.0000, 0.0000]")
+    assert same.trees_sentence().startswith("The trees add nothing relevant: the model is 0.0000 [0.0000, 0.0000]")
     better = verdict(data.labels + 0.01 * start, data, "ndcg@5", start=start)
     assert better.trees_sentence().startswith("The trees add 0.")
     worse = verdict(-start, data, "ndcg@5", start=start)
@@ -232,7 +232,7 @@ def test_the_start_has_a_row_and_trees_that_add_nothing_are_named() -> None:
     noise = verdict(data.features[:, 2], data, "ndcg@5")
     # It may have no trees at all.
     assert re.fullmatch(
-        r"The model is not shown to beat a random order: it is .* (above|below) it, not significant\.",
+        r"There is no evidence that the model beats a random order: it is .* (above|below) it, not significant\.",
         noise.trees_sentence(),
     )
     assert verdict(start, data, "ndcg@5").trees_sentence() == ""
@@ -242,12 +242,12 @@ def test_the_start_has_a_row_and_trees_that_add_nothing_are_named() -> None:
     ("lead", "matters", "words"),
     [
         ((0.005, 0.003, 0.008), {}, "The trees add 0.0050 [0.0030, 0.0080] to the linear start."),
-        ((0.005, 0.003, 0.008), 0.006, "Whether the trees add anything is uncertain: .* within the noise of training."),
-        ((0.0003, 0.0001, 0.0005), {}, "The trees add nothing that matters: .* above the linear start."),
-        ((-0.0003, -0.0005, -0.0001), {}, "The trees add nothing that matters: .* below the linear start."),
-        ((-0.05, -0.1005, 0.0005), {}, "The trees add nothing that matters, and may do harm: .*, not significant."),
+        ((0.005, 0.003, 0.008), 0.006, "The benefit of the trees is uncertain: .* within the noise of training."),
+        ((0.0003, 0.0001, 0.0005), {}, "The trees add nothing relevant: .* above the linear start."),
+        ((-0.0003, -0.0005, -0.0001), {}, "The trees add nothing relevant: .* below the linear start."),
+        ((-0.05, -0.1005, 0.0005), {}, "The trees add nothing relevant, and may do harm: .*, not significant."),
         ((-0.05, -0.08, -0.02), {}, "The trees do harm: .* below the linear start."),
-        ((0.01, -0.02, 0.05), {}, "Whether the trees add anything is uncertain: .*, not significant."),
+        ((0.01, -0.02, 0.05), {}, "The benefit of the trees is uncertain: .*, not significant."),
     ],
 )
 def test_what_trees_add_goes_by_what_matters(found: Verdict, lead: Any, matters: Any, words: str) -> None:

@@ -273,7 +273,7 @@ def test_linear_leaves_try_the_values_of_the_data() -> None:
     data = replace(world(), features=np.nan_to_num(world().features))
     model = lightgbm_model(data, 4, linear_tree=True, num_leaves=4)
     told = why(model, data, 3, 1, 4)
-    assert any("only values of the data" in note for note in told.notes)
+    assert any("only values that occur in the data" in note for note in told.notes)
     assert any("contributions" in note for note in told.notes)
     assert np.isnan(told.parts).all()
     assert told.changes

@@ -108,19 +108,19 @@ def test_what_cannot_be_split_is_refused(rows: Rows) -> None:
         split(QueryKFold(3), groups=qid[:3])
     with pytest.raises(DataError, match="row 1 has no query id"):
         split(QueryKFold(3), groups=[1, None, *qid[2:]])
-    with pytest.raises(DataError, match="groups= cut the query of row 0"):
+    with pytest.raises(DataError, match="groups= split the query of row 0"):
         split(QueryKFold(3), groups=np.arange(qid.size), qid=qid)
     with pytest.raises(ParameterError, match="only 24 queries"):
         split(QueryKFold(25), groups=qid)
     with pytest.raises(ParameterError, match="only 24 queries"):
         split(QueryTimeSplit(24), groups=qid)
-    with pytest.raises(ParameterError, match="no query comes before"):
+    with pytest.raises(ParameterError, match="no earlier queries"):
         split(QueryTimeSplit(2, time=np.zeros(24)), groups=qid)
-    with pytest.raises(DataError, match="row 0 has another time"):
+    with pytest.raises(DataError, match="row 0 differs from its query"):
         split(QueryTimeSplit(2, time=np.arange(qid.size)[::-1]), groups=qid)
     with pytest.raises(DataError, match="some are missing"):
         split(QueryTimeSplit(2, time=[np.nan] * 24), groups=qid)
-    with pytest.raises(DataError, match="one a query, or one a row"):
+    with pytest.raises(DataError, match="expected one each"):
         split(QueryTimeSplit(2, time=[1, 2]), groups=qid)
     with pytest.raises(DataError, match="X has no column 'when'"):
         split(QueryTimeSplit(2, time="when"), groups=qid)
@@ -141,5 +141,5 @@ def test_the_latest_queries_of_earlier_times_are_trained_on() -> None:
         for train, earlier in zip(trained, (20, 40), strict=True):
             expected = np.arange(earlier)[: earlier - gap]
             np.testing.assert_array_equal(train, expected if most is None else expected[-most:])
-    with pytest.raises(ParameterError, match=r"^QueryTimeSplit: no query comes before"):
+    with pytest.raises(ParameterError, match=r"^QueryTimeSplit: a test set has no earlier queries"):
         list(QueryTimeSplit(2, time=np.zeros(60), test_size=15).split(X, groups=qid))

@@ -1,4 +1,4 @@
-"""Sections of the report, one module each, found by its `SPEC` (`boostrank.report.section.Section`)."""
+"""Sections of the report, one module each, with a `SPEC` (`boostrank.report.section.Section`)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from boostrank.core.registry import Registry
 SECTIONS: Registry[Any] = Registry(__name__, "section")
 
 METRICS = ("ndcg@1,3,5,10", "map", "mrr")
-"""Metrics of a report unless others are named."""
+"""Default metrics of a report."""
 
 
 def section_names() -> list[str]:
-    """Return the names of all sections without importing them: `--help` lists them."""
+    """Return the names of all sections without importing them, for `--help`."""
     return SECTIONS.modules()

@@ -1,4 +1,4 @@
-"""Clicks on the data: propensities of positions, what was shown, and what clicks over exposure change."""
+"""Clicks on the data: propensities, exposure of documents, and the effect of dividing clicks by exposure."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from boostrank.report.section import Context, Section
 from boostrank.report.vega import COLOURS, alt
 
 TOP = 10
-"""Ranks at which two rankings are compared."""
+"""Number of top ranks at which rankers are compared."""
 MOST = 20
-"""Documents, and queries, that are listed one by one."""
+"""Maximum number of listed documents and of listed queries."""
 _DEEPEST = 30
 _BINS = 24
 _MOST_PRIOR = 2**53
@@ -45,14 +45,14 @@ _ORIGINS = {"log": "of this log", "given": "given", "model": _LEARNT}
 
 @dataclass(frozen=True)
 class Position:
-    """What was seen and clicked at a position.
+    """Impressions and clicks at a position.
 
     Args:
         position: from 1.
-        impressions, clicks: of all documents.
-        rate: clicks an impression.
-        propensity, low, high: how likely it is looked at, relative to position 1, and its 95% interval; NaN: unknown.
-        segment: of the log, whose position it is; "" where propensities are not by segment.
+        impressions, clicks: totals over documents.
+        rate: clicks per impression.
+        propensity, low, high: probability of examination relative to position 1, and its 95% interval; NaN if unknown.
+        segment: segment of the log; "" without propensities by segment.
     """
 
     position: int
@@ -67,16 +67,15 @@ class Position:
 
 @dataclass(frozen=True)
 class MovedDocument:
-    """A document whose rank by clicks over exposure is another than by the number of its clicks.
+    """A document whose rank changes when clicks are divided by exposure.
 
     Args:
-        qid: of its query.
-        document: its name, or `row 17`.
-        position: mean of its impressions.
-        impressions, clicks: of it.
-        exposure: impressions that were looked at, by expectation.
+        document: name, or `row 17`.
+        position: mean position of its impressions.
+        impressions, clicks: its totals.
+        exposure: expected number of examined impressions.
         gain: clicks over exposure, with the prior.
-        by_clicks, by_gain: its rank in its query among those that were shown; equal ones share the mean of their ranks.
+        by_clicks, by_gain: ranks among the shown documents of its query; ties share their mean rank.
     """
 
     qid: str
@@ -91,18 +90,18 @@ class MovedDocument:
 
     @property
     def change(self) -> float:
-        """By how many ranks it rises."""
+        """Number of ranks gained."""
         return self.by_clicks - self.by_gain
 
 
 @dataclass(frozen=True)
 class ChangeByPosition:
-    """What clicks over exposure change for documents by where they stood.
+    """Effect of dividing clicks by exposure, by position.
 
     Args:
-        position: mean of a document's impressions, rounded.
-        documents: that stood there, of queries with clicks.
-        change: by how many ranks they rise, as a mean.
+        position: mean position of a document's impressions, rounded.
+        documents: documents at this position, in queries with clicks.
+        change: mean number of ranks gained.
     """
 
     position: int
@@ -112,13 +111,12 @@ class ChangeByPosition:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """A query, and how two rankers rank it.
+    """A query that two rankers rank differently.
 
     Args:
-        qid: its id.
-        documents: in its list.
-        differs: share of the discounts of the top ten that fall on other documents: 0 the same list, 1 another one.
-        old, new: exposure-DCG of the top ten; NaN without a click, or where the clicks do not tell.
+        documents: length of the list.
+        differs: share of the top ten's discounts on other documents, from 0 (same top) to 1 (disjoint).
+        old, new: exposure-DCG of the top ten; NaN without clicks, or if clicks are inconclusive.
         known: share of the new top ten that was ever shown.
     """
 
@@ -137,14 +135,14 @@ class Disagreement:
 
 @dataclass(frozen=True)
 class Against:
-    """The model against another ranker, by clicks.
+    """Comparison of the model with another ranker, by clicks.
 
     Args:
-        name: of the other one.
-        gate: what the clicks say; None: nothing, for the
-        reason: given here.
+        name: name of the other ranker.
+        gate: result of the comparison; None if clicks cannot compare them.
+        reason: why there is no result.
         differs: mean of `Disagreement.differs` over all queries.
-        queries: those that differ most.
+        queries: queries with the largest differences.
     """
 
     name: str
@@ -155,7 +153,7 @@ class Against:
 
     @property
     def verdict(self) -> str:
-        """ "better", "worse", "unclear", or "" where clicks say nothing."""
+        """ "better", "worse" or "unclear"; "" without a result."""
         if self.gate is None:
             return ""
         d = self.gate.difference
@@ -164,27 +162,27 @@ class Against:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClickData(Result):
-    """What `click_data` found.
+    """Result of `click_data`.
 
     Args:
-        documents, shown, clicked: all, those that were shown, and clicked.
-        impressions, clicks: in all.
-        moved: share of the clicked documents that were shown at two positions or more.
-        propensities: of the positions, or of those of each segment.
-        origin: where they come from: "log", "given" or "model" (what the model was trained with).
-        check: of propensities that are not the log's own; None: nothing tells.
-        learnt: propensities that the model was trained with, where they are others.
-        positions: each that was ever shown at; of each segment, where propensities are by segment.
-        prior: exposure that is added to each document's.
-        exposure_edges: float64[B + 1], powers of 2, and
-        exposure_counts: int64[B], documents that were shown by their exposure.
-        top_tenth: share of all exposure that goes to the tenth of the documents, of those shown, that has most.
-        known: float64[K], share of the documents at the model's rank 1, 2, ... that was ever shown.
-        moves: documents whose rank changes most, the largest change first.
-        by_position: what changes by where documents stood.
-        same_order: share of the queries with clicks in which no document changes its rank.
-        against: another ranker; None: there is none.
-        notes: what is missing, and why.
+        documents, shown, clicked: numbers of all, shown and clicked documents.
+        impressions, clicks: totals.
+        moved: share of clicked documents shown at several positions.
+        propensities: propensities of positions, possibly by segment.
+        origin: source of the propensities: "log", "given" or "model" (from the model's training).
+        check: test of propensities from another source than this log; None if the log cannot test them.
+        learnt: propensities of the model's training, if different.
+        positions: positions with impressions, possibly by segment.
+        prior: exposure added to each document.
+        exposure_edges: float64[B + 1], powers of 2.
+        exposure_counts: int64[B], shown documents by exposure.
+        top_tenth: share of the exposure on the most exposed tenth of the shown documents.
+        known: float64[K], share of documents at each rank of the model that were ever shown.
+        moves: documents with the largest changes of rank, largest first.
+        by_position: changes of rank by position.
+        same_order: share of queries with clicks whose order does not change.
+        against: comparison with another ranker; None without one.
+        notes: missing parts, with reasons.
     """
 
     documents: int
@@ -224,14 +222,14 @@ class ClickData(Result):
 
     @property
     def segments(self) -> list[str]:
-        """Segments of the log that have propensities of their own, the one with most impressions first."""
+        """Segments with propensities of their own, by number of impressions, largest first."""
         shown: dict[str, int] = {}
         for one in self.positions:
             shown[one.segment] = shown.get(one.segment, 0) + one.impressions
         return sorted((name for name in shown if name), key=lambda name: -shown[name])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return data for JSON."""
+        """Return the result as JSON data."""
         counts = ("documents", "shown", "clicked", "impressions", "clicks", "moved")
         names = (*counts, "origin", "prior", "top_tenth", "same_order", "notes")
         found: dict[str, Any] = {name: getattr(self, name) for name in names}
@@ -246,36 +244,36 @@ class ClickData(Result):
 
 
 def _position_columns(positions: Sequence[Position]) -> Columns:
-    """Return columns without `segment` where there are no segments."""
+    """Return the positions as columns, without `segment` if unused."""
     names = [name for name in Position.__annotations__ if name != "segment" or any(one.segment for one in positions)]
     return columns_of(positions, *names)
 
 
 def click_data(c: Context) -> ClickData:
-    """Look at clicks on documents that a model ranks.
+    """Analyse clicks on the documents that a model ranks.
 
     Raises:
-        DataError: no log, or one with another number of documents; no clicks; no propensities, or none of a segment.
+        DataError: no log, a log of another number of documents, no clicks, or missing propensities.
     """
     data, log, scores = c.data, c.clicks, c.scores
     if log is None:
-        raise DataError("no clicks were given (--clicks reads FILE.clicks beside the data)")
+        raise DataError("no click log given (--clicks reads FILE.clicks, next to the data)")
     if data.n_documents != log.n_documents:
-        raise DataError(f"the click log is of {log.n_documents:,} documents, the data have {data.n_documents:,}")
+        raise DataError(f"the click log has {log.n_documents:,} documents, but the data have {data.n_documents:,}")
     if not log.clicks.any():
         raise DataError("the click log has no clicks")
     previous = c.previous or (None if c.start is None else (START, c.start))
     learnt, prior = learnt_from(c.model)
-    # The log, with its rows numbered as those of the data set.
+    # The log with rows in the order of the data set.
     rows = log.renumbered(data.in_input_order(np.arange(data.n_documents)))
     curve, origin, check = _curve(rows, data.queries, c.propensities, learnt)
-    with warnings.catch_warnings():  # a note tells of positions without a propensity
+    with warnings.catch_warnings():  # a note reports positions without a propensity
         warnings.simplefilter("ignore", DataWarning)
         used = rows.up_to(curve)
         against = None if previous is None else _against(c, log, curve, previous)
     exposure = used.exposure(curve)
     if not used.clicks.any():
-        raise DataError("no click of the log is at a position that has a propensity")
+        raise DataError("all clicks of the log are at positions without a propensity")
     seen = np.sort(exposure[used.shown])[::-1]
     edges, counts = _histogram(seen)
     moves, by_position, same_order = _changes(c, used, rows.total_clicks(), exposure, used.gains(curve, prior))
@@ -305,8 +303,7 @@ def click_data(c: Context) -> ClickData:
 
 
 def learnt_from(model: RankingModel) -> tuple[AnyPropensities | None, float]:
-    """(propensities that a model was trained with, the prior); None, and the usual prior, where its record, which comes
-    with its file, has none that can be."""
+    """Return (propensities of a model's training, prior); (None, default prior) without a valid record."""
     found: Any = model.info.get("data")
     for key in ("reader", "clicks"):
         found = found.get(key) if isinstance(found, Mapping) else None
@@ -323,11 +320,11 @@ def learnt_from(model: RankingModel) -> tuple[AnyPropensities | None, float]:
 def _curve(
     rows: ClickLog, queries: QueryIndex, given: AnyPropensities | None, learnt: AnyPropensities | None
 ) -> tuple[AnyPropensities, str, CurveCheck | None]:
-    """The propensities to go by, where they come from, and whether clicks contradict them."""
+    """Return the propensities to use, their origin, and whether clicks contradict them."""
     if given is None:
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DataWarning)  # of wide intervals, which a note says
+                warnings.simplefilter("ignore", DataWarning)  # a note reports wide intervals
                 return estimate(rows, queries), "log", None
         except DataError:
             if learnt is None:
@@ -336,13 +333,13 @@ def _curve(
     assert curve is not None
     try:
         check = check_propensities(rows, curve, queries)
-    except (DataError, ParameterError):  # nothing moved; clicks that are taken off
+    except (DataError, ParameterError):  # no document moved, or clicks at all positions were excluded
         check = None
     return curve, "model" if given is None else "given", check
 
 
 def _of_positions(values: Float64Array, depth: int) -> Float64Array:
-    """float64[depth] of positions 1, 2, ...: NaN beyond what is known."""
+    """Return values of positions 1 to `depth`, float64[depth]; NaN if unknown."""
     return np.append(values, np.full(depth, np.nan))[:depth]
 
 
@@ -366,15 +363,17 @@ def _notes(log: ClickLog, used: ClickLog, curve: AnyPropensities) -> list[str]:
     notes, all_of_them = [], int(log.impressions.sum())
     lost = all_of_them - int(used.impressions.sum())
     if lost:
-        notes.append(f"{lost:,} of {all_of_them:,} impressions are at positions without a propensity, and left out.")
+        notes.append(f"{lost:,} of {all_of_them:,} impressions are ignored: their positions have no propensity.")
     vague = 0 if curve.errors is None else int((curve.errors > NONSENSE).sum())
     if vague:
-        notes.append(f"The propensities of {vague:,} positions say nothing: they are known to a factor of 2.7 at best.")
+        notes.append(
+            f"The propensities of {vague:,} positions are unreliable: they are uncertain by a factor of 2.7 or more."
+        )
     return notes
 
 
 def _histogram(exposures: Float64Array) -> tuple[Float64Array, Int64Array]:
-    """Bins between powers of 2, as many as the exposures need; the first holds all below, too."""
+    """Return a histogram over powers of 2; the first bin includes all smaller values."""
     high = math.ceil(math.log2(exposures.max()) + 1e-9)
     low = max(math.floor(math.log2(exposures.min())), high - _BINS)
     edges = np.exp2(np.arange(low, max(high, low + 1) + 1))
@@ -391,7 +390,7 @@ def _known(queries: QueryIndex, scores: npt.ArrayLike, shown: npt.NDArray[np.boo
 def _changes(
     c: Context, used: ClickLog, clicks: Int64Array, exposure: Float64Array, gains: Float64Array
 ) -> tuple[tuple[MovedDocument, ...], tuple[ChangeByPosition, ...], float]:
-    """Return how the ranks of documents that were shown change, in queries with clicks."""
+    """Return changes of rank of shown documents, in queries with clicks."""
     data = c.data
     owner, shown = data.queries.of_rows(), used.shown
     counted = np.flatnonzero(shown & (np.bincount(owner, clicks * shown)[owner] > 0))
@@ -425,7 +424,7 @@ def _changes(
 
 
 def _mean_ranks(values: npt.ArrayLike, query: Int64Array) -> Float64Array:
-    """float64[n], rank of each value among those of its query, the largest 1; equal ones have the mean of theirs."""
+    """Return descending ranks within queries, float64[n]; ties share their mean rank."""
     values = np.asarray(values, np.float64)
     order = np.lexsort((-values, query))
     v, q = values[order], query[order]
@@ -488,7 +487,7 @@ def _parts(found: ClickData) -> dict[str, Any]:
 
 def _curve_chart(found: ClickData) -> Chart:
     shown, clicked = np.zeros((2, max(one.position for one in found.positions)))
-    for one in found.positions:  # of all segments together
+    for one in found.positions:  # over all segments
         shown[one.position - 1] += one.impressions
         clicked[one.position - 1] += one.clicks
     rates = np.divide(clicked, shown, out=np.full(shown.size, math.nan), where=shown > 0)

@@ -1,14 +1,13 @@
-"""Importance of features: what the ranking loses when a feature is shuffled, beside SHAP and gain of the trees.
+"""Importance of features: permutation loss of the ranking metric, SHAP and gain.
 
     found = importance(model, data)
     found.to_frame()
 
-The loss of a metric when a feature is shuffled within queries is the value of the feature for telling documents apart.
-Gain counts every use of a feature in training, also uses that order no documents. SHAP says how far a feature moves
-scores, also where the order does not depend on it.
+The loss of a metric when a feature is shuffled within queries measures the feature's value for ranking. Gain counts
+every use of a feature in training, and SHAP every effect on scores, even if ranks do not change.
 
-Sources: Breiman 2001 (permutation importance); Lundberg et al. 2020 (TreeSHAP), centred within queries since the level
-of a score means nothing to a ranking.
+Sources: Breiman 2001 (permutation importance); Lundberg et al. 2020 (TreeSHAP), centred within queries because the
+level of scores does not affect ranks.
 """
 
 from __future__ import annotations
@@ -54,34 +53,34 @@ if TYPE_CHECKING:
     import pandas as pd
 
 VERDICTS = {
-    "useful": "significant: shuffling it loses more than chance, all features considered (Holm)",
-    "unclear": "not significant, and losses that matter are not ruled out either",
-    "redundant": "alone it loses nothing that matters, but with the others of its cluster it does: keep one",
-    "removable": "it has gain, and shuffling it loses nothing that matters",
-    "harmful": "significant: shuffling it gains more than chance, all features considered (Holm)",
-    "query-level": "constant within each query: it orders nothing by itself, and was exchanged between queries",
-    "unused": "no tree splits by it",
+    "useful": "significant loss when shuffled, adjusted for all features (Holm)",
+    "unclear": "not significant, but a relevant loss remains possible",
+    "redundant": "no relevant loss alone, but one together with its cluster: keep one feature of the cluster",
+    "removable": "has gain, but no relevant loss when shuffled",
+    "harmful": "significant improvement when shuffled, adjusted for all features (Holm)",
+    "query-level": "constant within each query: does not rank by itself, so it was exchanged between queries",
+    "unused": "not used by any tree",
 }
-"""What each verdict means."""
+"""Verdict -> meaning."""
 
 
-# Documents times trees that are walked unless told otherwise: about half a minute on two cores.
+# Default limit on documents times trees: about half a minute on two cores.
 _WALKS = 100_000_000
 _MOST_REPEATS = 5
-# Of the family of all features: the chance that any of them is called useful or harmful and is neither.
+# Family-wise error rate of the verdicts "useful" and "harmful", over all features.
 _ALPHA = 0.05
-# Where the engine predicts instead, once for each feature.
+# Limit if the engine predicts, once per feature.
 _PREDICTIONS = 1_000_000_000
-# TreeSHAP takes some 10 us a document and tree.
+# TreeSHAP takes about 10 us per document and tree.
 _EXPLAINED = 1_500_000
 _CONTRIBUTIONS = 25_000_000
 _CORRELATED_DOCUMENTS, _CORRELATED_FEATURES = 20_000, 500
 _TOP = 20
-# Larger heat maps cannot be read; the table of clusters names all features.
+# Larger heat maps are unreadable; the table of clusters lists all features.
 _MOST_DRAWN = 60
-# A heat map of this many features leaves room for its table beside it.
+# A heat map of at most this many features fits next to its table.
 _FEW = 14
-# Height of a row of a list of features, in pixels.
+# Height of a row in a list of features, in pixels.
 _LINE = 22
 _VERDICT_COLOURS = {
     "useful": COLOURS["main"],
@@ -97,13 +96,11 @@ _LOOKS = {"useful": "better", "harmful": "worse", "unused": "faint", "unclear": 
 
 @dataclass(frozen=True)
 class Effect:
-    """What the metric loses when some features are shuffled together; query-level ones among them stay as they are.
+    """Loss of the metric when several features are shuffled together; query-level ones stay fixed.
 
     Args:
-        name: of the group.
-        features: their names.
-        loss, low, high: mean over queries, and its 95% interval.
-        permutation_error: the part of the standard error that is due to shuffling; NaN with one repeat.
+        loss, low, high: mean over queries and its 95% interval.
+        permutation_error: standard error due to shuffling; NaN with one repeat.
     """
 
     name: str
@@ -116,13 +113,12 @@ class Effect:
 
 @dataclass(frozen=True)
 class StartEffect:
-    """What the linear start is worth, that the trees begin with.
+    """Contribution of the linear start.
 
     Args:
-        loss, low, high: of the metric when the start is left out and the trees rank alone: mean over queries, and its
-            95% interval.
-        shap, shap_error: mean absolute size of the start, centred within the query, as `Importance.shap` has it of a
-            feature, and its standard error.
+        loss, low, high: loss of the metric without the start, mean over queries and its 95% interval.
+        shap, shap_error: mean absolute start score, centred within queries like `Importance.shap`, and its standard
+            error.
     """
 
     loss: float
@@ -134,41 +130,39 @@ class StartEffect:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Importance(Result):
-    """What `importance` found. Arrays have one entry a feature, in the model's order.
+    """Result of `importance`. Arrays have one entry per feature, in model order.
 
-    Intervals are 95%, by bootstrap over queries. Every query is shuffled by draws of its own, so they hold both what
-    the choice of queries and what the shuffles make uncertain; `permutation_error` is the second part alone. They are
-    of one feature each: among 100 features without effect, about five intervals miss 0. "useful" and "harmful" go by
-    `p_holm`, which takes all features together.
+    Intervals are 95% bootstrap intervals over queries. Queries are shuffled independently, so the intervals include the
+    randomness of shuffling; `permutation_error` is that part alone. Intervals are pointwise: of 100 features without
+    effect, about five exclude 0. The verdicts "useful" and "harmful" use `p_holm`, which adjusts for all features.
 
     Args:
-        metric: such as "ndcg@10".
-        value, low, high: of the model on the data, and its interval.
+        value, low, high: metric of the model and its interval.
         feature_names: d names.
-        loss, loss_low, loss_high: float64[d], of the metric when the feature is shuffled within queries, and its
-            interval; 0 by definition for query-level and unused features.
-        p_holm: float64[d], p-value of "shuffling it changes nothing", by Student's t over queries, adjusted by Holm's
-            method over the features that are shuffled; NaN for query-level and unused ones.
+        loss, loss_low, loss_high: float64[d], loss of the metric when the feature is shuffled within queries, and its
+            interval; 0 for query-level and unused features.
+        p_holm: float64[d], Holm-adjusted p-value of a zero loss (Student's t over queries); NaN for query-level and
+            unused features.
         permutation_error: float64[d], standard error of `loss` due to shuffling; NaN with one repeat.
-        between, between_low, between_high: float64[d], the loss when a query-level feature is exchanged between
-            queries; NaN for the others.
-        gain, splits: float64[d], int64[d], by the trees.
-        shap, shap_error: float64[d]: mean over queries of the mean absolute contribution, centred within the query,
-            and its standard error; NaN where the engine cannot tell.
-        verdicts: d words of `VERDICTS`.
-        groups: the groups that were asked for.
+        between, between_low, between_high: float64[d], loss when a query-level feature is exchanged between queries;
+            NaN for other features.
+        gain, splits: float64[d], int64[d], from the trees.
+        shap, shap_error: float64[d], mean over queries of the mean absolute contribution, centred within queries, and
+            its standard error; NaN if the engine has none.
+        verdicts: d keys of `VERDICTS`.
+        groups: requested groups.
         clusters: features that rank documents alike, shuffled together.
-        removed: all removable features neutralised together: shuffled as one; None if there are none.
+        removed: all removable features, shuffled together; None without any.
         correlation: float64[c, c], rank correlation within queries of the features `correlated`.
         correlated: c names.
-        negligible: the loss that does not matter.
-        redundant: correlation from which on features cluster.
-        queries, documents: what was shuffled; of
-        all_queries, all_documents: in the data.
-        shap_documents: documents whose contributions were asked for.
-        repeats: shuffles of each query.
-        start: what the linear start is worth; None: the trees begin with none.
-        by: "walk" when the trees were walked here, or why the engine predicted instead.
+        negligible: largest loss that does not matter.
+        redundant: correlation threshold of the clusters.
+        queries, documents: size of the sample.
+        all_queries, all_documents: size of the data.
+        shap_documents: size of the sample for SHAP.
+        repeats: shuffles per query.
+        start: contribution of the linear start; None without one.
+        by: "walk", or why the engine predicted instead.
     """
 
     metric: str
@@ -209,17 +203,17 @@ class Importance(Result):
 
     @property
     def order(self) -> Int64Array:
-        """Features by falling loss (of query-level ones, the loss when exchanged), then by gain."""
+        """Features by loss, largest first, then by gain. Query-level features use the loss between queries."""
         worth = np.where(np.isnan(self.between), self.loss, self.between)
         unused = np.array([v == "unused" for v in self.verdicts], dtype=bool)
         return np.lexsort((-self.gain, -worth, unused)).astype(np.int64)
 
     def named(self, verdict: str) -> tuple[str, ...]:
-        """The features of one verdict."""
+        """Return the features with this verdict."""
         return tuple(n for n, v in zip(self.feature_names, self.verdicts, strict=True) if v == verdict)
 
     def _columns(self) -> Columns:
-        """Return a row for each feature, in `order`."""
+        """Return a row per feature, in `order`."""
         order = self.order
         words = {"feature": self.feature_names, "verdict": self.verdicts}
         numbers = {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
@@ -227,7 +221,7 @@ class Importance(Result):
         return columns | {name: value[order] for name, value in numbers.items() if name != "correlation"}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything but the correlation, for JSON."""
+        """Return the result as JSON data, without the correlation."""
         sizes = ("queries", "documents", "all_queries", "all_documents", "shap_documents", "repeats")
         alone = ("metric", "value", "low", "high", *sizes, "by", "negligible", "redundant")
         effects = ("groups", "clusters", "removed", "start")
@@ -236,7 +230,7 @@ class Importance(Result):
 
     @cached_property
     def worth(self) -> Worth:
-        """What the page shows of each feature."""
+        """Summary for the page."""
         return Worth(self)
 
 
@@ -245,21 +239,19 @@ class Options:
     """Options of `importance`.
 
     Args:
-        metric: with one cut-off.
-        conventions: of the metric. Tied documents are not ordered by name: their orders are averaged.
-        groups: name -> names of features to shuffle together.
-        repeats: shuffles of each query; None: as many as the work allows, 1 to 5.
-        documents: shuffle a sample of whole queries with about this many documents; 0: all; None: as many as take
-            about half a minute on two cores.
-        shap_documents: the same for contributions, 0 for none; None: as many as take about ten seconds.
-        seed: of shuffles, samples and bootstrap.
-        negligible: a loss that does not matter. A feature is removable if its interval ends below it.
-        redundant: rank correlation within queries from which on features form a cluster.
+        metric: metric with one cut-off.
+        conventions: conventions of the metric. Ties are averaged over orders, not ordered by name.
+        groups: name -> features to shuffle together.
+        repeats: shuffles per query; None means 1 to 5, as the limit on work allows.
+        documents: size of the sample in whole queries; 0 means all; None means about half a minute on two cores.
+        shap_documents: likewise for contributions; 0 means none; None means about ten seconds.
+        seed: seed of shuffles, samples and bootstrap.
+        negligible: largest loss that does not matter. A feature is removable if its interval ends below it.
+        redundant: threshold of the rank correlation within queries that forms clusters.
         threads: None means every available core.
-        progress: called as the work goes on.
 
     Raises:
-        ParameterError: a number out of range, a metric with several cut-offs.
+        ParameterError: a number out of range, or a metric with several cut-offs.
     """
 
     metric: Metric | str = "ndcg@10"
@@ -277,7 +269,7 @@ class Options:
     def __post_init__(self) -> None:
         one = Metric.of(self.metric)
         if len(one.cutoffs) > 1:
-            raise ParameterError(f"{one} has several cut-offs: the loss is of one, such as {one.names[0]}")
+            raise ParameterError(f"{one} has several cut-offs; choose one, such as {one.names[0]}")
         least = {"repeats": 1, "documents": 0, "shap_documents": 0, "negligible": 0.0, "redundant": 0.0}
         for name, low in least.items():
             value, high = getattr(self, name), 1.0 if name == "redundant" else np.inf
@@ -301,17 +293,17 @@ class Options:
 
 
 def importance(model: RankingModel | str | PathLike[str], data: RankingDataset, **options: Any) -> Importance:
-    """Measure the importance of each feature to the ranking.
+    """Measure the importance of each feature for the ranking.
 
     Args:
-        model: ours, or one that LightGBM or XGBoost trained; or its file.
-        data: labelled queries that it was not trained on.
+        model: a model of boostrank, LightGBM or XGBoost, or its file.
+        data: labelled held-out queries.
         options: fields of `boostrank.report.sections.importance.Options`: metric, conventions, groups, repeats,
             documents, shap_documents, seed, negligible, redundant, threads, progress.
 
     Raises:
-        ParameterError: a number out of range, a group with an unknown feature.
-        DataError: features that are not the model's; no query that counts.
+        ParameterError: a number out of range, or a group with an unknown feature.
+        DataError: features other than the model's, or no query that counts.
     """
     o = Options(**options)
     one, say, workers = Metric.of(o.metric), o.progress or silent, resolve_threads(o.threads)
@@ -319,11 +311,11 @@ def importance(model: RankingModel | str | PathLike[str], data: RankingDataset, 
     ranker, data = ranker.over_columns(data)
     trees, d, feature_names = ranker.trees(), data.n_features, data.feature_names
     wanted = o.columns(feature_names)
-    # For thousands of changed scores, ordering ties by name is too slow.
+    # Ordering ties by name is too slow for thousands of changed scores.
     rules = Conventions.of(o.conventions).without_names.over(data.labels)
 
     scorer, by = scorer_of(ranker, trees, data, workers)
-    # One pass over all queries says more than several over some, so repeats give way first.
+    # One pass over all queries is better than several over a sample: reduce repeats first.
     a_document, budget = max(1, trees.count), _WALKS
     if by != "walk":
         a_document, budget = a_document * max(1, trees.used.size), _PREDICTIONS
@@ -334,7 +326,7 @@ def importance(model: RankingModel | str | PathLike[str], data: RankingDataset, 
         shuffled = min(shuffled, max(1, budget // (a_document * repeats)))
     rows = DenseRows(data.sample(shuffled, o.seed), trees.used, ranker.absent_is_missing)
 
-    # Units: every feature, every cluster, every group that was asked for.
+    # Units: every feature, every cluster, every requested group.
     constant = set(rows.constant_within_queries(workers).tolist())
     correlation, correlated = _correlation(rows, constant, trees, o.seed)
     place = {int(column): at for at, column in enumerate(trees.used)}
@@ -367,7 +359,7 @@ def importance(model: RankingModel | str | PathLike[str], data: RankingDataset, 
     several = _effects(losses, units)[len(single) :]
     clusters, groups = several[: len(together)], several[len(together) :]
 
-    # Verdicts.
+    # Decide the verdicts.
     needed = {name for cluster in clusters if cluster.high > o.negligible for name in cluster.features}
     p_holm = np.full(d, np.nan)
     within = [i for i, feature in enumerate(single) if not feature.between]
@@ -388,7 +380,7 @@ def importance(model: RankingModel | str | PathLike[str], data: RankingDataset, 
     exchanged = np.isin(np.arange(trees.used.size), [*constant])
 
     def spread(values: Float64Array, between: bool, other: float) -> Float64Array:
-        """Return one number a feature, from one number a used feature of one kind."""
+        """Expand values of used features of one kind to all features."""
         out = np.full(d, other)
         out[trees.used[exchanged == between]] = values[: len(single)][exchanged == between]
         return out
@@ -443,8 +435,7 @@ def _effects(losses: Losses, units: Sequence[Unit]) -> tuple[Effect, ...]:
 
 
 def _correlation(rows: DenseRows, constant: set[int], trees: Trees, seed: int) -> tuple[Float64Array, list[int]]:
-    """Rank correlation within queries of the used features that vary there, and their numbers; most gain first where
-    there are too many."""
+    """Return the rank correlation of used features that vary within queries, and their numbers, most gain first."""
     varying = [at for at in range(rows.columns.size) if at not in constant]
     varying = sorted(sorted(varying, key=lambda at: -trees.gain[rows.columns[at]])[:_CORRELATED_FEATURES])
     chosen = rows.data.queries.sample(_CORRELATED_DOCUMENTS, seed)
@@ -463,7 +454,7 @@ def _start(
     seed: int,
     threads: int,
 ) -> StartEffect | None:
-    """Of the start, by leaving it out: it is one number a document, which the trees were grown on top of."""
+    """Return the contribution of the start, by scoring without it."""
     start = start_scores(model, data, threads)
     if start is None:
         return None
@@ -479,7 +470,7 @@ def _start(
 
 
 def _mean_and_error(of_query: Float64Array, weights: Float64Array) -> tuple[Float64Array, Float64Array]:
-    """float64[m] each, of float64[Q, m]."""
+    """Return the weighted mean and its standard error, float64[m] each, of float64[Q, m]."""
     share = weights / weights.sum()
     mean = share @ of_query
     return mean, np.sqrt(np.square(share) @ np.square(of_query - mean))
@@ -488,7 +479,7 @@ def _mean_and_error(of_query: Float64Array, weights: Float64Array) -> tuple[Floa
 def _shap(
     model: RankingModel, data: RankingDataset, documents: int, seed: int, threads: int, say: Progress
 ) -> tuple[Float64Array, Float64Array, int]:
-    """Mean over queries of the mean absolute centred contribution, its standard error, and of how many documents."""
+    """Return the mean absolute centred contribution, its standard error, and the number of documents."""
     d = data.n_features
     nothing = np.full(d, np.nan), np.full(d, np.nan), 0
     if not documents:
@@ -508,7 +499,7 @@ def _shap(
 
 
 class Worth:
-    """One number a feature, and what the page shows of it; features in the order of their worth."""
+    """One value per feature for display, in descending order."""
 
     def __init__(self, found: Importance) -> None:
         self.found = found
@@ -523,7 +514,7 @@ class Worth:
         self.used = np.array([i for i in self.order.tolist() if found.verdicts[i] != "unused"], np.int64)
 
     def frame(self, most: int | None = None) -> pd.DataFrame:
-        """Return the used features that are worth most."""
+        """Return the used features with the largest values."""
         which = self.used[:most]
         words = {"feature": self.found.feature_names, "verdict": self.found.verdicts}
         numbers = {"loss": self.loss, "low": self.low, "high": self.high, "gain": self.gain, "gain_rank": self.rank}
@@ -531,7 +522,7 @@ class Worth:
         return pandas().DataFrame(columns | {name: values[which] for name, values in numbers.items()})
 
     def top(self) -> pd.DataFrame:
-        """Return the features that are worth most, below the start, which has no gain."""
+        """Return the top features, below the start, which has no gain."""
         frame, start = self.frame(_TOP), self.found.start
         if start is None:
             return frame
@@ -567,7 +558,7 @@ def _parts(found: Importance) -> dict[str, Any]:
 
 
 def _rows(worth: Worth) -> list[list[Any]]:
-    """Return the rows of the table of features; the start first."""
+    """Return the table of features, with the start first."""
     found = worth.found
     left, right = min(0.0, float(worth.low.min(initial=0.0))), float(worth.high.max(initial=0.0)) or 1.0
     if found.start:
@@ -584,12 +575,14 @@ def _rows(worth: Worth) -> list[list[Any]]:
     for i in worth.order.tolist():
         verdict = found.verdicts[i]
         used = verdict != "unused"
-        # Significance decides on the colour: Holm's, of what is shuffled within queries.
+        # Colour by Holm-adjusted significance if the feature is shuffled within queries.
         sure = verdict in ("useful", "harmful", "query-level")
         look = look_of(worth.low[i], worth.high[i]) if sure else ""
         numbers = cells((worth.loss[i], worth.low[i], worth.high[i]), look) if used else [None] * 4
         word = chip(verdict, _LOOKS.get(verdict, ""))
-        if verdict == "unclear" and look_of(worth.low[i], worth.high[i]):  # of all features, one misses 0 by chance
+        if verdict == "unclear" and look_of(
+            worth.low[i], worth.high[i]
+        ):  # unadjusted intervals exclude 0 by chance for some features
             word += Markup("<small>Holm's p {:.2g}</small>").format(found.p_holm[i])
         gain = Cell(worth.gain[i] * 100.0, f"{worth.gain[i]:.1%}")
         shap = found.shap[i] if used else None
@@ -618,7 +611,7 @@ def _effect(one: Effect) -> list[Any]:
 
 
 def _chart(frame: pd.DataFrame, **encoding: Any) -> Any:
-    """Return a chart of features in the colours of their verdicts."""
+    """Return a chart of features, coloured by verdict."""
     here = {verdict: colour for verdict, colour in _VERDICT_COLOURS.items() if (frame["verdict"] == verdict).any()}
     colours = alt.Color("verdict:N", title=None, scale=alt.Scale(domain=[*here], range=[*here.values()]))
     loss = ("loss:Q +.4f", "low:Q +.4f from", "high:Q +.4f to")
@@ -670,11 +663,11 @@ def _gain_against_loss(worth: Worth) -> Chart:
 
 
 def _labels(frame: pd.DataFrame, ends: tuple[float, float], small: float, pixels: int) -> list[str]:
-    """Names where they do not cover each other: the largest losses, and features of much gain and no worth.
+    """Return labels that do not overlap: the largest losses, and features with high gain but no loss.
 
     Args:
         ends, small: of the stretched scale of losses.
-        pixels: how wide the chart is, about.
+        pixels: approximate width of the chart.
     """
 
     def height(loss: float) -> float:

@@ -1,4 +1,4 @@
-"""Learning of a ranker: its metric round by round, that of its first trees, and the trace of its objective."""
+"""Learning curve: metric by round, metric of the first trees, and trace of the objective."""
 
 from __future__ import annotations
 
@@ -29,21 +29,20 @@ from boostrank.report.section import Context, Section
 from boostrank.report.stages import POINTS, StagedMetric, affordable, staged_metric, staged_scores
 from boostrank.report.vega import COLOURS, alt
 
-# Documents and pairs that an objective is asked for at all points together: some ten seconds.
+# Limits on documents and pairs for the objective over all points: about ten seconds.
 _ASKED_DOCUMENTS, _ASKED_PAIRS = 4_000_000, 400_000_000
-# Points of a line in a picture; more cannot be seen.
+# Limit on points per line in a chart.
 _MOST_POINTS = 400
 _HEIGHT = 260
 
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """A metric round by round, as the training recorded it.
+    """A metric by round, recorded in training.
 
     Args:
-        dataset: name of the data set it was measured on.
-        metric: such as "ndcg@10".
-        rounds: int64[T], rounds that the model had, earlier ones of a continued model included.
+        dataset: name of the data set.
+        rounds: int64[T], rounds of the model, including those of a continued model.
         values: float64[T].
     """
 
@@ -55,22 +54,21 @@ class History:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Learning(Result):
-    """How a ranker learnt.
+    """Result of `learning`.
 
     Args:
-        history: as the training recorded it; empty where the model file does not say.
-        curve: the metric over the first rounds, on the data.
-        objective_trace: the training objective on the data; None where it cannot be had.
-        schedules: parameter -> float64[T], its value in each round of the training.
-        best_rounds: that prediction uses.
-        trained_rounds: of the training; None where the file does not say.
-        negligible: the loss that does not matter.
-        notes: what is missing, and why.
-        scores: float64[N] of the whole model, in the order of the rows of the data set; None where not all of them
-            were walked, or not as the engine adds up.
-        begins: what the model of 0 rounds is.
-        leaves: int64[R], how many the file of each point of the curve has, a start's too; None where they cannot be
-            counted.
+        history: record of the training; empty if the model file has none.
+        curve: metric of the first rounds, on the data.
+        objective_trace: training objective on the data; None if unavailable.
+        schedules: parameter -> float64[T], value in each round.
+        best_rounds: rounds that prediction uses.
+        trained_rounds: rounds of the training; None if unknown.
+        negligible: largest loss that does not matter.
+        notes: missing parts, with reasons.
+        scores: float64[N], scores of the whole model, in row order; None if they were not computed for all documents,
+            or not as the engine sums them.
+        begins: description of the model of 0 rounds.
+        leaves: int64[R], leaves in the file at each point of the curve, including a start's; None if unknown.
     """
 
     history: tuple[History, ...]
@@ -86,11 +84,11 @@ class Learning(Result):
     leaves: Int64Array | None = None
 
     def summary(self) -> str:
-        """What the first rounds are worth, in a sentence or two."""
+        """Value of the first rounds, in a sentence or two."""
         curve = self.curve
         last = curve.rounds.size - 1
         if last < 2:
-            return f"The model has {curve.total} round{'s' * (curve.total != 1)}: there is nothing to leave out."
+            return f"The model has {curve.total} round{'s' * (curve.total != 1)}, so none can be left out."
         sure, guess = curve.enough(self.negligible), curve.enough(self.negligible, sure=False)
         at = sure if sure < last else min(guess, last - 1)
         few = (
@@ -98,17 +96,17 @@ class Learning(Result):
         )
         text = f"{few} {_change(curve, at)} of {curve.metric}"
         if at == sure:
-            text += f"; from there on no 95% interval reaches a loss of {self.negligible:g}."
+            text += f"; from there on, every 95% interval excludes a loss of {self.negligible:g}."
         elif at == guess:
-            text += f": less than {self.negligible:g} lost in the mean, but these queries are too few to be sure."
+            text += f": the mean loss is below {self.negligible:g}, but these queries are too few to be sure."
         else:
             text = f"Every round counts: {text}."
         better = np.flatnonzero(curve.lost_high[:-1] < -self.negligible)
         if better.size:
             best = int(better[np.argmin(curve.lost[better])])
             text += (
-                f" Fewer rounds rank better: {curve.rounds[best]:,} of them {_change(curve, best)}, though picked on "
-                "these very queries."
+                f" Fewer rounds rank better: {curve.rounds[best]:,} of them {_change(curve, best)}, but this number "
+                "was chosen on these queries."
             )
         return text
 
@@ -122,7 +120,7 @@ class Learning(Result):
     }
 
     def to_dict(self) -> dict[str, Any]:
-        """Return data for JSON."""
+        """Return the result as JSON data."""
         trace = self.objective_trace
         objective = None if trace is None else trace.to_dict()
         parts = {"summary": self.summary(), "history": self.history, "prefixes": self.curve, "objective": objective}
@@ -134,15 +132,15 @@ def learning(c: Context) -> Learning:
     """Measure how a ranker learnt.
 
     Raises:
-        ParameterError: documents below 0.
-        DataError: no query that counts.
-        ModelError: the model is an average of several, whose rounds stand one model after another.
+        ParameterError: `documents` is negative.
+        DataError: no query counts.
+        ModelError: the model is an average, whose rounds are consecutive models.
     """
     model, data, name = c.model, c.data, c.metric
     if model.info.averaged:
         raise ModelError(
-            f"the model is the average of {len(model.info.averaged)}, whose rounds stand one model after another: what "
-            "fewer trees are worth is in its record, under 'price'"
+            f"the model is an average of {len(model.info.averaged)} models, so a prefix of its trees is not a model; "
+            "its record lists the metric of fewer trees under 'price'"
         )
     if c.documents is not None and c.documents < 0:
         raise ParameterError("documents must be 0 or more")
@@ -168,7 +166,7 @@ def learning(c: Context) -> Learning:
         try:
             objective_trace = trace_objective(objective, walk.rounds, walk.kept, part.take(asked), data)
         except BoostrankError as error:
-            notes.append(f"The training objective cannot be asked about these data: {error}")
+            notes.append(f"The training objective cannot be evaluated on these data: {error}")
     before = model.info.rounds_before
     history = tuple(
         History(dataset, metric, np.arange(before + 1, before + 1 + len(values)), np.array(values, dtype=np.float64))
@@ -176,9 +174,9 @@ def learning(c: Context) -> Learning:
         for metric, values in metrics.items()
     )
     if not history:
-        notes.append("The model file has no record of its training: the curve on these data stands alone.")
+        notes.append("The model file has no record of its training, so only the curve on these data is shown.")
     if "dart" in map(str, (model.info.parameters or {}).values()):
-        notes.append("DART rescaled earlier trees by later ones: a prefix is no model that the training ever saw.")
+        notes.append("DART rescales earlier trees, so a prefix of the trees is not a model of the training.")
     return Learning(
         history=history,
         curve=staged_metric(walk, name, part, data.n_documents, seed=c.seed),
@@ -199,7 +197,7 @@ def _leaves(model: RankingModel, trees: Trees, rounds: Int64Array) -> Int64Array
         return None
     of_tree = np.bincount(trees.forest.leaf_trees(), minlength=trees.count)
     start = 0
-    if trees.forest.start is not None:  # its trees are curves to the walker
+    if trees.forest.start is not None:  # the walker treats its trees as curves
         body = model.to_bytes()
         format = format_of(body)
         start = format.served(format.parse(body)).leaf_count.size - int(of_tree.sum())
@@ -212,11 +210,11 @@ def _beginning(trees: Trees, by: str, rules: Conventions) -> str:
         return f"{START} alone"
     if rules.ties == "expected":
         return "a random order"
-    return f"all documents tied, which the conventions order by ties={rules.ties}"
+    return f"all documents tied, ordered by ties={rules.ties}"
 
 
 def _change(curve: StagedMetric, at: int) -> str:
-    """`lose 0.0004 [0.0001, 0.0007]`, or what they gain."""
+    """Format the loss or gain at a point, `lose 0.0004 [0.0001, 0.0007]`."""
     amount = amount_with_interval(curve.lost[at], curve.lost_low[at], curve.lost_high[at])
     return f"{'lose' if curve.lost[at] >= 0.0 else 'gain'} {amount}"
 
@@ -258,7 +256,11 @@ def _rounds(title: str = "rounds") -> Any:
 
 
 def _band(frame: Any, names: tuple[str, str, str], format: str, **encoding: Any) -> Any:
-    """Return a line with its interval; `names` of the columns low, value, high."""
+    """Return a line with its interval.
+
+    Args:
+        names: columns low, value, high.
+    """
     low, value, high = names
     tips = tooltips("rounds:Q ,d", f"{value}:Q {format}", f"{low}:Q .4f from", f"{high}:Q .4f to")
     base = alt.Chart(frame).encode(x=_rounds(), tooltip=tips)
@@ -310,14 +312,13 @@ def _history(found: Learning) -> Chart:
         ),
         best.mark_rule(strokeDash=[4, 4]).encode(x=_rounds("round")),
     ).properties(height=_HEIGHT)
-    others = f" The numbers also have {', '.join(m for m in metrics if m != shown)}." if len(metrics) > 1 else ""
-    about = f"Round by round on the data sets that it watched; prediction uses {found.best_rounds:,} rounds (dashed)."
+    others = f" The data also contain {', '.join(m for m in metrics if m != shown)}." if len(metrics) > 1 else ""
+    about = f"By round, on the data sets of the training; prediction uses {found.best_rounds:,} rounds (dashed)."
     return Chart("learning-history", frame, drawn, f"{shown} as the training recorded it", about + others)
 
 
 def _losses(found: ObjectiveTrace) -> list[Chart]:
-    """Return a chart for each part of the objective, whose units differ; or for its parameters at the end and as they
-    ran."""
+    """Return a chart per component of the objective, or of its parameters at the end and as they ran."""
     series = {name: (loss, found.loss_error[name]) for name, loss in found.loss.items()}
     if found.ran is not None and found.ran_error is not None:
         one = next(iter(series.values()))
@@ -331,7 +332,7 @@ def _losses(found: ObjectiveTrace) -> list[Chart]:
         tips = tooltips("rounds:Q", "change:Q +.5g", "loss:Q .5g", "error:Q .2g standard error of the loss")
         line = alt.Chart(frame).mark_line(point=alt.OverlayMarkDef(size=18))
         drawn = line.encode(x=_rounds(), y=alt.Y("change:Q", title=since), tooltip=tips).properties(height=_HEIGHT - 60)
-        about = f"Mean loss a query, as its {since}; less is better."
+        about = f"Mean loss per query, as {since}; smaller is better."
         if known.size:
             last = known[-1]
             sure = f", whose standard error is {error[last]:.2g}" if np.isfinite(error[last]) else ""

@@ -1,4 +1,4 @@
-"""The metric query by query: its spread, by parts of the data, and the worst queries."""
+"""Metric by query: distribution, segments, and the worst queries."""
 
 from __future__ import annotations
 
@@ -25,22 +25,20 @@ from boostrank.report.segments import Segmentation, best_labels, segmentations
 from boostrank.report.vega import alt
 
 _BINS = 20
-# Of a worst query: the top of its list, relevant documents below it, and features side by side.
+# Per worst query: top documents, relevant documents below them, and features.
 _TOP, _BELOW, _FEATURES = 10, 5, 6
-# More parts of one kind are in the table alone.
+# With more segments, only the table shows them.
 _MOST_DRAWN = 30
 
 
 @dataclass(frozen=True)
 class SegmentMetric:
-    """A metric over some of the queries.
+    """A metric in one segment.
 
     Args:
-        kind: what the parts are about ("list length").
-        name: which one.
-        queries: that count.
-        mean, low, high: and its 95% interval; NaN for fewer than 20 queries.
-        quantiles: 5%, 25%, 50%, 75% and 95% of the queries are at or below these.
+        kind: criterion ("list length").
+        mean, low, high: mean and its 95% interval; NaN for fewer than 20 queries.
+        quantiles: 5%, 25%, 50%, 75% and 95% quantiles over queries.
     """
 
     kind: str
@@ -57,11 +55,9 @@ class RankedDocument:
     """A document in a list.
 
     Args:
-        rank: by the model, 1 is best; equal scores keep the order of the rows.
-        document: its name, or `row 17`: its row in the data, counted from 1.
-        label: its grade.
-        score: the model's.
-        contributions: of the features shown, what each adds to the score beyond the mean of the documents shown.
+        rank: rank by the model, 1 is best; ties keep row order.
+        document: name, or `row 17` (row of the data, from 1).
+        contributions: contributions of the listed features, minus their means over the listed documents.
     """
 
     rank: int
@@ -76,12 +72,10 @@ class WorstQuery:
     """A query and its list.
 
     Args:
-        qid: its id.
-        value: of the metric.
-        size: documents in the list.
-        parts: kind -> the part it is in.
-        features: those whose contributions differ most between the documents shown; empty where the engine cannot tell.
-        documents: the top of the list, and the best-labelled documents that stand below it.
+        size: length of the list.
+        parts: kind -> segment of the query.
+        features: features whose contributions vary most among the listed documents; empty if the engine has none.
+        documents: the top of the list, and the best-labelled documents below it.
     """
 
     qid: str
@@ -94,19 +88,18 @@ class WorstQuery:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class QueryValues(Result):
-    """A metric query by query.
+    """Result of `query_values`.
 
     Args:
-        metric: such as "ndcg@10".
-        qids: [Q], all queries of the data.
+        qids: [Q], all queries.
         values: float64[Q], NaN where a query does not count.
-        sizes: int64[Q], documents.
-        of_part: kind -> the part of each query, [Q].
-        counts: int64[20], queries with a value in each of 20 equal bins, of which
-        edges: float64[21] are the ends.
-        parts: parts with a query that counts.
-        worst: queries with the lowest values; of equal ones first those with better documents, then longer ones.
-        notes: what is missing, and why.
+        sizes: int64[Q], documents per query.
+        of_part: kind -> segment of each query, [Q].
+        counts: int64[20], queries in 20 equal bins.
+        edges: float64[21], ends of the bins.
+        parts: segments with a query that counts.
+        worst: queries with the lowest values; ties by better documents first, then longer lists.
+        notes: missing parts, with reasons.
     """
 
     metric: str
@@ -129,7 +122,7 @@ class QueryValues(Result):
     }
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything but the values of each query, for JSON."""
+        """Return the result as JSON data, without values per query."""
         counts = {"queries": len(self.qids), "counted": int((~np.isnan(self.values)).sum())}
         histogram = {"counts": self.counts, "edges": self.edges}
         lists = {"parts": self.parts, "worst": self.worst, "notes": self.notes}
@@ -137,14 +130,13 @@ class QueryValues(Result):
 
 
 def query_values(c: Context, worst: int = 20) -> QueryValues:
-    """Look at a ranker query by query.
+    """Analyse the metric query by query.
 
     Args:
-        c: what is studied.
-        worst: number of queries to tell with their lists.
+        worst: number of worst queries to list.
 
     Raises:
-        DataError: no query that counts; no query has a segment.
+        DataError: no query counts, or no query has a segment.
     """
     data, name = c.data, c.metric
     bound = BoundMetrics([Metric.parse(name)], data.labels, data.queries, c.rules, c.threads, docnos=c.docnos)
@@ -153,7 +145,7 @@ def query_values(c: Context, worst: int = 20) -> QueryValues:
     counted = values[~np.isnan(values)]
     counts, edges = np.histogram(counted, bins=_BINS, range=(0.0, max(1.0, float(counted.max()))))
     of_part = {cut.kind: np.array(cut.names, dtype=object)[cut.of_query] for cut in cuts}
-    # A low value of a query with very good documents is worse than of one without.
+    # Break ties by the best label: failing on a very good document is worse.
     best = np.where(data.queries.sizes > 0, best_labels(data.labels, data.queries), 0.0)
     order = np.lexsort((-data.queries.sizes, -best, values))
     chosen = [q for q in order[:worst].tolist() if not np.isnan(values[q])]
@@ -189,7 +181,7 @@ def _parts_of(cut: Segmentation, values: Float64Array, data: RankingDataset, see
 def _lists(
     c: Context, chosen: Sequence[int], values: Float64Array, of_part: Mapping[str, npt.NDArray[Any]]
 ) -> tuple[list[WorstQuery], list[str]]:
-    """Return the lists of some queries, and notes on what is missing."""
+    """Return the lists of some queries, and notes."""
     data, scores = c.data, c.scores
     if not chosen:
         return [], []
@@ -284,7 +276,7 @@ def _by_part(metric: str, named: Sequence[SegmentMetric], number: int) -> Chart:
 
 
 def _list(query: WorstQuery, number: int) -> dict[str, Any]:
-    """Return what the list of a query is drawn from."""
+    """Return the data of the drawing of a list."""
     part = fixed((value for d in query.documents for value in d.contributions), sign=True)
     best = max((d.label for d in query.documents), default=0.0)
     rows = []

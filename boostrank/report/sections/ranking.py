@@ -1,4 +1,4 @@
-"""Ranking looked at closely: the metric over its cut-off, scores by grade, and query by query against another model."""
+"""Details of the ranking: metric by cut-off, scores by grade, and queries against another model."""
 
 from __future__ import annotations
 
@@ -23,17 +23,16 @@ from boostrank.report.segments import by_value
 from boostrank.report.vega import COLOURS, alt
 
 DEPTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 50)
-# More different labels than this are no grades.
+# With more distinct labels, labels are not grades.
 _MOST_GRADES = 12
 _HEIGHT, _LINE = 260, 30
 
 
 @dataclass(frozen=True, eq=False)
 class DepthCurve:
-    """A metric over its cut-off.
+    """A metric by cut-off.
 
     Args:
-        ranking: name, such as "the model".
         k: int64[K], ascending.
         value, low, high: float64[K], mean over queries and its 95% interval.
     """
@@ -50,9 +49,8 @@ class GradeScores:
     """Scores of the documents of one grade, minus the mean score of their query.
 
     Args:
-        grade: the label.
-        documents: number in queries of two documents or more.
-        mean: of the scores.
+        documents: number of documents, in queries with at least two.
+        mean: mean score.
         quantiles: 5%, 25%, 50%, 75% and 95% quantiles of the scores.
     """
 
@@ -64,11 +62,11 @@ class GradeScores:
 
 @dataclass(frozen=True, eq=False)
 class OldAndNew:
-    """The metric of each query, by a previous model and by this one.
+    """Metric of each query, by a previous model and by this one.
 
     Args:
-        name: of the previous model.
-        qids: [Q], ids of the queries that count.
+        name: name of the previous model.
+        qids: [Q], queries that count.
         old, new: float64[Q].
     """
 
@@ -79,7 +77,7 @@ class OldAndNew:
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """Number of queries that the new model ranks better, the same, and worse."""
+        """Numbers of queries that the new model ranks better, equally and worse."""
         change = self.new - self.old
         better, worse = int((change > TIE).sum()), int((change < -TIE).sum())
         return better, change.size - better - worse, worse
@@ -90,12 +88,11 @@ class Ranking(Result):
     """Result of `ranking`.
 
     Args:
-        metric: such as "ndcg@10".
-        family: the metric without its cut-off: "ndcg".
-        depth: the family over k, of each ranking; empty for a metric without cut-offs.
-        grades: scores by grade, ascending; empty if there are too many labels to be grades.
-        pairs, pairs_low, pairs_high: mean over queries, and its 95% interval, of the share of the pairs of documents
-            with different grades that are in the right order; ties count half; NaN without such a pair.
+        family: metric without cut-off: "ndcg".
+        depth: metric by cut-off of each ranking; empty for metrics without cut-offs.
+        grades: scores by ascending grade; empty if labels are not grades.
+        pairs, pairs_low, pairs_high: share of correctly ordered pairs of different grades, as a mean over queries with
+            its 95% interval; ties count half; NaN without pairs.
         against: comparison with the previous model; None without one.
     """
 
@@ -118,7 +115,7 @@ class Ranking(Result):
     }
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything but the values of each query, for JSON."""
+        """Return the result as JSON data, without values per query."""
         counts = self.against and dict(zip(("better", "same", "worse"), self.against.counts, strict=True))
         found = {"metric": self.metric, "depth": self.rows("depth"), "grades": self.rows("grades"), "against": counts}
         pairs = {name: getattr(self, name) for name in ("pairs", "pairs_low", "pairs_high")}
@@ -136,10 +133,10 @@ def _old_and_new_columns(one: OldAndNew) -> dict[str, Any]:
 
 
 def ranking(c: Context) -> Ranking:
-    """Look at the ranking of a model, and at its baselines, closely.
+    """Analyse the ranking of a model and its baselines.
 
     Raises:
-        DataError: no query that counts.
+        DataError: no query counts.
     """
     data, name = c.data, c.metric
     previous = {} if c.previous is None else {c.previous[0]: np.asarray(c.previous[1], np.float64)}
@@ -152,7 +149,7 @@ def ranking(c: Context) -> Ranking:
         k = np.array(sorted({d for d in DEPTHS if d <= longest} | {int(cut)}), np.int64)
         over_k = Metric.parse(f"{family}@{','.join(map(str, k.tolist()))}")
         for called, of in rankings.items():
-            # With all scores equal, the mean over the orders of tied documents is that of a random order.
+            # With equal scores, the mean over tied orders is the mean of a random order.
             used, named = (replace(c.rules, ties="expected"), None) if of is None else (c.rules, c.docnos)
             bound = BoundMetrics([over_k], data.labels, data.queries, used, c.threads, docnos=named)
             values = bound.per_query(np.zeros(data.n_documents) if of is None else of)
@@ -187,7 +184,7 @@ def _by_grade(data: RankingDataset, scores: Float64Array) -> tuple[GradeScores, 
 
 
 def _pairs_in_order(data: RankingDataset, scores: Float64Array) -> Float64Array:
-    """Return the share of pairs in the right order of each query, float64[Q], in n log n steps a grade."""
+    """Return the share of correctly ordered pairs of each query, float64[Q], in O(n log n) per grade."""
     shares = np.full(len(data.queries), np.nan)
     for q, (start, stop) in enumerate(pairwise(data.queries.ptr.tolist())):
         right = total = 0.0
@@ -230,12 +227,12 @@ def _by_grade_chart(found: Ranking) -> Chart:
     frame["label"] = [f"{one.grade} ({one.documents:,})" for one in found.grades]
     tips = tooltips("label:N", "mean:Q +.4f", "q05:Q +.4f 5%", "q50:Q +.4f median", "q95:Q +.4f 95%")
     base = alt.Chart(frame).encode(y=alt.Y("label:N", sort=None, title="grade (documents)"), tooltip=tips)
-    figure = quantile_marks(base, "score, less its query's mean", 11, 14)
+    figure = quantile_marks(base, "score minus its query's mean", 11, 14)
     return Chart("ranking-grades", frame, figure.properties(height=max(_HEIGHT // 2, _LINE * len(frame) + 10)))
 
 
 def quantile_marks(base: Any, title: str, bar: int, tick: int) -> Any:
-    """Return marks of quantiles and mean on a horizontal axis: a box for each row."""
+    """Return box marks of quantiles and means on a horizontal axis, one row each."""
     main = COLOURS["main"]
     return alt.layer(
         base.mark_rule(opacity=0.5).encode(x=alt.X("q05:Q", title=title), x2="q95:Q"),

@@ -1,4 +1,4 @@
-"""Shapes of features: contributions, accumulated local effects, and pairs of features."""
+"""Shapes of features: contributions, accumulated local effects, and interactions."""
 
 from __future__ import annotations
 
@@ -26,37 +26,36 @@ from boostrank.report.section import Context, Section
 from boostrank.report.sections.importance import Importance
 from boostrank.report.vega import COLOURS, alt
 
-# Documents times trees that are walked: about ten seconds each on two cores; and where the engine predicts instead,
-# which it does once for each feature or pair.
+# Limits on documents times trees: about ten seconds each on two cores. The second applies if the engine predicts, once
+# per feature or pair.
 _WALKS, _PREDICTIONS = 30_000_000, 200_000_000
-# More documents say the same: the curve of 20,000 is off by less than a reader sees.
+# More documents would not change a curve visibly.
 _MOST_DOCUMENTS, _MOST_NUMBERS = 20_000, 20_000_000
-# TreeSHAP takes some 10 us a document and tree.
+# TreeSHAP takes about 10 us per document and tree.
 _EXPLAINED = 800_000
 ROUNDING = 1e-12
-"""Shares of the variance up to it are none: engines that add float32 numbers up are off by 1e-7, squared."""
+"""Smaller shares of the variance are rounding: float32 sums have errors of 1e-7, squared."""
 _HEIGHT = 220
-# Pairs in the chart; the table has all.
+# Limit on pairs in the chart; the table has all.
 _PAIRS = 12
 _LINE = 24
-# A partner whose values colour the points accounts for that much of the variance at least.
+# Minimum share of the variance for an interaction partner to colour the points.
 _WORTH_A_COLOUR = 0.002
-# Values that reach that many times as far as the middle one of them are shown on a scale that widens near zero.
+# Use a stretched scale if the range exceeds this multiple of the median.
 _SKEWED = 20.0
-# From such a share of the documents on, 0 stands apart.
+# Draw 0 apart from the curve if it has at least this share of the documents.
 _APART = 0.05
-# Pixels of a curve in a cell, and below a row.
+# Size of a curve in a cell, and below a row, in pixels.
 _SMALL, _LARGE = (120, 18), (420, 130)
 
 
 @dataclass(frozen=True, eq=False)
 class Dependence:
-    """What one feature adds to the scores of some documents, by TreeSHAP, beyond the mean of their queries.
+    """TreeSHAP contributions of one feature, minus the mean of the query.
 
     Args:
-        feature: its name.
         values: float64[p], NaN is missing.
-        parts: float64[p], in units of the score; centred over all documents of the query.
+        parts: float64[p], in score units; centred over all documents of the query.
     """
 
     feature: str
@@ -66,20 +65,20 @@ class Dependence:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Shapes(Result):
-    """What `shapes` found.
+    """Result of `shapes`.
 
     Args:
-        top: names of the features that most is said of.
-        dependence: of `top`, in that order, all of the same documents; empty where the engine cannot tell.
-        curves: the accumulated local effects of every feature that the trees use: first `top`, then by `swing`.
-        interactions: of the pairs of `top`, strongest first.
-        documents, pair_documents, shap_documents: how many the curves, the interactions and the dependence are taken
-            from, in whole queries drawn at random; of
-        all_documents: in the data.
-        queries: that the curves are taken from.
-        by: "walk" when the trees were walked here, or why the engine predicted instead.
-        notes: what is missing, and why.
-        categories: feature -> the names of its codes 0, 1, ..., of those that hold categories.
+        top: features shown in detail.
+        dependence: contributions of `top`, for the same documents; empty if the engine has none.
+        curves: accumulated local effects of every feature in the trees: first `top`, then by `swing`.
+        interactions: pairs of `top`, strongest first.
+        documents, pair_documents, shap_documents: sample sizes of curves, interactions and dependence, in whole
+            queries.
+        all_documents: number of documents in the data.
+        queries: queries in the sample of the curves.
+        by: "walk", or why the engine predicted instead.
+        notes: missing parts, with reasons.
+        categories: categorical feature -> names of codes 0, 1, ...
     """
 
     top: tuple[str, ...]
@@ -116,42 +115,42 @@ class Shapes(Result):
     }
 
     def curve(self, feature: str) -> AleCurve:
-        """The curve of a feature.
+        """Return the curve of a feature.
 
         Raises:
             ParameterError: the trees do not use it.
         """
         known = {one.feature: one for one in self.curves}
         if feature not in known:
-            raise ParameterError(f"no tree splits by {feature!r}.{did_you_mean(feature, known, list_all=False)}")
+            raise ParameterError(f"no tree uses {feature!r}.{did_you_mean(feature, known, list_all=False)}")
         return known[feature]
 
     def category(self, feature: str, value: float) -> str | None:
-        """What a code of a categorical feature stands for; None of a feature of numbers, or without a value."""
+        """Return the name of a category code; None for numeric features and missing values."""
         names = self.categories.get(feature)
         if names is None or np.isnan(value):
             return None
         return names[int(value)] if 0.0 <= value < len(names) else f"{value:g}"
 
     def partner(self, feature: str) -> Interaction | None:
-        """The strongest interaction of a feature, if it has one that is more than rounding."""
+        """Return the strongest interaction of a feature; None if it is only rounding."""
         pairs = (one for one in self.interactions if feature in (one.first, one.second) and one.share > ROUNDING)
         return next(pairs, None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return numbers, text and lists for JSON."""
+        """Return the result as JSON data."""
         names = ("documents", "pair_documents", "shap_documents", "all_documents", "queries", "by", "top", "notes")
         tables = {what: self.rows(what) for what in ("features", "curves", "interactions", "dependence")}
         return dict(plain({name: getattr(self, name) for name in names} | tables))
 
 
 def _curve_columns(found: Shapes) -> Columns:
-    """Return a row for each feature and edge, and first, for what is missing."""
+    """Return a row per feature and edge; the first row of a feature is its missing value."""
     rows: list[tuple[Any, ...]] = []
     for c in found.curves:
         if c.missing:
             rows.append((c.feature, np.nan, c.missing_effect, c.missing_low, c.missing_high, c.missing, None))
-        # The documents of an interval stand in the row of its upper end.
+        # Row i holds the documents of the interval that ends at edge i.
         columns = c.edges.tolist(), c.effect.tolist(), c.low.tolist(), c.high.tolist(), [0, *c.counts.tolist()]
         named = [found.category(c.feature, value) for value in c.edges.tolist()]
         rows += [(c.feature, *point) for point in zip(*columns, named, strict=False)]
@@ -172,17 +171,17 @@ def shapes(
     """Measure how scores depend on each feature.
 
     Args:
-        c: what is studied; labels are not looked at.
-        features: the `top` of the result; None: the first of the result of `importance`, or else those with most gain.
+        c: context of the report; labels are not used.
+        features: features for `top`; None takes the first of `importance`, or else those with most gain.
         top: number of these, at least 1.
         bins: intervals of a curve, at least 1.
-        points: documents of the dependence, at most.
-        documents: take curves and interactions from a sample of whole queries with about this many documents; None: as
-            many as take about 20 seconds on two cores, 20,000 at most.
-        shap_documents: the same for contributions, 0 for none; None: as many as take about eight seconds.
+        points: maximum number of documents of the dependence.
+        documents: sample size of curves and interactions, in whole queries; None means about 20 seconds on two cores,
+            at most 20,000.
+        shap_documents: likewise for contributions; 0 means none; None means about eight seconds.
 
     Raises:
-        ParameterError: a number out of range, an unknown feature.
+        ParameterError: a number out of range, or an unknown feature.
         DataError: no documents.
     """
     least = {"top": 1, "bins": 1, "points": 1, "documents": 1, "shap_documents": 0}
@@ -194,7 +193,7 @@ def shapes(
     if not data.n_documents:
         raise DataError("no documents")
     trees = model.trees()
-    # Names of the data: a booster may merely number its columns.
+    # Use the names of the data: a booster may only number its columns.
     columns = data.feature_names
     chosen = _chosen(columns, trees, c.results.get("importance"), features, top)
     scorer, by = scorer_of(model, trees, data, c.workers)
@@ -202,7 +201,7 @@ def shapes(
     names = tuple(columns[i] for i in trees.used)
 
     def sampled(passes: int, units: int) -> DenseRows:
-        """Return rows of as many documents as may be walked this often."""
+        """Return a sample that may be walked this often."""
         work = max(1, trees.count) * passes * (1 if walked else max(1, units))
         most = min((_WALKS if walked else _PREDICTIONS) // work, _MOST_NUMBERS // max(1, trees.used.size))
         some = data.sample(documents or max(1, min(most, _MOST_DOCUMENTS)), seed)
@@ -239,7 +238,7 @@ def shapes(
 
 
 def _categories(model: RankingModel, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """By the data's names of the columns; of codes alone, the codes."""
+    """Return category names by the data's column names; codes if there are only codes."""
     known = model.categories
     named = ((here, known[name]) for here, name in zip(columns, model.feature_names, strict=True) if name in known)
     return {here: tuple(map(str, one.values or ())) for here, one in named}
@@ -248,7 +247,7 @@ def _categories(model: RankingModel, columns: Sequence[str]) -> dict[str, tuple[
 def _chosen(
     names: Sequence[str], trees: Trees, importance: Importance | None, features: Sequence[str] | None, top: int
 ) -> tuple[str, ...]:
-    """The `top` of the result, among those that the trees use."""
+    """Return the features for `top`, among those in the trees."""
     used = set(trees.used.tolist())
     if features is not None:
         for name in features:
@@ -258,7 +257,7 @@ def _chosen(
     order: Int64Array = np.argsort(-trees.gain, kind="stable")
     if importance is not None:
         if importance.feature_names != tuple(names):
-            raise ParameterError("the importance is that of a model with other features")
+            raise ParameterError("the importance belongs to a model with other features")
         order = importance.order
     return tuple(names[i] for i in order.tolist() if i in used)[:top]
 
@@ -266,7 +265,7 @@ def _chosen(
 def _dependence(
     c: Context, chosen: Sequence[str], documents: int, points: int, notes: list[str]
 ) -> tuple[tuple[Dependence, ...], int]:
-    """Return the dependence of some features, and the number of documents whose contributions were computed."""
+    """Return the dependence of some features, and the sample size of their contributions."""
     if not documents or not chosen:
         return (), 0
     data = c.data
@@ -345,7 +344,7 @@ def _chart(found: Shapes, number: int, feature: str) -> Chart:
 
 
 def _across(found: Shapes, curve: AleCurve, points: Dependence | None) -> tuple[Any, dict[str, int]]:
-    """The horizontal axis, and in pixels where the special values stand, left of it."""
+    """Return the horizontal axis, and the pixel positions of special values to its left."""
     if curve.feature in found.categories:
         order = [found.category(curve.feature, value) for value in curve.edges.tolist()]
         order += ["missing"] if curve.missing else []
@@ -353,7 +352,7 @@ def _across(found: Shapes, curve: AleCurve, points: Dependence | None) -> tuple[
     specials = {"missing": 24} if curve.missing else {}
     if _zero_apart(curve):
         specials["zero"] = 62 if curve.missing else 14
-    # Thousands with a letter, fractions without.
+    # SI prefixes for thousands, none for fractions.
     axis: dict[str, Any] = {
         "format": "~s" if np.abs(curve.edges).max(initial=0.0) >= 1000.0 else ".3~g",
         "tickCount": 5,
@@ -373,7 +372,7 @@ def _across(found: Shapes, curve: AleCurve, points: Dependence | None) -> tuple[
 
 
 def _special(base: Any, name: str, place: int, y: Any, low: Any, colour: Any, tooltip: Any) -> list[Any]:
-    """Return marks of documents whose value stands apart: their level with its interval, and its label below."""
+    """Return marks of documents with a special value: level, interval and label."""
     x, bad = alt.value(place), COLOURS["bad"]
     level = base.transform_filter(f"datum.kind == '{name}'").encode(x=x, tooltip=tooltip)
     text = alt.value("0" if name == "zero" else "missing")
@@ -386,19 +385,19 @@ def _special(base: Any, name: str, place: int, y: Any, low: Any, colour: Any, to
 
 
 def _zero_apart(curve: AleCurve) -> bool:
-    """Whether 0 stands apart from the line: many have it, as where 0 means that there is none."""
+    """Return whether many values are 0, which often means absence."""
     return curve.zeros >= _APART * curve.counts.sum() and curve.edges.size > 2 and bool((curve.edges == 0.0).any())
 
 
 def _limits(curve: AleCurve, points: Dependence | None) -> tuple[float, float]:
-    """Return the ends of the scores that a chart shows."""
+    """Return the limits of the score axis."""
     ends = [0.0, curve.missing_low, curve.missing_high]
     every = np.concatenate([ends, curve.low, curve.high, [] if points is None else points.parts])
     return float(np.nanmin(every)), float(np.nanmax(every))
 
 
 def _frame(found: Shapes, curve: AleCurve, points: Dependence | None, other: str | None) -> Any:
-    """Rows of kinds: the curve, 0 where it stands apart, what is missing, documents."""
+    """Return rows of several kinds: curve, zero, missing value, documents."""
     apart, numeric = _zero_apart(curve), curve.feature not in found.categories
     rows: list[list[Any]] = []
     for point in zip(curve.edges, curve.effect, curve.low, curve.high, [0, *curve.counts], strict=False):
@@ -410,7 +409,7 @@ def _frame(found: Shapes, curve: AleCurve, points: Dependence | None, other: str
     if points is not None:
         places: Any = [None] * points.values.size
         if other is not None:
-            # 0 for the lowest, 1 for the highest; equal values have one rank; None for what is missing.
+            # Relative rank from 0 to 1; ties share a rank; None for missing values.
             theirs = next(one for one in found.dependence if one.feature == other).values
             present = np.unique(theirs[~np.isnan(theirs)])
             ranks = np.searchsorted(present, theirs) / max(1, present.size - 1)
@@ -434,7 +433,7 @@ def _about(found: Shapes, curve: AleCurve, other: str | None) -> str:
     if nominal:
         text = f"{len(found.categories[curve.feature]):,} categories, which differ by up to {curve.swing:.4g}."
     if curve.query_level:
-        text += " The same for all documents of a query: it orders none by itself."
+        text += " Constant within queries: it does not rank documents by itself."
     if not nominal and _zero_apart(curve):
         text += f" 0 in {curve.zeros / (int(curve.counts.sum()) + curve.missing):.0%} of the documents."
     if curve.missing:
@@ -473,7 +472,7 @@ def _pair_chart(strongest: Sequence[Interaction]) -> Chart:
 
 
 def _table(found: Shapes) -> dict[str, Any]:
-    """Return rows of the table of all features, and what opens below them."""
+    """Return rows of the table of all features, with their expandable details."""
     rows, details = [], []
     drawable = [curve for curve in found.curves if curve.edges.size > 1]
     lowest = min((float(curve.low.min()) for curve in drawable), default=0.0)
@@ -497,7 +496,7 @@ def _table(found: Shapes) -> dict[str, Any]:
 
 
 def _drawing(curve: AleCurve, width: int, height: int, limits: tuple[float, float]) -> Markup:
-    """Return the curve with its interval over the ranks of its values, small enough for a row."""
+    """Draw the curve with its interval over the ranks of its values, in SVG."""
     low, high = limits
     span = (high - low) or 1.0
 

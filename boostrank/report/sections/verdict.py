@@ -1,7 +1,7 @@
-"""Verdict on a ranker: metrics with intervals, beside rankings that need no training and a previous model.
+"""Verdict on a ranker: metrics with intervals, compared with untrained rankings and a previous model.
 
-All rankings are measured on the same queries, so leads are means of paired differences. The best single feature is
-chosen on one half of the queries for the other half, and vice versa.
+All rankings are measured on the same queries, so leads are means of paired differences. Each half of the queries uses
+the single feature that is best on the other half.
 """
 
 from __future__ import annotations
@@ -38,11 +38,8 @@ class Standing:
     """One metric of one ranking.
 
     Args:
-        metric: such as "ndcg@10".
         value, low, high: mean over queries and its 95% interval.
-        lead, lead_low, lead_high: mean of model minus this ranking, query by query, and its interval; NaN for the
-            model.
-        queries: number of queries that count.
+        lead, lead_low, lead_high: paired mean of model minus this ranking and its interval; NaN for the model.
     """
 
     metric: str
@@ -61,9 +58,9 @@ class Ranking:
 
     Args:
         name: such as "random order".
-        about: how it ranks.
+        about: description.
         standings: metric -> standing.
-        short: how it ranks, in a few words; "" if the name says it.
+        short: short description; "" if the name suffices.
     """
 
     name: str
@@ -74,19 +71,17 @@ class Ranking:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Verdict(Result):
-    """How good a ranker is.
+    """Result of `verdict`.
 
     Args:
-        metric: headline: of the first metric, the largest cut-off.
-        model: the ranker.
+        metric: headline metric, the largest cut-off of the first metric.
         baselines: rankings to compare with.
         ties: effect of the order of tied documents on the headline.
-        conventions: of the metrics.
         per_query: metric -> float64[Q] of the model, NaN where a query does not count.
-        queries, documents: in the data.
-        empty: queries without a relevant document, which do not count unless the conventions say so.
-        notes: what is missing, and why.
-        matters: metric -> the difference of two trainings that exceeds their noise, where it was measured.
+        queries, documents: size of the data.
+        empty: queries without a relevant document; the conventions decide whether they count.
+        notes: missing parts, with reasons.
+        matters: metric -> difference that exceeds the noise of training, if measured.
     """
 
     metric: str
@@ -110,7 +105,7 @@ class Verdict(Result):
 
     @property
     def rankings(self) -> tuple[Ranking, ...]:
-        """The model, then the baselines."""
+        """The model and the baselines."""
         return (self.model, *self.baselines)
 
     @property
@@ -119,27 +114,27 @@ class Verdict(Result):
         return self.model.standings[self.metric]
 
     def direction(self, standing: Standing) -> str:
-        """Return "better" or "worse" for the model, or "even" if chance or noise of training explains the lead."""
+        """Return "better", "worse", or "even" if chance or the noise of training explains the lead."""
         unsure = not (standing.lead_low > 0.0 or standing.lead_high < 0.0)
         if unsure or abs(standing.lead) < self.matters.get(standing.metric, 0.0):
             return "even"
         return "better" if standing.lead > 0.0 else "worse"
 
     def why_even(self, standing: Standing) -> str:
-        """Return what explains a lead that is "even"."""
+        """Return the explanation of an "even" lead."""
         significant = standing.lead_low > 0.0 or standing.lead_high < 0.0
         return "within the noise of training" if significant else "not significant"
 
     def matters_sentence(self) -> str:
-        """Return a sentence on the noise of training; "" if it was not measured."""
+        """Describe the noise of training; "" if not measured."""
         known = {name: self.matters[name] for name in self.model.standings if name in self.matters}
         if not known:
             return ""
         bounds = ", ".join(f"{bound:.4f} in {name}" for name, bound in known.items())
-        return f"Two trainings may differ by luck by up to {bounds}: leads below that are grey."
+        return f"Two trainings may differ by chance by up to {bounds}; smaller leads are grey."
 
     def trees_sentence(self) -> str:
-        """Return what the trees add to the linear start; without a start, whether the model beats a random order."""
+        """Describe the lead over the linear start or, without one, whether the model beats a random order."""
         base = self.baseline(START) or self.baseline(RANDOM)
         if base is None:
             return ""
@@ -148,26 +143,26 @@ class Verdict(Result):
         direction, even = self.direction(standing), self.why_even(standing)
         if not trees:
             sure = f", {even}" if direction == "even" else ""
-            words = f"The model is not shown to beat a random order: it is {amount} {side} it{sure}."
+            words = f"There is no evidence that the model beats a random order: it is {amount} {side} it{sure}."
             return "" if direction == "better" else words
         bound = self.matters.get(self.metric) or NEGLIGIBLE
         if -bound <= standing.lead_low and standing.lead_high <= bound:
-            return f"The trees add nothing that matters: the model is {amount} {side} {START}."
+            return f"The trees add nothing relevant: the model is {amount} {side} {START}."
         if direction == "better":
             return f"The trees add {amount} to {START}."
         if direction == "worse":
             return f"The trees do harm: the model is {amount} below {START}."
-        what = "Whether the trees add anything is uncertain"
+        what = "The benefit of the trees is uncertain"
         if standing.lead_high <= bound:
-            what = "The trees add nothing that matters, and may do harm"
+            what = "The trees add nothing relevant, and may do harm"
         return f"{what}: the model is {amount} {side} {START}, {even}."
 
     def baseline(self, name: str) -> Ranking | None:
-        """Return the baseline of this name."""
+        """Return a baseline by name; None if missing."""
         return next((b for b in self.baselines if b.name == name), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything but the values of each query, for JSON."""
+        """Return the result as JSON data, without values per query."""
         ties = vars(self.ties) | {"mass": self.ties.mass, "worth": self.ties.worth}
         found = {
             "metric": self.metric,
@@ -193,28 +188,28 @@ def verdict(c: Context) -> Verdict:
     """Measure a ranker and its baselines.
 
     Raises:
-        DataError: scores that do not fit the data, labels the gain cannot take, no query that counts.
+        DataError: scores that do not fit the data, labels that the gain does not support, or no query that counts.
     """
     data, rules, first = c.data, c.rules, c.metric
     bound = BoundMetrics(c.metrics, data.labels, data.queries, rules, c.threads, docnos=c.docnos)
     notes: list[str] = []
     rankings: list[tuple[str, str, dict[str, Float64Array]]] = []
     if c.previous is not None:
-        rankings.append((c.previous[0], "a model from before", bound.per_query(c.previous[1])))
+        rankings.append((c.previous[0], "an earlier model", bound.per_query(c.previous[1])))
     if c.start is not None:
-        rankings.append((START, "the model without its trees: what these begin with", bound.per_query(c.start)))
+        rankings.append((START, "the model without its trees", bound.per_query(c.start)))
     chosen = single_feature(c)
     if chosen is None:
-        notes.append("No feature could be chosen on one half of the queries for the other: too few queries count.")
+        notes.append("No single-feature baseline: too few queries count to choose a feature on half of them.")
     else:
         rankings.append((SINGLE, chosen.about, bound.per_query(chosen.scores)))
-    # With all scores equal, the mean over the orders of tied documents is that of a random order.
+    # With equal scores, the mean over tied orders is the mean of a random order.
     even = BoundMetrics(c.metrics, data.labels, data.queries, replace(rules, ties="expected"), c.threads)
     by_chance = even.per_query(np.zeros(data.n_documents))
     rankings.append((RANDOM, "the exact mean over all orders of each list", by_chance))
     place = np.arange(data.n_documents) - np.repeat(data.queries.ptr[:-1], data.queries.sizes)
     in_file = bound.per_query(-place.astype(float))
-    rankings.append((FILE_ORDER, "the rows of each query as they come in the data", in_file))
+    rankings.append((FILE_ORDER, "the rows of each query in file order", in_file))
     own = bound.per_query(c.scores)
     standings = _standings(bound.names, [own, *(values for _, _, values in rankings)], data, c.seed)
     counted = standings[0][first].queries

@@ -1,5 +1,5 @@
 "use strict";
-// Draws the charts, sorts and searches the tables, opens rows, switches the theme. It asks for nothing from anywhere.
+// Draws the charts, sorts and searches the tables, opens rows, switches the theme. It makes no requests.
 (() => {
   const root = document.documentElement;
   const all = (selector, where = document) => [...where.querySelectorAll(selector)];
