@@ -251,7 +251,7 @@ def test_the_ranking(one: Case) -> None:
     text = text_of(one.found, "ranking")
     assert f"is higher in {better} queries, the same in {same} and lower in {worse}." in text
     pairs = "{:.1%} [{:.1%}, {:.1%}]".format(*interval(np.array(shares), 2000))
-    assert f"the better one has the higher score in {pairs} of the pairs" in text
+    assert f"the better one has the higher score in {pairs} of cases" in text
     assert np.allclose(one.found.frames["old and new"][["old", "new"]], np.column_stack([old, new])[~np.isnan(new)])
 
 
@@ -302,9 +302,9 @@ def test_learning(one: Case) -> None:
     leaves = one.found.learning.leaves
     assert leaves[-1] - leaves[0] == one.splits.sum() + ROUNDS  # a leaf more than splits in each tree
     assert leaves[0] == one.start_leaves
-    words = f"so many leaves of its file, {leaves[0]:,} of them the start's; all are {leaves[-1]:,}."
+    words = f"first leaves, {leaves[0]:,} of them in the linear start; the whole model has {leaves[-1]:,}."
     if one.start is None:
-        words = f"so many leaves of its file; all are {leaves[-1]:,}."
+        words = f"first leaves; the whole model has {leaves[-1]:,}."
     assert words in text_of(one.found, "learning")
     text = text_of(one.found, "learning")
     assert f"0 rounds: {'a random order' if one.start is None else 'the linear start alone'}." in text

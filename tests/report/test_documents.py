@@ -81,7 +81,7 @@ def test_queries_that_cannot_be_told_are_refused() -> None:
     with pytest.raises(DataError, match="query id 4 is not unique: 2 queries have it, starting at rows 65, 73"):
         why(model, twice, 4, 1, 2)
     alone = RankingDataset.from_arrays(data.features[:3], data.labels[:3], group=[2, 1])
-    with pytest.raises(DataError, match="query 1 has one document"):
+    with pytest.raises(DataError, match="query 1 has only one document"):
         why(model, alone, 1, 1, 1)
 
 

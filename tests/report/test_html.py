@@ -77,7 +77,7 @@ def test_a_chart_is_saved_as_a_picture_as_a_page_and_as_numbers(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("child", "words"),
     [
-        ("import os; os.abort()", "was killed by SIGABRT: it reserves 64 GB of addresses"),
+        ("import os; os.abort()", "was killed by SIGABRT: it reserves 64 GB of address"),
         ("raise ValueError('no such mark')", "the chart cannot be drawn: ValueError: no such mark"),
     ],
 )
@@ -121,7 +121,7 @@ def test_a_page_without_charts_needs_no_library() -> None:
 def test_two_parts_of_one_name_are_refused_wherever_they_stand() -> None:
     table = Table("lines", [Column("a", "a")], [])
     for name, parts in (("s", [chart(), chart()]), ("s", [chart(), table]), ("lines", [chart()])):
-        with pytest.raises(ValueError, match="one name: lines"):
+        with pytest.raises(ValueError, match="same name: lines"):
             page("", [PageSection(name, "S", Markup(), drawn=parts)])
 
 

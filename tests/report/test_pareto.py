@@ -169,7 +169,7 @@ def test_the_verdict_says_what_the_interval_of_the_label_allows() -> None:
     ("change", "error", "words"),
     [
         ({"goal": np.zeros(320)}, DataError, "the goal has no gain"),
-        ({"goal": GOAL - 5}, DataError, "row .*finite numbers of at least 0"),
+        ({"goal": GOAL - 5}, DataError, "row .*finite and at least 0"),
         ({"goal": GOAL[:5]}, DataError, "5 values of the goal for 320 rows"),
         ({"goal": GOAL, "valid_set": VALID}, ParameterError, "valid_goal="),
         ({"goal": "f9"}, DataError, "no column 'f9'"),

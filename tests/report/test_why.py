@@ -265,7 +265,7 @@ def test_equal_scores_are_said_to_be_decided_by_the_order_of_the_rows() -> None:
     told = why(model, data, 0, "row:3", "row:5")
     assert told.difference == 0.0
     assert (told.a.rank, told.b.rank) == (1, 3)
-    assert "order of the rows" in " ".join(told.notes)
+    assert "row order decides" in " ".join(told.notes)
     assert {change.document for change in told.changes} == {"a"}  # below 1 is 0; above 1 is nothing
 
 
