@@ -601,7 +601,7 @@ class ClickOptions(Options, group="Clicks"):
 
     clicks: bool = option(
         False,
-        "Use FILE.clicks beside the data (`row,position,impressions,clicks`) in place of labels: clicks over exposure, "
+        "Use the data's FILE.clicks (`row,position,impressions,clicks`) in place of labels: clicks over exposure, "
         "of the documents that were shown.",
     )
     click_columns: Any = option(

@@ -81,7 +81,7 @@ def compare(own: Compare, reading: FileOptions) -> int:
     judge = None
     for path, dataset in reader.read_for(models, own.data):
         if own.clicks:
-            from boostrank.clicks.beside import ClickJudge
+            from boostrank.clicks.sidecar import ClickJudge
 
             judge = judge or ClickJudge.read(own.data[0], dataset, own.propensities, columns, say)
             rows, dataset = dataset, judge.judged(dataset)
@@ -121,7 +121,7 @@ def by_clicks(own: Study, reading: FileOptions) -> tuple[Study, FileOptions, Cli
     """Return reading options for --clicks: a linear gain, without click columns."""
     if not own.clicks:
         return own, reading, None
-    from boostrank.clicks.beside import prepare
+    from boostrank.clicks.sidecar import prepare
 
     if own.gain is not None:
         raise InputError("--clicks and --gain do not go together")

@@ -139,7 +139,7 @@ def merge(own: Merge) -> None:
 def _run(tool: str, own: Tool, *arguments: Any, **options: Any) -> None:
     """Call a tool; print paths to standard output, counts to standard error.
 
-    SIGTERM ends it as Ctrl-C does, so that no temporary file stays behind.
+    SIGTERM ends it as Ctrl-C does, so that no temporary file is left.
     """
     from boostrank.data import tools as file_tools
 

@@ -45,7 +45,7 @@ def doctor(own: Doctor, reading: FileOptions) -> int:
     \b
     boostrank doctor train.txt --valid vali.txt --test test.txt
     """
-    from boostrank.clicks.beside import ENDING, prepare
+    from boostrank.clicks.sidecar import ENDING, prepare
     from boostrank.core.gains import expression_of, rule_of
     from boostrank.data.doctor import Severity, examine
     from boostrank.fit.doctor import with_refusal
@@ -68,7 +68,7 @@ def doctor(own: Doctor, reading: FileOptions) -> int:
     sets += [_read(role, (one,), how) for role, each in (("valid", own.valid), ("test", own.test)) for one in each]
     findings: Sequence[Finding]
     if own.clicks:
-        from boostrank.clicks.beside import with_clicks
+        from boostrank.clicks.sidecar import with_clicks
 
         findings = with_clicks(
             examine(sets), list(zip((*own.files, *own.valid, *own.test), sets, strict=True)), columns

@@ -81,7 +81,7 @@ def _export(own: Export, reading: FileOptions) -> None:
         click.echo(f"{own.output}: for {target.title}, {proof.size:,} bytes")
         click.echo(f"proved by {proof.proved_by}: {proof.rows:,} rows, {splits}: {same}")
         if target.finite:
-            say("rows with infinite values were not tried: what is sent there cannot spell them")
+            say("rows with infinite values were not tried: the target's input format cannot hold them")
         if proof.untried:
             say(f"values nearer than {proof.untried:.2g} to a threshold were not tried: it may be as far off there")
         coded = [feature for feature, one in model.categories.items() if one.values is not None]

@@ -132,7 +132,7 @@ def _print(found: Explanation) -> None:
 
 
 def _printed_changes(reading: Reading, start: float) -> dict[str, str]:
-    """Each change that four digits show. The values are rounded, not the changes, so that what is printed adds up."""
+    """Return each change, as four digits show it. Values are rounded, not changes, so that numbers add up."""
     printed, before = {}, round(start, 4)
     for change in reading.changes:
         after = round(change.value, 4)

@@ -82,7 +82,7 @@ def print_outcome(
     if record is not None:
         fields |= dict(record)
         if stopped:
-            say(f"stopped in fold {len(record['rounds'])}; the model holds what is there")
+            say(f"stopped in fold {len(record['rounds'])}; the model holds the folds so far")
         for name, value in zip(valid, record["valid"], strict=False):  # without a metric there are no values
             say(f"{name}: {_value(str(record['metric']), value)}, each scored by the model that had not seen it")
     elif summary is not None:

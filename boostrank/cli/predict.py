@@ -36,7 +36,7 @@ def predict(own: Predict, reading: FileOptions) -> None:
     """
     if reading.on_bad_line == "skip":
         raise InputError(
-            "--on-bad-line skip would write fewer scores than there are rows, so that those behind the first would be "
+            "--on-bad-line skip would write fewer scores than there are rows, so that scores after the first would be "
             "of other documents: mend the rows, or leave them out of the file"
         )
     from boostrank.core.process import uncollected, without

@@ -73,7 +73,7 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
 
     MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON).
     """
-    from boostrank.clicks.beside import ClickJudge
+    from boostrank.clicks.sidecar import ClickJudge
     from boostrank.core.files import check_not_read
     from boostrank.metric import Conventions, Metric
     from boostrank.model.ranking_model import RankingModel
@@ -154,8 +154,8 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
 
 def _clicks_beside(model: RankingModel, own: ReportOptions, reading: FileOptions, rows: int) -> ClickLog | None:
     """Read the click log of the data for a model trained by clicks, if it exists."""
-    from boostrank.clicks.beside import ENDING
     from boostrank.clicks.files import read_clicks
+    from boostrank.clicks.sidecar import ENDING
     from boostrank.data.side_files import find_sidecar
     from boostrank.report.sections.clicks import learnt_from
 

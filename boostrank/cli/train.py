@@ -37,7 +37,7 @@ def train(own: TrainCommand, options: TrainOptions, reading: FileOptions) -> int
     Prints the path of the model. Ctrl-C and SIGTERM finish the round and write the model and the checkpoint, if any;
     a second Ctrl-C exits at once.
     """
-    from boostrank.clicks.beside import prepare
+    from boostrank.clicks.sidecar import prepare
     from boostrank.core.errors import InputError, ParameterError
     from boostrank.core.files import check_appendable, check_writable, reserved
     from boostrank.fit.checks import settled_quality
@@ -83,7 +83,7 @@ def train(own: TrainCommand, options: TrainOptions, reading: FileOptions) -> int
 
 def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns: Any) -> int:
     """Lock the outputs, train, and return the exit status."""
-    from boostrank.clicks.beside import ClickTraining
+    from boostrank.clicks.sidecar import ClickTraining
     from boostrank.core.errors import InputError
     from boostrank.core.files import remove_leftovers
     from boostrank.core.gains import expression_of

@@ -149,7 +149,7 @@ def connect(call: Call, patience: float = _JOIN_SECONDS) -> Link:
             raise
         except (OSError, EOFError) as error:
             if time.monotonic() > until:
-                raise ConnectionError(f"nobody answers at {call.address[0]}:{call.address[1]}: {error}") from error
+                raise ConnectionError(f"no answer from {call.address[0]}:{call.address[1]}: {error}") from error
             time.sleep(0.2)
 
 

@@ -1,4 +1,4 @@
-"""Ranks that somebody else has started, each with the same command: torchrun, MPI, Slurm, Kubernetes' indexed jobs.
+"""Ranks started by torchrun, MPI, Slurm or Kubernetes' indexed jobs, each with the same command.
 
 The first rank is the client, and starts a process that works; the others work, and get the model in the end.
 """

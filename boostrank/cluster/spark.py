@@ -85,7 +85,7 @@ def train(
     listen: Address | None = None,
     **options: Any,
 ) -> RankingModel:
-    """Train on a Spark DataFrame, which is partitioned by query, on so many tasks; see `boostrank.cluster.train`.
+    """Train on a Spark DataFrame, partitioned by query, on `workers` tasks; see `boostrank.cluster.train`.
 
     `label`, `qid`, `weight` and `drop` name columns; all others are features. `listen` is as for `SparkWorkers`.
     """

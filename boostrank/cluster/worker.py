@@ -219,7 +219,7 @@ class Worker:
     ) -> Any:
         """Train in step with the others, by the loop of a single machine.
 
-        `order` has (rank, number there) of every training shard; checkpoints come `every` so many rounds, 0 for none.
+        `order` has (rank, number there) of every training shard; checkpoints come after `every` rounds, 0 for none.
 
         Returns:
             Model of the first worker, checksum of each one's, whether the client has stopped it, bytes sent to others.

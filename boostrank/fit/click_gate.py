@@ -7,9 +7,9 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from boostrank.clicks.beside import ClickTraining, queries_of
 from boostrank.clicks.estimation import estimate
 from boostrank.clicks.gate import FOLDS, Judged, gate_of_parts, held_out, judging_propensities
+from boostrank.clicks.sidecar import ClickTraining, queries_of
 from boostrank.core.errors import DataError, NothingToLearn
 from boostrank.fit.params import STOPPING_NAMES
 from boostrank.fit.train import train

@@ -26,7 +26,7 @@ _FRACTIONS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 _PROGRAM = 300e6  # the process after imports, with compiled kernels
 _NAME = 350  # a feature's name, in data, model and sidecar
 _CELL = 1.7  # bins by column, and by row
-_WIDE, _ENTRY = 100, 8  # sparse data with so many cells a number are held as entries, of so many cells each
+_WIDE, _ENTRY = 100, 8  # XGBoost holds sparse data as entries from 100 cells per value; an entry takes 8 cells
 _ROW = 100  # labels, scores, gradients and Hessians, order, leaves
 _VALID_CELL, _VALID_ROW = 1.0, 60
 _HISTOGRAM_BIN = 16  # sums of gradients and of Hessians
@@ -46,7 +46,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Route:
-    """How an engine may hold the features, and its memory at the peak in bytes; None: nobody knows."""
+    """How an engine may hold the features, and its memory at the peak in bytes; None if unknown."""
 
     backend: str
     name: str
@@ -59,7 +59,7 @@ class Route:
 
     @property
     def peak_bytes(self) -> float:
-        """Memory at its peak; infinite when nobody knows."""
+        """Memory at its peak; infinite if unknown."""
         return float("inf") if self.peak is None else self.peak
 
     @property
@@ -70,7 +70,7 @@ class Route:
 
 @dataclass(frozen=True)
 class Work:
-    """What is to be trained.
+    """A training: data sizes and options.
 
     Args:
         train, valid: the data.
@@ -94,7 +94,7 @@ class Plan:
     """All routes, and the chosen one.
 
     Args:
-        work: what is to be trained.
+        work: the training.
         routes: of every engine that is installed.
         chosen: one of them; None when none may be taken, and `refusal` says so.
         why: it was chosen.
@@ -170,7 +170,7 @@ def make_plan(
 
     if candidates[0].peak is None:
         chosen = candidates[0] if limit is None else candidates[-1]
-        why = "nobody knows how long a pipe is" if train.rows is None else f"nobody has measured {backend}"
+        why = "the length of a pipe is unknown" if train.rows is None else f"the memory of {backend} is not measured"
         why += "" if limit is None else ": the route that needs least"
         return Plan(work, routes, chosen, why, bound)
     fitting = next(filter(fits, candidates), None)
@@ -186,7 +186,7 @@ def peak_of(backend: str, route: str, work: Work) -> float | None:
     Args:
         backend: the engine.
         route: one of its `Engine.routes`.
-        work: what is to be trained.
+        work: the training.
     """
     if backend not in ("lightgbm", "xgboost", "linear") or any(one.rows is None for one in (work.train, *work.valid)):
         return None

@@ -68,7 +68,7 @@ def choose_route(
         if route == "auto":
             routes = [name for name in ENGINES[options.backend].routes if name != "again"]
             route = "memory" if limit is None else routes[-1]
-        return route, f"plan: --route {route}; what it will take, nobody knows: a pipe does not say how long it is"
+        return route, f"plan: --route {route}; its memory is unknown: the length of a pipe is unknown"
     try:
         first, *others = [survey(one, **reading) for one in (list(train), *valid)]
         stops = reading.get("on_bad_line", "stop") == "stop"
@@ -98,7 +98,7 @@ def choose_route(
     )
     chosen = plan.check()
     if chosen.peak is None:
-        return chosen.name, f"plan: {chosen.words}; what {options.backend} takes, nobody has measured"
+        return chosen.name, f"plan: {chosen.words}; the memory of {options.backend} is not measured"
     return chosen.name, (
         f"plan: {rows_words(first, first.rows)} rows x {first.features:,} features"
         f"{f' and {added:,} columns within queries' if added else ''}, {chosen.words}: "
@@ -107,7 +107,7 @@ def choose_route(
 
 
 def rows_words(found: Survey, number: int | None) -> str:
-    """A number of rows or queries in words: exact, or about so many."""
+    """Return a number of rows or queries in words: exact, or `about` the number."""
     if number is None:
         return "an unknown number of"
     return f"{number:,}" if found.exact else f"about {round(number, min(0, 3 - len(str(number)))):,}"

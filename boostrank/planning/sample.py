@@ -24,7 +24,7 @@ _MOST_ROWS = 1 << 40  # of text that is packed
 
 @dataclass(frozen=True)
 class Survey:
-    """What is known of some files that are one data set. All but `files` and `disk_bytes` come from the sample.
+    """Size and shape of the files of one data set. All but `files` and `disk_bytes` come from the sample.
 
     Args:
         files: number of files.
@@ -36,7 +36,7 @@ class Survey:
         rows, queries: number of rows and queries.
         longest: rows of the longest query in the sample.
         features: number of columns.
-        used: number of columns that some row names; where the sample is not all, at most so many.
+        used: number of columns with a value in some row; an upper bound if the sample is not the whole.
         present: share of the cells that the text names.
         nonzero: share of the cells that are not 0.
         grades: label -> share of the rows, the commonest first.

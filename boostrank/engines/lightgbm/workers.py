@@ -123,7 +123,7 @@ class Member(LightGBM):
         return LightGBMBooster(model).to_bytes()
 
     def _kept(self, function: Callable[..., None]) -> Callable[..., None]:
-        """A function whose error is kept: what is raised in a callback of ctypes is lost."""
+        """Wrap a function so that its error is kept: ctypes drops exceptions of callbacks."""
 
         def called(*arguments: Any) -> None:
             if self._error is None:

@@ -129,7 +129,7 @@ class Member(XGBoost):
         gradient = request.gradient
 
         def in_step(scores: npt.NDArray[Any], matrix: Any, round: int) -> Any:
-            """The gradient; nobody enters XGBoost's own sums before it has succeeded on all workers."""
+            """Return the gradient. XGBoost's own sums begin only after it has succeeded on all workers."""
             assert gradient is not None
             found = gradient(scores, matrix, round)
             self._peers.share(None)
