@@ -186,9 +186,9 @@ def test_a_format_refuses_what_it_cannot_do(add: Callable[..., None], model: Pat
     with pytest.warns(DataWarning, match="1 missing values: 1 in f1"):
         found = boostrank.RankingDataset.read(str(file), missing_tokens=["NULL"])
     assert np.isnan(found.features[0, 0])
-    with pytest.raises(ParameterError, match="label='rel' is not for this format"):
+    with pytest.raises(ParameterError, match="label='rel' is not supported by this data format"):
         boostrank.RankingDataset.read(str(file), label="rel")
-    with pytest.raises(ParameterError, match="toy files are read without regrup"):
+    with pytest.raises(ParameterError, match="toy files do not support regrup"):
         boostrank.RankingDataset.read(str(file), regrup=True)
     with pytest.raises(ParameterError, match=r"files of several formats \(libsvm, toy\)"):
         boostrank.RankingDataset.read([str(file), "more.txt"])

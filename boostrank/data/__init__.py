@@ -1,1 +1,1 @@
-"""Ranking data: the data set, its readers and generator, and tools for files."""
+"""Ranking data: data sets, readers, a generator, and file tools."""

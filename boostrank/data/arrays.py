@@ -1,4 +1,4 @@
-"""Arrays, sparse matrices and data frames, and what is given beside them, as what a data set holds."""
+"""Conversion of arrays, sparse matrices and data frames to the contents of a data set."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from boostrank.data.categories import EXACT, Categories, Float32Cast, check_code
 from boostrank.data.row_places import InputRows
 
 Features = Any
-"""float32[N, d] C-ordered, a float32 `scipy.sparse.csr_matrix`, or `data.rows.Rows`."""
+"""float32[N, d] in C order, a float32 `scipy.sparse.csr_matrix`, or `data.rows.Rows`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Arrays:
-    """What `RankingDataset.from_arrays` was given, checked; see there."""
+    """Checked arguments of `RankingDataset.from_arrays`."""
 
     features: Features
     labels: Float64Array
@@ -52,14 +52,14 @@ def read_arrays(
     categorical_feature: Any,
     copy: bool,
 ) -> Arrays:
-    """Features, labels and queries of arrays or a data frame; arguments and errors of `RankingDataset.from_arrays`."""
+    """Check and convert the arguments of `RankingDataset.from_arrays`; same arguments and errors."""
     if (qid is None) == (group is None):
-        raise DataError("give one of the two: qid= (one id a row) or group= (sizes of the queries)")
+        raise DataError("pass either qid= (one id per row) or group= (sizes of the queries)")
     check_in_step(X=X, y=y, qid=qid, weight=weight, document_weight=document_weight, k=k)
     features, names, categories = _read_rows(X, feature_names, categorical_feature, copy)
     blank = [i for i, name in enumerate(names) if not str(name).strip()]
     if blank:
-        raise DataError(f"feature {blank[0]} (from 0) has a blank name: give it another")
+        raise DataError(f"feature {blank[0]} (from 0) has a blank name; rename it")
     labels = _owned(as_numbers(y, "labels"), y)
     rows: Int64Array | None = None
     if qid is not None:
@@ -92,11 +92,11 @@ def read_arrays(
     if document_weight is not None:
         if queries.document_weights is not None:
             raise DataError(
-                "weight= differs within a query, and so weighs documents, as document_weight= does: give one"
+                "weight= differs within a query, so it weights documents like document_weight=; pass only one of them"
             )
         values = in_order(document_weight, "document weights")
         if values.size != queries.n_documents:
-            raise DataError(f"{values.size} document weights for {queries.n_documents} rows: give one a row")
+            raise DataError(f"{values.size} document weights for {queries.n_documents} rows; expected one per row")
         queries = replace(queries, document_weights=values)
     if k is not None:
         cutoffs: Any = query_values(in_order(k, "cut-offs"), queries, "cut-offs")
@@ -105,18 +105,18 @@ def read_arrays(
 
 
 def read_frame(frame: Any, label: str, qid: str, weight: str | None, drop: Sequence[str]) -> tuple[Any, Any, Any, Any]:
-    """(table of the features, labels, query ids, weights or None) of a data frame.
+    """Return (features as a table, labels, query ids, weights or None) of a data frame.
 
     Raises:
-        DataError: no data frame, or a column that is not there.
+        DataError: not a data frame, or a missing column.
     """
     from boostrank.data.frames import as_frame, names_of, values_of
 
     table = as_frame(frame)
     if table is None:
-        raise DataError(f"{type(frame).__name__} is no data frame: from_arrays takes arrays")
+        raise DataError(f"{type(frame).__name__} is not a data frame; use from_arrays for arrays")
     if label is None or qid is None or not isinstance(drop, Iterable):
-        raise DataError("label and qid each name a column of the data frame, and drop is a list of some")
+        raise DataError("label and qid must each name a column of the data frame, and drop must be a list of columns")
     names, dropped = names_of(table), list(map(str, drop))
     wanted = [str(c) for c in (label, qid, weight) if c is not None]
     for column in (*wanted, *dropped):
@@ -128,10 +128,10 @@ def read_frame(frame: Any, label: str, qid: str, weight: str | None, drop: Seque
 
 
 def read_columns(frame: Any, names: Sequence[str]) -> dict[str, Float64Array]:
-    """Those of these columns that a data frame has, float64[N], NaN where they are missing.
+    """Return the columns that a data frame has, float64[N]; NaN is missing.
 
     Raises:
-        DataError: a column that holds no numbers.
+        DataError: a column is not numeric.
     """
     from boostrank.data.frames import as_frame, names_of, values_of
 
@@ -142,27 +142,27 @@ def read_columns(frame: Any, names: Sequence[str]) -> dict[str, Float64Array]:
             try:
                 found[name] = as_numbers(values_of(table, there.index(name)), "values")
             except DataError:
-                raise DataError(f"column {name!r} is in the gain, and holds no numbers") from None
+                raise DataError(f"column {name!r} in the gain is not numeric") from None
     return found
 
 
-_MOST_COLUMNS = 2**24  # as `max_feature` of files
+_MOST_COLUMNS = 2**24  # same limit as `max_feature` of files
 
 
 class NumberedNames(tuple[str, ...]):
-    """Names of features that merely number them: distinct, which of millions takes seconds to look up."""
+    """Generated feature names. They are known to be distinct, which takes seconds to check for millions."""
 
 
 def default_feature_names(columns: int, base: int = 1) -> NumberedNames:
-    """`f1`, `f2`, ...: the name says the number that the feature has in its file."""
+    """Return `f1`, `f2`, ..., numbered as in the file."""
     return NumberedNames(f"f{i}" for i in range(base, base + columns))
 
 
 def as_features(X: Any) -> Features:
-    """float32[N, d] in C order, or a float32 CSR matrix.
+    """Convert to float32[N, d] in C order, or to a float32 CSR matrix.
 
     Raises:
-        DataError: not two-dimensional, not numeric, or a finite value that float32 cannot hold.
+        DataError: not two-dimensional, not numeric, or a finite value beyond float32.
     """
     if sparse.issparse(X):
         if X.ndim != 2:
@@ -170,7 +170,7 @@ def as_features(X: Any) -> Features:
         _check_sparse(X)
         matrix = sparse.csr_matrix(X)
         check_real(matrix.data, "features")
-        if not matrix.has_canonical_format:  # summed in place: not in the caller's buffers
+        if not matrix.has_canonical_format:  # sum duplicates in place, but not in the caller's buffers
             matrix = matrix.copy()
             matrix.sum_duplicates()
         if matrix.dtype != np.float32:
@@ -194,51 +194,53 @@ def as_features(X: Any) -> Features:
 
 
 def _check_sparse(X: Any) -> None:
-    """Refuse, before compiled code follows them, indices that point outside the matrix.
+    """Check the indices of a sparse matrix before compiled code uses them.
 
     Raises:
-        DataError: what SciPy finds wrong.
+        DataError: an invalid index structure.
     """
     try:
         if X.format in ("csr", "csc", "bsr"):
-            if np.any(np.diff(X.indptr, prepend=0) < 0) or X.indptr[-1] > len(X.indices):  # SciPy looks if nnz > 0
-                raise ValueError("indptr must begin with 0, never descend, and end within the indices")
+            if np.any(np.diff(X.indptr, prepend=0) < 0) or X.indptr[-1] > len(
+                X.indices
+            ):  # SciPy checks this if nnz > 0
+                raise ValueError("indptr must start with 0, never decrease, and end within the indices")
             X.check_format(full_check=True)
         elif X.format == "coo" and X.nnz:
             for axis, (indices, length) in enumerate(zip((X.row, X.col), X.shape, strict=True)):
                 if int(indices.min()) < 0 or int(indices.max()) >= length:
                     raise ValueError(f"an index of axis {axis} is outside 0 to {length - 1}")
     except ValueError as error:
-        raise DataError(f"the sparse matrix is broken: {error}") from None
+        raise DataError(f"the sparse matrix is invalid: {error}") from None
 
 
 def queries_of_sizes(group: Any, rows: int) -> QueryIndex:
-    """Queries by their sizes, `group=`, of so many rows.
+    """Return queries from their sizes, `group=`.
 
     Raises:
-        DataError: what are no positive whole numbers, or ids of the rows.
+        DataError: sizes that are not positive integers, or query ids instead of sizes.
     """
     sizes = _without_mask(group, "group size")
     if np.shape(sizes) == (rows,) and np.any(np.asarray(sizes) != 1):
         raise DataError(
-            f"group= holds one entry for each of the {rows:,} rows: ids are given by qid=; group= takes sizes, one a "
-            "query, that add up to the rows"
+            f"group= has one entry for each of the {rows:,} rows; pass ids with qid=, since group= takes one size per "
+            "query, which add up to the rows"
         )
     return QueryIndex.from_sizes(sizes)
 
 
 def _without_mask(values: Any, what: str) -> Any:
-    """What is given beside features and labels, of which nothing may be masked."""
+    """Return values as an array without a mask; masked entries are errors."""
     if getattr(getattr(values, "dtype", None), "names", None):
-        raise DataError(f"a structured array holds several numbers a row: take the field with the {what}")
+        raise DataError(f"a structured array has several numbers per row; pass the field with the {what}")
     if np.ma.is_masked(values):
         raise DataError(f"row {int(np.flatnonzero(np.ma.getmaskarray(values))[0])} has no {what}: it is masked")
     return values.data if np.ma.isMaskedArray(values) else values
 
 
 def _owned(found: Any, given: Any) -> Any:
-    """What was made of an array or a matrix, in memory of its own: what is done to it later changes no data set."""
-    if isinstance(found, np.ndarray):  # a list has no memory to share
+    """Copy converted data that share memory with the input, so that later changes cannot affect the data set."""
+    if isinstance(found, np.ndarray):  # lists share no memory
         shared = not isinstance(given, list | tuple) and np.may_share_memory(found, np.asarray(given))
         return found.copy() if shared else found
     shared = sparse.issparse(given) and given.format == "csr" and np.may_share_memory(found.indices, given.indices)
@@ -253,7 +255,7 @@ def _as_float32(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     lost = np.isinf(out) & np.isfinite(values)
     if bool(lost.any()):
         where = tuple(int(i[0]) for i in np.nonzero(lost))
-        raise DataError(f"feature value {values[where]!r} at {where} does not fit in float32; rescale the column")
+        raise DataError(f"feature value {values[where]!r} at {where} exceeds the range of float32; rescale the column")
     if values.dtype.kind in "iu" and values.ndim == 2 and values.size and max(-out.min(), out.max()) >= EXACT:
         cast = Float32Cast()
         for column, name in enumerate(default_feature_names(values.shape[1])):
@@ -265,7 +267,7 @@ def _as_float32(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
 def _read_rows(
     X: Any, names: Sequence[str] | None, categorical_feature: Any, copy: bool
 ) -> tuple[Features, tuple[str, ...], dict[str, Categories]]:
-    """Features, names and categories of whatever `from_arrays` is given."""
+    """Return features, names and categories of any input of `from_arrays`."""
     table = None
     if not isinstance(X, np.ndarray) and not sparse.issparse(X):
         from boostrank.data.frames import FrameReader, as_frame, names_of
@@ -273,10 +275,10 @@ def _read_rows(
         table = as_frame(X)
     if table is None:
         features = _owned(as_features(X), X) if copy else as_features(X)
-        if features.shape[1] > _MOST_COLUMNS:  # each of which gets a name, also where nothing stands in it
+        if features.shape[1] > _MOST_COLUMNS:  # each column gets a name, even without values
             raise DataError(
-                f"features have {features.shape[1]:,} columns, more than {_MOST_COLUMNS:,}: leave out those without a "
-                "value, or hash their names into fewer"
+                f"features have {features.shape[1]:,} columns, more than the limit of {_MOST_COLUMNS:,}: drop columns "
+                "without values, or hash their names into fewer"
             )
         found = _as_names(names) if names is not None else default_feature_names(features.shape[1])
         categories = {name: Categories() for name in named_columns(categorical_feature, found)}
@@ -287,7 +289,7 @@ def _read_rows(
     if names is not None:
         given = _as_names(names)
         if len(set(given)) < len(given) or len(given) != len(table.columns):
-            raise DataError(f"{len(table.columns)} features need as many distinct feature names, not {len(given)}")
+            raise DataError(f"{len(table.columns)} features need that many distinct feature names, not {len(given)}")
         table = table.rename(dict(zip(table.columns, given, strict=True)))
     found = names_of(table)
     reader = FrameReader(found, categorical=named_columns(categorical_feature, found))
@@ -297,9 +299,9 @@ def _read_rows(
 
 
 def _as_names(names: Sequence[Any]) -> tuple[str, ...]:
-    """Feature names as text; numbers, which tables often have for names, count as such."""
+    """Return feature names as text; numbers, which are common in tables, are converted."""
     if isinstance(names, str | set | frozenset) or not isinstance(names, Iterable):
-        raise DataError(f"feature_names={names!r} is no list of names, which has an order: give one")
+        raise DataError(f"feature_names={names!r} has no order; pass a list of names")
     odd = [name for name in names if not isinstance(name, str | int | np.integer)]
     if odd:
         raise DataError(f"feature names must be text, not {odd[0]!r}")
@@ -307,38 +309,38 @@ def _as_names(names: Sequence[Any]) -> tuple[str, ...]:
 
 
 def with_weights(queries: QueryIndex, values: Float64Array) -> QueryIndex:
-    """Queries with weights: of queries, where there is one each, or one a row that is the same within every query; else
-    of documents.
+    """Return queries with weights, given one per query or per row. Row weights that differ within a query weight
+    documents.
 
     Args:
-        queries: of N documents.
+        queries: queries of N documents.
         values: float64[Q] or [N].
 
     Raises:
-        DataError: neither length fits; a weight that is not finite, negative, or 0 of a query.
+        DataError: wrong length, or an invalid weight: not finite, negative, or 0 for a query.
     """
-    # What is not a number differs from itself, and is refused as a document's, by its row.
+    # NaN differs from itself, so it is treated as a document weight and refused with its row.
     if values.size == queries.n_documents and np.any(values != np.repeat(values[queries.ptr[:-1]], queries.sizes)):
         return replace(queries, document_weights=values)
     return replace(queries, weights=query_values(values, queries))
 
 
 def query_values(values: Float64Array, queries: QueryIndex, what: str = "weights") -> Float64Array:
-    """One number a query, from one a query or one a row.
+    """Return one number per query, from one per query or row.
 
     Raises:
-        DataError: neither length fits, or rows of one query differ.
+        DataError: wrong length, or different values within a query.
     """
     if values.size == len(queries) and values.size != queries.n_documents:
         return values
     if values.size != queries.n_documents:
         raise DataError(
-            f"{values.size} {what} for {len(queries)} queries and {queries.n_documents} rows: give one a query, or "
-            "one a row"
+            f"{values.size} {what} for {len(queries)} queries and {queries.n_documents} rows; expected one per query "
+            "or per row"
         )
     firsts = values[queries.ptr[:-1]]
     uneven = np.flatnonzero(values != np.repeat(firsts, queries.sizes))
     if uneven.size:
         q = queries.of_row(int(uneven[0]))
-        raise DataError(f"query {queries.qid[q]}: its rows have different {what}; a query has one")
+        raise DataError(f"query {queries.qid[q]}: its rows have different {what}, but needs equal ones")
     return firsts

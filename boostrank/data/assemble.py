@@ -1,6 +1,6 @@
-"""Assembly of blocks, in file order, to one data set: line numbers, queries, width, layout, warnings.
+"""Assembly of parsed blocks to one data set: line numbers, queries, width, layout, warnings.
 
-`read_files` makes a data set; `pieces_of_files` hands rows on a few at a time, and keeps none.
+`read_files` returns a data set; `pieces_of_files` streams rows without keeping them.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from boostrank.data.rows import missing_in
 from boostrank.data.source import AnySource, File, Source, open_files
 from boostrank.data.store import RowStore, StoredFeatures, check_not_scattered
 
-NO_ROWS = "no rows: the file is empty or holds nothing but comments"
-BLANK_SHARE = 0.01  # more blank lines than this are worth a word
+NO_ROWS = "no rows: the file is empty or contains only comments"
+BLANK_SHARE = 0.01  # minimum share of blank lines for a warning
 _SHOWN_COLUMNS = 5
 _PIECE_CHUNK = 4 << 20
-_TILE_BYTES = 1 << 18  # of rows that are handed on at a time: they stay in the cache of a core
+_TILE_BYTES = 1 << 18  # rows per call: they stay in a core's cache
 
 
 @dataclass
 class Part:
-    """One of the files: its name, its path and sidecars if it has any, and what came before it.
+    """One of the files, with totals of the files before it.
 
     Args:
-        lines, rows, queries: number of them in the files before.
-        zero_line, top_line: line of the first row with feature 0, and with the largest feature, counted through all
-            files; 0 if there is none.
+        lines, rows, queries: totals of the previous files.
+        zero_line, top_line: lines of the first row with feature 0, and with the largest feature, counted over all
+            files; 0 without such a row.
         top_id: largest feature number.
     """
 
@@ -64,17 +64,17 @@ class Part:
 
 
 class Totals:
-    """Counts of the blocks so far. Lines are counted through all files; `place` says which line of which file it is.
+    """Totals of the blocks so far. Lines are counted over all files; `place` converts them to a file and its line.
 
     Attributes:
-        first_bad: why the first refused row cannot be read.
-        warnings: what deserves a look.
+        first_bad: error of the first refused row.
+        warnings: messages of all warnings.
     """
 
     def __init__(self, source: Source) -> None:
         self.source, self.reading = source, source.reading
         self.parts: list[Part] = []
-        self.counts = slots.no_counts()  # the slots that are added up
+        self.counts = slots.no_counts()  # slots that are summed
         self.n_lines = self.n_rows = self.n_queries = self.descending_line = 0
         self.names: dict[int, bytes] = {}
         self.first_bad: FileFormatError | None = None
@@ -83,10 +83,10 @@ class Totals:
         self._last: object = None  # id of the query that the next rows may continue
 
     def count(self, file: File, block: Block) -> tuple[Int64Array, dict[int, bytes]]:
-        """Add the next block, but not its lines and rows: `advance` does, when its rows have been looked at.
+        """Add the counts of the next block. `advance` adds its lines and rows after they were checked.
 
         Returns:
-            Runs of the queries that begin in the block, counted through all files, and text ids by number of query.
+            Runs of queries that begin in the block, counted over all files, and text ids by query number.
         """
         if file is not self._file:
             self._enter(file)
@@ -107,7 +107,7 @@ class Totals:
         return runs, names
 
     def _enter(self, file: File) -> None:
-        """Blocks of another file follow."""
+        """Begin another file."""
         if self.parts and self.parts[-1].rows == self.n_rows:
             self.warn(NO_ROWS, self.parts[-1].name)
         self.parts.append(Part(file.name, file.path, self.n_lines, self.n_rows, self.n_queries))
@@ -115,12 +115,12 @@ class Totals:
             self._last = None
 
     def advance(self, block: Block) -> None:
-        """Go past the lines and rows of the block that was counted."""
+        """Add the lines and rows of the counted block."""
         self.n_rows += block.n_rows
         self.n_lines += int(block.counts[slots.LINES])
 
     def refuse(self, block: Block) -> None:
-        """Raise the error of the first row of the block that cannot be read, unless such rows are skipped."""
+        """Raise the error of the first unreadable row of the block, unless such rows are skipped."""
         if block.bad:
             error = self.why_refused(block.bad[0])
             if not self.reading.skip:
@@ -128,24 +128,24 @@ class Totals:
                 raise error
             self.first_bad = self.first_bad or error
         if block.unterminated:
-            self.warn("the last line has no newline: maybe truncated", self.parts[-1].name)
+            self.warn("the last line has no newline; the file may be truncated", self.parts[-1].name)
 
     def check_before(self, line: int) -> None:
-        """Refuse what is wrong before a line that cannot be read, and is looked for only at the end."""
+        """Check what precedes an unreadable line and is usually checked at the end."""
 
     def why_refused(self, fault: slots.Fault) -> FileFormatError:
-        """Return the error about a row of the block at hand."""
+        """Return the error of a row of the current block."""
         part = self.parts[-1]
         before = self.n_lines - part.lines + self.source.header_lines
         return fault.error(part.name, before, by_row=self.source.by_row)
 
     def through(self, line: int) -> int:
-        """Return a line of the block at hand, counted through all files; 0 stays 0."""
+        """Convert a line of the current block to a line counted over all files; 0 stays 0."""
         return self.n_lines + int(line) if line else 0
 
     @property
     def name(self) -> str:
-        """Name of the whole, for messages."""
+        """Name of the data set, for messages."""
         more = len(self.parts) - 1
         return self.parts[0].name + (f" and {more} more file{'s' * (more > 1)}" if more else "")
 
@@ -160,7 +160,7 @@ class Totals:
         return max(self.parts, key=lambda part: part.top_id)
 
     def place(self, line: int) -> tuple[str, int]:
-        """Return (file, its line) of a line counted through all files; line 0 means the whole."""
+        """Return (file, its line) of a line counted over all files; line 0 means the whole data set."""
         part = next(part for part in reversed(self.parts) if part.lines < line or part is self.parts[0])
         number = line - part.lines
         if self.source.by_row and number:
@@ -168,14 +168,14 @@ class Totals:
         return part.name, number + self.source.header_lines * bool(number)
 
     def at(self, line: int) -> str:
-        """Return the same in words."""
+        """Return the place of a line as text."""
         file, line = self.place(line)
         if self.source.by_row:
             return file.removeprefix(f"{self.parts[0].name}: ") if len(self.parts) == 1 else file
         return f"line {line}" if len(self.parts) == 1 else f"{file}:{line}"
 
     def spans(self) -> list[tuple[Part, range, slice]]:
-        """Return (file, its rows, its queries)."""
+        """Return (file, its rows, its queries) for each file."""
         ends = [*((part.rows, part.queries) for part in self.parts[1:]), (self.n_rows, self.n_queries)]
         return [
             (part, range(part.rows, rows), slice(part.queries, queries))
@@ -183,17 +183,17 @@ class Totals:
         ]
 
     def warn(self, words: str, name: str = "") -> None:
-        """Note what deserves a look."""
+        """Add a warning."""
         self.warnings.append(f"{name or self.name}: {words}")
 
     def warn_or_refuse(self, words: str) -> None:
-        """Warn, or raise FileFormatError if the options are strict."""
+        """Add a warning, or raise FileFormatError if the options are strict."""
         if self.reading.strict:
             raise FileFormatError(words, file=self.name)
         self.warn(words)
 
     def check_rows(self) -> None:
-        """Refuse files without rows, or with too many that cannot be read."""
+        """Refuse files without rows, or with too many unreadable rows."""
         bad, share = int(self.counts[slots.BAD_ROWS]), self.reading.max_bad_share
         if len(self.parts) > 1 and self.parts[-1].rows == self.n_rows:
             self.warn(NO_ROWS, self.parts[-1].name)
@@ -208,11 +208,11 @@ class Totals:
             self.warn_or_refuse(words)
 
     def describe(self, names: Callable[[int], str], missing: Callable[[], Int64Array]) -> None:
-        """Warn of what deserves a look.
+        """Add warnings about values and lines.
 
         Args:
-            names: name of a column.
-            missing: counts the missing values of each column.
+            names: function from column to name.
+            missing: function that counts the missing values of each column.
         """
         counts = self.counts
         if counts[slots.BLANK_LINES] > BLANK_SHARE * self.n_lines:
@@ -220,15 +220,15 @@ class Totals:
         if counts[slots.DESCENDING_ROWS]:
             first = self.at(self.descending_line)
             rows = counts[slots.DESCENDING_ROWS]
-            self.warn(f"{rows:,} rows have feature numbers out of order (first: {first}): sorted")
+            self.warn(f"{rows:,} rows had unsorted feature numbers (first: {first}); they were sorted")
         if counts[slots.REPEATED_CELLS]:
             again = counts[slots.REPEATED_CELLS]
-            self.warn(f"{again:,} values of features given again in a row: the {self.reading.repeated} is kept")
+            self.warn(f"{again:,} values repeat a feature of the same row; the {self.reading.repeated} one is kept")
         if counts[slots.BEYOND]:
             top = self.top
             self.warn(
-                f"{counts[slots.BEYOND]:,} values of features that the training data does not have (largest number: "
-                f"{top.top_id}, {self.at(top.top_line)}): ignored"
+                f"{counts[slots.BEYOND]:,} values belong to features outside the training data (largest number: "
+                f"{top.top_id}, {self.at(top.top_line)}); they are ignored"
             )
         if counts[slots.INFINITIES]:
             what = "kept" if self.reading.inf == "keep" else "read as missing"
@@ -243,11 +243,11 @@ class Totals:
 
 
 class Assembler(Totals):
-    """Makes one data set of blocks.
+    """Builds one data set from blocks.
 
     Args:
-        source: whose blocks they are.
-        store: where features are left on disk; None assembles them in memory.
+        source: source of the blocks.
+        store: storage of features on disk; None keeps them in memory.
     """
 
     def __init__(self, source: Source, store: RowStore | None = None) -> None:
@@ -255,14 +255,14 @@ class Assembler(Totals):
         self.store = store
         self.blocks: list[Block | None] = []
         self._runs: list[Int64Array] = []
-        self._places: list[tuple[Int64Array, Int64Array]] = []  # rows and lines from which on both count alike
+        self._places: list[tuple[Int64Array, Int64Array]] = []  # rows and lines from which both advance together
         self._coarse: dict[str, None] = {}
 
     def add(self, file: File, block: Block) -> None:
         """Add the next block.
 
         Raises:
-            FileFormatError: it holds a row that cannot be read, and such rows are not skipped.
+            FileFormatError: an unreadable row, if such rows are not skipped.
         """
         runs, _ = self.count(file, block)
         if len(runs):
@@ -279,10 +279,11 @@ class Assembler(Totals):
             self.blocks.append(block)
 
     def finish(self, threads: int) -> RankingDataset:
-        """Return the data set; `warnings` then holds what deserves a look.
+        """Return the data set and fill `warnings`.
 
         Raises:
-            FileFormatError: no rows, too many refused rows, queries that are not contiguous, numbers beyond the width.
+            FileFormatError: no rows, too many refused rows, queries that are not contiguous, or features beyond the
+                width.
         """
         reading, source = self.reading, self.source
         self.check_rows()
@@ -307,7 +308,7 @@ class Assembler(Totals):
             comments = [c.removeprefix(b"#").strip(b" \t").decode("utf-8", "surrogateescape") for c in texts]
         column_weights = [block.weights for block in blocks if block.weights is not None]
         others = {name: np.concatenate([block.others[name] for block in blocks]) for name in blocks[0].others}
-        del blocks  # they are dropped one by one, as they are copied
+        del blocks  # blocks are freed one by one while they are copied
         features = self._features(base, len(names), threads)
         self.describe(lambda c: _shown(source, names, c, base), lambda: _missing_in(features))
         if order is not None:
@@ -352,7 +353,7 @@ class Assembler(Totals):
         self._check_regroup(before=line)
 
     def _check_regroup(self, before: int | None = None) -> tuple[npt.NDArray[Any], Int64Array, Int64Array]:
-        """Return ids, runs, and for each run the first run of its query; refuse an id that comes back."""
+        """Return ids, runs, and the first run of each run's query; refuse ids that reappear."""
         runs = np.concatenate([*self._runs, np.zeros((0, slots.N_RUN), np.int64)])
         ids = runs[:, slots.RUN_ID]
         if self.names:  # not all are canonical integers
@@ -367,48 +368,48 @@ class Assembler(Totals):
             if before is None or at < before:
                 file, line = self.place(at)
                 words = (
-                    f"qid {ids[i]} comes back after another query; it was first seen on {self.at(seen)}. The rows "
-                    "of a query must follow each other: --regroup brings them together (data larger than memory: "
+                    f"qid {ids[i]} reappears after another query; it was first seen on {self.at(seen)}. The rows "
+                    "of a query must be contiguous: use --regroup to bring them together (data larger than memory: "
                     f"{self.source.sorted_by})"
                 )
                 if owner[i] == owner[i - 1]:
                     words = (
-                        f"qid {ids[i]} goes on from the file before ({self.at(seen)}): a query is not cut between "
-                        "two files, unless ids restart in each; if they do not, --regroup joins the rows"
+                        f"qid {ids[i]} continues from the previous file ({self.at(seen)}): either a query is split "
+                        "between two files, and --regroup joins its rows, or ids restart in each file"
                     )
                 raise FileFormatError(words, file=file, line=line)
         return ids, runs, owner
 
     def _weights(self, of_column: list[Float64Array]) -> tuple[str | None, Float64Array]:
-        """Return where weights are from, and one a query or a row; of several files all have weights, or none."""
+        """Return the source of the weights, and one per query or row; either all files have weights, or none."""
         parts = [span for span in self.spans() if span[1]]
         files = [part.weights_file for part, _, _ in parts]
         if of_column:
             if any(files):
                 file = next(file for file in files if file)
-                raise FileFormatError("holds weights, and so does a column of the table: remove one", file=file)
+                raise FileFormatError("contains weights, and so does a table column; remove one", file=file)
             return self.name, np.concatenate(of_column)
         if not any(files):
             return None, np.zeros(0)
         weights = []
         for part, rows, queries in parts:
             if part.weights_file is None:
-                raise FileFormatError("has no weights beside it, but other files of the data set do", file=part.name)
+                raise FileFormatError("has no weight file, but other files of the data set have one", file=part.name)
             weights.append(side_files.read_weights(part.weights_file, len(rows)))
             counts = len(rows), queries.stop - queries.start
             if len(parts) > 1 and self.n_queries and weights[-1].size not in counts:
                 words = f"{weights[-1].size:,} weights for {counts[1]:,} queries and {counts[0]:,} rows"
-                raise FileFormatError(f"{words}: give one a query, or one a row", file=part.weights_file)
+                raise FileFormatError(f"{words}; expected one per query or per row", file=part.weights_file)
         return files[0], np.concatenate(weights)
 
     def _queries(self) -> tuple[QueryIndex, Int64Array | None]:
-        """Return the queries, and the order of the rows if it is not that of the file."""
+        """Return the queries, and the order of the rows if it differs from the files."""
         parts = [span for span in self.spans() if span[1]]
         if not self.n_queries:
             given = []
             for part, rows, _ in parts:
-                if part.sizes_file is None:  # of a single file rows without a qid were refused
-                    raise FileFormatError("has neither qids nor group sizes beside it", file=part.name)
+                if part.sizes_file is None:  # single files without query ids were refused earlier
+                    raise FileFormatError("has neither query ids nor a file of group sizes", file=part.name)
                 given.append(side_files.read_sizes(part.sizes_file, len(rows)))
             return QueryIndex.from_sizes(np.concatenate(given)), None
         ids, runs, owner = self._check_regroup()
@@ -426,13 +427,13 @@ class Assembler(Totals):
             ids, sizes = ids[sizes > 0], sizes[sizes > 0]
         shared = self.reading.training_qids.intersection(ids.tolist())
         if shared:
-            words = f"{len(shared):,} of {len(ids):,} query ids are also in the training data (one: "
-            self.warn_or_refuse(f"{words}{min(shared, key=str)}): a leak, unless ids restart in each file")
+            words = f"{len(shared):,} of {len(ids):,} query ids also occur in the training data (such as "
+            self.warn_or_refuse(f"{words}{min(shared, key=str)}), which is a leak unless ids restart in each file")
         return QueryIndex(np.cumsum([0, *sizes], dtype=np.int64), ids), order
 
 
 def _shown(source: Source, names: tuple[str, ...], column: int, base: int) -> str:
-    """Return what a column is called in messages: its name in a table, its number in libsvm text."""
+    """Return the name of a column for messages: its name in a table, its number in libsvm text."""
     return names[column] if source.how(base)[0] is None else f"f{base + column}"
 
 
@@ -456,29 +457,28 @@ def read_files(
 ) -> RankingDataset:
     """Read files as one data set.
 
-    Several files are one data set, in the order given: the files decide together on width and on whether features
-    count from 0, columns of tables go by name, and a query lies in one of the files. One that goes on in the next file
-    is refused, since ids that restart in each file look the same; with `regroup` it is joined, and `input_rows`
-    remembers where its rows were.
+    Several files form one data set, in the given order. They decide together on the width and on whether features count
+    from 0; columns of tables are matched by name. A query must be in one file. Queries that continue in the next file
+    are refused, because ids may restart in each file; `regroup` joins them, and `input_rows` records the original rows.
 
-    Group sizes beside a file without query ids (`FILE.query` or `FILE.group`) say which rows are a query; a
-    `FILE.weight` gives the weights of the queries.
+    Group sizes in `FILE.query` or `FILE.group` define the queries of a file without query ids; `FILE.weight` contains
+    weights of queries.
 
     Args:
         source: a path, a pattern (`shards/*.gz`), "-" for standard input, a pipe, a binary file object, or a sequence
-            of them. gzip, bzip2, xz and zstd (with the extra `zst`) are recognised by their first bytes.
-        format: a name of `boostrank.data.source.FORMATS`; "auto": as the names of the files end, else as they begin.
-        store: leaves the features on disk, as `StoredFeatures`; see `boostrank.data.spill`, which also remembers.
-        labelled: whether a table must have labels; without, they are 0.
-        chunk_bytes: text handed to a thread at a time, None for the best size. The result does not depend on it.
+            of them. gzip, bzip2, xz and zstd (with the extra `zst`) are detected by content.
+        format: a name of `boostrank.data.source.FORMATS`; "auto" detects it by file name, else by content.
+        store: keeps the features on disk, as `StoredFeatures`; see `boostrank.data.spill`, which adds a cache.
+        labelled: whether tables must have labels; otherwise missing labels are 0.
+        chunk_bytes: text per thread at a time; None means the best size. The result does not depend on it.
         {options}
 
     Returns:
-        Features float32, dense or CSR; labels float64; query ids int64 when all are canonical integers, else text.
+        Features float32, dense or CSR; labels float64; query ids int64 if all are canonical integers, else text.
 
     Raises:
-        FileFormatError: what cannot be read, by file, line or row, and column.
-        ParameterError: options out of range, in contradiction, or that the format has no use for.
+        FileFormatError: unreadable content, with file, line or row, and column.
+        ParameterError: options that are out of range, contradictory or unsupported by the format.
     """
     if chunk_bytes is not None and chunk_bytes < 1:
         raise ParameterError(f"chunk_bytes={chunk_bytes!r} must be at least 1")
@@ -513,20 +513,20 @@ def pieces_of_files(
     chunk_bytes: int = _PIECE_CHUNK,
     **options: Any,
 ) -> Iterator[Any]:
-    """Yield what `work` makes of rows, some at a time, in order. Labels and queries are not looked at.
+    """Yield the results of `work` on batches of rows, in order. Labels and queries are ignored.
 
-    Nothing is kept of rows that have been handed on: memory does not grow with the files. A row with a feature that
-    `like` does not have is refused, or skipped with `on_bad_line="skip"`.
+    Rows are not kept, so memory does not grow with the files. A row with a feature outside `like` is refused, or
+    skipped with `on_bad_line="skip"`.
 
     Args:
         source, format, chunk_bytes: as for `read_files`.
-        work: takes rows, at least one, of float32 features.
-        columns: int64[c], ascending, from 0: the only columns that `work` wants, as float32[n, c] in C order; it is
-            called from several threads then. None: all, dense or CSR, and it is called from this one.
+        work: function of at least one row of float32 features.
+        columns: int64[c], ascending, from 0: columns to pass, as float32[n, c] in C order, from several threads. None
+            passes all, dense or CSR, from the calling thread.
         {options}
 
     Raises:
-        FileFormatError, ParameterError: as `read_files`, what is found at the end of the text there.
+        FileFormatError, ParameterError: as `read_files`, but only for content that was read.
     """
     spec, opened = open_files(source, format, like=like, rows_alone=True, **options)
     with closing(opened):
@@ -568,7 +568,7 @@ def pieces_of_files(
 
 
 def _missing_of(block: Block, base: int, width: int) -> Int64Array:
-    """Return int64[width], missing values of each feature in a block."""
+    """Return the number of missing values of each feature in a block, int64[width]."""
     if block.dense is not None:
         found = missing_in(block.dense)[base : base + width]
         return np.pad(found, (0, width - found.size))
@@ -577,10 +577,10 @@ def _missing_of(block: Block, base: int, width: int) -> Int64Array:
 
 
 def _check_width(totals: Totals, base: int, width: int) -> None:
-    """Warn if every row has the first features of the model and no other."""
+    """Warn if every row has exactly the first features of the model."""
     top, last = totals.top.top_id, base + width - 1
     if totals.n_rows and top < last and totals.counts[slots.CELLS] == totals.n_rows * (top + 1 - base):
         totals.warn_or_refuse(
-            f"every row has the features {base} to {top} and no other, but the model goes up to {last}: the others are "
-            "taken as 0. If this data never had them, it is not what the model was trained on"
+            f"every row has exactly the features {base} to {top}, but the model has features up to {last}: the others "
+            "are 0. If these data lack them, they differ from the training data"
         )

@@ -1,6 +1,6 @@
-"""Blocks of parsed rows, the same for every format, and matrices made of them.
+"""Blocks of parsed rows, common to all formats, and conversion to matrices.
 
-A parser counts what it meets in slots of an int64 array, so that compiled code can fill them.
+A parser counts events in slots of an int64 array, so that compiled code can fill them.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from boostrank.kernels.runtime.jit import I1, INT, entry_point, run_parallel
 
 Int32Array = npt.NDArray[np.int32]
 
-# Contiguous arrays in signatures: uint8, int32, float32; tables of int64, float32.
+# Contiguous arrays in signatures: uint8, int32, float32; 2-D int64, float32.
 B1, N1, S1, I2, S2 = types.uint8[::1], types.int32[::1], types.float32[::1], types.int64[:, ::1], types.float32[:, ::1]
 
-# Slots of `Block.counts`. The text parser has more of them for itself, behind these.
+# Slots of `Block.counts`. The text parser has further slots after these.
 (
     ROWS,
     CELLS,
@@ -57,10 +57,10 @@ ADDED_UP = [
     INFINITIES,
     BAD_ROWS,
     REPEATED_CELLS,
-]  # over the blocks of a file
-BAD_KEPT = 16  # refused rows of a block that are described
+]  # summed over the blocks of a file
+BAD_KEPT = 16  # refused rows described per block
 
-# Columns of `Block.runs`: first row and line of a query, the place of its id in the text, the id if it is an integer.
+# Columns of `Block.runs`: first row and line of a query, position of its id in the text, and the id if integer.
 RUN_ROW, RUN_LINE, RUN_START, RUN_END, RUN_IS_INTEGER, RUN_ID, N_RUN = range(7)
 
 BEYOND_FLOAT32 = (
@@ -72,9 +72,9 @@ _PRIVATE: dict[str, int] = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if h
 
 
 def zeroed(shape: int | tuple[int, ...], kind: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Return a zeroed array whose memory goes back to the system when it is dropped.
+    """Return a zeroed array whose memory returns to the operating system when it is freed.
 
-    `malloc` keeps freed memory of this size in the process, and the blocks of a file add up to the size of the result.
+    `malloc` would keep freed memory of this size, and the blocks of a file add up to the size of the result.
     """
     size = math.prod(shape if isinstance(shape, tuple) else (shape,)) * np.dtype(kind).itemsize
     if size < _MAPPED_FROM:
@@ -84,13 +84,13 @@ def zeroed(shape: int | tuple[int, ...], kind: npt.DTypeLike) -> npt.NDArray[Any
 
 @dataclass(frozen=True)
 class Fault:
-    """Why a row cannot be read.
+    """Reason why a row cannot be read.
 
     Args:
         line: 1-based line (or row) in the block.
         reason: message.
-        column: 1-based byte in the line, 0 for the whole line.
-        stand_in: word that seems to stand for a missing value, and its byte in the line, if that is the reason.
+        column: 1-based byte in the line; 0 means the whole line.
+        stand_in: word that seems to mark a missing value and its byte in the line, if that is the reason.
     """
 
     line: int
@@ -112,7 +112,7 @@ def no_counts() -> Int64Array:
 
 @dataclass
 class Block:
-    """Some rows of a file, in its order. Cells are kept dense or sparse; columns are feature numbers.
+    """Consecutive rows of a file, with dense or sparse cells. Columns are feature numbers.
 
     Args:
         labels: float64[n].
@@ -120,19 +120,19 @@ class Block:
         lines: int64[n], 1-based line (or row) of each row in the block.
         dense: float32[n, w].
         sparse: end of the cells of each row, int64[n]; feature numbers, int32[c]; values, float32[c].
-        runs: int64[r, N_RUN], a row for each run of rows with one query id.
-        names: run -> query id, where it is text.
-        weights: float64[n], from a column of weights.
-        others: name -> float64[n], columns of the gain that are no features.
-        categories: column -> categories of this block, whose places `dense` holds until they are coded.
-        coarse: names of columns with whole numbers that float32 rounds.
-        comments: comment of each row, if asked for.
+        runs: int64[r, N_RUN], one row per run of rows with the same query id.
+        names: run -> query id, if it is text.
+        weights: float64[n], from a weight column.
+        others: name -> float64[n], columns of the gain that are not features.
+        categories: column -> categories of this block; `dense` holds positions in them until they are coded.
+        coarse: columns with integers that float32 rounds.
+        comments: comment of each row, if requested.
         bad: the first BAD_KEPT refused rows.
-        stand_ins: word that seems to stand for a missing value -> line and byte of the first (lenient reading only).
-        stand_in_rows: rows that cannot be read only because of these words.
+        stand_ins: word that seems to mark a missing value -> line and byte of the first (lenient reading only).
+        stand_in_rows: rows that are unreadable only because of these words.
         unterminated: whether the last line has no newline.
         size: bytes of text.
-        result: what `Source.blocks(then=...)` made of the block.
+        result: result of `Source.blocks(then=...)` for the block.
     """
 
     labels: Float64Array
@@ -174,20 +174,20 @@ class Block:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows that can be read."""
+        """Number of readable rows."""
         return int(self.labels.size)
 
     def queries_after(self, last: object, number: int) -> tuple[Int64Array, dict[int, bytes], object]:
-        """Return the runs of queries that begin here, text ids by number of query from `number` on, and the last id.
+        """Return the runs of queries that begin here, text ids by query number from `number`, and the last id.
 
-        The first run may continue the query whose id is `last`, unless that is None.
+        The first run may continue the query with id `last`, unless `last` is None.
         """
         skip = int(last is not None and last == self.names.get(0, int(self.runs[0, RUN_ID])))
         names = {number + i - skip: name for i, name in self.names.items() if i >= skip}
         return self.runs[skip:], names, self.names.get(len(self.runs) - 1, int(self.runs[-1, RUN_ID]))
 
     def cells(self) -> tuple[Int64Array, Int32Array, Float32Array]:
-        """Return the cells in sparse form; +0.0 is left out."""
+        """Return the cells in sparse form, without +0.0."""
         if self.sparse is None:
             assert self.dense is not None
             stored = self.dense.view(np.uint32) != 0
@@ -197,7 +197,7 @@ class Block:
         return self.sparse
 
     def tile(self, first: int, stop: int, numbers: Int64Array) -> Float32Array:
-        """Return float32[stop - first, c] in C order: the features with these numbers."""
+        """Return the features with these numbers, float32[stop - first, c] in C order."""
         if self.dense is not None and int(numbers.max(initial=0)) < self.dense.shape[1]:
             return np.take(self.dense[first:stop], numbers, axis=1)
         if self.dense is not None:
@@ -231,7 +231,7 @@ def runs_of(ids: npt.NDArray[Any], lines: Int64Array) -> tuple[Int64Array, dict[
 
 
 def dense_matrix(blocks: list[Block | None], base: int, columns: int, threads: int) -> Float32Array:
-    """Return float32[N, columns] of all blocks. Each block is dropped from the list once it is copied."""
+    """Return float32[N, columns] of all blocks. Each block is removed from the list after it is copied."""
     starts = _starts(blocks)
     whole = _whole(blocks, (int(starts[-1]), columns))
     if whole is not None:
@@ -256,10 +256,10 @@ def dense_matrix(blocks: list[Block | None], base: int, columns: int, threads: i
 
 
 def sparse_matrix(blocks: list[Block | None], base: int, columns: int) -> sparse.csr_matrix:
-    """Return the CSR matrix of all blocks, without +0.0. Each block is dropped from the list once it is copied."""
+    """Return the CSR matrix of all blocks, without +0.0. Each block is removed from the list after it is copied."""
     starts = _starts(blocks)
     kept = sum(b.cells()[1].size for b in blocks if b is not None)
-    # int64 only when offsets need it: scipy wants both index arrays of one type.
+    # SciPy needs both index arrays of one type: int64 only if the offsets require it.
     kind = np.int32 if kept <= INT32_MAX else np.int64
     indptr = np.zeros(int(starts[-1]) + 1, kind)
     indices, data = np.empty(kept, kind), np.empty(kept, np.float32)
@@ -279,7 +279,7 @@ def sparse_matrix(blocks: list[Block | None], base: int, columns: int) -> sparse
 
 
 def _whole(blocks: Sequence[Block | None], shape: tuple[int, int]) -> Float32Array | None:
-    """Return the array of this shape that all blocks are consecutive views of, or None."""
+    """Return the array of this shape if all blocks are consecutive views of it, else None."""
     first = next((block.dense for block in blocks if block is not None and block.dense is not None), None)
     whole = None if first is None else first.base
     if not isinstance(whole, np.ndarray) or whole.shape != shape or whole.dtype != np.float32:
@@ -300,7 +300,7 @@ def _starts(blocks: Sequence[Block | None]) -> Int64Array:
 def fill_dense(
     row_ends: Int64Array, rows: int, ids: Int32Array, values: Float32Array, limit: int, out: Float32Array
 ) -> None:
-    """Write parsed cells with a feature number up to `limit` into zeroed out[rows, columns]."""
+    """Write cells with feature numbers up to `limit` into zeroed out[rows, columns]."""
     begin = 0
     for row in range(rows):
         for i in range(begin, row_ends[row]):
@@ -320,9 +320,9 @@ def fill_sparse(
     out_ids: Int32Array,
     out_values: Float32Array,
 ) -> int:
-    """Copy parsed cells up to `limit` that are not +0.0; return their number.
+    """Copy cells with feature numbers up to `limit`, except +0.0, and return their number.
 
-    `out_ids` and `out_values` may be the arrays they are copied from.
+    `out_ids` and `out_values` may be the input arrays.
     """
     begin, kept = 0, 0
     for row in range(rows):
@@ -345,10 +345,10 @@ def fill_columns(
     column: Int32Array,
     out: Float32Array,
 ) -> None:
-    """Write the parsed cells of rows `first` to `stop` into zeroed out[rows, columns].
+    """Write the cells of rows `first` to `stop` into zeroed out[rows, columns].
 
     Args:
-        column: of each feature number, its column in `out`, or -1 to leave it out.
+        column: column in `out` for each feature number, or -1 to leave it out.
     """
     begin = row_ends[first - 1] if first > 0 else 0
     for row in range(first, stop):

@@ -1,12 +1,12 @@
-"""Cache on disk of what was computed from files: found by what went into it, checked before it is believed.
+"""On-disk cache of results computed from files, with keys and checksums.
 
-An entry is one file: a header (JSON: the key, a note, the arrays), the arrays, a checksum of all that. It may name one
-big file beside it, which another library reads: its length and checksum are in the header, and are compared before
-that library sees it. Both are written under new names and reach the disk before the entry is renamed into place: a run
-that is killed leaves the old entry or the new one. Of two runs that write one entry the last wins, and both are right.
+An entry is one file: a header (JSON with key, note and array layout), the arrays, and a checksum. It may refer to one
+large file for another library; the header contains its length and checksum, which are verified first. Both files are
+written under new names and synced before the entry is renamed into place, so a killed run leaves the old or the new
+entry. If two runs write the same entry, the last one wins; both are correct.
 
-Whatever is wrong with an entry (another key, torn, damaged, from another version or machine, of another user), it is as
-if there were none. Nothing in it is code: no pickles.
+An invalid entry is ignored: another key, version, machine or user, or a truncated or damaged file. Entries contain no
+code (no pickles).
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ _LENGTH = struct.Struct("<Q")
 _DIGEST = 32
 _CHECKED_AT_A_TIME = 1 << 20
 _LARGEST_HEADER = 1 << 30
-# A big file that no entry names was left by a killed run, or is just being written.
+# Unreferenced large files younger than this may still be in use by another run.
 _ORPHAN_AFTER = 3600.0
-# Time stamps of files come in steps of up to this: a change within one step cannot be seen.
+# Resolution of file time stamps: changes within one step are invisible.
 _CLOCK_STEP = 0.02
 
 
 @dataclass
 class Entry:
-    """What an entry holds: plain data, arrays by name, and the big file if it has one, open and checked."""
+    """Contents of an entry: plain data, arrays by name, and the large file, if any, open and verified."""
 
     note: dict[str, Any]
     arrays: dict[str, npt.NDArray[Any]]
     big: BinaryIO | None = None
 
     def big_path(self) -> str:
-        """A path by which another library opens the very file that was checked, also if it was replaced meanwhile."""
+        """Path to the verified file itself, even if it was replaced in the meantime."""
         assert self.big is not None
         same = f"/proc/self/fd/{self.big.fileno()}"
         return same if os.path.exists(same) else str(self.big.name)
@@ -67,14 +67,14 @@ class Entry:
 
 @dataclass
 class Cache:
-    """Entries in one folder, which is made at the first write."""
+    """Entries in one folder, which is created on the first write."""
 
     folder: Path
     refused: str | None = field(default=None, init=False)
-    """Why nothing could be written, in words; None while all is well."""
+    """Reason why writing failed; None if it did not."""
 
     def load(self, name: str, key: Mapping[str, Any]) -> Entry | None:
-        """The entry of that name if it was made from exactly this key, and is whole."""
+        """Return the entry with this name if its key matches exactly and it is intact."""
         try:
             if not _is_trusted(self.folder / name):
                 return None
@@ -101,14 +101,14 @@ class Cache:
         arrays: Mapping[str, npt.NDArray[Any]],
         write_big: Callable[[str], bool] | None = None,
     ) -> bool:
-        """Put an entry in the place of what has that name; whether it worked. If it did not, `refused` says why.
+        """Write an entry, replacing any of this name. Return False on failure, with the reason in `refused`.
 
         Args:
-            name: of the entry, a file name.
+            name: file name of the entry.
             key: plain data; everything that the contents depend on.
-            note: plain data to give back.
-            arrays: to give back.
-            write_big: writes the big file to the path it is given, and says whether the file is complete.
+            note: plain data to return with the entry.
+            arrays: arrays of the entry.
+            write_big: writes the large file to a path and returns whether it is complete.
         """
         placed = [(each, array.dtype.str, list(array.shape)) for each, array in arrays.items()]
         try:
@@ -123,11 +123,11 @@ class Cache:
                 write_atomically(self.folder / name, body + hashlib.blake2b(body, digest_size=_DIGEST).digest())
         except (OSError, BoostrankError) as error:
             cause = error if isinstance(error, OSError) else error.__cause__
-            # The same words for every entry: they are said once.
+            # The reason is the same for every entry, so that it is reported once.
             self.refused = str((cause.strerror if isinstance(cause, OSError) else None) or error)
             return False
         now, keep = time.time(), None if big is None else big.name
-        for path in self.folder.glob(f"{name}.*.big") if write_big is not None else ():  # that nothing names any more
+        for path in self.folder.glob(f"{name}.*.big") if write_big is not None else ():  # unreferenced files
             with contextlib.suppress(OSError):
                 if path.name != keep and (path.name == previous or now - path.stat().st_mtime > _ORPHAN_AFTER):
                     path.unlink()
@@ -135,12 +135,12 @@ class Cache:
 
 
 def entry_name(what: str, *parts: Any) -> str:
-    """A file name for an entry: what it is, and which one."""
+    """Return a file name for an entry, from its kind and its parts."""
     return f"{hashlib.blake2b(json.dumps(jsonable(parts), sort_keys=True).encode(), digest_size=10).hexdigest()}.{what}"
 
 
 def file_state(path: str) -> list[Any] | None:
-    """What changes when a file does: size, times of content and of any change, number of the file. None without one."""
+    """Return the state of a file: size, modification and change times, inode. None without a file."""
     try:
         info = os.stat(path)
     except OSError:
@@ -149,17 +149,17 @@ def file_state(path: str) -> list[Any] | None:
 
 
 def let_clock_pass(paths: list[str]) -> None:
-    """Wait until a file that has just been written would get another time if it were written again."""
+    """Wait until a rewrite of these files would change their time stamps."""
     for path in paths:
         with contextlib.suppress(OSError):
-            age = time.time() - os.stat(path).st_ctime  # which nobody sets, as copies that keep times set the other
+            age = time.time() - os.stat(path).st_ctime  # ctime cannot be set, unlike mtime, which copies may preserve
             if 0 <= age < _CLOCK_STEP:
                 time.sleep(_CLOCK_STEP)
 
 
 @cache
 def reader_version() -> str:
-    """Digest of the code that turns text into numbers: another reader, other entries."""
+    """Return a digest of the parsing code: another reader needs other entries."""
     package = Path(__file__).parents[1]
     digest = hashlib.blake2b(digest_size=8)
     folders = (package / "data/libsvm", package / "data/tables")
@@ -172,10 +172,10 @@ def reader_version() -> str:
 
 
 def _opened(data: bytes, key: Any) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], BigFile | None]:
-    """(note, arrays, what describes the big file).
+    """Return (note, arrays, description of the large file).
 
     Raises:
-        ValueError, KeyError, TypeError, struct.error: this is not such an entry.
+        ValueError, KeyError, TypeError, struct.error: not such an entry.
     """
     body = memoryview(data)[:-_DIGEST]
     if not data.startswith(_MAGIC) or hashlib.blake2b(body, digest_size=_DIGEST).digest() != data[-_DIGEST:]:
@@ -201,17 +201,17 @@ def _opened(data: bytes, key: Any) -> tuple[dict[str, Any], dict[str, npt.NDArra
 
 @contextmanager
 def _big_file(folder: Path, name: str, write: Callable[[str], bool] | None) -> Iterator[BigFile | None]:
-    """The big file, written, on disk and summed up; gone again when the block fails.
+    """Write, sync and checksum the large file; remove it if the block fails.
 
     Raises:
-        OSError: it could not be written whole.
+        OSError: the file is incomplete.
     """
     if write is None:
         yield None
         return
     path = folder / f"{name}.{secrets.token_hex(6)}.big"
     try:
-        path.touch(exist_ok=False)  # where no file can be made the system says why, and an engine fails
+        path.touch(exist_ok=False)  # get the system's reason if no file can be created; engines only fail
         path.unlink()
         if not write(str(path)):
             raise OSError(0, "the file came out incomplete: the disk may be full")
@@ -224,7 +224,7 @@ def _big_file(folder: Path, name: str, write: Callable[[str], bool] | None) -> I
 
 
 def _checksum(file: BinaryIO) -> str:
-    """CRC-32 of each stretch of the file, and their hash: damage by accident is found, at the speed of memory."""
+    """Return a hash of CRC-32 values of the file, which detects accidental damage at memory speed."""
     digest = hashlib.blake2b(digest_size=16)
     file.seek(0)
     buffer = bytearray(_CHECKED_AT_A_TIME)
@@ -235,19 +235,18 @@ def _checksum(file: BinaryIO) -> str:
 
 
 def _is_trusted(path: Path) -> bool:
-    """Whether it is an ordinary file of this user or the superuser.
+    """Return whether a path is a regular file of this user or root.
 
-    A checksum finds damage, not malice, and the engine's own loader believes what it is given; folders of data are
-    often writable for others.
+    Checksums do not stop malice, and engines trust the files they load; data folders are often writable for others.
     """
     info = os.stat(path)
     return stat.S_ISREG(info.st_mode) and (os.name == "nt" or info.st_uid in (0, os.geteuid()))
 
 
 def _named_by(entry: Path) -> str | None:
-    """The big file that an entry names."""
+    """Return the large file that an entry refers to."""
     try:
-        if not _is_trusted(entry):  # a pipe would be waited for
+        if not _is_trusted(entry):  # opening a pipe would block
             return None
         with open(entry, "rb") as file:
             start = file.read(len(_MAGIC) + _LENGTH.size)

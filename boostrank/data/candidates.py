@@ -1,4 +1,4 @@
-"""Candidates: the documents that those of a data set were ranked with."""
+"""Candidates: all documents of the queries of a sampled data set."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ import numpy as np
 from boostrank.core.types import Int64Array
 
 Data = Any
-"""A `boostrank.data.dataset.RankingDataset`, whose module imports this one."""
+"""A `boostrank.data.dataset.RankingDataset`; its module imports this one."""
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """All documents of the queries of a data set that has some of them: what a document has beside the others of its
-    query is computed of all, in training as where documents are served.
+    """All documents of the queries of a data set that contains only some of them.
+
+    Columns within queries are computed over all candidates, in training as in serving.
 
     Args:
-        data: of whole queries.
-        rows: int64[N], which row of it each document is.
+        data: data set of whole queries.
+        rows: int64[N], row in `data` of each document.
     """
 
     data: Data
@@ -28,14 +29,14 @@ class Candidates:
 
     @classmethod
     def of(cls, data: Data) -> Candidates:
-        """Those of a data set; itself, where it has all documents."""
+        """Return the candidates of a data set, which is complete by default."""
         return data.candidates or cls(data, np.arange(data.n_documents))
 
     def take(self, rows: Int64Array) -> Candidates:
-        """Of some of the documents."""
+        """Return the candidates of some of the documents."""
         return Candidates(self.data, self.rows[rows])
 
     def joined(self, other: Candidates) -> Candidates:
-        """Of the documents of both, these first."""
+        """Concatenate the candidates of two data sets."""
         data = self.data.joined(other.data)
         return Candidates(data, np.concatenate([self.rows, self.data.n_documents + other.rows]))

@@ -1,4 +1,4 @@
-"""Columns of any type as float32: codes of categories, the same in every table that a model meets, and numbers."""
+"""Conversion of columns to float32: numbers, and codes of categories that are stable between tables."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from boostrank.core.errors import DataError, DataWarning, did_you_mean, warn_use
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 
 LARGEST_CODE = 2**24
-"""Codes are below it: float32 holds them, and the engines keep a bit for each."""
+"""Upper bound of codes: float32 is exact below it, and engines use one bit per code."""
 EXACT = 2**24
-"""Whole numbers up to it are float32 numbers."""
+"""Integers up to this are exact in float32."""
 
 
 @dataclass(frozen=True)
 class Categories:
-    """The categories of one column.
+    """Categories of one column.
 
     Args:
-        values: what code 0, 1, ... stands for, all text or all numbers; None: only the codes are known.
-        ordered: trees split by the codes as by numbers, as LightGBM has it of ordered categories.
+        values: categories of codes 0, 1, ..., all text or all numbers; None if only codes are known.
+        ordered: split the codes like numbers, as LightGBM does with ordered categories.
     """
 
     values: tuple[Any, ...] | None = None
@@ -33,12 +33,12 @@ class Categories:
 
     @property
     def record(self) -> dict[str, Any]:
-        """Plain data, for the model's record."""
+        """Return plain data for the model's record."""
         return {"values": None if self.values is None else list(self.values), "ordered": self.ordered}
 
 
 def read_record(record: Mapping[str, Any] | None) -> dict[str, Categories]:
-    """Column -> categories, of a model's record."""
+    """Read column -> categories from a model's record."""
     found = {}
     for name, one in (record or {}).items():
         values = one.get("values")
@@ -47,16 +47,18 @@ def read_record(record: Mapping[str, Any] | None) -> dict[str, Categories]:
 
 
 def to_record(categories: Mapping[str, Categories]) -> dict[str, Any]:
-    """What `read_record` reads."""
+    """Return the record for `read_record`."""
     return {name: one.record for name, one in categories.items()}
 
 
 def named_columns(given: Any, names: Sequence[str]) -> list[str]:
-    """The columns that `categorical_feature` names: a list of names or positions, text as LightGBM has it ("0,2" or
-    "name:a,b"), or "auto", None and "", which name none.
+    """Return the columns in `categorical_feature`: names or positions as a list or in LightGBM's syntax ("0,2",
+    "name:a,b").
+
+    "auto", None and "" mean no columns.
 
     Raises:
-        DataError: one that is not there.
+        DataError: unknown column.
     """
     if given is None or (isinstance(given, str) and given in ("auto", "")):
         return []
@@ -67,14 +69,12 @@ def named_columns(given: Any, names: Sequence[str]) -> list[str]:
     elif isinstance(given, int | np.integer):
         given = [given]
     elif not isinstance(given, Iterable):
-        raise DataError(f"categorical_feature={given!r} is no list of names or positions of columns")
+        raise DataError(f"categorical_feature={given!r} must be a list of column names or positions")
     found = []
     for one in given:
         if isinstance(one, int | np.integer) and not isinstance(one, bool):
             if not 0 <= one < len(names):
-                raise DataError(
-                    f"categorical_feature: there is no column {one}: the data have {len(names)}, counted from 0"
-                )
+                raise DataError(f"categorical_feature: no column {one}; the data have {len(names)}, counted from 0")
             found.append(names[int(one)])
         elif str(one) in names:
             found.append(str(one))
@@ -85,26 +85,26 @@ def named_columns(given: Any, names: Sequence[str]) -> list[str]:
 
 
 def check_codes(values: Float32Array | Float64Array, name: str) -> None:
-    """Refuse numbers that are no codes of categories.
+    """Check that numbers are valid category codes.
 
     Raises:
-        DataError: one that is negative, no whole number, or too large.
+        DataError: a negative, fractional or too large number.
     """
     wrong = values[~np.isnan(values) & ((values < 0) | (values >= LARGEST_CODE) | (values != np.floor(values)))]
     if wrong.size:
         raise DataError(
-            f"categorical feature {name!r} holds {wrong[0]:g}: codes are whole numbers from 0 to {LARGEST_CODE - 1}, "
-            "NaN is missing; a column of categories in a data frame (astype('category')) gets its codes here"
+            f"categorical feature {name!r} contains {wrong[0]:g}: codes must be integers from 0 to {LARGEST_CODE - 1}, "
+            "or NaN if missing; categorical columns of data frames (astype('category')) are coded automatically"
         )
 
 
 class Coding:
-    """Codes of one column's categories, while tables are read.
+    """Assignment of codes to the categories of one column, while tables are read.
 
     Args:
-        name: of the column.
-        known: those of the training data, of which others are missing; None: what comes first has code 0, and so on.
-        ordered: as of `Categories`, of a column that is read first.
+        name: column name.
+        known: categories of the training data, where others are missing; None assigns codes in order of appearance.
+        ordered: as in `Categories`, for a column without `known`.
     """
 
     def __init__(self, name: str, known: Categories | None = None, *, ordered: bool = False) -> None:
@@ -116,33 +116,33 @@ class Coding:
 
     @property
     def categories(self) -> Categories:
-        """Those met so far."""
+        """Categories found so far."""
         return Categories(tuple(self._codes), self._ordered)
 
     def codes(self, local: Int64Array, values: Sequence[Any]) -> Float32Array:
-        """float32[n] with NaN for what is missing or not known.
+        """Return codes, float32[n]; NaN for missing and unknown categories.
 
         Args:
-            local: int64[n], places in `values`, -1 for what is missing.
-            values: the categories of one table, declared ones that do not occur among them.
+            local: int64[n], positions in `values`; -1 is missing.
+            values: categories of one table, including declared ones that do not occur.
 
         Raises:
-            DataError: neither text nor numbers, or the other of the two than before.
+            DataError: categories that are neither text nor numbers, or of another kind than before.
         """
         counts = np.bincount(local[local >= 0], minlength=len(values))
-        known = np.full(len(values) + 1, np.nan, np.float32)  # the last for -1
+        known = np.full(len(values) + 1, np.nan, np.float32)  # the last entry is for -1
         for i, value in enumerate(map(_plain, values)):
             kind = _kind_of(value)
             if kind is None:
                 raise DataError(
-                    f"categories of column {self.name!r} are of type {type(value).__name__}: make them text, by "
-                    "cat.rename_categories(str) in pandas"
+                    f"categories of column {self.name!r} are of type {type(value).__name__}; convert them to text, "
+                    "with cat.rename_categories(str) in pandas"
                 )
             if self._kind is not None and kind != self._kind and (self._grows or counts[i]):
                 first = next(iter(self._codes))
                 raise DataError(
-                    f"column {self.name!r} holds {value!r}, a category that is {kind}, where the others "
-                    f"({first!r}, ...) are {self._kind}: bring the column to the type that it had"
+                    f"column {self.name!r} contains {value!r}, a category that is {kind}, but the others "
+                    f"({first!r}, ...) are {self._kind}; convert the column to one type"
                 )
             code = self._codes.get(value)
             if code is None and self._grows:
@@ -157,31 +157,31 @@ class Coding:
         return known[local]
 
     def warn(self, whose: str) -> None:
-        """Say which values were taken as missing."""
+        """Warn about values that were treated as missing."""
         say_unseen(self.name, self._unseen, whose)
 
 
 def say_unseen(name: str, unseen: Mapping[Any, int], whose: str) -> None:
-    """One line on categories of a column that somebody does not know: how many values, how many, the commonest."""
+    """Warn about unknown categories of a column: numbers of values and of categories, and the most frequent one."""
     if not unseen:
         return
     first, many = max(unseen, key=lambda value: unseen[value]), len(unseen)
     values, kinds = sum(unseen.values()), f"{many} categories" if many > 1 else "a category"
     warn_user(
         f"column {name!r}: {values:,} value{'s' * (values > 1)} of {kinds} that {whose} does not know "
-        f"({first!r}{', ...' * (many > 1)}): taken as missing",
+        f"({first!r}{', ...' * (many > 1)}); they are treated as missing",
         DataWarning,
     )
 
 
 def say_no_codes(features: Any, names: Sequence[str], categories: Mapping[str, Categories], whose: str) -> None:
-    """Say where columns that are taken for codes hold numbers that stand for no category.
+    """Warn about values in categorical columns that are not codes of a category.
 
     Args:
         features: float32[N, d] in memory.
-        names: of the columns.
+        names: column names.
         categories: column -> its categories.
-        whose: they are.
+        whose: owner of the categories, for messages.
     """
     for i, name in enumerate(names):
         if name not in categories:
@@ -202,23 +202,23 @@ def say_no_codes(features: Any, names: Sequence[str], categories: Mapping[str, C
 
 
 def code_map(name: str, old: Categories | None, new: Categories | None, whose: str) -> Float32Array | None:
-    """float32[codes]: for each code of `old` the one of `new`, NaN where it has none; None: codes stay as they are.
+    """Return the map from old to new codes, float32[codes], NaN without a new code; None keeps all codes.
 
     Args:
-        name: of the column.
-        old: categories of some data; None: none are known, and codes are taken as they are.
-        new: of what the data meet.
-        whose: those are, for the message.
+        name: column name.
+        old: categories of the data; None if they contain only codes.
+        new: categories of the target.
+        whose: name of the target, for messages.
 
     Raises:
-        DataError: data with categories meet a column without.
+        DataError: the data have categories, but the target has not.
     """
     if old is None or old.values is None or (new is not None and new.values == old.values):
         return None
     if new is None or new.values is None:
         raise DataError(
-            f"column {name!r} holds categories ({_examples(old.values)}), {whose} has "
-            + ("numbers there" if new is None else "codes there and does not know what they stand for: give codes")
+            f"column {name!r} contains categories ({_examples(old.values)}), but {whose} has "
+            + ("numbers there" if new is None else "only codes without names there; pass codes")
         )
     places = {value: code for code, value in enumerate(new.values)}
     return np.array([places.get(value, np.nan) for value in old.values], np.float32)
@@ -233,7 +233,7 @@ def _plain(value: Any) -> Any:
 
 
 def _kind_of(value: Any) -> str | None:
-    """Whether a category is text or a number; None for what a record cannot hold."""
+    """Return the kind of a category, text or number; None for types that a record cannot store."""
     if isinstance(value, str):
         return "text"
     if isinstance(value, float) and not math.isfinite(value):
@@ -242,21 +242,21 @@ def _kind_of(value: Any) -> str | None:
 
 
 class Float32Cast:
-    """Casts columns, and remembers whole numbers that were rounded: floating-point numbers are rounded anyway."""
+    """Cast to float32 that records rounded integers; rounded floats are expected."""
 
     def __init__(self) -> None:
         self._rounded: dict[str, tuple[int, int]] = {}
 
     def cast(self, values: npt.NDArray[Any], name: str, *, whole: bool = False) -> npt.NDArray[np.float32]:
-        """float32 of the same shape.
+        """Return float32 of the same shape.
 
         Args:
-            values: real numbers; the very array comes back where it is float32.
-            name: of the column, for messages.
-            whole: they are whole numbers, whatever the type of the array.
+            values: real numbers; a float32 array is returned as it is.
+            name: column name, for messages.
+            whole: whether the values are integers, whatever their type.
 
         Raises:
-            DataError: a finite number that is too large.
+            DataError: a finite number beyond float32.
         """
         if values.dtype == np.float32:
             return values
@@ -265,7 +265,7 @@ class Float32Cast:
         lost = np.isinf(out) & np.isfinite(values)
         if bool(lost.any()):
             where = int(np.flatnonzero(lost)[0])
-            raise DataError(f"column {name!r} holds {values[where]!r}, which does not fit in float32; rescale it")
+            raise DataError(f"column {name!r} contains {values[where]!r}, beyond the range of float32; rescale it")
         if (whole or values.dtype.kind in "iu") and values.size and np.nanmax(np.abs(out), initial=0.0) >= EXACT:
             changed = np.flatnonzero((out.astype(np.float64) != values) & ~np.isnan(out))
             if changed.size:
@@ -274,13 +274,13 @@ class Float32Cast:
         return out
 
     def warn(self) -> None:
-        """Say what was rounded, once for all columns."""
+        """Warn about rounded integers, once for all columns."""
         if not self._rounded:
             return
         name, (count, example) = next(iter(self._rounded.items()))
         more = f"; so are {len(self._rounded) - 1} more columns" if len(self._rounded) > 1 else ""
         warn_user(
-            f"column {name!r}: {count:,} whole numbers are rounded to float32, {example} to "
-            f"{int(np.float32(example))}{more}: subtract what they have in common, or count in a larger unit",
+            f"column {name!r}: {count:,} integers are rounded to float32, {example} to "
+            f"{int(np.float32(example))}{more}: subtract an offset, or use a larger unit",
             DataWarning,
         )

@@ -33,12 +33,12 @@ Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a data set came from, as far as a model must remember it.
+    """Origin of a data set, as recorded with models.
 
     Args:
         files: paths as given; empty for arrays.
         index_base: number of the first feature in the file (0 or 1), None for arrays.
-        options: of the reader, those that changed the numbers (missing tokens, label map, ...), plain data.
+        options: reader options that affect values (missing tokens, label map, ...), plain data.
     """
 
     files: tuple[str, ...] = ()
@@ -48,19 +48,19 @@ class Provenance:
 
 @dataclass(frozen=True, eq=False)
 class RankingDataset:
-    """Whole queries: a row is a document, the rows of a query follow each other.
+    """Documents of whole queries. The rows of a query are contiguous.
 
     Args:
-        features: float32[N, d], C order, or `scipy.sparse.csr_matrix` of float32. NaN is missing; what a sparse row
-            does not name is zero, on every backend. Those of `stream` lie on disk, and slices of them come to memory.
-        labels: float64[N], finite; bigger is better.
-        queries: which rows belong to which query.
+        features: float32[N, d] in C order, or float32 `scipy.sparse.csr_matrix`. NaN is missing; absent entries of
+            sparse rows are zero on every backend. The features of `stream` are on disk, and read in slices.
+        labels: float64[N], finite; larger is better.
+        queries: queries of the rows.
         feature_names: d distinct names.
-        provenance: where it came from.
-        comments: what stood behind `#` on each row, if it was asked for.
-        input_rows: int64[N] when rows were sorted on the way in: row i was row input_rows[i] of the input.
-        categories: feature -> what its codes stand for, of those that hold codes of categories.
-        candidates: all documents of the queries, where these are some of them; None: they are all.
+        provenance: origin of the data.
+        comments: comment after `#` of each row, if requested.
+        input_rows: int64[N] if rows were sorted: row i was row input_rows[i] of the input.
+        categories: categorical feature -> categories of its codes.
+        candidates: all documents of the queries, if the data set is a subset; None if it is complete.
     """
 
     features: Features
@@ -83,7 +83,7 @@ class RankingDataset:
             raise DataError(f"{rows} rows of features but labels of shape {labels.shape}")
         if self.queries.n_documents != rows:
             raise DataError(
-                f"queries cover {self.queries.n_documents} rows but there are {rows}: group sizes must sum to the "
+                f"queries cover {self.queries.n_documents} rows but there are {rows}; group sizes must add up to the "
                 "number of rows"
             )
         if len(self.feature_names) != columns:
@@ -94,12 +94,12 @@ class RankingDataset:
                 raise DataError(f"feature names must be text, not {odd[0]!r}")
             at = first_unfit(self.feature_names)
             if at is not None:
-                raise DataError(f"the feature name {self.feature_names[at]!r} holds {UNFIT_WORDS}: give it another")
+                raise DataError(f"the feature name {self.feature_names[at]!r} contains {UNFIT_WORDS}; rename it")
             if len(set(self.feature_names)) != columns:
                 raise DataError("feature names must be distinct")
         bad = np.flatnonzero(~np.isfinite(labels))
         if bad.size:
-            raise self.queries.row_error(int(bad[0]), f"label {labels[bad[0]]} is not a finite number")
+            raise self.queries.row_error(int(bad[0]), f"label {labels[bad[0]]} is not finite")
 
     def _repr_html_(self) -> str:
         names = ", ".join(self.feature_names[:8]) + (", …" if self.n_features > 8 else "")
@@ -117,29 +117,28 @@ class RankingDataset:
     @classmethod
     @takes_reader_options
     def read(cls, path: Paths, *, format: str = "auto", **options: Any) -> RankingDataset:
-        """Read files of any format that `boostrank.data.source.FORMATS` knows as one data set.
+        """Read files of any format in `boostrank.data.source.FORMATS` as one data set.
 
         Args:
-            path: a file, plain or compressed; several; a pattern, `shards/*.gz`; or "-", standard input.
-            format: its name, such as csv or parquet; "auto": as the names of the files end, or, where they say nothing,
-                as the files begin.
+            path: a file, plain or compressed; several files; a pattern, `shards/*.gz`; or "-", standard input.
+            format: name of the format, such as csv or parquet; "auto" detects it by file name, else by content.
             {options}
 
         Raises:
-            FileFormatError: what cannot be read, the first by line.
-            ParameterError: options out of range, in contradiction, or that the format has no use for.
+            FileFormatError: unreadable content; the first by line.
+            ParameterError: options that are out of range, contradictory or unsupported by the format.
         """
-        # By name: the readers make data sets, and import this module.
+        # Imported by name, because the readers import this module.
         data: RankingDataset = import_module("boostrank.data.assemble").read_files(path, format=format, **options)
         return data
 
     @classmethod
     @takes_reader_options
     def from_libsvm(cls, path: Paths, **options: Any) -> RankingDataset:
-        """Read libsvm (SVMrank, LETOR) files as one data set; `boostrank.data.assemble.read_files`.
+        """Read libsvm (SVMrank, LETOR) files as one data set; see `boostrank.data.assemble.read_files`.
 
         Args:
-            path: as of `read`.
+            path: as for `read`.
             {options}
         """
         return cls.read(path, format="libsvm", **options)
@@ -149,12 +148,12 @@ class RankingDataset:
     def stream(
         cls, path: Paths, *, cache: str | PathLike[str] | bool = True, external_memory: bool = False, **options: Any
     ) -> RankingDataset:
-        """Read files without holding their features in memory; see `boostrank.data.spill.stream_files`.
+        """Read files and keep their features on disk; see `boostrank.data.spill.stream_files`.
 
         Args:
-            path: as of `read`; `format` too.
-            cache: folder of the cache; True for `.boostrank-cache` beside the first file, False for none.
-            external_memory: whether XGBoost shall keep its bins on disk too.
+            path: as for `read`, like `format`.
+            cache: folder of the cache; True means `.boostrank-cache` next to the first file, False means none.
+            external_memory: whether XGBoost keeps its bins on disk too.
             {options}
         """
         stream_files = import_module("boostrank.data.spill").stream_files
@@ -177,34 +176,32 @@ class RankingDataset:
         categorical_feature: Sequence[str | int] | str | None = "auto",
         copy: bool = True,
     ) -> RankingDataset:
-        """From an array, a sparse matrix or a data frame.
+        """Make a data set from an array, a sparse matrix or a data frame.
 
         Args:
-            X: [N, d] numbers; a table of pandas, polars, Arrow or another library that narwhals reads, or that hands
-                out an Arrow stream, may have categories too. Cast to float32: a number that is too large is refused,
-                and whole numbers that are rounded (above 2^24) are said. Null, and what a masked array masks, is
-                missing.
-            y: [N] relevance labels, bigger is better.
-            qid: [N] query id of each row, numbers or text. Rows of one query must follow each other.
+            X: [N, d] numbers. Tables of pandas, polars, Arrow and other libraries (via narwhals or an Arrow stream) may
+                also contain categories. Values are cast to float32: numbers out of range are refused, and rounded
+                integers (above 2^24) cause a warning. Null and masked entries are missing.
+            y: [N] relevance labels; larger is better.
+            qid: [N] query id of each row, numbers or text. The rows of a query must be contiguous.
             group: sizes of the queries in row order, instead of `qid`.
-            weight: one positive number a query, or one a row. Those of rows that differ within a query weigh
-                documents, as `document_weight`.
-            document_weight: [N] numbers of at least 0, which objectives take as each declares, and others refuse: most
-                multiply the document's gain by it (`boostrank objectives NAME`). Metrics do not look at them.
-            k: rank at which each query's objective is cut off, in place of the objective's own k; one whole number a
-                query, or one a row that is constant within each query. 0 means the whole list.
-            feature_names: d names; a data frame brings its own.
-            sort: bring the rows of each query together (stably); predictions come back in the order given here.
-            categorical_feature: columns of categories, by name or position, beside those whose type says so ("auto"
-                alone): pandas' and polars' categories, enumerations, Arrow's dictionaries. Named columns of text are
-                categories, and those of numbers are codes already: whole numbers from 0. Codes follow the order that
-                the type declares, or else that of the rows. Categories with an order (pandas, Arrow) that are not
-                named are split as numbers, by their codes.
-            copy: whether features that need no cast (float32 in C order, CSR of float32) are copied, so that what is
-                done to the array later leaves the data set as it is; False saves the memory, and leaves that to you.
+            weight: positive weights, one per query or per row. Row weights that differ within a query weight documents,
+                as `document_weight`.
+            document_weight: [N] weights of at least 0. Most objectives multiply the gain of a document by its weight,
+                others refuse weights (`boostrank objectives NAME`). Metrics ignore them.
+            k: cut-off rank of the objective by query, instead of its parameter k: one integer per query, or per row and
+                constant within queries. 0 means the whole list.
+            feature_names: d names; data frames have their own.
+            sort: sort rows by query (stably); predictions are in the given order.
+            categorical_feature: columns of categories, by name or position. "auto" detects them by type: categories of
+                pandas and polars, enumerations, Arrow dictionaries. Named text columns are categories; named numeric
+                columns are codes, integers from 0. Codes follow the declared order, else the order of rows. Ordered
+                categories (pandas, Arrow) that are not named are split by code, as numbers.
+            copy: whether to copy features that need no cast (float32 in C order, CSR of float32). False saves memory,
+                but later changes of the array would change the data set.
 
         Raises:
-            DataError: what cannot be ranked, with the row or column and what mends it.
+            DataError: invalid data; the message names the row or column, and a remedy.
         """
         given = read_arrays(
             X, y, qid, group, weight, document_weight, k, feature_names, sort, categorical_feature, copy
@@ -231,19 +228,19 @@ class RankingDataset:
         categorical_feature: Sequence[str | int] | str | None = "auto",
         gain: str | None = None,
     ) -> RankingDataset:
-        """From a table that holds label and query id (and weight) as columns beside the features.
+        """Make a data set from a table with label, query id and weight columns.
 
         Args:
             frame: a table, as `X` of `from_arrays`.
-            label, qid, weight: names of columns; the weights as of `from_arrays`.
-            drop: columns that are no features: ids of documents, dates.
-            sort: as of `from_arrays`.
-            categorical_feature: as of `from_arrays`; positions count the features.
-            gain: an expression over `label` and other columns, features or not, whose values take the place of the
-                labels; see `with_gain`.
+            label, qid, weight: column names; weights as for `from_arrays`.
+            drop: columns that are not features, such as document ids and dates.
+            sort: as for `from_arrays`.
+            categorical_feature: as for `from_arrays`; positions count features.
+            gain: an expression over `label` and other columns, features or not, that replaces the labels; see
+                `with_gain`.
 
         Raises:
-            DataError: as `from_arrays`, and a column that is not there.
+            DataError: as `from_arrays`, or a missing column.
         """
         X, y, ids, weights = read_frame(frame, label, qid, weight, [drop] if isinstance(drop, str) else drop)
         data = cls.from_arrays(X, y, qid=ids, weight=weights, sort=sort, categorical_feature=categorical_feature)
@@ -261,27 +258,27 @@ class RankingDataset:
 
     @property
     def n_documents(self) -> int:
-        """Rows."""
+        """Number of rows."""
         return int(self.features.shape[0])
 
     @property
     def n_features(self) -> int:
-        """Columns."""
+        """Number of columns."""
         return int(self.features.shape[1])
 
     @property
     def is_sparse(self) -> bool:
-        """Whether the features, or what is read of them from disk, are a CSR matrix."""
+        """Whether the features, or slices of them read from disk, are a CSR matrix."""
         return is_sparse(self.features)
 
     @property
     def document_weights(self) -> Float64Array | None:
-        """float64[N], the weight of each document, at least 0; None: all the same. They are those of `queries`."""
+        """Weight of each document, float64[N], at least 0; None if all are equal. They belong to `queries`."""
         return self.queries.document_weights
 
     @property
     def categorical(self) -> tuple[int, ...]:
-        """The columns that trees split by sets of categories, ascending; not those whose categories have an order."""
+        """Columns that trees split by sets of categories, ascending, without ordered categories."""
         return tuple(
             i
             for i, name in enumerate(self.feature_names)
@@ -290,45 +287,45 @@ class RankingDataset:
 
     @property
     def feature_space(self) -> FeatureSpace:
-        """The features, which later files are read into."""
+        """Description of the features, for reading later files."""
         how = self.provenance.options
         columns = {role: how[role] for role in ("label", "qid", "weight", "drop") if role in how}
         return FeatureSpace(self.provenance.index_base, self.n_features, self.feature_names, columns, self.categories)
 
     @property
     def on_disk(self) -> bool:
-        """Whether the features lie on disk."""
+        """Whether the features are on disk."""
         return is_on_disk(self.features)
 
     def with_features(
         self, names: Sequence[str], *, whose: str, categories: Mapping[str, Categories] | None = None
     ) -> RankingDataset:
-        """The same rows with the features in the order of `names`, and the codes of categories that these have.
+        """Return the same rows with the features in the order of `names`, and with the codes of `categories`.
 
-        Names that merely number the features (`f1`, `f2`, ...) go by position.
+        Generated names (`f1`, `f2`, ...) are matched by position.
 
         Args:
-            names: feature names of what this data set meets: a model, or a training set.
-            whose: what that is, for the message.
-            categories: feature -> its categories there; codes of others are missing, and that is said.
+            names: feature names of the target, a model or a training set.
+            whose: name of the target, for messages.
+            categories: feature -> categories of the target; unknown ones become missing, with a warning.
 
         Raises:
-            DataError: another number of features, or other features; categories where there are none.
+            DataError: another number of features, other features, or categories in a numeric column.
         """
         found = self._in_order(names, whose)
         if categories is None:
             return found
-        own = zip(found.feature_names, names, strict=True)  # which may be numbers for names
+        own = zip(found.feature_names, names, strict=True)  # names may be numbers
         return found._coded({here: categories[name] for here, name in own if name in categories}, whose)
 
     def only(self, names: Sequence[str]) -> RankingDataset:
-        """The same rows with these features alone, if all are here by name; else as they are."""
+        """Return the same rows with only these features, if all names exist; else unchanged."""
         if len(names) >= self.n_features or not set(names) <= set(self.feature_names):
             return self
         return self._columns(names, {name: one for name, one in self.categories.items() if name in names})
 
     def like(self, train_set: RankingDataset) -> RankingDataset:
-        """The same rows with the features of a training set, in its order and its codes of categories.
+        """Return the same rows with the features of a training set, in its order and codes.
 
         Raises:
             DataError: as `with_features`.
@@ -357,7 +354,7 @@ class RankingDataset:
         return replace(self, features=features, feature_names=tuple(names), categories=categories)
 
     def _coded(self, categories: Mapping[str, Categories], whose: str) -> RankingDataset:
-        """The same with the codes of these categories."""
+        """Return the same rows with the codes of these categories."""
         maps = {}
         if isinstance(self.features, np.ndarray):
             say_no_codes(self.features, self.feature_names, _without(categories, self.categories), whose)
@@ -369,8 +366,8 @@ class RankingDataset:
             return self if self.categories == categories else replace(self, categories=categories)
         if not isinstance(self.features, np.ndarray):
             raise DataError(
-                f"column {self.feature_names[next(iter(maps))]!r} has other codes of categories than {whose}, and its "
-                "rows are not in memory: read them like the training data (like=)"
+                f"column {self.feature_names[next(iter(maps))]!r} has other category codes than {whose}, and its "
+                "rows are not in memory: read them with the training data as like="
             )
         features = self.features.copy()
         for i, changed in maps.items():
@@ -384,38 +381,38 @@ class RankingDataset:
         return replace(self, features=features, categories=categories)
 
     def with_gain(self, gain: str) -> RankingDataset:
-        """The same rows with the values of an expression in place of the labels: what `gain` of a training makes of it.
+        """Return the same rows with the values of an expression as labels, like `gain` of a training.
 
         Args:
-            gain: over `label` and features, as "0.7*label + 0.3*log1p(margin)"; `boostrank.core.gains` has
-                its grammar. The gain of such labels is "linear". Columns that are no features are there while a table
-                is read: `gain=` of `read` and `from_frame`.
+            gain: expression over `label` and features, such as "0.7*label + 0.3*log1p(margin)"; see
+                `boostrank.core.gains`. The gain of these labels is "linear". Columns that are not features are only
+                available to `gain=` of `read` and `from_frame`.
 
         Raises:
-            ParameterError: no expression.
-            DataError: a column that is not there; a value that is negative or not finite, with its row.
+            ParameterError: invalid expression.
+            DataError: an unknown column, or a value that is negative or not finite, with its row.
         """
         found: RankingDataset = with_gain(self, gain)
         return found
 
     @property
     def gain(self) -> str | None:
-        """The expression whose values the labels are, None where they are labels."""
+        """Expression that defines the labels; None for plain labels."""
         return gain_of(self)
 
     def take(self, queries: npt.ArrayLike) -> RankingDataset:
-        """Some whole queries, in the order asked for."""
+        """Return some whole queries, in the requested order."""
         index, rows = self.queries.take(queries)
         return self._of_rows(index, rows, self.comments and tuple(self.comments[r] for r in rows))
 
     def joined(self, other: RankingDataset) -> RankingDataset:
-        """The queries of both, this one's first; numbered anew where both have one of the same name.
+        """Return the queries of both data sets, renumbered if ids occur in both.
 
         Args:
-            other: of the same features.
+            other: data set with the same features.
 
         Raises:
-            DataError: it has others, or one of the two alone has cut-offs of its queries, or lies on disk.
+            DataError: other features, cut-offs by query in only one of them, or rows on disk.
         """
         first, second = self.queries, other.queries
         if self.feature_names != other.feature_names:
@@ -425,9 +422,9 @@ class RankingDataset:
         if self.gain != other.gain:
             raise DataError(f"data sets with the gains {self.gain!r} and {other.gain!r} cannot be joined")
         if self.on_disk or other.on_disk:
-            raise DataError("rows that lie on disk cannot be joined: read them to memory (--route memory)")
+            raise DataError("rows on disk cannot be joined; read them into memory (--route memory)")
         if (first.k is None) != (second.k is None):
-            raise DataError("one of two data sets has a cut-off for each query, the other none: they cannot be joined")
+            raise DataError("data sets with and without cut-offs by query cannot be joined")
         names = np.concatenate([first.qid.astype(object), second.qid.astype(object)])
         if len(set(names.tolist())) < names.size:
             names = np.arange(names.size)
@@ -459,12 +456,12 @@ class RankingDataset:
         )
 
     def sample(self, documents: int, seed: int) -> RankingDataset:
-        """Whole queries at random with about `documents` documents, in their order; see `QueryIndex.sample`."""
+        """Return a random sample of whole queries with about `documents` documents; see `QueryIndex.sample`."""
         chosen = self.queries.sample(documents, seed)
         return self if chosen.size == len(self.queries) else self.take(chosen)
 
     def shuffled(self, rng: np.random.Generator) -> RankingDataset:
-        """The same queries in another order, and the rows of each in another order; queries are numbered anew."""
+        """Return the queries and the rows within queries in random order; queries are renumbered."""
         index, rows = self.queries.take(rng.permutation(len(self.queries)))
         order = np.lexsort((rng.random(rows.size), index.of_rows()))
         weights = None if index.document_weights is None else index.document_weights[order]
@@ -472,7 +469,7 @@ class RankingDataset:
         return self._numbered(index, rows[order])
 
     def redrawn(self, rng: np.random.Generator) -> RankingDataset:
-        """As many queries, drawn with replacement; one that is drawn twice is two queries; they are numbered anew."""
+        """Return a bootstrap sample of the queries. Repeated queries are separate; all are renumbered."""
         count = len(self.queries)
         return self._numbered(*self.queries.take(np.sort(rng.integers(0, count, count))))
 
@@ -493,11 +490,11 @@ class RankingDataset:
         )
 
     def in_row_order(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Values in the order in which the rows came in, in the order of this data set's rows."""
+        """Reorder values from input order to the order of this data set's rows."""
         return values if self.input_rows is None else values[self.input_rows]
 
     def in_input_order(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Values of this data set's rows (predictions), in the order in which the rows came in."""
+        """Reorder values (such as predictions) from the order of this data set's rows to input order."""
         if self.input_rows is None:
             return values
         out = np.empty_like(values)
@@ -505,7 +502,7 @@ class RankingDataset:
         return out
 
     def constant_features(self) -> tuple[str, ...]:
-        """Names of the features that have one value in every row, or are missing in every row: no tree can use them."""
+        """Return the names of features with one value in every row, or with missing values only."""
         if not self.n_documents:
             return ()
         same = np.arange(self.n_features)
@@ -522,7 +519,7 @@ class RankingDataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of features, labels and query boundaries: the same for the same numbers in the same order."""
+        """Return a hash of features, labels and query boundaries, which depends on values and order only."""
         if isinstance(self.features, Rows):
             return str(self.features.fingerprint(self.labels, self.queries.ptr))
         digest = hashlib.blake2b(digest_size=16)
@@ -539,5 +536,5 @@ class RankingDataset:
 
 
 def _without(categories: Mapping[str, Categories], known: Mapping[str, Categories]) -> dict[str, Categories]:
-    """Those of columns of which data know codes alone."""
+    """Return the categories of columns that only have codes in the data."""
     return {name: one for name, one in categories.items() if known.get(name, Categories()).values is None}

@@ -1,7 +1,6 @@
-"""Data frames as float32 rows: pandas, polars, Arrow, and what else narwhals reads or hands out an Arrow stream.
+"""Conversion of data frames to float32: pandas, polars, Arrow, and others via narwhals or an Arrow stream.
 
-narwhals has no dependencies, LightGBM needs it anyway, and pandas needs no pyarrow for it, as it would for the Arrow C
-interface.
+narwhals has no dependencies and is required by LightGBM. Unlike the Arrow C interface, it reads pandas without pyarrow.
 """
 
 from __future__ import annotations
@@ -38,10 +37,10 @@ _AS_THEY_ARE = (
 
 
 def as_frame(X: Any) -> Any:
-    """A `narwhals.DataFrame` of what is a table; None: it is none.
+    """Return a `narwhals.DataFrame` of a table; None if X is not a table.
 
     Raises:
-        DataError: a table that cannot be read: lazy, of one column without a name, with names twice.
+        DataError: an unreadable table: lazy, a nameless column, or duplicate names.
     """
     if not any(hasattr(type(X), name) for name in ("columns", "__arrow_c_stream__", "__arrow_c_array__")):
         return None
@@ -50,9 +49,9 @@ def as_frame(X: Any) -> Any:
     except DuplicateError as error:
         raise DataError(f"feature names must be distinct: {' '.join(str(error).split())}") from None
     if isinstance(found, nw.LazyFrame):
-        raise DataError(f"a lazy frame ({type(X).__name__}) has no rows yet: collect it first")
+        raise DataError(f"a lazy frame ({type(X).__name__}) has no rows yet; collect it first")
     if isinstance(found, nw.Series):
-        raise DataError("features must be two-dimensional, a table; this is one column")
+        raise DataError("features must be a two-dimensional table, not a single column")
     if isinstance(found, nw.DataFrame):
         return found
     if not hasattr(X, "__arrow_c_stream__") and not hasattr(X, "__arrow_c_array__"):
@@ -60,12 +59,12 @@ def as_frame(X: Any) -> Any:
     try:
         import pyarrow
     except ImportError:
-        raise DataError(f"a table of type {type(X).__name__} is read by pyarrow, which is not installed") from None
+        raise DataError(f"a table of type {type(X).__name__} needs pyarrow, which is not installed") from None
     return nw.from_native(pyarrow.table(X))
 
 
 def names_of(frame: Any) -> tuple[str, ...]:
-    """Names of a frame's columns, as text."""
+    """Return the column names of a frame, as text."""
     return tuple(map(str, frame.columns))
 
 
@@ -83,15 +82,16 @@ def cut(table: Any, qid: str, parts: int) -> list[Any]:
 
 
 class FrameReader:
-    """Reads tables, one after another, into float32 rows; of a training's tables the categories grow.
+    """Converts tables to float32 rows, one after another; categories of training tables accumulate.
 
-    A column is what it is in the first table. Say what was rounded or taken as missing by `warn`, at the end.
+    The first table decides on the kind of each column. Call `warn` at the end to report rounding and unknown
+    categories.
 
     Args:
-        names: the columns to read, in this order; tables may have others.
-        categorical: columns that hold categories beside those whose type says so.
-        known: column -> its categories, of the training data whose tables these are to be like; None: this is they.
-        whose: those are, for messages.
+        names: columns to read, in this order; tables may have others.
+        categorical: columns of categories in addition to those detected by type.
+        known: column -> categories of the training data; None if this is the training data.
+        whose: owner of `known`, for messages.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class FrameReader:
 
     @property
     def categories(self) -> dict[str, Categories]:
-        """Column -> categories met so far, in the order of the columns."""
+        """Return column -> categories found so far, in column order."""
         found = {}
         for name, one in zip(self.names, self._coding or (), strict=False):
             if one is not None:
@@ -117,20 +117,20 @@ class FrameReader:
         return found
 
     def warn(self) -> None:
-        """Say, a line a kind, what was rounded, and which categories were taken as missing."""
+        """Warn about rounded integers and about categories treated as missing, one line each."""
         self._cast.warn()
         for one in self._coding or ():
             if isinstance(one, Coding):
                 one.warn(self._whose)
 
     def read(self, table: Any) -> Float32Array:
-        """float32[n, d], C order.
+        """Return the rows of a table, float32[n, d] in C order.
 
         Args:
-            table: whatever `as_frame` takes, or a frame of its own.
+            table: input of `as_frame`, or a narwhals frame.
 
         Raises:
-            DataError: a column that is missing, or holds what is no number and no category: by name, and what mends it.
+            DataError: a missing column, or one that is neither numeric nor categorical, with a remedy.
         """
         frame = table if isinstance(table, nw.DataFrame) else as_frame(table)
         frame = self._columns(frame)
@@ -154,7 +154,7 @@ class FrameReader:
         return out
 
     def _columns(self, frame: Any) -> Any:
-        """The frame's columns that are to be read, in their order."""
+        """Return the columns to read, in order."""
         names = names_of(frame)
         if names == self.names:
             return frame
@@ -167,7 +167,7 @@ class FrameReader:
         return frame[:, [places[name] for name in self.names]]
 
     def _fill(self, out: Float32Array, values: npt.NDArray[Any], whole: Sequence[int]) -> None:
-        """Rows of which all columns are ordinary numbers."""
+        """Fill rows of numeric columns."""
         with np.errstate(over="ignore"):
             out[:] = values
         infinite = range(len(self.names)) if bool(np.isinf(out).any()) else ()
@@ -176,7 +176,7 @@ class FrameReader:
                 self._cast.cast(values[:, i], self.names[i], whole=i in whole)
 
     def _coding_of(self, frame: Any, i: int, kind: Any) -> Coding | Categories | None:
-        """How a column is read: categories that are looked up, codes as they are, or numbers (None)."""
+        """Return how to read a column: by looking up categories, as codes, or as numbers (None)."""
         name = self.names[i]
         if self._known is not None:
             known = self._known.get(name)
@@ -187,10 +187,10 @@ class FrameReader:
             return None
         return (
             Coding(name) if isinstance(kind, (nw.String, nw.Object, nw.Unknown)) else Categories()
-        )  # Unknown: of nulls
+        )  # Unknown: nulls only
 
     def _column(self, i: int, series: Any, kind: Any) -> Float32Array:
-        """float32[n] of one column."""
+        """Return one column, float32[n]."""
         assert self._coding is not None
         name, coding = self.names[i], self._coding[i]
         if isinstance(coding, Coding):
@@ -203,29 +203,29 @@ class FrameReader:
         return found
 
     def _numbers(self, name: str, series: Any, kind: Any) -> tuple[npt.NDArray[Any], str]:
-        """Real numbers of a column, NaN for what is missing; and its name."""
+        """Return the real numbers of a column, NaN if missing, and its name."""
         if isinstance(kind, _OF_TIME):
             raise DataError(
-                f"column {name!r} holds times ({kind}), which have no unit that a split could name: make it a number "
-                "(days or seconds since something), or leave it out"
+                f"column {name!r} contains times ({kind}), which have no natural unit: convert it to numbers "
+                "(such as days since a date), or drop it"
             )
         _check_one_value(series, kind)
         if isinstance(kind, _AS_THEY_ARE):
-            values = series.to_numpy()  # of old versions objects where some are missing
+            values = series.to_numpy()  # old versions return objects if values are missing
             return (values if values.dtype.kind != "O" else _with_none(series, values).astype(np.float64)), name
-        # pandas alone has them, and would drop a half.
+        # Only pandas has complex numbers, and casting would drop the imaginary part.
         if getattr(getattr(series.to_native(), "dtype", None), "kind", "") == "c":
             raise DataError(
-                f"column {name!r} holds complex numbers, which have no order: make it real, or leave it out"
+                f"column {name!r} contains complex numbers, which have no order: convert it to real numbers, or drop it"
             )
         if isinstance(kind, nw.Object) and any(isinstance(value, str) for value in series.to_list()):
             raise DataError(self._not_a_number(name, series, kind, None))
         try:
             return _with_none(series, series.cast(nw.Float64).to_numpy()).astype(np.float64), name
-        except Exception as error:  # each library raises its own kind
+        except Exception as error:  # each library raises its own type
             raise DataError(
-                f"column {name!r} holds {getattr(series.to_native(), 'dtype', kind)}, no number: make it one, or leave "
-                "it out"
+                f"column {name!r} holds {getattr(series.to_native(), 'dtype', kind)}, not numbers: convert it, or "
+                "drop it"
             ) from error
 
     def _not_a_number(self, name: str, series: Any, kind: Any, coding: Categories | None) -> str:
@@ -234,26 +234,27 @@ class FrameReader:
         first = next((value for value in values if isinstance(value, str)), next(iter(values), None))
         begin = f"column {name!r} holds {what} ({first!r}, ...)"
         if self._known is None:
-            return f"{begin}: name it in categorical_feature, make it numbers, or leave it out"
+            return f"{begin}: name it in categorical_feature, convert it to numbers, or drop it"
         if coding is not None:
-            return f"{begin}, where {self._whose} has codes and does not know what they stand for: give codes"
-        return f"{begin}, where {self._whose} has numbers"
+            return f"{begin}, but {self._whose} has only codes without names there: pass codes"
+        return f"{begin}, but {self._whose} has numbers there"
 
 
 def _is_ordered(series: Any) -> bool:
-    """Whether a column's categories have an order: of pandas and Arrow; polars' own have none that is meant."""
+    """Return whether a column's categories are ordered (pandas and Arrow); the order in polars has no meaning."""
     native = series.to_native()
     return bool(getattr(getattr(native, "dtype", getattr(native, "type", None)), "ordered", False))
 
 
 def _local_codes(series: Any, kind: Any) -> tuple[Int64Array, list[Any]]:
-    """int64[n] places in a list of categories, -1 for what is missing; and the list, as the type declares it, or else
-    in the order in which they come."""
+    """Return positions in a list of categories, int64[n], -1 if missing; and the list, as declared or in order of
+    appearance.
+    """
     native = series.to_native()
     if isinstance(kind, _OF_CATEGORIES):
         if hasattr(getattr(native, "cat", None), "codes"):  # pandas
             return native.cat.codes.to_numpy().astype(np.int64), native.cat.categories.tolist()
-        if hasattr(native, "iterchunks"):  # Arrow: each chunk has a list of its own
+        if hasattr(native, "iterchunks"):  # Arrow: each chunk has its own list
             places: dict[Any, int] = {}
             parts = [np.zeros(0, np.int64)]
             for chunk in native.iterchunks():
@@ -274,8 +275,8 @@ def _local_codes(series: Any, kind: Any) -> tuple[Int64Array, list[Any]]:
         )
         if odd is not None:
             raise DataError(
-                f"column {series.name!r} holds values of type {type(odd).__name__}, which are no categories: make them "
-                "text, or leave the column out"
+                f"column {series.name!r} contains values of type {type(odd).__name__}, which cannot be categories: "
+                "convert them to text, or drop the column"
             )
         values = [None if value != value else value for value in values]
     codes = [-1 if value is None else seen.setdefault(value, len(seen)) for value in values]
@@ -283,8 +284,9 @@ def _local_codes(series: Any, kind: Any) -> tuple[Int64Array, list[Any]]:
 
 
 def values_of(frame: Any, column: int) -> npt.NDArray[Any]:
-    """A column as it is, for labels, weights and query ids: numbers are float64 where some are missing, and what is
-    missing in others None."""
+    """Return a column of labels, weights or query ids. Numbers with missing values become float64; other missing values
+    None.
+    """
     series = _series(frame, column)
     kind = series.dtype
     _check_one_value(series, kind)
@@ -297,9 +299,9 @@ def values_of(frame: Any, column: int) -> npt.NDArray[Any]:
 
 
 def _check_one_value(series: Any, kind: Any) -> None:
-    """Refuse a column of which a row holds several values."""
+    """Refuse a column with several values per row."""
     if isinstance(kind, _OF_SEVERAL):
-        raise DataError(f"column {series.name!r} holds {kind}, no number: take one out, or leave the column out")
+        raise DataError(f"column {series.name!r} contains {kind}, not numbers: extract one value, or drop the column")
 
 
 def _series(frame: Any, column: int) -> Any:
@@ -307,7 +309,7 @@ def _series(frame: Any, column: int) -> Any:
 
 
 def _with_none(series: Any, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A column's values, None for each that is missing if they are objects."""
+    """Return a column's values; None for missing objects."""
     if values.dtype.kind != "O":
         return values
     found = values.copy()

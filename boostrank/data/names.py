@@ -20,21 +20,21 @@ _COMMENT = re.compile(rb"#\s*[fF](\d+)\s*[:=]\s*(\S.*)")
 _LARGEST = 2**31
 
 Names = Mapping[int, str] | tuple[str, ...]
-"""Number of a feature in the text -> name; or the names of all, in order."""
+"""Feature number in the text -> name, or the names of all features in order."""
 
 
 def numbered_names(given: str | os.PathLike[str] | Sequence[str] | Mapping[int, str]) -> Names:
-    """Names of features, from a file of them, or as they are.
+    """Return feature names, read from a file or as given.
 
     Raises:
-        FileFormatError, ParameterError: a file that cannot be read; a name that is blank or stands twice.
+        FileFormatError, ParameterError: an unreadable file, or a blank or duplicate name.
     """
     if isinstance(given, str | os.PathLike):
         return read_names(os.fspath(given))
     names: Names = dict(given) if isinstance(given, Mapping) else tuple(map(str, given))
     values = list(names.values()) if isinstance(names, Mapping) else names
     if not values or not all(name.strip() for name in values) or len(set(values)) < len(values):
-        raise ParameterError("feature_names must be distinct, and none of them blank")
+        raise ParameterError("feature_names must be distinct and not blank")
     return names
 
 
@@ -57,14 +57,14 @@ def read_names(path: str) -> Names:
 
 
 def names_in_head(head: bytes, file: str) -> dict[int, str]:
-    """Names in the comments in front of the first row, `# f1: name`; none where there are none.
+    """Return the names in the comments before the first row, `# f1: name`; {} without any.
 
     Args:
-        head: the first bytes of the text.
-        file: its name, for messages.
+        head: first bytes of the text.
+        file: file name for messages.
 
     Raises:
-        FileFormatError: a number or a name that stands twice.
+        FileFormatError: a duplicate number or name.
     """
     found = []
     for line, text in enumerate(head.split(b"\n"), 1):
@@ -78,44 +78,44 @@ def names_in_head(head: bytes, file: str) -> dict[int, str]:
 
 
 def same_names(before: dict[int, str], found: dict[int, str], file: str) -> dict[int, str]:
-    """Names of the files so far and of the next, which may say none.
+    """Return the names of the files so far, completed by those of the next file, which may have none.
 
     Raises:
         FileFormatError: they differ.
     """
     if before and found and before != found:
         number = min(n for n in before.keys() | found.keys() if before.get(n) != found.get(n))
-        words = f"feature {number} is {found.get(number)!r} here, but {before.get(number)!r} in a file before"
+        words = f"feature {number} is {found.get(number)!r} here, but {before.get(number)!r} in a previous file"
         raise FileFormatError(words, file=file)
     return found or before
 
 
 def _checked(found: Iterable[tuple[int, int, str]], file: str) -> dict[int, str]:
-    """Number -> name of (line, number, name)."""
+    """Check (line, number, name) entries and return number -> name."""
     names: dict[int, str] = {}
     seen: dict[str, int] = {}
     for line, number, text in found:
         name = text.strip()
         if not name:
-            raise FileFormatError("a blank line where a feature's name should stand", file=file, line=line)
+            raise FileFormatError("a blank line; expected a feature name", file=file, line=line)
         if name in seen or number in names or number >= _LARGEST:
-            what = f"feature {number} has a name" if name not in seen else f"{name!r} stands on line {seen[name]} too"
-            raise FileFormatError(f"{what}: names are distinct, one a feature", file=file, line=line)
+            what = f"feature {number} has a name" if name not in seen else f"{name!r} is also on line {seen[name]}"
+            raise FileFormatError(f"{what}; names must be distinct, one per feature", file=file, line=line)
         names[number], seen[name] = name, line
     return names
 
 
 def misfit(missing: Sequence[str], more: Sequence[str], mend: str = "") -> str:
-    """Say which columns do not fit: `has no 'a', which the model has; has 'c', which the model has not`."""
+    """Describe mismatched columns."""
     found = []
     if missing:
-        found.append(f"has no {quoted(missing)}, which the model or its training data has")
+        found.append(f"lacks {quoted(missing)}, which the model or its training data has")
     if more:
-        found.append(f"has {quoted(more)}, which the model or its training data has not{mend}")
+        found.append(f"has {quoted(more)}, which the model or its training data lacks{mend}")
     return "; ".join(found)
 
 
 def quoted(names: Sequence[str], most: int = 5) -> str:
-    """Return the first names, in quotes."""
+    """Return the first names, quoted."""
     shown = ", ".join(repr(name) for name in names[:most])
     return shown + (f" and {len(names) - most:,} more" if len(names) > most else "")

@@ -1,4 +1,4 @@
-"""Reader options as the readers take them, and the features of a training set."""
+"""Reader options, and the features of a training set."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from boostrank.options import typed_names as typed_names
 
 F = TypeVar("F", bound=Callable[..., Any])
 Progress = Callable[[int, int | None], None] | None
-"""Called with the bytes read and their total, None when that is not known."""
+"""Called with the bytes read and their total, None if unknown."""
 
 NUMBERED = re.compile(r"f\d+")
-"""Names of features that nobody has named."""
+"""Pattern of generated feature names."""
 _WIDTH = 116
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReaderOptions(ReadOptions):
-    """The options of reading, with the names of features read from their file.
+    """Validated reader options, with feature names read from their file.
 
     Raises:
-        ParameterError: a value that is not allowed.
+        ParameterError: invalid value.
     """
 
     def __post_init__(self) -> None:
@@ -40,17 +40,16 @@ class ReaderOptions(ReadOptions):
 
 @dataclass(frozen=True)
 class FeatureSpace:
-    """The features of a training set, which later files are read into.
+    """Features of a training set, for reading later files.
 
     Args:
-        index_base: number of the first feature in the training file, 0 or 1; None (it was an array): 1, unless
-            `zero_based` is given.
-        n_features: columns.
+        index_base: number of the first feature in the training file, 0 or 1; None (arrays) means 1, unless `zero_based`
+            is given.
+        n_features: number of features.
         feature_names: their names; empty for `f1`, `f2`, ...
-        columns: `label`, `qid`, `weight` and `drop` of the training file, if it was a table: what later ones take where
-            nothing else is said.
-        categories: feature -> `boostrank.data.categories.Categories` of those that hold codes of categories.
-        ignored: names of features that files may have besides: those of other models.
+        columns: `label`, `qid`, `weight` and `drop` of a training table, the defaults of later tables.
+        categories: categorical feature -> `boostrank.data.categories.Categories`.
+        ignored: further features allowed in files, from other models.
     """
 
     index_base: int | None
@@ -62,23 +61,23 @@ class FeatureSpace:
 
 
 def _reading(*, like: Any = None, threads: int | None = None, progress: Progress = None) -> None:
-    """Keywords of a reading beside the options."""
+    """Declare the keywords of a reader in addition to its options."""
 
 
 _READING = {
     "like": (
-        "The training data (or its `FeatureSpace`): width, names and counting of the features come from it. Features "
-        "that it does not have are ignored with a warning; fewer are padded with zeros."
+        "The training data (or its `FeatureSpace`), which defines number, names and numbering of the features. Other "
+        "features are ignored with a warning; absent ones are zero."
     ),
-    "threads": "Threads that read; None for every available core. The result does not depend on it.",
-    "progress": "Called with the bytes read and their total, None when that is not known.",
+    "threads": "Reader threads; None means every available core. The result does not depend on it.",
+    "progress": "Called with the bytes read and their total, None if unknown.",
 }
 
 
 def takes_reader_options(function: F) -> F:
-    """Decorator: `**options` are those of `ReaderOptions`, `like`, `threads` and `progress`.
+    """Decorator: `**options` are the fields of `ReaderOptions`, `like`, `threads` and `progress`.
 
-    They are put into the signature, and into the docstring at `{options}`.
+    They are added to the signature, and to the docstring at `{options}`.
     """
     signature = inspect.signature(function)
     helps = _READING | {name: _sentence(one) for name, one in declared(ReaderOptions).items()}

@@ -1,4 +1,4 @@
-"""Places of rows: the file and the line that each row of a data set was read from, for messages."""
+"""File and line of each row of a data set, for messages."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from boostrank.core.types import Int64Array
 
 @dataclass(frozen=True, eq=False)
 class RowPlaces:
-    """Find (file, line) of a row, counted from 0: `places(row)`.
+    """Map from row (from 0) to (file, line): `places(row)`.
 
     Args:
-        files: (name, lines and rows of the files before) of each.
-        rows: int64[R], ascending: rows from which on rows and lines count alike.
-        lines: int64[R], the line of each of these, counted from 1 through all files.
-        header_lines: of each file, which are no lines here.
+        files: (name, lines and rows of the previous files) of each file.
+        rows: int64[R], ascending: rows from which rows and lines advance together.
+        lines: int64[R], line of each of these rows, from 1, counted over all files.
+        header_lines: header lines of each file, which are not counted.
         by_row: whether lines are rows.
-        order: int64[N] where row i of the data set is row order[i] of the files.
+        order: int64[N] if row i of the data set is row order[i] of the files.
     """
 
     files: tuple[tuple[str, int, int], ...]
@@ -31,11 +31,11 @@ class RowPlaces:
     order: Int64Array | None = None
 
     def __post_init__(self) -> None:
-        if not self.files or self.rows.shape != self.lines.shape:  # of a damaged entry of a cache
+        if not self.files or self.rows.shape != self.lines.shape:  # a damaged cache entry
             raise ValueError("no places of rows")
 
     def __call__(self, row: int) -> tuple[str, int]:
-        """Return file and line; the line is 0 where the file has none, and the name says the row."""
+        """Return file and line; the line is 0 if the file has rows only, and the name contains the row."""
         row = row if self.order is None else int(self.order[row])
         file, lines_before, _ = next((one for one in reversed(self.files) if one[2] <= row), self.files[0])
         i = int(np.searchsorted(self.rows, row, "right")) - 1
@@ -45,20 +45,20 @@ class RowPlaces:
 
     @property
     def record(self) -> dict[str, Any]:
-        """All but the arrays, as plain data."""
+        """Return everything except the arrays, as plain data."""
         files = [list(one) for one in self.files]
         return {"files": files, "header_lines": self.header_lines, "by_row": self.by_row}
 
     @classmethod
     def from_record(cls, record: dict[str, Any], rows: Int64Array, lines: Int64Array) -> RowPlaces:
-        """Make the places of `record` and the arrays."""
+        """Return the places of a record and its arrays."""
         files = tuple((str(name), int(before), int(rows_before)) for name, before, rows_before in record["files"])
         return cls(files, rows, lines, record["header_lines"], record["by_row"])
 
 
 @dataclass(frozen=True, eq=False)
 class InputRows:
-    """Places of rows of arrays that were sorted on the way in: no file, and the row as it was given.
+    """Places of array rows that were sorted: no file, and the row as given.
 
     Args:
         order: int64[N]: row i was row order[i].

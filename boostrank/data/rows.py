@@ -1,6 +1,6 @@
-"""Rows of features: arrays in memory, rows spilled to disk (`data.store`), and views, which copy when they are read.
+"""Feature rows: arrays in memory, rows on disk (`data.store`), and lazy views.
 
-In memory they are float32[N, d] in C order or a float32 CSR matrix. The other two kinds are `Rows`.
+Arrays are float32[N, d] in C order or float32 CSR. The other two kinds are `Rows`.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.kernels.runtime.jit import run_parallel
 
 Data = Any
-"""A `boostrank.data.dataset.RankingDataset`, whose module imports this one."""
+"""A `boostrank.data.dataset.RankingDataset`; its module imports this one."""
 
 _NUMBERS_A_STRETCH = 1 << 22
-_DOCUMENTS_A_BLOCK = 4096  # that a thread works on at a time
+_DOCUMENTS_A_BLOCK = 4096  # rows per thread at a time
 
 
 class Rows(ABC):
-    """Features that are not in memory: `rows[a:b]` and `rows[numbers]` are read or computed when they are asked for.
+    """Features outside memory: `rows[a:b]` and `rows[numbers]` are read or computed on access.
 
     Attributes:
         shape: rows and columns.
-        is_sparse: whether what is read is a CSR matrix.
-        on_disk: whether the rows lie on disk.
-        external: whether an engine that can shall keep its bins on disk too.
-        origin: what the rows were read from and how, for caches of what is made of them; None: not known.
-        known: fingerprint and constant columns, when they are known already.
-        watch: told rows done and all rows by what makes bins of them.
+        is_sparse: whether slices are CSR matrices.
+        on_disk: whether the rows are on disk.
+        external: whether engines that support it keep their bins on disk too.
+        origin: source of the rows, for caches of derived data; None if unknown.
+        known: fingerprint and constant columns, if known.
+        watch: called with the rows done and all rows while bins are built.
     """
 
     ndim = 2
@@ -52,14 +52,14 @@ class Rows(ABC):
 
     @abstractmethod
     def __getitem__(self, rows: Any) -> Any:
-        """Return float32 rows in memory, dense or CSR, of a slice or of row numbers."""
+        """Return rows by slice or numbers, float32 in memory, dense or CSR."""
 
     def __len__(self) -> int:
         return self.shape[0]
 
     @property
     def store(self) -> Any:
-        """Where rows on disk lie."""
+        """Storage of rows on disk."""
         raise TypeError("these rows are not on disk")
 
     def pieces(self) -> Iterator[tuple[int, Any]]:
@@ -68,15 +68,15 @@ class Rows(ABC):
             yield start, self[start:stop]
 
     def take(self, rows: Int64Array) -> Rows:
-        """Return some rows, ascending, where they are."""
+        """Return some rows, ascending, without copying them."""
         return View(self, rows)
 
     def in_order(self, columns: Sequence[int]) -> Rows:
         """Return the same rows with the columns in this order."""
-        raise TypeError("these columns have an order of their own")
+        raise TypeError("the order of these columns is fixed")
 
     def constant_columns(self) -> Int64Array:
-        """Return the columns that have one value in every row, or are missing in every row."""
+        """Return the columns with one value in every row, or with missing values only."""
         if "constant" not in self.known:
             low, high = np.full(self.shape[1], np.inf, np.float32), np.full(self.shape[1], -np.inf, np.float32)
             missing = np.zeros(self.shape[1], np.int64)
@@ -89,12 +89,12 @@ class Rows(ABC):
         return np.array(self.known["constant"], dtype=np.int64)
 
     def fingerprint(self, labels: Float64Array, ptr: Int64Array) -> str:
-        """Return what `RankingDataset.fingerprint` is of the same features in memory."""
+        """Return `RankingDataset.fingerprint` of these features, as if they were in memory."""
         digest = hashlib.blake2b(digest_size=16)
         digest.update(repr(self.shape).encode())
         for part in (labels, ptr):
             digest.update(np.ascontiguousarray(part).view(np.uint8).data)
-        key = digest.hexdigest()  # of this, which may be other labels than last time
+        key = digest.hexdigest()  # of these labels, which may differ from the last call
         known = self.known.setdefault("fingerprints", {})
         if key not in known:
             if self.is_sparse:
@@ -115,12 +115,12 @@ class Rows(ABC):
 
 
 class View(Rows):
-    """Some rows of others, which stay where they are. What is made of a view is not remembered for another training.
+    """A lazy selection of rows. Derived data of a view are not cached for other trainings.
 
     Args:
         of: all rows, in memory or `Rows`.
-        rows: int64[n], which; ascending where they lie on disk.
-        whole: the data set that several trainings take parts of, if they do.
+        rows: int64[n], selected rows; ascending if on disk.
+        whole: data set shared by several trainings, if any.
     """
 
     def __init__(self, of: Any, rows: Int64Array, whole: Whole | None = None) -> None:
@@ -138,7 +138,9 @@ class View(Rows):
         numbers = self.rows[rows]
         if not (self.on_disk and isinstance(rows, slice)):
             return self.of[numbers]
-        span = max(1, _NUMBERS_A_STRETCH // max(1, self.shape[1]))  # few of many: not all between them at once
+        span = max(
+            1, _NUMBERS_A_STRETCH // max(1, self.shape[1])
+        )  # do not read everything between a few scattered rows
         parts = []
         for some in np.split(numbers, np.flatnonzero(np.diff(numbers // span)) + 1) if numbers.size else ():
             first = int(some[0])
@@ -174,21 +176,21 @@ class View(Rows):
 
 
 class Whole:
-    """A data set in memory that trainings take parts of: they need no copies, and engines bin it once.
+    """A data set in memory, shared by trainings on parts of it: no copies, and engines bin it once.
 
     Args:
-        data: all of it.
+        data: the whole data set.
     """
 
     def __init__(self, data: Data) -> None:
         self.data = data
         self.bins: Any = None
-        """What an engine has made of it by the parameters of the first training; the parts share it."""
+        """Engine data made with the parameters of the first training, shared by all parts."""
         self.wider: Whole | None = None
-        """The same with columns within queries, those that were asked for last."""
+        """The same with columns within queries, as last requested."""
 
     def part(self, queries: npt.ArrayLike) -> Data:
-        """Return some whole queries, in the order asked for; as `RankingDataset.take`, with a `View` for features."""
+        """Return some whole queries in the requested order, as `RankingDataset.take`, with a `View` as features."""
         index, rows = self.data.queries.take(queries)
         candidates = self.data.candidates and self.data.candidates.take(rows)
         return replace(
@@ -207,41 +209,41 @@ class Whole:
 
 
 def whole_of(features: Any) -> Whole | None:
-    """Return the data set that the rows are a part of, if trainings share it."""
+    """Return the shared data set that the rows belong to, if any."""
     return features.whole if isinstance(features, View) else None
 
 
 def is_sparse(features: Any) -> bool:
-    """Return True for a CSR matrix, and rows that are one when they are read."""
+    """Return True for a CSR matrix, and for rows that are read as one."""
     return features.is_sparse if isinstance(features, Rows) else bool(sparse.issparse(features))
 
 
 def is_on_disk(features: Any) -> bool:
-    """Return True for rows that lie on disk."""
+    """Return True for rows on disk."""
     return isinstance(features, Rows) and features.on_disk
 
 
 def dense_batches(features: Any, batch_bytes: int = 16 << 20) -> list[tuple[int, int]]:
-    """Return row ranges whose dense float32 form takes about `batch_bytes` each."""
+    """Return row ranges of about `batch_bytes` each in dense float32 form."""
     rows, columns = features.shape
     step = max(1, batch_bytes // max(1, 4 * columns))
     return [(a, min(a + step, rows)) for a in range(0, rows, step)]
 
 
 def dense_rows(features: Any, start: int, stop: int) -> Float32Array:
-    """Return some rows as a dense float32 array; what a sparse row does not name is zero."""
+    """Return rows as a dense float32 array; absent sparse entries are zero."""
     part = features[start:stop]
     return np.ascontiguousarray(part.toarray() if sparse.issparse(part) else part, dtype=np.float32)
 
 
 @dataclass(frozen=True, eq=False)
 class DenseRows:
-    """Some columns of a data set as dense rows, a few queries at a time.
+    """Selected columns of a data set as dense rows.
 
     Args:
         data: the data set, in the model's order of features.
-        columns: int64[c], which.
-        absent_is_missing: what a sparse row does not name is missing, not zero.
+        columns: int64[c], selected columns.
+        absent_is_missing: whether absent sparse entries are missing instead of zero.
     """
 
     data: Data
@@ -249,7 +251,7 @@ class DenseRows:
     absent_is_missing: bool = False
 
     def __getitem__(self, rows: slice | Int64Array) -> Float32Array:
-        """float32[n, c], C order."""
+        """Return float32[n, c] in C order."""
         part = self.data.features[rows][:, self.columns]
         is_sparse = hasattr(part, "toarray")
         dense = np.ascontiguousarray(part.toarray() if is_sparse else part, dtype=np.float32)
@@ -259,11 +261,11 @@ class DenseRows:
         return dense
 
     def blocks(self) -> list[tuple[int, int]]:
-        """Ranges of queries with some thousand documents each."""
+        """Return ranges of queries with some thousand documents each."""
         return self.data.queries.blocks(_DOCUMENTS_A_BLOCK)
 
     def reach(self, threads: int) -> Float64Array:
-        """float64[c]: the largest size of a value in each column, 0 where there is none."""
+        """Return the largest absolute value of each column, float64[c]; 0 without values."""
         ptr = self.data.queries.ptr
 
         def largest(span: tuple[int, int]) -> Float64Array:
@@ -274,7 +276,7 @@ class DenseRows:
         return np.asarray(np.max([np.zeros(self.columns.size), *found], axis=0), dtype=np.float64)
 
     def constant_within_queries(self, threads: int) -> Int64Array:
-        """Columns (places) that no query has two values of."""
+        """Return the columns (positions) that are constant within every query."""
         ptr = self.data.queries.ptr
 
         def varies(span: tuple[int, int]) -> Float64Array:
@@ -282,7 +284,7 @@ class DenseRows:
             rows = self[a:b]
             differs = rows[1:] != rows[:-1]
             differs &= ~(np.isnan(rows[1:]) & np.isnan(rows[:-1]))
-            differs[ptr[span[0] + 1 : span[1]] - a - 1] = False  # from one query to the next
+            differs[ptr[span[0] + 1 : span[1]] - a - 1] = False  # between queries
             return np.asarray(differs.any(axis=0))
 
         found = run_parallel(varies, self.blocks(), threads)
@@ -290,14 +292,14 @@ class DenseRows:
 
 
 def missing_in(piece: Any) -> Int64Array:
-    """Return int64[d], the number of missing values of each column of a dense or CSR matrix."""
+    """Return the number of missing values of each column of a dense or CSR matrix, int64[d]."""
     if sparse.issparse(piece):
         return np.bincount(piece.indices[np.isnan(piece.data)], minlength=piece.shape[1]).astype(np.int64)
     return np.count_nonzero(np.isnan(piece), axis=0).astype(np.int64)
 
 
 def _extreme(piece: Any, of: np.ufunc) -> npt.NDArray[np.float32]:
-    """Smallest (np.fmin) or largest (np.fmax) value of each column that is not missing; NaN where all are."""
+    """Return the minimum (np.fmin) or maximum (np.fmax) of each column; NaN if all values are missing."""
     if not sparse.issparse(piece):
         return of.reduce(piece, axis=0) if piece.shape[0] else np.full(piece.shape[1], np.nan, np.float32)
     out = np.full(piece.shape[1], np.nan, np.float32)

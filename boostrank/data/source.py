@@ -1,7 +1,7 @@
-"""Sources: files of one format as blocks of rows, in order, and the registry of formats.
+"""Sources: files of one format as an ordered sequence of blocks, and the registry of formats.
 
-Whatever reads rows (the assembler, predictions, the doctor, the survey) takes the blocks of a `Source`, and knows no
-format. A format is one module in `boostrank.data.formats` with a `SPEC`.
+All readers of rows (the assembler, predictions, the doctor, the memory estimate) use the blocks of a `Source`,
+independent of its format. A format is a module in `boostrank.data.formats` with a `SPEC`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OneSource = str | os.PathLike[str] | BinaryIO
 AnySource = OneSource | Sequence[OneSource]
 
 MAX_LINE = 64 << 20
-_SMALLEST_CHUNK = 1 << 20  # smaller ones cost more to hand out than they save by spreading evenly
+_SMALLEST_CHUNK = 1 << 20  # smaller chunks cost more overhead than their balance saves
 _STREAM_CHUNK = 4 << 20  # chunks of a stream wait in memory for their parser
 _AHEAD = 2
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
@@ -47,18 +47,17 @@ _IN_PROVENANCE = ("missing_tokens", "inf", "repeated", "label_map", "on_bad_line
 
 @dataclass(frozen=True, kw_only=True)
 class Reading(ReaderOptions):
-    """Reader options together with the training data that they refer to.
+    """Reader options and the training data that they refer to.
 
     Args:
-        like: the training data, or its features.
-        labelled: whether a table must have labels; without, they are 0.
-        rows_alone: whether features alone are wanted (predictions).
-        lenient: whether to skip rows that cannot be read, to read words that seem to stand for a missing value as
-            such, and to report both (the doctor).
-        pick: names of columns of numbers and of text, which are read in place of labels, queries and features.
+        like: training data, or its features.
+        labelled: whether tables must have labels; otherwise missing labels are 0.
+        rows_alone: whether only features are needed (predictions).
+        lenient: skip unreadable rows, treat apparent missing-value words as missing, and report both (the doctor).
+        pick: names of numeric and of text columns to read instead of labels, queries and features.
 
     Raises:
-        ParameterError: a value that is not allowed, or two that contradict each other.
+        ParameterError: an invalid value, or contradictory options.
     """
 
     like: RankingDataset | FeatureSpace | None = None
@@ -74,36 +73,36 @@ class Reading(ReaderOptions):
 
     @cached_property
     def training_qids(self) -> frozenset[Any]:
-        """Query ids of the training data; empty where its ids merely count queries (group sizes)."""
+        """Query ids of the training data; empty if its ids only count the queries (group sizes)."""
         named = isinstance(self.like, RankingDataset) and self.like.provenance.options.get("queries") == "qid"
         return frozenset(self.like.queries.qid.tolist() if named else ())  # type: ignore[union-attr]
 
     @property
     def known(self) -> Mapping[str, Categories] | None:
-        """Categories of the training data; None if these are the training data."""
+        """Categories of the training data; None if this is the training data."""
         return None if self.space is None else self.space.categories
 
     @property
     def skip(self) -> bool:
-        """Whether rows that cannot be read are skipped."""
+        """Whether to skip unreadable rows."""
         return self.on_bad_line == "skip"
 
     @property
     def roles(self) -> dict[str, Any]:
-        """Columns named `label`, `qid`, `weight`, `drop`: by these options, else by the training data."""
+        """Names of the columns `label`, `qid`, `weight`, `drop`, from the options or the training data."""
         given = {name: getattr(self, name) for name in ("label", "qid", "weight", "drop")}
         of_training = dict(self.space.columns) if self.space is not None else {}
         return of_training | {name: value for name, value in given.items() if value is not None}
 
     def relabelled(self, labels: Float64Array) -> Float64Array:
-        """Return the labels with those of the label map replaced."""
+        """Apply the label map."""
         out = labels.copy()
         for old, new in (self.label_map or {}).items():  # type: ignore[union-attr]
             out[labels == old] = new
         return out
 
     def for_provenance(self) -> dict[str, Any]:
-        """Return the options that changed the numbers, as plain data."""
+        """Return the options that affect values, as plain data."""
         changed = self.changed
         if "label_map" in changed:
             changed["label_map"] = {f"{old:g}": new for old, new in changed["label_map"].items()}
@@ -111,17 +110,17 @@ class Reading(ReaderOptions):
 
 
 class File(Protocol):
-    """One open file.
+    """An open file.
 
     Attributes:
-        name: for messages.
+        name: name for messages.
         path: None for a pipe or an object.
-        total: bytes to read, None if unknown; done: bytes read so far (packed, if the file is packed).
-        text_bytes: bytes of text or columns: all of a plain file, else those read so far.
-        is_packed: whether it is compressed.
-        any_order: whether its chunks can be loaded in any order.
-        rows: number of rows, None if the file does not say.
-        changed: whether size or time changed since it was opened.
+        total: bytes to read, None if unknown; done: bytes read so far (before decompression).
+        text_bytes: bytes of text or columns: of the whole file if uncompressed, else of the part read so far.
+        is_packed: whether the file is compressed.
+        any_order: whether chunks can be loaded in any order.
+        rows: number of rows, None if unknown.
+        changed: whether size or time changed since the file was opened.
     """
 
     name: str
@@ -140,7 +139,7 @@ class File(Protocol):
 
 
 class LineTooLong(Exception):
-    """A line of more than MAX_LINE bytes, `lines` lines behind the beginning of its chunk."""
+    """A line of more than MAX_LINE bytes, `lines` lines after the start of its chunk."""
 
     def __init__(self, lines: int) -> None:
         super().__init__(lines)
@@ -153,40 +152,40 @@ class LineTooLong(Exception):
 
 
 class Source:
-    """Files of one format that are one data set, opened one after another.
+    """Files of one format that form one data set, opened one after another.
 
     Args:
-        files: as `expand` gives them.
+        files: result of `expand`.
         reading: options.
 
     Attributes:
         first: the first file, open.
         total: bytes to read, None if unknown.
-        warnings: what deserves a look, about the files as a whole; refused with `strict`.
+        warnings: warnings about the files as a whole; errors with `strict`.
 
     Raises:
-        ParameterError: an option that the format has no use for.
+        ParameterError: an option that the format does not support.
         FileFormatError: the first file cannot be opened.
     """
 
     unused: tuple[str, ...] = ()
-    """Options that the format has no use for."""
+    """Options that the format does not support."""
     by_row = False
-    """Whether messages count rows, since the files have no lines."""
+    """Whether messages count rows, because the files have no lines."""
     header_lines = 0
-    """Lines before the first row of each file."""
+    """Number of lines before the first row of each file."""
     chunk_bytes = 16 << 20
-    """Bytes that a thread parses at a time, if nothing else is said."""
+    """Default number of bytes that a thread parses at a time."""
     sorted_by = "boostrank data sort"
-    """How to bring the rows of a query together in a file."""
+    """Remedy for scattered rows in a file."""
 
     def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
         default = ReaderOptions()
         for name in self.unused:
             if getattr(reading, name) != getattr(default, name):
                 raise ParameterError(
-                    f"{name}={getattr(reading, name)!r} is not for this format of data: give --format if the file is "
-                    "of another one"
+                    f"{name}={getattr(reading, name)!r} is not supported by this data format; use --format if the file "
+                    "has another one"
                 )
         self.reading, self._files = reading, files
         for one in files:
@@ -202,40 +201,40 @@ class Source:
     # A format defines these ------------------------------------------------------------------------------------------
 
     def open_file(self, one: OneSource, max_bytes: int | None) -> Any:
-        """Open one of the files: a `File`."""
+        """Return a file, opened as a `File`."""
         raise NotImplementedError
 
     def parse(self, load: Callable[[Any], Any]) -> Block:
-        """Turn a chunk of `File.loads` into a block. Called from several threads."""
+        """Parse a chunk of `File.loads` to a block. Called from several threads."""
         raise NotImplementedError
 
     def features(self, totals: Any) -> tuple[int, tuple[str, ...]]:
-        """Return the number of the first feature and the names of all, after the last block.
+        """Return the number of the first feature and all names, after the last block.
 
         Args:
             totals: `boostrank.data.assemble.Totals` of all blocks.
 
         Raises:
-            FileFormatError: the features do not fit the options or the training data.
+            FileFormatError: the features contradict the options or the training data.
         """
         raise NotImplementedError
 
     @property
     def has_qid(self) -> bool:
-        """Whether rows have query ids; otherwise group sizes beside the files say what a query is."""
+        """Whether rows have query ids; otherwise side files of group sizes define the queries."""
         raise NotImplementedError
 
     base: int | None = 0
-    """Number of the first feature, None if the files decide."""
+    """Number of the first feature; None if the files decide."""
 
     def prepare_whole(self) -> None:
         """Prepare to write all rows into one array, if their number is known."""
 
     def in_order(self, block: Block) -> None:
-        """Complete a block by what depends on the blocks before it (codes of categories)."""
+        """Complete a block with state that depends on earlier blocks (category codes)."""
 
     def numbered_names(self, base: int = 1) -> Mapping[int, str]:
-        """Return number -> name of the features, from the options or the files; empty if neither names them.
+        """Return number -> name of the features, from the options or the files; {} without names.
 
         Args:
             base: number of the first feature.
@@ -243,10 +242,10 @@ class Source:
         return {}
 
     def place_of(self, base: int) -> Int64Array | None:
-        """Return int64[d], the column here of each feature of the training data; None if they go by position.
+        """Return the column of each feature of the training data, int64[d]; None to match by position.
 
         Raises:
-            FileFormatError: other features than those of the training data.
+            FileFormatError: features other than those of the training data.
         """
         space, names = self.reading.space, self.numbered_names(base)
         if space is None or not names or all(map(NUMBERED.fullmatch, space.feature_names)):
@@ -259,25 +258,25 @@ class Source:
         return np.array([numbers[name] for name in space.feature_names], np.int64) - base
 
     def how(self, base: int) -> tuple[int | None, dict[str, Any]]:
-        """Return the index base, and what a model must remember of how the files were read."""
+        """Return the index base, and the reader options to record with a model."""
         return base, {}
 
     def categories(self) -> dict[str, Categories]:
-        """Return the categories of each feature that holds codes, after the last block."""
+        """Return the categories of each categorical feature, after the last block."""
         return {}
 
     def space(self) -> FeatureSpace | None:
-        """Return the features so far if the format tells them: later files are like these."""
+        """Return the features found so far, which later files must match; None if the format does not define them."""
         return None
 
     def say(self, whose: str) -> None:
-        """Warn of categories that were taken as missing."""
+        """Warn about categories that were treated as missing."""
 
     # ------------------------------------------------------------------------------------------------------------------
 
     @property
     def done(self) -> int:
-        """Bytes read so far (packed, where files are packed)."""
+        """Bytes read so far (before decompression)."""
         return self._before + (self._current.done if self._current else 0)
 
     def _next(self, i: int) -> File:
@@ -288,11 +287,11 @@ class Source:
         return file
 
     def loads(self, chunk_bytes: int, threads: int) -> Iterator[tuple[File, Callable[[Any], Any] | None]]:
-        """Yield (file, chunk) in order, None for the chunk of an empty file. A file stays open until `leave`."""
+        """Yield (file, chunk) in order, None as the chunk of an empty file. Files stay open until `leave`."""
         for i in range(len(self._files)):
             file = self._next(i) if i else self.first
             size = min(chunk_bytes, MAX_LINE)
-            if file.total is not None:  # several chunks a thread, or the last one keeps the others waiting
+            if file.total is not None:  # several chunks per thread, since the last one keeps the others waiting
                 size = min(size, max(file.total // (4 * threads), _SMALLEST_CHUNK))
             if file.is_packed or file.total is None:
                 size = min(size, _STREAM_CHUNK)
@@ -308,15 +307,15 @@ class Source:
     def blocks(
         self, chunk_bytes: int, threads: int, then: Callable[[Block], Any] | None = None
     ) -> Iterator[tuple[File, Block]]:
-        """Yield (file, block) in order. Every file gives at least one block, maybe an empty one.
+        """Yield (file, block) in order. Every file yields at least one block, possibly empty.
 
         Args:
-            chunk_bytes: text in a block, about.
-            threads: that parse; at most two more blocks than threads are under way.
-            then: called with each block by the thread that parsed it; `Block.result` is what it returns.
+            chunk_bytes: approximate text per block.
+            threads: number of parsing threads; at most two more blocks are in progress.
+            then: called with each block by its parsing thread; the result is stored in `Block.result`.
 
         Raises:
-            FileFormatError: a file that cannot be opened or read, or that changed meanwhile.
+            FileFormatError: a file that cannot be opened or read, or that changed while it was read.
         """
 
         def parsed(load: Callable[[Any], Any] | None) -> Block:
@@ -340,19 +339,19 @@ class Source:
         self.leave(file)
 
     def leave(self, file: File) -> None:
-        """Close a file whose chunks were all read.
+        """Close a file after all its chunks were read.
 
         Raises:
-            FileFormatError: the file changed meanwhile.
+            FileFormatError: the file changed while it was read.
         """
         if file.changed:
-            words = "the file changed while it was read: read it again when it is complete"
+            words = "the file changed while it was read; read it again when it is complete"
             raise FileFormatError(words, file=file.name)
         file.close()
         self._open.remove(file)
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close open files."""
         for file in self._open:
             file.close()
 
@@ -379,7 +378,7 @@ def _submitted(
 
 
 def _ahead(file: File, items: Iterator[T]) -> Iterator[T]:
-    """Yield the items, which a thread of their own makes a few ahead."""
+    """Yield the items, produced a few ahead by another thread."""
     made: queue.Queue[tuple[bool, T | BaseException | None]] = queue.Queue(_AHEAD)
     given_up = threading.Event()
 
@@ -405,7 +404,7 @@ def _ahead(file: File, items: Iterator[T]) -> Iterator[T]:
             yield item  # type: ignore[misc]
     finally:
         given_up.set()
-        while thread.is_alive():  # one that waits for a silent pipe is left to itself: it ends with the process
+        while thread.is_alive():  # a thread blocked on a silent pipe ends with the process
             with contextlib.suppress(queue.Empty):
                 made.get_nowait()
             thread.join(0.05)
@@ -414,20 +413,20 @@ def _ahead(file: File, items: Iterator[T]) -> Iterator[T]:
 
 
 def expand(source: AnySource) -> list[OneSource]:
-    """Return the files that are meant: a folder stands for its files, a name with `*`, `?` or `[...]` for what matches.
+    """Return the files of a source: the files of a folder, or the matches of a pattern with `*`, `?` or `[...]`.
 
     Raises:
-        FileFormatError: nothing matches.
-        ParameterError: nothing at all is given, or one file twice.
+        FileFormatError: no matches.
+        ParameterError: no source, or a duplicate file.
     """
     found = _matching_all(source)
     if not found:
-        raise ParameterError("no file is given")
+        raise ParameterError("no file given")
     seen = set()
     for path in (one for one in found if isinstance(one, str)):
         real = path if path == "-" else os.path.realpath(path)
         if real in seen:
-            raise ParameterError(f"{'standard input' if path == '-' else path} is given twice as part of one data set")
+            raise ParameterError(f"{'standard input' if path == '-' else path} is given twice in one data set")
         seen.add(real)
     return found
 
@@ -440,15 +439,15 @@ def _matching_all(source: AnySource) -> list[OneSource]:
 
 
 def matching(path: str) -> list[str]:
-    """Return the path itself; of a folder of parts or a pattern, the files that are meant, sorted, without sidecars.
+    """Return the path itself, or the sorted files of a folder or pattern, without side files.
 
     Raises:
-        FileFormatError: nothing matches, or a folder holds folders.
+        FileFormatError: no matches, or a folder that contains folders.
     """
     is_folder = os.path.isdir(path)
     if path == "-" or not (is_folder or (glob.has_magic(path) and not os.path.exists(path))):
         return [path]
-    # Spark, Hive and Delta write marks and logs of their own beside the parts, as _NAME or .NAME.
+    # Spark, Hive and Delta write marker and log files next to the parts, named _NAME or .NAME.
     pattern = os.path.join(glob.escape(path), "[!_.]*") if is_folder else path
     found = set(glob.glob(pattern, recursive=True))
     beside = {one + suffix for one in found for suffix in (*GROUP_SUFFIXES, WEIGHT_SUFFIX, *UNREAD_SUFFIXES)}
@@ -457,16 +456,16 @@ def matching(path: str) -> list[str]:
         raise FileFormatError("no file matches" if not is_folder else "a folder without files", file=path)
     inner = next(filter(os.path.isdir, files), None) if is_folder else None
     if inner is not None:
-        words = f"a folder of folders, such as {inner}: name the files, {os.path.join(path, '*', '*')!r}"
+        words = f"a folder of folders, such as {inner}; name the files: {os.path.join(path, '*', '*')!r}"
         raise FileFormatError(words, file=path)
     return files
 
 
 def size_of(source: OneSource) -> int | None:
-    """Return the bytes of a regular file, None of anything else.
+    """Return the size of a regular file in bytes; None otherwise.
 
     Raises:
-        FileFormatError: there is no such file, found before the files in front of it are read.
+        FileFormatError: the file does not exist, reported before earlier files are read.
     """
     if not isinstance(source, (str, os.PathLike)) or source == "-":
         return None
@@ -485,13 +484,13 @@ class Format:
     """A format of ranking data.
 
     Args:
-        name: as users type it.
-        source: what gives the rows of its files as blocks.
-        endings: of the names of its files, before the ending of a compression.
-        aliases: other names that people type.
-        begins: bytes that its files begin with.
-        is_table: whether columns have names, and files a column of labels.
-        looks_so: whether text that begins like this is of the format.
+        name: name on the command line.
+        source: class that reads files of the format as blocks.
+        endings: file extensions, before that of a compression.
+        aliases: other names on the command line.
+        begins: first bytes of the files.
+        is_table: whether columns have names, and files have labels.
+        looks_so: function that recognises the beginning of a text.
     """
 
     name: str
@@ -507,11 +506,11 @@ FORMATS: Registry[Format] = Registry("boostrank.data.formats", "format of data")
 
 
 def format_of(source: Any, format: str = "auto") -> Format:
-    """Return the format of files, by the ends of their names, or where these say nothing by how the files begin.
+    """Return the format of files, by extension, or else by content.
 
     Args:
         source: a path, a folder, a pattern, "-", a binary file object, or a sequence of them.
-        format: its name, "auto" as above.
+        format: name of the format, or "auto".
 
     Raises:
         ParameterError: files of several formats, or an unknown one.
@@ -527,12 +526,12 @@ def format_of(source: Any, format: str = "auto") -> Format:
         spec = by_name or _by_content(one)
         found[spec.name] = spec
     if len(found) > 1:
-        raise ParameterError(f"files of several formats ({', '.join(sorted(found))}): name one")
+        raise ParameterError(f"files of several formats ({', '.join(sorted(found))}); pass --format")
     return next(iter(found.values()), FORMATS.get("libsvm"))
 
 
 def _by_content(one: Any) -> Format:
-    """Return the format of a file whose name says nothing: libsvm if it can be read only once, or looks like none."""
+    """Return the format of a file by content; libsvm if unrecognised, or if it can be read only once."""
     if isinstance(one, (str, os.PathLike)) and os.path.isfile(one):
         with suppress(OSError), open(one, "rb") as file:
             head = file.read(8)
@@ -545,7 +544,7 @@ def _by_content(one: Any) -> Format:
 
 
 def open_files(source: AnySource, format: str = "auto", **options: Any) -> tuple[Format, Source]:
-    """Open files: their format, and their rows.
+    """Open files; return their format and source.
 
     Args:
         source, format: as for `format_of`.
@@ -560,5 +559,5 @@ def open_files(source: AnySource, format: str = "auto", **options: Any) -> tuple
     unknown = next((name for name in options if name not in names), None)
     if unknown is not None:
         hint = did_you_mean(unknown, names, list_all=False)
-        raise ParameterError(f"{spec.name} files are read without {unknown}.{hint}")
+        raise ParameterError(f"{spec.name} files do not support {unknown}.{hint}")
     return spec, spec.source(expand(source), Reading(**options))

@@ -1,8 +1,8 @@
-"""Reading with features on disk; what was read is remembered.
+"""Streaming readers with features on disk and a cache.
 
-One pass over the files leaves their float32 cells in a temporary file (`boostrank.data.store`); labels and queries are
-in memory. What is expensive to find out again (those, the width, the warnings) goes to a cache, under the state of the
-files, the code of the reader and its options: a second run reads nothing unless it needs the cells.
+One pass over the files writes their float32 cells to a temporary file (`boostrank.data.store`); labels and queries stay
+in memory. Expensive results (labels, queries, width, warnings) are cached under the state of the files, the reader's
+code and its options. A second run reads nothing unless it needs the cells.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from boostrank.data.source import AnySource, OneSource, Reading, expand, format_
 from boostrank.data.store import RowStore, StoredFeatures
 from boostrank.records import CacheNote, as_record
 
-# Chunks of the reader: its buffers are a part of the memory that is held to be small.
+# Small chunks: the reader's buffers count towards the memory limit.
 CHUNK_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
 class Origin:
-    """What rows on disk were read from: the cache that knows them, and the key that says which they are."""
+    """Cache and key of rows on disk."""
 
     cache: Cache
     key: Mapping[str, Any]
     names: tuple[str, ...]
     refusals: list[str] = field(default_factory=list)
-    """Why the cache could not be written: one warning is enough."""
+    """Reported cache failures, so that there is only one warning."""
 
 
 @takes_reader_options
@@ -60,21 +60,21 @@ def stream_files(
     chunk_bytes: int = CHUNK_BYTES,
     **options: Any,
 ) -> RankingDataset:
-    """Read files; their features stay on disk, and `RankingDataset.features` reads slices of them.
+    """Read files and keep their features on disk. `RankingDataset.features` reads slices of them.
 
-    The cells take 4 bytes each in a temporary file without a name (in the folder of the cache, else where `TMPDIR`
-    says), which is gone when the data set or the process is.
+    The cells take 4 bytes each in an unnamed temporary file (in the cache folder, else in `TMPDIR`), which is removed
+    with the data set or the process.
 
     Args:
         source, format, labelled, chunk_bytes: as for `read_files`.
-        cache: folder of the cache; True for `.boostrank-cache` beside the first file, False for none. What can be read
-            only once (a pipe) has none.
-        external_memory: whether XGBoost shall keep its bins on disk too.
+        cache: folder of the cache; True means `.boostrank-cache` next to the first file, False means none. Sources that
+            can be read only once (pipes) have none.
+        external_memory: whether XGBoost keeps its bins on disk too.
         {options}
 
     Raises:
         FileFormatError, ParameterError: as `read_files`.
-        DataError: queries with scattered rows: `regroup` cannot move them on the disk.
+        DataError: scattered rows of queries, which `regroup` cannot move on disk.
         TrainingError: the disk is full.
     """
     files, spec = expand(source), format_of(source, format)
@@ -95,7 +95,7 @@ def stream_files(
     name = entry_name("data", *origin.names, origin.key["options"], origin.key["like"])
     entry = origin.cache.load(name, origin.key)
     if entry is not None:
-        # What an entry does not hold as it should makes it none.
+        # Any missing or malformed part makes the entry invalid.
         with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError):
             return _remembered(entry.note, entry.arrays, origin, external_memory, reading)
     data = _read(files, origin, external_memory, reading)
@@ -106,14 +106,14 @@ def stream_files(
 
 
 def tell_refusal(origin: Origin, saved: bool) -> None:
-    """One line when the cache cannot be written; everything else goes on without it."""
+    """Warn once if the cache cannot be written; everything else works without it."""
     if not saved and not origin.refusals:
         origin.refusals.append(str(origin.cache.refused))
         warn_user(f"no cache in {origin.cache.folder}: {origin.cache.refused}", DataWarning)
 
 
 def _like(like: RankingDataset | FeatureSpace | None) -> Any:
-    """What of the training data later files depend on: how it counts, its names, its query ids."""
+    """Return the parts of the training data that affect later files: numbering, names, query ids."""
     if not isinstance(like, RankingDataset):
         return None if like is None else [like.index_base, like.n_features, list(like.feature_names)]
     ids = like.queries.qid
@@ -128,7 +128,7 @@ def _like(like: RankingDataset | FeatureSpace | None) -> Any:
 
 
 def _states(paths: Sequence[str]) -> list[Any]:
-    """The state of each file and of what lies beside it."""
+    """Return the state of each file and of its side files."""
     states = []
     for path in paths:
         beside = [find_sidecar(path, suffixes) for suffixes in (GROUP_SUFFIXES, (WEIGHT_SUFFIX,))]
@@ -140,19 +140,19 @@ def _read(
     files: Sequence[OneSource], origin: Origin | None, external: bool, reading: Mapping[str, Any]
 ) -> RankingDataset:
     store = None
-    if origin is not None:  # beside the cache if that can be written: there is room; else with the temporary files
+    if origin is not None:  # next to the cache if it is writable, since there is room; else in the temporary folder
         with contextlib.suppress(OSError):
             origin.cache.folder.mkdir(parents=True, exist_ok=True)
             store = RowStore(origin.cache.folder)
     data: RankingDataset = read_files(files, store=store or RowStore(), **reading)
-    return_memory()  # buffers of the reader's threads
+    return_memory()  # buffers of the reader threads
     features: StoredFeatures = data.features
     features.origin, features.external = origin, external
     return data
 
 
 def _description(data: RankingDataset) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(plain data, arrays) from which `_remembered` makes the data set again."""
+    """Return (plain data, arrays) from which `_remembered` rebuilds the data set."""
     features: StoredFeatures = data.features
     features.constant_columns()
     features.fingerprint(data.labels, data.queries.ptr)
@@ -189,7 +189,7 @@ def _remembered(
     as_record(CacheNote, note)
     rows, columns = note["shape"]
     if min(rows, columns) < 0 or not all(0 <= one < columns for one in note["known"]["constant"]):
-        raise ValueError("an entry with columns that are not there")
+        raise ValueError("entry with unknown columns")
     qid = arrays["qid"] if "qid" in arrays else np.array(note["qid"], dtype=object)
     places = RowPlaces.from_record(note["places"], arrays["place_rows"], arrays["place_lines"])
     queries = QueryIndex(
@@ -197,11 +197,11 @@ def _remembered(
     )
 
     def open_store() -> RowStore:
-        with warnings.catch_warnings():  # the first reading has warned
+        with warnings.catch_warnings():  # the first reading already warned
             warnings.simplefilter("ignore", DataWarning)
             again = _read(origin.names, origin, external, {**reading, "progress": None})
         if _states(origin.names) != origin.key["files"] or not np.array_equal(again.queries.ptr, queries.ptr):
-            raise DataError(f"{origin.names[0]}: the data changed since they were first read: start again")
+            raise DataError(f"{origin.names[0]}: the data changed since they were first read; start again")
         return again.features.store  # type: ignore[no-any-return]
 
     features = StoredFeatures(

@@ -1,7 +1,7 @@
-"""Features that lie in a temporary file: as many as the disk holds, with a few blocks of them in memory.
+"""Feature storage in a temporary file, with a few blocks in memory.
 
-A text is parsed once, into blocks; their float32 cells go to the file as they are, dense or sparse. What reads them
-then (bins, hashes, predictions) takes pieces of rows, as often as it likes, at the speed of the page cache.
+The text is parsed once, into blocks, and their float32 cells are written as they are, dense or sparse. Later readers
+(bins, hashes, predictions) take pieces of rows at the speed of the page cache.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from boostrank.data.rows import Rows
 
 @dataclass(frozen=True)
 class _Place:
-    """Where one block lies: its rows, and the width of dense ones or the number of cells of sparse ones."""
+    """Position of a block: its rows, and the width (dense) or number of cells (sparse)."""
 
     offset: int
     rows: int
@@ -35,10 +35,10 @@ class _Place:
 
 
 class RowStore:
-    """Parsed blocks in a file without a name: it is gone when the process ends, however that happens.
+    """Parsed blocks in an unnamed file, which is removed when the process ends in any way.
 
     Args:
-        folder: where; None for the system's folder of temporary files (`TMPDIR`).
+        folder: folder of the file; None means the system's temporary folder (`TMPDIR`).
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
@@ -50,7 +50,7 @@ class RowStore:
         self._starts: Int64Array | None = None
 
     def put(self, block: Block) -> None:
-        """Write the cells of the next block, which then forgets them.
+        """Write the cells of the next block and drop them from the block.
 
         Raises:
             TrainingError: the disk is full.
@@ -71,21 +71,21 @@ class RowStore:
                     data = data[count:]
         except OSError as error:
             raise TrainingError(
-                f"{self.folder}: the rows do not fit there ({error.strerror}, {self._size / 1e9:.1f} GB so far): they "
-                "take 4 bytes a cell until training ends; name a larger disk by --cache, or TMPDIR where there is none"
+                f"{self.folder}: not enough space for the rows ({error.strerror}, {self._size / 1e9:.1f} GB so far); "
+                "they take 4 bytes per cell until training ends; use a larger disk (--cache, or TMPDIR without a cache)"
             ) from error
         self._places.append(place)
         block.dense = block.sparse = None
 
     @property
     def starts(self) -> Int64Array:
-        """int64[B+1]: first row of each block."""
+        """First row of each block, int64[B+1]."""
         if self._starts is None or self._starts.size != len(self._places) + 1:
             self._starts = np.cumsum([0, *(place.rows for place in self._places)], dtype=np.int64)
         return self._starts
 
     def read(self, i: int, first: int, stop: int) -> Block:
-        """Rows first to stop of block i."""
+        """Return rows `first` to `stop` of block i."""
         place = self._places[i]
         rows = stop - first
         block = Block(np.zeros(rows), np.zeros(0, np.int64))
@@ -113,16 +113,16 @@ class RowStore:
 
 
 class StoredFeatures(Rows):
-    """float32[N, d] on disk: like an array, `features[a:b]` and `features[rows]` are read into memory.
+    """Features on disk, float32[N, d]: `features[a:b]` and `features[rows]` are read into memory.
 
     Args:
-        store: where the rows lie, or what opens it at the first use: with a cache they may never be needed.
+        store: storage of the rows, or a function that opens it on first use; with a cache it may not be needed.
         shape: rows and columns.
         base: number of the first feature in the file.
         is_sparse: whether pieces are CSR matrices.
-        origin: what the rows were read from and how, for caches of what is made of them; None when that is not known.
-        external: whether an engine that can shall keep its bins on disk too.
-        known: fingerprint and constant columns, when they are known already.
+        origin: source of the rows, for caches of derived data; None if unknown.
+        external: whether engines that support it keep their bins on disk too.
+        known: fingerprint and constant columns, if known.
     """
 
     on_disk = True
@@ -152,17 +152,17 @@ class StoredFeatures(Rows):
 
     @property
     def store(self) -> RowStore:
-        """Where the rows lie; the text is read now if it was not before."""
+        """Storage of the rows; reads the text on first use."""
         if not isinstance(self._source, RowStore):
             self._source = self._source()
         return self._source
 
     def __getitem__(self, rows: slice | npt.NDArray[Any]) -> Any:
-        """float32 rows in memory, dense or CSR."""
+        """Return float32 rows in memory, dense or CSR."""
         if isinstance(rows, slice):
             first, stop, step = rows.indices(self.shape[0])
             if step != 1:
-                raise TypeError("rows on disk are taken by start:stop or by number")
+                raise TypeError("rows on disk are indexed by start:stop or by row numbers")
             starts, blocks = self.store.starts, []
             while first < stop:
                 i = int(np.searchsorted(starts, first, side="right")) - 1
@@ -175,7 +175,7 @@ class StoredFeatures(Rows):
             raise IndexError(f"there are {self.shape[0]} rows")
         order = np.argsort(numbers, kind="stable")
         owner, picked = np.searchsorted(self.store.starts, numbers[order], side="right") - 1, []
-        for i in np.unique(owner).tolist():  # of each block the stretch in which its rows lie
+        for i in np.unique(owner).tolist():  # per block, read the range that contains its rows
             local = numbers[order][owner == i] - self.store.starts[i]
             block = self.store.read(i, int(local[0]), int(local[-1]) + 1)
             picked.append(self._matrix([block])[local - local[0]])
@@ -185,12 +185,12 @@ class StoredFeatures(Rows):
         return stacked if np.array_equal(order, np.arange(order.size)) else stacked[np.argsort(order)]
 
     def pieces(self) -> Iterator[tuple[int, Any]]:
-        """(first row, dense or CSR rows) in order; a few megabytes each."""
+        """Yield (first row, dense or CSR rows) in order, a few megabytes each."""
         for first, stop in pairwise(self.store.starts.tolist()):
             yield first, self[first:stop]
 
     def in_order(self, columns: Sequence[int]) -> StoredFeatures:
-        """The same rows with the columns in this order."""
+        """Return the same rows with the columns in this order."""
         out = StoredFeatures(
             lambda: self.store,
             (self.shape[0], len(columns)),
@@ -212,13 +212,13 @@ class StoredFeatures(Rows):
 
 
 def check_not_scattered(order: Int64Array | None, name: str) -> None:
-    """Rows on disk stay where they are.
+    """Refuse scattered rows, since rows on disk cannot be moved.
 
     Raises:
-        DataError: the rows of a query would have to be brought together.
+        DataError: a query has scattered rows.
     """
     if order is not None:
         raise DataError(
-            f"{name}: some queries have scattered rows, and rows on disk are not regrouped: read the file in memory, "
-            "or bring them together first (boostrank data sort)"
+            f"{name}: some queries have scattered rows, and rows on disk cannot be regrouped: read the file into "
+            "memory, or sort it first (boostrank data sort)"
         )

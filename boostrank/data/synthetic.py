@@ -1,39 +1,37 @@
-"""Web-search-like ranking data whose truth is known: for the demo, tests and benchmarks.
+"""Synthetic web-search data with known relevance, for the demo, tests and benchmarks.
 
-The story. A *query* has a length (the number of documents judged for it, log-normal: most lists are short, a few have
-hundreds), a number of terms, a rarity, an intent and a richness. A *document* has hidden properties that nobody
-measures: how well its body, title and link texts match, its authority, its quality, its age, whether it is spam.
-Its relevance adds up
+Model. A *query* has a length (log-normal: most lists are short, a few have hundreds of documents), a number of terms, a
+rarity, an intent and a richness. A *document* has latent properties: the match of its body, title and link texts, its
+authority, quality, age, and whether it is spam. Its relevance is the sum of
 
 * topical match: body and title, both saturating, for informational queries;
-* the page that was meant: link-text match *times* authority, a preference for pages near the root of their site,
-  for navigational queries (the query feature `navigational` moves the weight between the two);
-* freshness, but only as far as the query wants it (`freshness_need`);
-* quality, and a flat penalty for spam beyond a threshold;
-* the query's richness, the same for all its documents: some queries have many good answers, some have none.
+* navigational match: link-text match *times* authority, and a preference for pages near the root of their site, for
+  navigational queries (the query feature `navigational` shifts the weight between the two);
+* freshness, scaled by the query's need for it (`freshness_need`);
+* quality, and a constant penalty for spam beyond a threshold;
+* the query's richness, which is the same for all its documents: some queries have many good answers, some have none.
 
-A judge sees the relevance with noise and gives a grade 0 to 4; the cuts are set so that the grades have the shares of
-MSLR-WEB30K. The *features* are what an engine can measure: BM25 scores, counts, coverages, link counts, clicks, each
-a noisy and often coarse view of one hidden property. Redundant features are computed from other features, useless ones
-from nothing, query features are constant within a query. Values look like MSLR's: whole numbers, many zeros,
-fractions of six digits. Some values are missing: by chance (`page_quality`, `age_days`), or because nobody clicked,
-which irrelevant documents share (`dwell_seconds`).
+A judge sees the relevance with noise and assigns a grade from 0 to 4; thresholds reproduce the shares of grades in
+MSLR-WEB30K. The *features* are typical measurements of an engine: BM25 scores, counts, coverages, link counts, clicks.
+Each is a noisy and often coarse view of one latent property. Redundant features are functions of other features,
+useless ones are pure noise, query features are constant within a query. Values resemble MSLR's: integers, many zeros,
+fractions of six digits. Some values are missing: at random (`page_quality`, `age_days`), or because nobody clicked,
+which is more likely for irrelevant documents (`dwell_seconds`).
 
-Ranking is hard here for the reasons it is hard in life. No number of the rules was changed after rankers were first
-compared on them; the history of this file shows it.
+The data are difficult for realistic reasons. No constant was changed after rankers were first compared on them; the
+history of this file shows it.
 
-* Noise: of the judges (`label_noise`), of every feature; and useless features.
-* Correlated features: hidden properties depend on each other, each is measured several times, some views are computed.
-* Missing features, by chance and because of what they would have said.
-* A strong linear part: most of what relevance adds up rises with some feature. From the demo's 3,600 queries a linear
-  model (`--backend linear --objective lambdarank`) learns .77 NDCG@10, trees .83; a random order has .44, the relevance
-  itself .92.
-* Interactions: the intent decides whether body or links count, authority whether link texts do, the need for freshness
-  whether age does.
+* Noise in the judgements (`label_noise`) and in every feature; useless features.
+* Correlated features: latent properties are dependent, and several features measure each.
+* Missing features, at random and informatively.
+* A strong linear component: most parts of the relevance increase with some feature. From the demo's 3,600 queries, a
+  linear model (`--backend linear --objective lambdarank`) reaches .77 NDCG@10 and trees .83; a random order has .44,
+  the true relevance .92.
+* Interactions: intent with body and links, authority with link texts, the need for freshness with age.
 
-Few queries are a matter of `queries`.
+`queries` makes the data small.
 
-Every feature draws from a random stream of its own, named after it: a new one does not change the others.
+Every feature has its own random stream, named after it: a new feature does not change the others.
 """
 
 from __future__ import annotations
@@ -62,14 +60,13 @@ Stream = Callable[[str], np.random.Generator]
 
 @dataclass(frozen=True, eq=False)
 class SyntheticData:
-    """A data set together with what is true about it.
+    """A data set and its ground truth.
 
     Args:
         dataset: features, labels (grades 0 to 4) and queries.
-        roles: one of `ROLES` for each feature, in column order. A feature is "informative" when it is measured from
-            something that relevance depends on, be it only together with another feature.
-        relevance: float64[N], what the judges would see without noise. Ranking by it is the best that any model can do
-            on average.
+        roles: one of `ROLES` per feature, in column order. "informative" features measure a component of the relevance,
+            possibly only through interactions.
+        relevance: float64[N], relevance without judging noise. No model can rank better on average.
     """
 
     dataset: RankingDataset
@@ -77,36 +74,36 @@ class SyntheticData:
     relevance: Float64Array
 
     def names(self, role: str) -> tuple[str, ...]:
-        """The features of one role."""
+        """Return the features of one role."""
         return tuple(n for n, r in zip(self.dataset.feature_names, self.roles, strict=True) if r == role)
 
     def take(self, queries: npt.ArrayLike) -> SyntheticData:
-        """Some whole queries, in the order asked for."""
+        """Return some whole queries, in the requested order."""
         _, rows = self.dataset.queries.take(queries)
         return SyntheticData(self.dataset.take(queries), self.roles, self.relevance[rows])
 
     def split(self, valid: float = 0.2, test: float = 0.2) -> SyntheticSplit:
-        """Cut into training, validation and test queries, in this order.
+        """Split into training, validation and test queries, in this order.
 
-        Queries are drawn independently of each other, so the order needs no shuffling.
+        Queries are independent draws, so no shuffling is needed.
 
         Args:
             valid, test: shares of the queries, rounded to whole queries; training gets the rest.
 
         Raises:
-            ParameterError: shares that are negative or leave nothing to train on.
+            ParameterError: negative shares, or no training queries left.
         """
         total = len(self.dataset.queries)
         n_valid, n_test = round(valid * total), round(test * total)
         n_train = total - n_valid - n_test
         if valid < 0 or test < 0 or n_train < 1:
-            raise ParameterError(f"valid={valid}, test={test}: shares must be >= 0 and leave queries to train on")
+            raise ParameterError(f"valid={valid}, test={test}: shares must be >= 0 and leave queries for training")
         cuts = np.split(np.arange(total), [n_train, n_train + n_valid])
         return SyntheticSplit(*(self.take(part) for part in cuts))
 
 
 class SyntheticSplit(NamedTuple):
-    """Three disjoint sets of queries from one source."""
+    """Three disjoint sets of queries from the same distribution."""
 
     train: SyntheticData
     valid: SyntheticData
@@ -122,15 +119,15 @@ def make_ranking_data(
     useless: int = 8,
     label_noise: float = 0.5,
 ) -> SyntheticData:
-    """Draw queries, documents, features and grades; how is described at the top of this module.
+    """Generate queries, documents, features and grades, as described in the module docstring.
 
     Args:
         queries: number of queries, >= 1.
         seed: the same seed gives the same data, bit for bit.
-        mean_length: documents a query on average, >= 1 (the cut at `max_length` lowers it a little).
+        mean_length: mean number of documents per query, >= 1 (`max_length` lowers it slightly).
         max_length: longest list, >= 1.
-        useless: number of features that say nothing, >= 0.
-        label_noise: standard deviation of the judges' noise, in standard deviations of the relevance, >= 0.
+        useless: number of useless features, >= 0.
+        label_noise: standard deviation of the judging noise, in standard deviations of the relevance, >= 0.
 
     Raises:
         ParameterError: a value out of range.
@@ -143,7 +140,7 @@ def make_ranking_data(
         ("label_noise", label_noise, 0),
         ("seed", seed, 0),
     ):
-        if not low <= value < np.inf:  # NumPy's isfinite knows no whole numbers beyond 64 bits
+        if not low <= value < np.inf:  # NumPy's isfinite fails on integers beyond 64 bits
             raise ParameterError(f"{name}={value!r} is out of range; allowed: >= {low}")
 
     def stream(name: str) -> np.random.Generator:
@@ -167,7 +164,7 @@ def make_ranking_data(
 
 
 class _World:
-    """The hidden properties, float64[N] each (those of the query repeated on its documents), and the relevance."""
+    """Latent properties, float64[N] each (query properties repeated per document), and the relevance."""
 
     def __init__(self, sizes: Int64Array, stream: Stream) -> None:
         q, n = sizes.size, int(sizes.sum())
@@ -209,13 +206,13 @@ class _World:
 
 
 def _measure(w: _World, stream: Stream, useless: int) -> tuple[dict[str, npt.NDArray[np.float32]], tuple[str, ...]]:
-    """All columns by name, in file order, and their roles."""
+    """Return all columns by name, in file order, and their roles."""
     n = w.body.size
     columns: dict[str, npt.NDArray[np.float32]] = {}
     roles: list[str] = []
 
     def put(role: str, name: str, values: Float64Array) -> Float64Array:
-        # Rounded first, as a file of six-digit fractions would hold it; + 0.0 turns -0 into 0.
+        # Round to six digits as in a file; + 0.0 turns -0 into 0.
         columns[name] = (np.round(values, 6) + 0.0).astype(np.float32)
         roles.append(role)
         return columns[name].astype(np.float64)

@@ -1,8 +1,8 @@
-"""File tools that never cut a query: split, sample, shard, sort and merge libsvm files of any size.
+"""File tools for libsvm files of any size that keep queries whole: split, sample, shard, sort and merge.
 
-Lines pass through as they are; comments and blank lines stay with the row that follows them. Memory holds a few chunks
-of text and some 40 bytes a query (`sort`: what it is given, and 150 bytes a query). Outputs are written whole or not at
-all, and compressed as their names say. Several input files are one data set, as for `read_files`.
+Lines are copied unchanged; comments and blank lines stay with the next row. Memory use is a few chunks of text and
+about 40 bytes per query (`sort`: its limit, and 150 bytes per query). Outputs are written atomically, and compressed
+according to their names. Several input files are one data set, as for `read_files`.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ _BUFFER = 1 << 16
 _FIELD = re.compile(r"\{(|:0?\d)\}")
 
 
-MAX_OUTPUTS = 500  # all are open at once, and systems allow a process about a thousand files
+MAX_OUTPUTS = 500  # all are open at once, and systems allow about a thousand open files per process
 DEFAULT_MEMORY = 256 << 20
 
-# Of the lines that are rows; a label is a number: its qid is the first there can be.
+# Matches rows; a label is a number, so the first qid is the query id.
 _ROW_TO_QID = re.compile(rb"^[ \t]*[^ \t\r\n#].*?qid:", re.MULTILINE)
 _SORT = "boostrank data sort brings its rows together"
-_STRETCH_BYTES = 48  # 32 to remember a stretch of text, 16 to sort it
+_STRETCH_BYTES = 48  # 32 to record a stretch of text, 16 to sort it
 _SUM_OF_SHARES = 1e-6
 CHUNK_BYTES = 4 << 20
 _SHORTEST_ROW = 8  # "0 qid:1\n"
-_MOST_COMMENTS = 16 << 20  # that wait for the row that they belong to
+_MOST_COMMENTS = 16 << 20  # waiting for the next row
 _FIRST_CHECK = 1 << 10
 
 
@@ -71,7 +71,7 @@ def _zstd() -> Any:
     return zstd.ZstdCompressor(options={names.checksum_flag: 1, names.compression_level: 1})
 
 
-# Quick rather than small; gzip without the time, so that the same lines give the same bytes.
+# Fast rather than small; gzip without a time stamp, so that the same lines give the same bytes.
 _PACKERS: dict[str, Callable[[], Any]] = {
     ".gz": lambda: zlib.compressobj(1, zlib.DEFLATED, 16 + zlib.MAX_WBITS),
     ".bz2": lambda: bz2.BZ2Compressor(),
@@ -82,7 +82,7 @@ _PACKERS: dict[str, Callable[[], Any]] = {
 
 @dataclass(frozen=True)
 class Written:
-    """A file that was written: its path, its rows and its queries."""
+    """Path, number of rows and number of queries of a written file."""
 
     path: str
     rows: int
@@ -90,7 +90,7 @@ class Written:
 
 
 class Output:
-    """Takes lines; made by `open_output`."""
+    """Writer of lines; created by `open_output`."""
 
     def __init__(self, path: str, file: BinaryIO) -> None:
         self.path, self.rows, self.queries = path, 0, 0
@@ -98,13 +98,18 @@ class Output:
         self._file, self._packer = file, None if make is None else make()
 
     def write(self, text: bytes | memoryview, *, rows: int, begins: bool) -> None:
-        """Write whole lines: so many rows, of a new query or of the one before."""
+        """Write whole lines.
+
+        Args:
+            rows: number of rows in the text.
+            begins: whether the rows start a new query.
+        """
         self.rows += rows
         self.queries += begins
         self._file.write(text if self._packer is None else self._packer.compress(text))
 
     def finish(self) -> None:
-        """Write what was held back; a second time there is nothing left to do."""
+        """Flush the buffer; further calls do nothing."""
         if self._packer is not None:
             self._file.write(self._packer.flush())
             self._packer = None
@@ -112,21 +117,21 @@ class Output:
 
     @property
     def written(self) -> Written:
-        """What was written so far."""
+        """Return the totals so far."""
         return Written(self.path, self.rows, self.queries)
 
 
 @contextmanager
 def open_output(path: str, read: Iterable[Any] = ()) -> Iterator[Output]:
-    """The file at `path` (`-`: standard output), replaced when the block ends well.
+    """Open the file at `path` (`-`: standard output), which is replaced when the block succeeds.
 
     Args:
-        path: where it goes.
-        read: paths of what it is made of, none of which it may replace; others than paths are left alone.
+        path: output path.
+        read: input paths, which must not be replaced; other objects are ignored.
 
     Raises:
-        InputError: it could not be written, is one of those, or sidecars of other data lie beside it.
-        TrainingError: it could not be written, after all.
+        InputError: the file is not writable, is an input, or has side files of other data.
+        TrainingError: writing failed.
     """
     if path != STANDARD_OUTPUT:
         check_target(path, read)
@@ -138,11 +143,11 @@ def open_output(path: str, read: Iterable[Any] = ()) -> Iterator[Output]:
 
 
 def check_target(path: str, read: Iterable[Any]) -> None:
-    """Find out before the work whether the file could be written after it; arguments as of `open_output`.
+    """Check before the work whether an output can be written; arguments as for `open_output`.
 
     Raises:
         InputError: as `open_output`.
-        MissingDependency: its name asks for a compression that is not there.
+        MissingDependency: the compression is not installed.
     """
     check_output(path)
     check_not_read(path, [one for one in read if isinstance(one, str | os.PathLike) and one != STANDARD_OUTPUT])
@@ -152,25 +157,25 @@ def check_target(path: str, read: Iterable[Any]) -> None:
 
 
 def named(template: str, name: str | int) -> str:
-    """The path of one of several outputs.
+    """Return the path of one of several outputs.
 
     Args:
-        template: with `{}` (a number also `{:03}`), which `name` takes the place of; without, `-name` goes before the
-            endings of the file name: `a/web.txt.gz` -> `a/web-train.txt.gz`.
-        name: text, or a number, which gets three digits at least unless the template says otherwise.
+        template: path with `{}` (or `{:03}` for numbers) as placeholder; without it, `-name` is inserted before the
+            file extensions: `a/web.txt.gz` -> `a/web-train.txt.gz`.
+        name: text, or a number with at least three digits unless the template has a format.
 
     Raises:
-        ParameterError: more than one place for the name, or braces of another kind; standard output.
+        ParameterError: several or invalid placeholders, or standard output.
     """
     if template == STANDARD_OUTPUT:
-        raise ParameterError("several outputs cannot go to standard output: name a file")
-    before, *rest = _FIELD.split(template)  # where there is a place: its format and what is behind it
+        raise ParameterError("several outputs cannot be written to standard output; name a file")
+    before, *rest = _FIELD.split(template)  # with a placeholder: its format and the text after it
     if not rest:
         folder, file = os.path.split(template)
         stem, dot, endings = file.partition(".")
         before, rest = os.path.join(folder, stem + "-" * bool(stem)), [":03", dot + endings]
     if len(rest) > 2 or set("{}") & set(before + rest[1]) or not template:
-        raise ParameterError(f"output {template!r}: put {{}} or {{:03}} where the name or number goes, once")
+        raise ParameterError(f"output {template!r}: use {{}} or {{:03}} once, for the name or number")
     width = int(rest[0][-1:] or 3)
     return before + (f"{name:0{width}}" if isinstance(name, int) else name) + rest[1]
 
@@ -181,25 +186,25 @@ def named(template: str, name: str | int) -> str:
 def split(
     source: AnySource, output: str, parts: Mapping[str, float], *, seed: int = 0, progress: Progress = None
 ) -> list[Written]:
-    """Give every query to one of several files, by a hash of its id.
+    """Assign every query to one of several files, by a hash of its id.
 
-    A query lands in the same part whatever else is in the file: a later, larger version of the data moves none from
-    training to test. The shares are therefore those of a draw, not exact.
+    A query is assigned to the same part whatever else the file contains, so a later, larger version moves no query from
+    training to test. The shares are those of a random draw, not exact.
 
     Args:
-        source, progress: as of `read_files`.
-        output: the paths, `{}` standing for the part; without, `-part` goes before the endings of the file name.
-        parts: name -> share of the queries; the shares add up to 1.
-        seed: another seed, another draw.
+        source, progress: as for `read_files`.
+        output: path with `{}` for the part; without it, `-part` is inserted before the file extensions.
+        parts: name -> share of the queries; shares must add up to 1.
+        seed: seed of the draw.
 
     Raises:
-        ParameterError: names or shares that make no sense.
-        FileFormatError: a row that cannot be read, or a query whose rows do not follow each other.
-        DataError: no query falls to one of the parts.
+        ParameterError: invalid names or shares.
+        FileFormatError: an unreadable row, or a query that is not contiguous.
+        DataError: a part without queries.
     """
     for name, share in parts.items():
         if not re.fullmatch(r"[\w.-]+", name):
-            raise ParameterError(f"part {name!r}: a name has letters, digits, '.', '-' and '_'")
+            raise ParameterError(f"part {name!r}: names may contain letters, digits, '.', '-' and '_'")
         if not 0.0 < share <= 1.0:
             raise ParameterError(f"part {name} has share {share!r}; allowed: above 0, at most 1")
     if abs(math.fsum(parts.values()) - 1.0) > _SUM_OF_SHARES:
@@ -217,19 +222,19 @@ def split(
 
 
 def shard(source: AnySource, output: str, shards: int, *, progress: Progress = None) -> list[Written]:
-    """Spread whole queries over several files of about equal size: each goes to the file with the fewest rows so far.
+    """Distribute whole queries over files of about equal size: each goes to the file with the fewest rows so far.
 
     Args:
-        source, progress: as of `split`.
-        output: as of `split`; the number from 0 has three digits, or as `{:05}` says.
-        shards: how many files.
+        source, progress: as for `split`.
+        output: as for `split`; the number from 0 has three digits, or as in `{:05}`.
+        shards: number of files.
 
     Raises:
         ParameterError, FileFormatError, DataError: as `split`.
     """
     if not 1 <= shards <= MAX_OUTPUTS:
         raise ParameterError(f"shards={shards!r} is out of range; allowed: 1 to {MAX_OUTPUTS}")
-    others, rows, current = [(0, i) for i in range(1, shards)], 0, 0  # a heap, and the file of the query at hand
+    others, rows, current = [(0, i) for i in range(1, shards)], 0, 0  # heap, and the file of the current query
 
     def choose(piece: Piece) -> int:
         nonlocal rows, current
@@ -250,21 +255,21 @@ def sample(
     seed: int = 0,
     progress: Progress = None,
 ) -> Written:
-    """Keep some of the queries, in their order, drawn by a hash of their ids: the same ones in any order of the input.
+    """Sample queries by a hash of their ids, in input order. The order of the input does not affect the sample.
 
-    With one seed, a larger sample holds every smaller one.
+    With the same seed, a larger sample contains every smaller one.
 
     Args:
-        source, seed, progress: as of `split`.
+        source, seed, progress: as for `split`.
         output: path of the sample; "-" for standard output.
-        queries: how many to keep, exactly; or
-        fraction: the share to keep, about.
+        queries: exact number of queries; or
+        fraction: approximate share of the queries.
 
     Raises:
-        ParameterError, FileFormatError, DataError: as `split`; fewer queries than asked for.
+        ParameterError, FileFormatError, DataError: as `split`; also too few queries.
     """
     if (queries is None) == (fraction is None):
-        raise ParameterError("give one of the two: how many queries, or which fraction of them")
+        raise ParameterError("pass either a number of queries or a fraction")
     if queries is not None and queries < 1:
         raise ParameterError(f"queries={queries!r} must be at least 1")
     if fraction is not None and not 0.0 < fraction <= 1.0:
@@ -279,13 +284,13 @@ def sample(
         elif queries is not None:
             _smallest_draws(source, queries, seed, out, progress)
         if out.queries == 0:
-            raise DataError("no query was drawn: take a larger fraction, or another seed")
+            raise DataError("no query was drawn; use a larger fraction or another seed")
     return out.written
 
 
 def _smallest_draws(source: AnySource, queries: int, seed: int, out: Output, progress: Progress) -> None:
-    """The `queries` smallest draws; what may be among them is kept in a temporary file until the end decides."""
-    smallest: list[int] = []  # negative: the heap's first is the largest draw among them
+    """Write the queries with the smallest draws. Candidates are kept in a temporary file until the end."""
+    smallest: list[int] = []  # negated: the heap's first entry is the largest draw
     candidates: list[list[int]] = []  # draw, bytes, rows
     keep, seen, offset = False, 0, 0
     with _temporary_file(out.path) as file:
@@ -301,7 +306,7 @@ def _smallest_draws(source: AnySource, queries: int, seed: int, out: Output, pro
                 candidates[-1][1] += len(piece.text)
                 candidates[-1][2] += piece.rows
         if seen < queries:
-            raise DataError(f"{queries:,} queries are asked for, but there are only {seen:,}")
+            raise DataError(f"{queries:,} queries requested, but there are only {seen:,}")
         file.flush()
         for drawn, length, rows in candidates:
             if drawn <= -smallest[0]:
@@ -312,18 +317,17 @@ def _smallest_draws(source: AnySource, queries: int, seed: int, out: Output, pro
 def sort(source: AnySource, output: str, *, memory: int = DEFAULT_MEMORY, progress: Progress = None) -> Written:
     """Bring the rows of each query together, stably, in files of any size.
 
-    Queries come in the order of their first rows, and the rows of a query in the order of the input, as
-    `read_files(regroup=True)` has them. What does not fit in memory is sorted by parts into a temporary file beside
-    the output, as large as the text.
+    Queries are in the order of their first rows, and their rows in input order, as with `read_files(regroup=True)`.
+    Data larger than memory are sorted in parts into a temporary file next to the output, as large as the text.
 
     Args:
-        source, progress: as of `split`.
+        source, progress: as for `split`.
         output: path; "-" for standard output.
-        memory: bytes of text (and of what it takes to keep track of it) to sort at a time.
+        memory: bytes of text and bookkeeping to sort at a time.
 
     Raises:
-        ParameterError: no memory, or more than there is.
-        FileFormatError: a row that cannot be read.
+        ParameterError: no memory, or more than available.
+        FileFormatError: an unreadable row.
     """
     if memory < 1:
         raise ParameterError(f"memory={memory!r} must be at least 1 byte")
@@ -331,8 +335,8 @@ def sort(source: AnySource, output: str, *, memory: int = DEFAULT_MEMORY, progre
     try:
         arena, used = zeroed(memory, np.uint8), 0
     except (MemoryError, OSError, OverflowError, ValueError):
-        raise ParameterError(f"memory={memory:,} bytes are more than this machine gives: ask for less") from None
-    # Of every stretch of a query, in the arena and in the temporary file: the query's rank, where it is, bytes, rows.
+        raise ParameterError(f"memory={memory:,} bytes are not available on this machine; use less") from None
+    # Per stretch of a query, in the buffer and in the temporary file: rank of the query, offset, bytes, rows.
     held, aside = array("q"), array("q")
     with open_output(output) as out, _temporary_file(output) as file:
         for piece in pieces(source, progress):
@@ -359,19 +363,19 @@ def sort(source: AnySource, output: str, *, memory: int = DEFAULT_MEMORY, progre
 
 
 def merge(sources: Sequence[AnySource], output: str, *, rename: bool = False, progress: Progress = None) -> Written:
-    """Join data sets, one behind the other.
+    """Concatenate data sets.
 
     Args:
-        sources: each as of `read_files`.
+        sources: each as for `read_files`.
         output: path; "-" for standard output.
-        rename: put `1-`, `2-`, ... before the query ids of each set, for ids that restart in each.
-        progress: as of `split`.
+        rename: prefix the query ids of each set with `1-`, `2-`, ..., for ids that restart in each.
+        progress: as for `split`.
 
     Raises:
-        FileFormatError: as `split`; a query that is in two sets.
+        FileFormatError: as `split`; also a query in two sets.
     """
     files = [expand(source) for source in sources]
-    read = expand([file for each in files for file in each])  # none is given twice
+    read = expand([file for each in files for file in each])  # refuses duplicate files
     whole = Whole(_SORT if rename else f"if ids restart in each set, --rename keeps them apart; otherwise {_SORT}")
     with open_output(output, read) as out:
         for number, each in enumerate(files, start=1):
@@ -385,7 +389,7 @@ def merge(sources: Sequence[AnySource], output: str, *, rename: bool = False, pr
 
 
 def _whole(source: AnySource, progress: Progress) -> Iterator[Piece]:
-    """`pieces`, of queries whose rows follow each other."""
+    """Yield `pieces` of contiguous queries."""
     whole = Whole(_SORT)
     for piece in pieces(source, progress):
         whole.add(piece)
@@ -396,28 +400,28 @@ def _whole(source: AnySource, progress: Progress) -> Iterator[Piece]:
 def _distribute(
     source: AnySource, paths: list[str], choose: Callable[[Piece], int], progress: Progress, if_empty: str
 ) -> list[Written]:
-    """Write each piece to the output that `choose` says: all of them are written, or none."""
+    """Write each piece to the output chosen by `choose`, atomically for all outputs."""
     real: dict[str, str] = {}
     read = expand(source)
     for path in paths:
         check_target(path, read)
         other = real.setdefault(os.path.realpath(path), path)
-        if other != path:  # the last to be renamed would take the rows of the other with it
-            raise InputError(f"{other} and {path} are one file (a symbolic link): remove it, or choose another name")
+        if other != path:  # the last rename would replace the other file
+            raise InputError(f"{other} and {path} are the same file (a symbolic link): remove it, or rename the output")
     with ExitStack() as stack:
         outputs = [stack.enter_context(open_output(path)) for path in paths]
         for piece in _whole(source, progress):
             outputs[choose(piece)].write(piece.text, rows=piece.rows, begins=piece.begins)
         empty = [out.path for out in outputs if out.queries == 0]
         if empty:
-            raise DataError(f"no query for {', '.join(empty)}: nothing is written; {if_empty}")
-        for out in outputs:  # all of it is on its way before the first file is replaced
+            raise DataError(f"no query for {', '.join(empty)}, so nothing was written; {if_empty}")
+        for out in outputs:  # flush everything before the first file is replaced
             out.finish()
     return [out.written for out in outputs]
 
 
 def _by_rank(stretches: array[int]) -> Iterator[tuple[int, int, int, int, bool]]:
-    """(rank, offset, bytes, rows, whether it is the first of its rank), by rank and then in the order given."""
+    """Yield (rank, offset, bytes, rows, whether first of its rank), sorted by rank, then by input order."""
     table = np.array(stretches).reshape(-1, 4)
     before = -1
     for i in np.argsort(table[:, 0], kind="stable"):
@@ -427,7 +431,7 @@ def _by_rank(stretches: array[int]) -> Iterator[tuple[int, int, int, int, bool]]
 
 
 def _put_aside(held: array[int], arena: Any, file: IO[bytes], aside: array[int]) -> None:
-    """Write what is held, by rank, to the temporary file; empties `held`."""
+    """Move the buffer, sorted by rank, to the temporary file."""
     at = file.tell()
     for rank, offset, size, rows, begins in _by_rank(held):
         if begins:
@@ -440,7 +444,7 @@ def _put_aside(held: array[int], arena: Any, file: IO[bytes], aside: array[int])
 
 
 def _copy(descriptor: int, offset: int, length: int, rows: int, out: Output, *, begins: bool = True) -> None:
-    """Write a stretch of the temporary file to the output."""
+    """Copy a stretch of the temporary file to the output."""
     end = offset + length
     while offset < end:
         text = os.pread(descriptor, min(end - offset, CHUNK_BYTES), offset)
@@ -450,21 +454,21 @@ def _copy(descriptor: int, offset: int, length: int, rows: int, out: Output, *, 
 
 
 def _temporary_file(output: str) -> IO[bytes]:
-    """A file without a name beside the output, gone when the process is."""
+    """Return an unnamed file next to the output, removed with the process."""
     of_file = output != STANDARD_OUTPUT and (os.path.isfile(output) or not os.path.exists(output))
     return tempfile.TemporaryFile(dir=os.path.dirname(os.path.realpath(output)) if of_file else None)
 
 
 class Piece(NamedTuple):
-    """Whole lines of one query, as they are in the file; comments and blank lines go with the row that follows.
+    """Whole lines of one query, unchanged; comments and blank lines belong to the next row.
 
     Args:
-        qid: of the query.
+        qid: query id.
         text: the lines.
-        rows: how many of them are rows.
-        begins: whether the query begins here; otherwise it goes on from the piece before.
-        file: where it lies.
-        line: of its first row.
+        rows: number of rows in the lines.
+        begins: whether the query begins here; otherwise it continues the previous piece.
+        file: file of the lines.
+        line: line of the first row.
     """
 
     qid: bytes
@@ -476,7 +480,7 @@ class Piece(NamedTuple):
 
 
 class _Scanner:
-    """`scan_lines` with its arrays, which grow with the chunks."""
+    """Caller of `scan_lines` with reusable buffers."""
 
     def __init__(self) -> None:
         self.options = np.zeros(parse.N_OPTIONS, np.int64)
@@ -486,7 +490,7 @@ class _Scanner:
         self._size = -1
 
     def __call__(self, text: Text) -> tuple[Int64Array, Int64Array]:
-        """(runs, where each ends); `fault` and `state` tell the rest."""
+        """Return (runs, end of each); `fault` and `state` contain the rest."""
         if text.end - text.start > self._size:
             self._size = text.end - text.start
             room = self._size // _SHORTEST_ROW + 2
@@ -509,16 +513,16 @@ class _Scanner:
 
 
 def pieces(source: AnySource, progress: Progress = None) -> Iterator[Piece]:
-    """The queries of the files, in order, in pieces of at most a chunk (or a line).
+    """Yield the queries of the files, in order, in pieces of at most a chunk (or a line).
 
-    Label and query id are read as strictly as by `read_files`; the rest of a row is not looked at. A last line
-    without newline gets one.
+    Labels and query ids are parsed as strictly as by `read_files`; the rest of a row is not parsed. A missing final
+    newline is added.
 
     Args:
-        source, progress: as of `read_files`.
+        source, progress: as for `read_files`.
 
     Raises:
-        FileFormatError: a file or a row that cannot be read, or no rows at all.
+        FileFormatError: an unreadable file or row, or no rows.
     """
     with closing(LibsvmSource(expand(source), Reading())) as opened:
         yield from _pieces(opened, progress)
@@ -526,7 +530,7 @@ def pieces(source: AnySource, progress: Progress = None) -> Iterator[Piece]:
 
 def _pieces(opened: LibsvmSource, progress: Progress) -> Iterator[Piece]:
     scan, current, last, lines, rows, carry = _Scanner(), None, b"", 0, 0, b""
-    latest = b""  # query, of whatever file: comments behind the last row of all stay with it
+    latest = b""  # last query of any file: trailing comments stay with it
     for source, load in opened.loads(CHUNK_BYTES, 1):
         if source is not current:
             if current is not None:
@@ -536,17 +540,17 @@ def _pieces(opened: LibsvmSource, progress: Progress) -> Iterator[Piece]:
             current, last, lines = source, b"", 0
             check_no_table(source.head, source.name)  # type: ignore[attr-defined]
             if (weights := find_sidecar(source.path, (WEIGHT_SUFFIX,))) is not None:
-                warn_user(f"{weights}: weights are not carried along", DataWarning)
+                warn_user(f"{weights}: weights are not copied", DataWarning)
         if load is None:
             continue
         try:
-            text = load(None)  # a new buffer: pieces of the old one may be in use
+            text = load(None)  # a new buffer: pieces of the old one may still be in use
         except LineTooLong as error:
             raise error.within(source.name, lines) from None
         runs, ends = scan(text)
-        end = text.end + text.unterminated  # the padding begins with the newline that is missing
+        end = text.end + text.unterminated  # the padding begins with the missing newline
         if text.unterminated:
-            warn_user(f"{source.name}: the last line has no newline: maybe truncated", DataWarning)
+            warn_user(f"{source.name}: the last line has no newline; the file may be truncated", DataWarning)
         view, begin = memoryview(text.buffer), text.start
         counts = np.diff(runs[:, slots.RUN_ROW], append=scan.state[slots.ROWS]).tolist()
         for (_, line, id_start, id_end, _, _), stop, count in zip(runs.tolist(), ends.tolist(), counts, strict=True):
@@ -572,27 +576,27 @@ def _pieces(opened: LibsvmSource, progress: Progress) -> Iterator[Piece]:
 
 
 def _tail(qid: bytes, carry: bytes, file: str, line: int) -> Iterator[Piece]:
-    """Comments behind the last row of a file stay with it."""
+    """Yield comments after the last row of a file, which stay with it."""
     if carry and qid:
         yield Piece(qid, memoryview(carry), 0, False, file, line)
 
 
 def draw(qid: bytes, seed: int, purpose: bytes) -> int:
-    """A number below 2^64 that query id and seed decide: the same wherever the query stands, and in every file.
+    """Return a hash below 2^64 of query id and seed, independent of the file.
 
-    Draws for two purposes are independent.
+    Draws with different purposes are independent.
     """
     digest = hashlib.blake2b(qid, digest_size=8, key=str(seed).encode()[:64], person=purpose)
     return int.from_bytes(digest.digest(), "little")
 
 
 class Whole:
-    """Refuses a query whose rows do not follow each other, in about 40 bytes a query.
+    """Check that queries are contiguous, in about 40 bytes per query.
 
     Args:
-        mend: what mends it.
+        mend: remedy for the error message.
 
-    Two different ids are taken for one with a chance of 3e-8 in a million queries; the refusal then names them.
+    Two ids collide with a probability of 3e-8 per million queries; the error then names them.
     """
 
     def __init__(self, mend: str) -> None:
@@ -603,7 +607,7 @@ class Whole:
         self._next_check = _FIRST_CHECK
 
     def add(self, piece: Piece) -> None:
-        """The next piece; `check` when the number of queries has doubled."""
+        """Add the next piece, and `check` whenever the number of queries has doubled."""
         if not piece.begins:
             return
         if not self._files or self._files[-1][1] != piece.file:
@@ -617,10 +621,10 @@ class Whole:
             self._next_check *= 2
 
     def check(self) -> None:
-        """Look at all queries so far.
+        """Check all queries so far.
 
         Raises:
-            FileFormatError: one came back.
+            FileFormatError: a query reappeared.
         """
         keys = np.array(self._keys)
         order = np.argsort(keys, kind="stable")
@@ -631,7 +635,7 @@ class Whole:
         first = int(np.flatnonzero(keys == keys[again])[0])
         name = self._names[self._ends[again - 1] if again else 0 : self._ends[again]].decode()
         seen = f"line {self._lines[first]}" if len(self._files) == 1 else f"{self._file(first)}:{self._lines[first]}"
-        words = f"qid {name} comes back; it was first seen on {seen}: {self._mend}"
+        words = f"qid {name} reappears; it was first seen on {seen}: {self._mend}"
         raise FileFormatError(words, file=self._file(again), line=self._lines[again])
 
     def _file(self, query: int) -> str:

@@ -37,9 +37,7 @@ def test_a_finding_names_place_cost_and_fix(rows: list[str], tmp_path: Path) -> 
     done = invoke("doctor", path)
     assert done.exit_code == 2
     first, cost, *more = done.stdout.splitlines()
-    assert first.startswith(
-        f"{path}:{len(rows) + 1}: error: qid 0 comes back after another query; it was first seen on"
-    )
+    assert first.startswith(f"{path}:{len(rows) + 1}: error: qid 0 reappears after another query; it was first seen on")
     assert first.endswith("[split-queries]")
     assert cost.startswith("  cost: train refuses it")
     assert more[0].startswith("  fix: boostrank data sort")

@@ -78,7 +78,7 @@ def test_a_tool_that_is_told_to_stop_leaves_nothing_behind(tmp_path: Path) -> No
         (["data", "split", "--parts", "a=0.5,a=0.5"], "names a part twice"),
         (["data", "split", "--parts", "a=0.5,b=0.4"], "add up to 0.9, not 1"),
         (["data", "sample"], "--queries or --fraction"),
-        (["data", "sample", "--queries", "1000"], "1,000 queries are asked for, but there are only 100"),
+        (["data", "sample", "--queries", "1000"], "1,000 queries requested, but there are only 100"),
         (["data", "shard", "--shards", "101"], "take fewer shards"),
     ],
 )
@@ -96,6 +96,6 @@ def test_a_scattered_file_is_mended_by_the_command_that_the_message_names(tmp_pa
     (tmp_path / "in").write_text("1 qid:1 1:1\n1 qid:2 1:1\n0 qid:1 1:2\n")
     done = invoke("data", "shard", tmp_path / "in", "--shards", 1, "-o", tmp_path / "s")
     assert done.exit_code == 2
-    assert f"{tmp_path / 'in'}:3: qid 1 comes back; it was first seen on line 1: boostrank data sort" in done.stderr
+    assert f"{tmp_path / 'in'}:3: qid 1 reappears; it was first seen on line 1: boostrank data sort" in done.stderr
     assert invoke("data", "sort", tmp_path / "in", "-o", tmp_path / "grouped").exit_code == 0
     assert invoke("data", "shard", tmp_path / "grouped", "--shards", 1, "-o", tmp_path / "s").exit_code == 0

@@ -148,7 +148,7 @@ def test_rows_that_all_end_before_the_models_last_feature_are_said(folder: Path,
     fewer, sparse = "0 qid:1 1:2 2:1\n1 qid:1 1:3 2:1\n", "0 qid:1 1:2 2:1\n1 qid:1 1:3\n"
     result = invoke("predict", folder / "lgb", write(fewer))
     assert result.exit_code == 0
-    assert "every row has the features 1 to 2 and no other, but the model goes up to 6" in result.stderr
+    assert "every row has exactly the features 1 to 2, but the model has features up to 6" in result.stderr
     assert invoke("predict", folder / "lgb", write(fewer), "--strict").exit_code == 2
     assert "every row" not in invoke("predict", folder / "lgb", write(sparse), "--strict").stderr
 
@@ -172,6 +172,6 @@ def test_what_deserves_a_look_is_said_of_pieces_too(folder: Path, write: Write) 
     text = "0 qid:1 1:nan 6:1\n\n\n0 qid:1 6:2 2:nan\n0 qid:1 6:2 1:inf"
     result = invoke("predict", folder / "lgb", write(text), "--inf", "missing")
     assert result.exit_code == 0, result.stderr
-    for words in ("2 of 5 lines are blank", "2 rows have feature numbers out of order (first: line 4)", "no newline",
+    for words in ("2 of 5 lines are blank", "2 rows had unsorted feature numbers (first: line 4)", "no newline",
                   "1 infinite values: read as missing", "3 missing values: 2 in f1, 1 in f2"):  # fmt: skip
         assert words in result.stderr

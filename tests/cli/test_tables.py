@@ -89,7 +89,7 @@ def test_later_files_need_no_options_and_no_order_and_to_be_scored_no_labels(fol
     refused = invoke("predict", folder / "txt.model", folder / "test.csv")
     assert refused.exit_code == 2
     assert "has 'rel', 'url', 'no'" in refused.stderr
-    assert "--drop rel,url,no leaves them out" in refused.stderr
+    assert "--drop rel,url,no drops them" in refused.stderr
     assert wanted == scores(folder / "txt.model", folder / "test.csv", "--drop", "rel,query,url,no")
 
 
@@ -126,7 +126,7 @@ def test_the_plan_and_the_doctor_know_tables(folder: Path) -> None:
     said = invoke("doctor", folder / "bad.csv", "--label", "rel", "--qid", "query")
     assert said.exit_code == 2
     assert "bad.csv:3: error: value 'x' of column 'a' is not a number" in said.stdout
-    assert "bad.csv:5: error: qid 1 comes back after another query; it was first seen on line 2" in said.stdout
+    assert "bad.csv:5: error: qid 1 reappears after another query; it was first seen on line 2" in said.stdout
     assert "fix: sort the table by query, stably, or --regroup" in said.stdout
 
 
@@ -135,13 +135,13 @@ def test_the_plan_and_the_doctor_know_tables(folder: Path) -> None:
     [
         (
             ("train.csv",),
-            "no column is called label or relevance or grade or rating: --label COLUMN says which holds the labels",
+            "no column is called label or relevance or grade or rating; name the label column with --label COLUMN",
         ),
         (("train.csv", "--label", "rell"), "no column is called 'rell' (--label). Did you mean 'rel'?"),
         (("train.csv", "--format", "libsvm"), "this looks like CSV"),
         (("train.parquet", "--format", "csv"), "this is a Parquet file, not text: give --format parquet"),
         (("train.txt", "--format", "csv"), "this looks like libsvm text"),
-        (("train.txt", "--label", "rel"), "is not for this format"),
+        (("train.txt", "--label", "rel"), "is not supported by this data format"),
         (("train.csv", *COLUMNS[:4], "--drop", "no"), "column 'url'"),
     ],
 )
@@ -184,4 +184,4 @@ def test_columns_with_commas_are_named_in_quotes_or_one_by_one(tmp_path: Path) -
 def test_categories_of_libsvm_text_are_refused_by_name(folder: Path, tmp_path: Path) -> None:
     result = invoke("train", folder / "train.txt", "-m", tmp_path / "m", *FEW, "--categorical", "f1")
     assert result.exit_code == 2
-    assert "categorical=('f1',) is not for this format" in result.stderr
+    assert "categorical=('f1',) is not supported by this data format" in result.stderr

@@ -125,7 +125,7 @@ def test_each_row_names_its_segment_and_there_are_not_too_many(tmp_path: Path) -
         ("1,1,yes", r"clicked is yes"),
         ("1,1.5,0", r"position is 1\.5"),
         ("1,one,0", r"value 'one' of column 'position' is not a number"),
-        ("1,1", r"the row has 2 cells, the first line 3 names"),
+        ("1,1", r"the row has 2 cells, but the first line has 3 names"),
     ],
 )
 def test_a_cell_that_cannot_be_is_refused_by_file_and_line(cells: str, words: str, tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_cell_of_a_file_without_lines_is_refused_by_its_row(tmp_path: Path) ->
     for column, values, words in (
         ("position", [1, 2, 0], "row 3: position is 0"), ("position", [1.0, None, 1.0], "row 2: position is missing"),
         ("clicked", [0, 1, 2], "row 3: clicked is 2"), ("row", [0.5, 1.0, 1.0], "row 1: row is 0.5"),
-        ("clicked", ["0", "1", "1"], "column 'clicked' is of type .*string: numbers are wanted"),
+        ("clicked", ["0", "1", "1"], "column 'clicked' is of type .*string; expected numbers"),
     ):  # fmt: skip
         table = pd.DataFrame({"row": [1, 2, 3], "position": [1, 1, 1], "clicked": [0, 0, 1]} | {column: values})
         with pytest.raises(FileFormatError, match=rf"log\.parquet: {words}"):
@@ -168,7 +168,7 @@ def test_true_and_false_may_be_words(tmp_path: Path) -> None:
     [
         ("log.csv", b"row,position\n1,1\n", "no column is called 'clicked'"), ("log.csv", b"", "the file is empty"),
         ("log.parquet", b"PAR1", "cannot be read"), ("log.feather", b"ARROW1 no", "cannot be read"),
-        ("log.svm", b"1 qid:1\n", "neither CSV"), ("log.csv.gz", b"\x1f\x8bno", "gzip"),
+        ("log.svm", b"1 qid:1\n", "not recognised as CSV"), ("log.csv.gz", b"\x1f\x8bno", "gzip"),
         ("log.csv", b"row,position,clicked,row\n", "several columns are called 'row'"),
     ],
 )  # fmt: skip

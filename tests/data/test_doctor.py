@@ -196,7 +196,7 @@ def test_a_query_that_comes_back(ask: Any, clean: Lines) -> None:
         "split-queries",
         "error",
         len(lines),
-        "qid 0 comes back",
+        "qid 0 reappears",
         "line 1;",
         "boostrank data sort",
         "--regroup",
@@ -218,7 +218,7 @@ def test_a_query_that_goes_on_in_the_next_file(tmp_path: Path, clean: Lines) -> 
     (tmp_path / "b").write_text("".join(clean[3:]))
     (found,) = (f for f in boostrank.doctor([tmp_path / "a", tmp_path / "b"]) if f.check not in ORDINARY)
     assert (found.check, found.file, found.line) == ("split-queries", str(tmp_path / "b"), 1)
-    assert "goes on from the file before" in found.message
+    assert "continues from the previous file" in found.message
 
 
 def test_dead_and_single_queries_are_counted_apart(tmp_path: Path) -> None:

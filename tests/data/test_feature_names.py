@@ -41,18 +41,18 @@ def test_comments_in_front_of_the_rows_name_features(tmp_path: Path) -> None:
     assert data.feature_names == ("bm25", "page rank", "age")
     (tmp_path / "u.txt").write_text("# qid:1: rambo\n# 1: title\n" + ROWS)
     assert read_libsvm(tmp_path / "u.txt").feature_names == ("f1", "f2", "f3")
-    with pytest.warns(DataWarning, match="otherwise than --feature-names, which is taken"):
+    with pytest.warns(DataWarning, match="differ from --feature-names, which is used"):
         assert read_libsvm(tmp_path / "t.txt", feature_names=["x", "y", "z"]).feature_names == ("x", "y", "z")
     (tmp_path / "v.txt").write_text("# f1: bm25\n# f2: other\n# f3: age\n" + ROWS.replace("qid:1", "qid:2"))
-    with pytest.raises(FileFormatError, match="feature 2 is 'other' here, but 'page rank' in a file before"):
+    with pytest.raises(FileFormatError, match="feature 2 is 'other' here, but 'page rank' in a previous file"):
         read_libsvm([tmp_path / "t.txt", tmp_path / "v.txt"])
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a\nb\n", "names of the features 1 to 2, but feature 3 has none"),
-        ("a\nb\na\n", "names.txt:3: 'a' stands on line 1 too"),
+        ("a\nb\n", "names for the features 1 to 2, but feature 3 has none"),
+        ("a\nb\na\n", "names.txt:3: 'a' is also on line 1"),
         ("a\n\nc\n", "names.txt:2: a blank line"),
         ("1: a\n1: b\n3: c\n", "names.txt:2: feature 1 has a name"),
         ("1: a\nb\n3: c\n", "names.txt:1: some lines are `number: name`, others not"),
@@ -71,7 +71,7 @@ def test_names_that_do_not_fit_are_refused(tmp_path: Path, text: str, words: str
 @pytest.mark.parametrize("names", [[], ["a", " ", "c"], ["a", "b", "a"], {1: "a", 2: "a", 3: "c"}])
 def test_names_that_are_blank_or_stand_twice_are_refused(names: Any, tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text(ROWS)
-    with pytest.raises(ParameterError, match="feature_names must be distinct, and none of them blank"):
+    with pytest.raises(ParameterError, match="feature_names must be distinct and not blank"):
         read_libsvm(tmp_path / "t.txt", feature_names=names)
 
 
@@ -84,7 +84,7 @@ def test_a_file_of_names_that_is_no_text_is_refused(tmp_path: Path) -> None:
 
 def test_names_of_features_that_no_row_has_make_the_data_wider(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text(ROWS)
-    with pytest.warns(DataWarning, match="names of the features 1 to 4, but no row has one above 3"):
+    with pytest.warns(DataWarning, match="names for the features 1 to 4, but no row has one above 3"):
         data = read_libsvm(tmp_path / "t.txt", feature_names=["a", "b", "c", "d"])
     assert data.n_features == 4
     with pytest.raises(FileFormatError, match="no row has one above 3"):
@@ -97,13 +97,13 @@ def test_a_file_of_pairs_that_counts_from_0_says_how_the_data_count(tmp_path: Pa
     assert data.provenance.index_base == 0
     assert data.feature_names == ("never", "a", "b", "c")
     (tmp_path / "z.txt").write_text(ZERO)
-    with pytest.raises(FileFormatError, match="names of the features 1 to 3, but feature 0 has none"):
+    with pytest.raises(FileFormatError, match="names for the features 1 to 3, but feature 0 has none"):
         read_libsvm(tmp_path / "z.txt", feature_names={1: "a", 2: "b", 3: "c"})
 
 
 def test_a_file_read_in_pieces_that_never_has_the_last_features_is_one_to_look_at(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("1 qid:1 1:10 2:20\n0 qid:1 1:11 2:31\n")
-    words = "every row has the features 1 to 2 and no other, but the model goes up to 3"
+    words = "every row has exactly the features 1 to 2, but the model has features up to 3"
     pieces = pieces_of_files(tmp_path / "t.txt", np.copy, like=FeatureSpace(1, 3))
     assert pieces is not None
     with pytest.warns(DataWarning, match=words):
@@ -129,8 +129,8 @@ def test_features_of_later_files_go_by_name_where_both_have_names(tmp_path: Path
             pieces = pieces_of_files(tmp_path / file, np.copy, **options)
             assert pieces is not None
             assert np.concatenate(list(pieces)).tolist() == wanted
-    with pytest.raises(FileFormatError, match="has no 'c', which the model or its training data has; has 'd'"):
+    with pytest.raises(FileFormatError, match="lacks 'c', which the model or its training data has; has 'd'"):
         read_libsvm(tmp_path / "t.txt", like=train, feature_names=["a", "b", "d"])
     arrays = RankingDataset.from_arrays(np.ones((1, 3)), [1], qid=[1], feature_names=["a", "b", "c"])
-    with pytest.warns(DataWarning, match="they go by position, number 1 is 'a'"):
+    with pytest.warns(DataWarning, match="assigned by position, 1 is 'a'"):
         read_libsvm(tmp_path / "t.txt", like=arrays)

@@ -132,9 +132,9 @@ def test_categories_with_an_order_are_numbers_unless_they_are_named() -> None:
     ("column", "match"),
     [
         (["a", "b"], "column 'x' holds text .'a', .*name it in categorical_feature"),
-        ([datetime.date(2020, 1, 1)] * 2, "column 'x' holds times .*make it a number"),
-        ([[1.0], [2.0]], "column 'x' holds .*no number"),
-        ([1e39, 0.0], "column 'x' holds .*does not fit in float32"),
+        ([datetime.date(2020, 1, 1)] * 2, "column 'x' contains times .*convert it to numbers"),
+        ([[1.0], [2.0]], "column 'x' contains .*not numbers"),
+        ([1e39, 0.0], "column 'x' contains .*range of float32"),
     ],
     ids=["text", "dates", "lists", "large"],
 )
@@ -164,7 +164,7 @@ def test_a_named_column_of_nothing_has_no_categories_yet() -> None:
 
 @pytest.mark.parametrize(
     ("values", "match"),
-    [([0.5, 1], "'x' holds 0.5: codes are whole"), ([-1, 0], "holds -1"), ([2.0**24, 0], "holds 1.67772e.07")],
+    [([0.5, 1], "'x' contains 0.5: codes must be"), ([-1, 0], "contains -1"), ([2.0**24, 0], "contains 1.67772e.07")],
 )
 def test_codes_are_whole_numbers_from_zero(values: list[float], match: str) -> None:
     for rows in (np.array(values)[:, None], pytest.importorskip("polars", reason="polars").DataFrame({"x": values})):
@@ -179,8 +179,8 @@ def test_tables_that_are_no_rows_of_features_are_refused() -> None:
         (pd.Series([1.0]), "two-dimensional"),
         (pd.DataFrame([[1.0, 2.0]], columns=["x", "x"]), "must be distinct"),
         (pd.DataFrame([[1.0, 2.0]], columns=["x", " "]), "feature 1 .from 0. has a blank name"),
-        (pd.DataFrame({"x": pd.cut([1.0, 2.0], 2)}), "'x' are of type Interval: make them text"),
-        (pd.DataFrame({"x": pd.Categorical([1, "a"])}), "'a', a category that is text, where"),
+        (pd.DataFrame({"x": pd.cut([1.0, 2.0], 2)}), "'x' are of type Interval; convert them to text"),
+        (pd.DataFrame({"x": pd.Categorical([1, "a"])}), "'a', a category that is text, but"),
     ):
         with pytest.raises(DataError, match=match):
             RankingDataset.from_arrays(table, [1] * len(table) if hasattr(table, "iloc") else [1], group=[1])
@@ -189,7 +189,7 @@ def test_tables_that_are_no_rows_of_features_are_refused() -> None:
             RankingDataset.from_frame(pd.DataFrame({"label": [1.0], "qid": [1], "x": [1.0]}), **drop)
     with pytest.raises(DataError, match="categorical_feature: the data have no feature 'y'"):
         RankingDataset.from_arrays(pd.DataFrame({"x": [1.0]}), [1], group=[1], categorical_feature=["y"])
-    with pytest.raises(DataError, match="there is no column 1"):
+    with pytest.raises(DataError, match="no column 1"):
         RankingDataset.from_arrays(np.zeros((1, 1)), [1], group=[1], categorical_feature=[1])
 
 
@@ -201,7 +201,7 @@ def test_whole_numbers_that_float32_rounds_are_said() -> None:
         pl.DataFrame({"f1": ids[:, 0], "f2": ids[:, 1]}),
         pl.DataFrame({"f1": ids[:, 0], "f2": [0.5, 1]}),
     ):
-        with pytest.warns(DataWarning, match="'f1': 1 whole numbers are rounded to float32, 16777217 to 16777216"):
+        with pytest.warns(DataWarning, match="'f1': 1 integers are rounded to float32, 16777217 to 16777216"):
             RankingDataset.from_arrays(rows, [0, 1], group=[2])
 
 
@@ -220,16 +220,18 @@ def test_labels_and_query_ids_may_be_columns_of_any_library() -> None:
 def test_a_value_that_holds_several_is_no_category(value: Any) -> None:
     pd = pytest.importorskip("pandas", reason="frames of pandas")
     frame = pd.DataFrame({"c": np.fromiter([value] * N, object, N)})
-    with pytest.raises(DataError, match=f"column 'c' holds values of type {type(value).__name__}, which are no categ"):
+    with pytest.raises(
+        DataError, match=f"column 'c' contains values of type {type(value).__name__}, which cannot be categ"
+    ):
         RankingDataset.from_arrays(frame, LABELS, group=GROUP, categorical_feature=["c"])
 
 
 def test_a_column_of_structs_is_no_number() -> None:
     pl = pytest.importorskip("polars", reason="frames of polars")
     frame = pl.DataFrame({"c": [{"a": 1}] * N, "number": range(N), "qid": [0] * N})
-    with pytest.raises(DataError, match="column 'c' holds Struct"):
+    with pytest.raises(DataError, match="column 'c' contains Struct"):
         RankingDataset.from_arrays(frame, LABELS, group=GROUP)
-    with pytest.raises(DataError, match="column 'c' holds Struct"):
+    with pytest.raises(DataError, match="column 'c' contains Struct"):
         RankingDataset.from_frame(frame, label="c")
 
 
@@ -244,8 +246,8 @@ def test_whole_numbers_of_any_size_are_categories() -> None:
     ("given", "match"),
     [
         ({"label": None}, "each name a column"),
-        ({"drop": None}, "drop is a list"),
-        ({"categorical_feature": 3.5}, "categorical_feature=3.5 is no list"),
+        ({"drop": None}, "drop must be a list"),
+        ({"categorical_feature": 3.5}, "categorical_feature=3.5 must be a list"),
     ],
 )
 def test_columns_are_named_by_lists(given: dict[str, Any], match: str) -> None:

@@ -57,9 +57,9 @@ def test_fault_032_a_zero_based_file_after_one_based_training_data_is_refused(re
 
 def test_fault_032_a_file_that_looks_one_based_after_zero_based_training_data_is_refused(read: Read) -> None:
     train = read(ZERO_BASED)
-    with refused("looks 1-based", "--zero-based true", line=2):
+    with refused("seems to be 1-based", "--zero-based true", line=2):
         read("1 qid:8 1:1\n1 qid:9 3:1\n", like=train)
-    with pytest.warns(DataWarning, match="1 values of features that the training data does not have"):
+    with pytest.warns(DataWarning, match="1 values belong to features outside the training data"):
         assert dense(read("1 qid:9 2:1 3:1\n", like=train, zero_based=True)).tolist() == [[0, 0, 1]]
 
 
@@ -124,7 +124,7 @@ def test_fault_034_a_feature_twice_in_a_row_is_refused(read: Read, row: str, col
 
 def test_fault_035_descending_numbers_are_sorted_with_a_word_or_refused(read: Read) -> None:
     text = "1 qid:1 1:1 2:2 3:3\n0 qid:1 3:3 2:nan 1:1e-320\n1 qid:1 2:2 1:1\n"
-    with pytest.warns(DataWarning, match="2 rows have feature numbers out of order .first: line 2.: sorted"):
+    with pytest.warns(DataWarning, match="2 rows had unsorted feature numbers .first: line 2."):
         data = read(text)
     assert same_bits(dense(data), np.array([[1, 2, 3], [1e-320, np.nan, 3], [1, 2, 0]], np.float32))
     with refused("--strict wants ascending", "feature 2", line=2, column=13):
@@ -134,7 +134,7 @@ def test_fault_035_descending_numbers_are_sorted_with_a_word_or_refused(read: Re
 def test_fault_035_a_long_shuffled_row_is_sorted(read: Read) -> None:
     order = np.random.default_rng(0).permutation(np.arange(1, 5001))
     row = " ".join(f"{i}:{i * 0.5}" for i in order)
-    with pytest.warns(DataWarning, match="out of order"):
+    with pytest.warns(DataWarning, match="unsorted"):
         data = read(f"1 qid:1 {row}\n", layout="csr")
     assert data.features.has_sorted_indices
     assert np.array_equal(dense(data)[0], np.arange(1, 5001, dtype=np.float32) / 2)
@@ -170,9 +170,7 @@ def test_fault_037_a_row_may_have_no_features(read: Read) -> None:
 
 def test_fault_038_unknown_features_are_ignored_with_a_word_and_fewer_are_padded(read: Read) -> None:
     train = read(ONE_BASED)
-    with pytest.warns(
-        DataWarning, match=r"3 values .* training data does not have .largest number: 9, line 2.: ignored"
-    ):
+    with pytest.warns(DataWarning, match=r"3 values .* training data .largest number: 9, line 2.; they are ignored"):
         wide = read("1 qid:7 2:2 4:nan\n1 qid:7 1:1 8:8 9:9\n", like=train)
     assert dense(wide).tolist() == [[0, 2, 0], [1, 0, 0]]
     narrow = read("1 qid:7 1:1\n", like=train)
@@ -186,7 +184,7 @@ def test_fault_038_a_width_can_be_demanded(read: Read) -> None:
     assert read(ZERO_BASED, n_features=3).n_features == 3
     with refused("feature 3 is beyond n_features=2", line=1):
         read(ONE_BASED, n_features=2)
-    with pytest.raises(ParameterError, match="contradict"):
+    with pytest.raises(ParameterError, match="n_features and like"):
         read(ONE_BASED, n_features=3, like=read(ONE_BASED))
     with pytest.raises(ParameterError, match="n_features"):
         read(ONE_BASED, n_features=0)

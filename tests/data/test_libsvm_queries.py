@@ -21,7 +21,7 @@ SCATTERED = "1 qid:7 1:1 # a\n2 qid:3 1:2 # b\n3 qid:7 1:3 # c\n4 qid:5 1:4 # d\
 @pytest.mark.parametrize("chunk_bytes", [1, 40, 1 << 20])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_fault_042_a_qid_that_comes_back_is_refused(read: Read, chunk_bytes: int, threads: int) -> None:
-    with refused("qid 7 comes back", "first seen on line 1", "--regroup", line=3):
+    with refused("qid 7 reappears", "first seen on line 1", "--regroup", line=3):
         read(SCATTERED, chunk_bytes=chunk_bytes, threads=threads)
 
 
@@ -31,7 +31,7 @@ def test_fault_042_a_query_may_go_on_in_the_next_chunk(read: Read) -> None:
 
 
 def test_fault_042_an_earlier_scattered_query_wins_over_a_later_bad_row(read: Read) -> None:
-    with refused("comes back", line=3):
+    with refused("reappears", line=3):
         read(SCATTERED + "1 qid:9 1:x\n")
     with refused("'x'", line=3):
         read(SCATTERED.replace("1:3", "1:x"))
@@ -95,7 +95,7 @@ def test_fault_045_ids_may_be_text(read: Read) -> None:
     assert data.queries.qid.dtype == object
     assert data.queries.qid.tolist() == ["shoes", "caf\u00e9/1:2", "7"]
     assert data.queries.sizes.tolist() == [2, 1, 1]
-    with refused("qid shoes comes back", "line 1", line=3):
+    with refused("qid shoes reappears", "line 1", line=3):
         read("1 qid:shoes 1:1\n1 qid:2 1:1\n1 qid:shoes 1:1\n")
 
 
@@ -155,7 +155,9 @@ def test_fault_046_ids_may_be_negative(read: Read) -> None:
 def test_fault_047_queries_shared_with_the_training_data_are_told_or_refused(read: Read) -> None:
     train = read("1 qid:1 1:1\n1 qid:2 1:1\n")
     text = "1 qid:2 1:1\n1 qid:3 1:1\n"
-    with pytest.warns(DataWarning, match="1 of 2 query ids are also in the training data .one: 2.: a leak"):
+    with pytest.warns(
+        DataWarning, match="1 of 2 query ids also occur in the training data .such as 2., which is a leak"
+    ):
         read(text, like=train)
     with refused("a leak"):
         read(text, like=train, strict=True)
@@ -206,13 +208,13 @@ def test_fault_052_group_sizes_beside_a_file_without_qids(read: Read, tmp_path: 
 @pytest.mark.parametrize(
     ("sizes", "line", "words"),
     [
-        ("2\n0\n1\n", 2, "'0' is not the size of a query"),
-        ("4\n-1\n", 1, "'4' is not the size of a query: a whole number from 1 to the 3 rows"),
+        ("2\n0\n1\n", 2, "'0' is not a query size"),
+        ("4\n-1\n", 1, "'4' is not a query size: an integer from 1 to the 3 rows"),
         ("2\n-1\n", 2, "'-1'"),
         ("2\n1.0\n", 2, "'1.0'"),
         ("2 1\n", 1, "'2 1'"),
         ("2\n\n1\n", 2, "''"),
-        ("\u0662\n1\n", 1, "is not the size"),
+        ("\u0662\n1\n", 1, "is not a query size"),
         ("2\n", 0, "sum to 2, but the data has 3 rows"),
         ("2\n2\n", 0, "sum to 4, but the data has 3 rows"),
         ("", 0, "sum to 0"),
@@ -232,7 +234,7 @@ def test_fault_052_sizes_and_qids_must_agree(read: Read, tmp_path: Path) -> None
     beside(tmp_path, ".query", "2\n1\n")
     assert read(text).queries.qid.tolist() == [1, 2]
     beside(tmp_path, ".query", "1\n2\n")
-    with refused("disagree", "remove one"):
+    with refused("contradict", "remove one"):
         read(text)
 
 
@@ -267,7 +269,7 @@ def test_weights_of_rows_that_differ_within_a_query_are_of_documents(read: Read,
     ("weights", "line", "words"),
     [("1\n0\n", 2, "weight '0'"), ("-1\n1\n", 1, "'-1'"), ("1\nnan\n", 2, "'nan'"), ("1\n1e999\n", 2, "'1e999'"),
      ("1_0\n1\n", 1, "'1_0'"), ("1\n\n1\n", 2, "''"), ("1\n", 0, "1 weights for 2 queries and 3 rows"),
-     ("1\n-2\n2\n", 2, "weight '-2' is not a finite number of at least 0")],
+     ("1\n-2\n2\n", 2, "weight '-2' must be finite and at least 0")],
 )  # fmt: skip
 def test_fault_052_weights_that_do_not_fit_are_refused(
     read: Read, tmp_path: Path, weights: str, line: int, words: str

@@ -60,7 +60,9 @@ def test_a_last_line_without_newline_is_not_glued_to_the_next_file(shards: Shard
     with pytest.warns(DataWarning) as told:
         data = read_libsvm(paths)
     assert data.labels.tolist() == [1, 2, 3]
-    assert [str(w.message) for w in told] == [f"{p}: the last line has no newline: maybe truncated" for p in paths]
+    assert [str(w.message) for w in told] == [
+        f"{p}: the last line has no newline; the file may be truncated" for p in paths
+    ]
 
 
 @pytest.mark.filterwarnings("ignore:.*lines are blank:boostrank.core.errors.DataWarning")
@@ -117,8 +119,8 @@ def test_warnings_name_the_right_file_and_line(shards: Shards) -> None:
     with pytest.warns(DataWarning) as told:
         read_libsvm(paths)
     assert [str(w.message) for w in told] == [
-        f"{paths[1]}: no rows: the file is empty or holds nothing but comments",
-        f"{paths[0]} and 2 more files: 1 rows have feature numbers out of order (first: {paths[2]}:2): sorted",
+        f"{paths[1]}: no rows: the file is empty or contains only comments",
+        f"{paths[0]} and 2 more files: 1 rows had unsorted feature numbers (first: {paths[2]}:2); they were sorted",
     ]
 
 
@@ -130,7 +132,7 @@ def test_files_without_any_row_are_no_data(shards: Shards) -> None:
 @pytest.mark.parametrize("chunk_bytes", [5, 1 << 20])
 def test_fault_042_a_query_that_comes_back_in_a_later_file_is_refused(shards: Shards, chunk_bytes: int) -> None:
     paths = shards("1 qid:1 1:1\n1 qid:2 1:1\n", "1 qid:3 1:1\n0 qid:1 1:5\n")
-    with refused("qid 1 comes back", f"first seen on {paths[0]}:1", "--regroup", line=2):
+    with refused("qid 1 reappears", f"first seen on {paths[0]}:1", "--regroup", line=2):
         read_libsvm(paths, chunk_bytes=chunk_bytes)
     data = quietly(paths, chunk_bytes=chunk_bytes, regroup=True)
     assert data.queries.qid.tolist() == [1, 2, 3]
@@ -140,7 +142,7 @@ def test_fault_042_a_query_that_comes_back_in_a_later_file_is_refused(shards: Sh
 @pytest.mark.parametrize("chunk_bytes", [5, 1 << 20])
 def test_fault_042_a_query_cut_between_two_files_is_refused_or_joined(shards: Shards, chunk_bytes: int) -> None:
     paths = shards("1 qid:1 1:1\n1 qid:2 1:1\n", "# x\n1 qid:2 1:3\n0 qid:3 1:5\n")
-    with refused("qid 2 goes on from the file before", f"{paths[0]}:2", "--regroup joins", line=2):
+    with refused("qid 2 continues from the previous file", f"{paths[0]}:2", "--regroup joins", line=2):
         read_libsvm(paths, chunk_bytes=chunk_bytes)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # nothing had to be moved
@@ -157,7 +159,7 @@ def test_features_count_from_zero_in_all_files_when_one_has_a_feature_zero(shard
 def test_group_sizes_and_weights_lie_beside_each_file(shards: Shards, tmp_path: Path) -> None:
     paths = shards("1 1:1\n1 1:2\n", "0 1:3\n0 1:4\n0 1:5\n")
     (tmp_path / "a0.txt.query").write_text("2\n")
-    with pytest.raises(FileFormatError, match=r"a1\.txt: has neither qids nor group sizes"):
+    with pytest.raises(FileFormatError, match=r"a1\.txt: has neither query ids nor"):
         read_libsvm(paths)
     (tmp_path / "a1.txt.query").write_text("1\n2\n")
     assert read_libsvm(paths).queries.sizes.tolist() == [2, 1, 2]
@@ -169,7 +171,7 @@ def test_group_sizes_and_weights_lie_beside_each_file(shards: Shards, tmp_path: 
 def test_fault_052_weights_of_one_file_do_not_make_up_for_those_of_another(shards: Shards, tmp_path: Path) -> None:
     paths = shards("1 qid:1 1:1\n1 qid:2 1:2\n", "0 qid:3 1:3\n0 qid:4 1:4\n")
     (tmp_path / "a0.txt.weight").write_text("1\n1\n")
-    with pytest.raises(FileFormatError, match=r"a1\.txt: has no weights"):
+    with pytest.raises(FileFormatError, match=r"a1\.txt: has no weight"):
         read_libsvm(paths)
     (tmp_path / "a0.txt.weight").write_text("1\n")
     (tmp_path / "a1.txt.weight").write_text("1\n2\n3\n")

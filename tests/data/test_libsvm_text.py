@@ -117,9 +117,9 @@ def test_fault_010_a_last_line_cut_inside_a_token_is_refused(read: Read, tail: s
 
 
 def test_fault_010_a_last_line_cut_behind_a_number_is_told(read: Read) -> None:
-    with pytest.warns(DataWarning, match="maybe truncated"):
+    with pytest.warns(DataWarning, match="may be truncated"):
         assert read(PLAIN + "1 qid:3 1:1 2:1").n_documents == 4
-    with pytest.warns(DataWarning, match="maybe truncated"):
+    with pytest.warns(DataWarning, match="may be truncated"):
         read(PLAIN + "1 qid:3 1:5. # all of it")
 
 

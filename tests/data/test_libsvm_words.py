@@ -39,8 +39,8 @@ NO_QID = "the row has no qid: write qid:ID behind the label (or, for all rows, g
 NO_NUMBER = "of feature 1 is not a number: if it stands for a missing value, --missing-token"
 LONE = "carriage return without a line feed: the lines end in CR alone (convert: tr '\\r' '\\n') or the file is damaged"
 BACK = (
-    "qid 1 comes back after another query; it was first seen on line 1. The rows of a query must follow each other: "
-    "--regroup brings them together (data larger than memory: boostrank data sort)"
+    "qid 1 reappears after another query; it was first seen on line 1. The rows of a query must be contiguous: "
+    "use --regroup to bring them together (data larger than memory: boostrank data sort)"
 )
 
 
@@ -102,7 +102,7 @@ def test_a_refused_row_is_named_with_its_line_its_column_and_what_mends_it(row: 
         (f"{FIRST}1 qid:1 9:1\n", {"n_features": 8}, "feature 9 is beyond n_features=8 of a 1-based file", 2, 0),
         (f"{FIRST}1 qid:1 0:1 8:1\n", {"n_features": 8}, "feature 8 is beyond n_features=8 of a 0-based file", 2, 0),
         (f"{FIRST}1 qid:2\n0 qid:1\n", {}, BACK, 3, 0),
-        ("# nothing\n\n", {}, "no rows: the file is empty or holds nothing but comments", 0, 0),
+        ("# nothing\n\n", {}, "no rows: the file is empty or contains only comments", 0, 0),
         ("1 qid:1 1:5.", {},
          "'1:5.': the last line ends inside a number, without a newline: the file is truncated", 1, 9),
         ("x qid:1", {}, "label 'x' is not a number", 1, 1),
@@ -136,7 +136,7 @@ def test_feature_zero_after_training_data_that_count_from_one() -> None:
     assert refusal(f"1 qid:1\n{FIRST}", like=zero_based)[1:] == (2, 0)
     assert said("1 qid:1 1:1\n", like=zero_based)[0].n_features == 2
     assert said(FIRST, like=zero_based, zero_based="true")[1][-1].startswith(
-        "1 values of features that the training data"
+        "1 values belong to features outside the training data"
     )
 
 
@@ -152,20 +152,21 @@ def test_more_than_one_blank_line_in_a_hundred_are_told(lines: int) -> None:
     ("text", "options", "told"),
     [
         (f"{FIRST}1 qid:1 3:1 2:1\n1 qid:1 9:1 2:1\n", {},
-         ["2 rows have feature numbers out of order (first: line 2): sorted"]),
+         ["2 rows had unsorted feature numbers (first: line 2); they were sorted"]),
         ("1 qid:1 1:inf 2:-inf\n", {"inf": "keep"}, ["2 infinite values: kept"]),
         ("1 qid:1 1:inf 2:1\n1 qid:1 2:-inf\n", {"inf": "missing"},
          ["2 infinite values: read as missing", "2 missing values: 1 in f1, 1 in f2"]),
         ("1 qid:1 1:nan 3:nan\n1 qid:1 3:nan 2:1\n", {},
-         ["1 rows have feature numbers out of order (first: line 2): sorted", "3 missing values: 2 in f3, 1 in f1"]),
+         ["1 rows had unsorted feature numbers (first: line 2); they were sorted",
+          "3 missing values: 2 in f3, 1 in f1"]),
         ("1 qid:1 0:nan 1:1 2:nan 3:nan 4:nan 5:nan\n", {},
          ["5 missing values: 1 in f0, 1 in f2, 1 in f3, 1 in f4, 1 in f5"]),
         ("1 qid:1 0:nan 1:nan 2:nan 3:nan 4:nan 5:nan\n", {},
          ["6 missing values: 1 in f0, 1 in f1, 1 in f2, 1 in f3, 1 in f4, and in 1 more features"]),
         ("1 qid:1 1:1\n0 qid:2\n2 qid:1 2:7\n1 qid:3\n0 qid:2 1:3\n", {"regroup": True},
          ["2 queries had scattered rows: regrouped"]),
-        ("1 qid:1 1:1\n0 qid:2", {}, ["the last line has no newline: maybe truncated"]),
-        ("1 qid:1 1:1\n0 qid:2 # 3", {}, ["the last line has no newline: maybe truncated"]),
+        ("1 qid:1 1:1\n0 qid:2", {}, ["the last line has no newline; the file may be truncated"]),
+        ("1 qid:1 1:1\n0 qid:2 # 3", {}, ["the last line has no newline; the file may be truncated"]),
         ("1 qid:1 1:1\nx qid:2\n1 qid:2 y\n", {"on_bad_line": "skip", "max_bad_share": 0.7},
          ["2 of 3 rows skipped; the first: <stream>:2:1: label 'x' is not a number"]),
     ],
@@ -181,13 +182,15 @@ def test_features_that_the_training_data_have_not_are_told_with_the_largest() ->
     data, told = said("1 qid:8 1:1 7:1\n0 qid:8 3:1 9:2\n0 qid:9 9:2\n", like=like)
     assert data.n_features == 2
     assert told == [
-        "4 values of features that the training data does not have (largest number: 9, line 2): ignored",
+        "4 values belong to features outside the training data (largest number: 9, line 2); they are ignored",
     ]
 
 
 def test_ids_of_the_training_data_are_told_or_refused() -> None:
     like = said("1 qid:1 1:1\n1 qid:2 1:1\n1 qid:12 1:1\n")[0]
-    words = "2 of 3 query ids are also in the training data (one: 12): a leak, unless ids restart in each file"
+    words = (
+        "2 of 3 query ids also occur in the training data (such as 12), which is a leak unless ids restart in each file"
+    )
     assert said("1 qid:2 1:1\n1 qid:12 1:1\n1 qid:3 1:1\n", like=like)[1] == [words]
     assert refusal("1 qid:2 1:1\n1 qid:12 1:1\n1 qid:3 1:1\n", like=like, strict=True)[0] == words
 
@@ -257,7 +260,7 @@ def test_sizes_beside_a_file_are_whole_numbers_that_sum_to_its_rows(tmp_path: An
     assert sizes("\ufeff3\n 1 \n2\n\n\n", 6) == [3, 1, 2]
     assert sizes("6\n", 6) == [6]
     assert sizes("0000000000000000006\n", 6) == [6]  # 19 digits
-    none = "is not the size of a query: a whole number from 1 to the 6 rows of the data"
+    none = "is not a query size: an integer from 1 to the 6 rows of the data"
     for text in ("0", "7", "-1", "x", "+1", "1.0", "\u0663", "00000000000000000006"):
         assert wrong(f"3\n{text}\n3\n", 6) == (f"{text!r} {none}", 2)
     assert wrong("3\n\n3\n", 6) == (f"'' {none}", 2)
@@ -267,7 +270,7 @@ def test_sizes_beside_a_file_are_whole_numbers_that_sum_to_its_rows(tmp_path: An
     assert wrong("", 6) == ("the group sizes sum to 0, but the data has 6 rows", 0)
     assert sizes("3\n2\n", 6, counted=False) == [3, 2]
     assert wrong("3\n4\n", 6, counted=False)[0] == "the group sizes sum to 7, but the data can have no more than 6 rows"
-    assert wrong("7\n", 6, counted=False)[0].endswith("a whole number from 1 to the 6 rows that the data can have")
+    assert wrong("7\n", 6, counted=False)[0].endswith("an integer from 1 to the 6 rows that the data can have")
     path.write_text("3 x 123456789\n1234567890 -4 5\n")
     assert some_sizes(str(path)) == [3, 123456789, 5]
     assert some_sizes(None) == []
@@ -286,9 +289,9 @@ def test_weights_beside_a_file_are_numbers_of_at_least_0(tmp_path: Any) -> None:
     for text in ("-1", "nan", "inf", "1e999", "x", "", LONG):
         with pytest.raises(FileFormatError) as caught:
             weights(f"1\n{text}\n1\n", 3)
-        words = f"weight {text[:40]!r} is not a finite number of at least 0"
+        words = f"weight {text[:40]!r} must be finite and at least 0"
         assert (caught.value.reason, caught.value.line) == (words, 2)
-    with pytest.raises(FileFormatError, match="weight '0' of a query is not positive: leave the query out") as caught:
+    with pytest.raises(FileFormatError, match="weight '0' of a query is not positive") as caught:
         weights("1\n0\n", 3)
     assert caught.value.line == 2
     assert np.isfinite(weights("1e308\n", 1)).all()

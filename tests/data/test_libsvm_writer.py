@@ -157,7 +157,7 @@ def test_a_sidecar_of_other_data_is_not_adopted(tmp_path: Path) -> None:
     for suffix in (".weight", ".query", ".group"):
         stale = tmp_path / f"data.txt{suffix}"
         stale.write_text("1\n1\n")
-        with pytest.raises(InputError, match="would be read with it"):
+        with pytest.raises(InputError, match="would be read with"):
             write_libsvm(tmp_path / "data.txt", data)
         stale.unlink()
     assert not (tmp_path / "data.txt").exists()

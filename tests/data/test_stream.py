@@ -70,7 +70,7 @@ def test_slices_and_picked_rows_are_read_across_blocks(file: Path) -> None:
         np.testing.assert_array_equal(dense[0], dense[1])
     nothing = streamed.features[np.zeros(0, np.int64)]
     assert nothing.shape == (0, plain.n_features)
-    with pytest.raises(TypeError, match="taken by start:stop or by number"):
+    with pytest.raises(TypeError, match="indexed by start:stop"):
         streamed.features[0:10:2]
     with pytest.raises(IndexError, match=f"there are {plain.n_documents} rows"):
         streamed.features[np.array([plain.n_documents])]
@@ -106,7 +106,7 @@ def test_a_full_disk_and_a_file_that_was_cut_off_are_told_with_their_folder(
     store._file = Full(store._file)
     block = Block(np.zeros(2), np.zeros(0, np.int64))
     block.dense = np.zeros((2, 3), np.float32)
-    words = r"the rows do not fit there \(No space left on device, .* name a larger disk"
+    words = r"not enough space for the rows \(No space left on device, .* larger disk"
     with pytest.raises(TrainingError, match=words):
         store.put(block)
 
@@ -166,7 +166,7 @@ def test_what_the_reader_warned_of_is_said_again(tmp_path: Path) -> None:
             data = stream_libsvm(path)
         words = [str(w.message) for w in said if w.category is DataWarning]
         assert sorted(w.removeprefix(f"{path}: ") for w in words) == [
-            "1 missing values: 1 in f1", "the last line has no newline: maybe truncated",
+            "1 missing values: 1 in f1", "the last line has no newline; the file may be truncated",
         ]  # fmt: skip
     assert data.queries.qid.tolist() == ["a"]
 

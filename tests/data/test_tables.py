@@ -126,8 +126,8 @@ def test_columns_of_any_number_are_read_and_nulls_are_missing(tmp_path: Path, en
 def test_what_a_type_cannot_be_is_refused_by_name(tmp_path: Path) -> None:
     path, good = tmp_path / "t.parquet", {"label": [1.0], "qid": [1]}
     for column, words in (
-        (pa.array(["http"]), "column 'url' holds text: --categorical url makes it one of categories; --drop url"),
-        (pa.array([0], pa.timestamp("s")), "column 'url' holds times"),
+        (pa.array(["http"]), "column 'url' contains text: --categorical url reads it as categories; --drop url"),
+        (pa.array([0], pa.timestamp("s")), "column 'url' contains times"),
         (pa.array([[1]]), "column 'url' is of type list"),
         (pa.array([["a"]]), "column 'url' is of type list"),
         (pa.array([{"string": 1}]), "column 'url' is of type struct"),
@@ -148,8 +148,8 @@ def test_what_a_type_cannot_be_is_refused_by_name(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_text_within_other_types_is_no_text(tmp_path: Path, values: Any) -> None:
     good, path = {"label": [1.0, 0.0], "qid": [1, 1], "x": [1.0, 2.0]}, str(tmp_path / "t.feather")
-    for column, words in (("qid", "query ids are whole numbers or text"), ("c", "categories are text; --drop c"),
-                          ("label", "numbers are wanted")):  # fmt: skip
+    for column, words in (("qid", "ids must be integers or text"), ("c", "categories must be text; --drop c"),
+                          ("label", "expected numbers")):  # fmt: skip
         table = pa.table(good | {column: values})
         with pa.ipc.new_file(path, table.schema) as file:
             file.write_table(table)
@@ -160,7 +160,7 @@ def test_text_within_other_types_is_no_text(tmp_path: Path, values: Any) -> None
 def test_decimals_are_no_categories(tmp_path: Path) -> None:
     price = pa.array([1, 2]).cast(pa.decimal128(24, 2))
     parquet.write_table(pa.table({"label": [1, 0], "qid": [1, 1], "price": price}), tmp_path / "t.parquet")
-    with refused("column 'price' is of type decimal128(24, 2): categories are text; --drop price"):
+    with refused("column 'price' is of type decimal128(24, 2), but categories must be text; --drop price"):
         RankingDataset.read(tmp_path / "t.parquet", categorical="price")
 
 
@@ -184,9 +184,9 @@ def test_faults_of_a_file_without_lines_name_the_row(tmp_path: Path) -> None:
     check("row 2: label in column 'label' is missing", label=[1.0, None, 1.0])
     check("row 3: query id in column 'qid' is missing", qid=[1, 1, None])
     check("row 3: value 1e+39 of column 'x' does not fit in float32", x=[1.0, 2.0, 1e39])
-    check("row 3: value inf of column 'x' is infinite: --inf keep", x=[1.0, 2.0, math.inf])
-    check("qid 1 comes back after another query; it was first seen on row 1", qid=[1, 2, 1])
-    check("numbers are wanted", label=["1", "0", "1"])
+    check("row 3: value inf of column 'x' is infinite; use --inf keep", x=[1.0, 2.0, math.inf])
+    check("qid 1 reappears after another query; it was first seen on row 1", qid=[1, 2, 1])
+    check("expected numbers", label=["1", "0", "1"])
 
 
 HEAD = "label,qid,a,b\n"
@@ -196,32 +196,32 @@ HEAD = "label,qid,a,b\n"
     ("text", "line", "words"),
     [
         (HEAD + "1,1,2,3\n0,1,x,3\n", 3, "value 'x' of column 'a' is not a number: --drop a leaves the column out"),
-        (HEAD + "1,1,2,3\n\n0,1,3\n", 4, "the row has 3 cells, the first line 4 names"),
+        (HEAD + "1,1,2,3\n\n0,1,3\n", 4, "the row has 3 cells, but the first line has 4 names"),
         (HEAD + "1,1,2,3\n0,1,3,4,5\n", 3, "the row has 5 cells"),
         (HEAD + ",1,2,3\n", 2, "label in column 'label' is missing"),
         (HEAD + "nan,1,2,3\n", 2, "label in column 'label' is missing"),
         (HEAD + "inf,1,2,3\n", 2, "label in column 'label' is infinite"),
         (HEAD + "1e999,1,2,3\n", 2, "is infinite"),
         (HEAD + "1,,2,3\n", 2, "query id in column 'qid' is missing"),
-        (HEAD + "1,1.5,2,3\n", 2, "query id '1.5' is not a whole number"),
+        (HEAD + "1,1.5,2,3\n", 2, "query id '1.5' is not an integer"),
         (HEAD + "1,1,1e39,3\n", 2, "value 1e+39 of column 'a' does not fit in float32"),
-        (HEAD + "1,1,-Infinity,3\n", 2, "value -inf of column 'a' is infinite: --inf keep"),
+        (HEAD + "1,1,-Infinity,3\n", 2, "value -inf of column 'a' is infinite; use --inf keep"),
         (HEAD + "1,1,NULL,3\n", 2, "--missing-token NULL reads it as one"),
         (HEAD + '1,1,"2,5",3\n', 2, "write a decimal point, not a comma"),
         (HEAD + '1,1,"2\n3",3\n', 2, "a quote (\") is not closed on its line"),
-        (HEAD + "1,1,2,3\n1,2,2,3\n1,1,2,3\n", 4, "qid 1 comes back after another query; it was first seen on line 2"),
+        (HEAD + "1,1,2,3\n1,2,2,3\n1,1,2,3\n", 4, "qid 1 reappears after another query; it was first seen on line 2"),
         (HEAD + "1,1,2,3\r0,1,2,3\n", 2, "carriage return without a line feed"),
         (HEAD + "1,1,2\0,3\n", 2, "NUL byte"),
         (HEAD + '1,1,x","y\n0,1,p"q"\n', 2, "a quote (\") is not closed on its line"),
         (HEAD + "1,1,2,3\n0,1,\u0661,3\n", 3, "is not a number"),
         (HEAD.replace("\n", "\r") + "1,1,2,3\r", 1, "carriage return without a line feed"),
-        ('label,qid,"a\n1,1,2\n', 1, "the first line cannot be cut into names"),
+        ('label,qid,"a\n1,1,2\n', 1, "the first line cannot be split into names"),
         ("label,qid,a,a\n1,1,2,3\n", 1, "2 columns are called 'a'"),
         ("label,,qid,a\n0,1,1,2\n", 1, "column 2 has no name"),
-        ("2,1,0.5\n", 1, "the first line holds numbers"),
-        ("rel,qid,a\n1,1,2\n", 1, "no column is called label or relevance or grade or rating: --label COLUMN"),
-        ("label,a\n1,2\n", 1, "no column is called qid or query_id or query: --qid COLUMN"),
-        ("label,relevance,qid,a\n1,1,1,2\n", 1, "columns 'label' and 'relevance': --label says which"),
+        ("2,1,0.5\n", 1, "the first line contains numbers"),
+        ("rel,qid,a\n1,1,2\n", 1, "no column is called label or relevance or grade or rating; name"),
+        ("label,a\n1,2\n", 1, "no column is called qid or query_id or query; name"),
+        ("label,relevance,qid,a\n1,1,1,2\n", 1, "columns 'label' and 'relevance'; choose one with --label"),
         ("label,qid\n1,1\n", 1, "no column is left for features"),
         ("label\tqid\ta\n1\t1\t2\n", 1, "separated by tabs: give --format tsv"),
         ("label;qid;a\n1;1;2\n", 1, "separated by semicolons"),
@@ -288,14 +288,14 @@ def test_the_options_of_the_reader_hold(write: Write) -> None:
 
 
 def test_options_of_the_other_kind_of_file_are_refused(write: Write) -> None:
-    with pytest.raises(ParameterError, match="label='rel' is not for this format"):
+    with pytest.raises(ParameterError, match="label='rel' is not supported by this data format"):
         read_libsvm(write("1 qid:1 1:1\n", "t.txt"), label="rel")
-    with pytest.raises(ParameterError, match="zero_based='true' is not for this format"):
+    with pytest.raises(ParameterError, match="zero_based='true' is not supported by this data format"):
         RankingDataset.read(write(HEAD + "1,1,2,3\n"), zero_based=True)
 
 
 def test_a_last_line_without_newline_is_said(write: Write) -> None:
-    with pytest.warns(DataWarning, match="the last line has no newline: maybe truncated"):
+    with pytest.warns(DataWarning, match="the last line has no newline; the file may be truncated"):
         assert RankingDataset.read(write(HEAD + "1,1,2,3\n0,1,4,5")).features.tolist() == [[2.0, 3.0], [4.0, 5.0]]
 
 
@@ -321,16 +321,14 @@ def test_columns_of_later_files_go_by_name(write: Write) -> None:
     data = RankingDataset.read(later, like=train)  # label, query and url as in the training
     assert data.feature_names == ("a", "b")
     assert data.features.tolist() == [[2.0, 3.0]]
-    with refused(
-        "has no 'a', which the model or its training data has; has 'c', 'd', which", "--drop c,d leaves them out"
-    ):
+    with refused("lacks 'a', which the model or its training data has; has 'c', 'd', which", "--drop c,d drops them"):
         RankingDataset.read(write("rel,query,b,c,d\n1,9,3,2,1\n"), like=train)
     both = RankingDataset.read([write("label,qid,a,b\n1,1,2,3\n", "x.csv"), write("b,a,qid,label\n5,4,2,0\n", "y.csv")])
     assert both.features.tolist() == [[2.0, 3.0], [4.0, 5.0]]
-    with refused("has no 'b'"):
+    with refused("lacks 'b'"):
         RankingDataset.read([write("label,qid,a,b\n1,1,2,3\n", "x.csv"), write("a,qid,label\n4,2,0\n", "y.csv")])
     libsvm = read_libsvm(write("1 qid:1 1:1 2:2\n", "t.txt"))
-    with pytest.warns(DataWarning, match="columns go by position, 'a' is the first"):
+    with pytest.warns(DataWarning, match="matched by position, starting with 'a'"):
         assert RankingDataset.read(write(HEAD + "1,2,2,3\n"), like=libsvm).features.tolist() == [[2.0, 3.0]]
 
 
@@ -399,9 +397,9 @@ def test_a_table_that_is_given_as_libsvm_is_recognised(write: Write, tmp_path: P
         read_libsvm(tmp_path / "x.parquet", format="libsvm")
     with refused("this is a Parquet file, not text: give --format parquet"):
         RankingDataset.read(tmp_path / "x.parquet", format="csv")
-    with refused("this is a file of the format parquet: give --format parquet"):
+    with refused("this is a parquet file; use --format parquet"):
         RankingDataset.read(tmp_path / "x.parquet", format="arrow")
-    with refused("no Parquet file"):
+    with refused("not a Parquet file"):
         RankingDataset.read(write(HEAD), format="parquet")
 
 
@@ -428,7 +426,7 @@ def test_categories_with_an_order_are_those_of_the_frame(tmp_path: Path, ending:
     getattr(frame, f"to_{ending}")(path, **options)
     drop = []
     if ending == "parquet":  # which has no dictionaries of numbers
-        with pytest.warns(DataWarning, match="column 'year': the file does not hold the order of its categories"):
+        with pytest.warns(DataWarning, match="column 'year': the file lacks the order of its categories"):
             assert not RankingDataset.read(path).categories["year"].ordered
         drop = ["year"]
     read, framed = RankingDataset.read(path, drop=drop, chunk_bytes=8), RankingDataset.from_frame(frame, drop=drop)
@@ -455,7 +453,7 @@ def test_a_text_holds_numbers_where_the_categories_are_numbers(write: Write, tmp
     with pytest.warns(DataWarning, match=r"1 value of a category that the training data does not know \(1990.0\)"):
         later = RankingDataset.read(write("label,qid,year\n1,7,2010\n1,7,2020.0\n1,7,1990\n1,7,\n"), like=train)
     np.testing.assert_array_equal(later.features[:, 0], [1, 0, math.nan, math.nan])
-    with pytest.raises(DataError, match="holds 'new', a category that is text"):
+    with pytest.raises(DataError, match="contains 'new', a category that is text"):
         RankingDataset.read(write("label,qid,year\n1,7,new\n"), like=train)
 
 
@@ -523,7 +521,9 @@ def test_categories_of_later_files_have_the_codes_of_the_training(write: Write, 
     train = RankingDataset.read(write(text, "train.csv"), categorical=["colour"])
     assert train.features.tolist()[2:] == CODES[2:]
     later = write("label,qid,colour\n1,9,green\n0,9, red\n1,9,pink\n0,9,pink\n", "later.csv")
-    with pytest.warns(DataWarning, match=r"2 values of a category that .* does not know \('pink'\): taken as missing"):
+    with pytest.warns(
+        DataWarning, match=r"2 values of a category that .* does not know \('pink'\); they are treated as missing"
+    ):
         data = RankingDataset.read(later, like=train)
     np.testing.assert_array_equal(data.features, np.array([[2], [0], [math.nan], [math.nan]], np.float32))
     assert data.categories == train.categories
@@ -532,10 +532,10 @@ def test_categories_of_later_files_have_the_codes_of_the_training(write: Write, 
             pieces = list(pieces_of_files(later, np.copy, like=train.feature_space, columns=columns) or ())
         np.testing.assert_array_equal(np.concatenate(pieces), data.features)
     parquet.write_table(pa.table({"label": [1], "qid": [9], "colour": [3.5]}), tmp_path / "later.parquet")
-    with pytest.raises(DataError, match="a category that is a number, where the others"):
+    with pytest.raises(DataError, match="a category that is a number, but the others"):
         RankingDataset.read(tmp_path / "later.parquet", like=train)
     numbers = RankingDataset.read(write("label,qid,colour\n1,9,3\n"))
-    with refused("column 'colour' holds categories, the model or its training data has numbers there"):
+    with refused("column 'colour' contains categories, but the model or its training data has numbers"):
         RankingDataset.read(later, like=numbers, categorical="colour")
     with refused("no column is called 'color' (--categorical). Did you mean 'colour'?"):
         RankingDataset.read(later, categorical="color")

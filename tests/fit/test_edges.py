@@ -282,7 +282,7 @@ def test_missing_query_ids_are_refused(ids: Any, message: str) -> None:
 
 def test_dates_are_no_features() -> None:
     dates = pd.DataFrame({"when": pd.to_datetime(["2020-01-01", "2020-01-02"])})
-    with pytest.raises(DataError, match="holds times"):
+    with pytest.raises(DataError, match="contains times"):
         RankingDataset.from_arrays(dates, [0, 1], group=[2])
 
 

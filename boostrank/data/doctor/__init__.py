@@ -1,6 +1,6 @@
-"""A linter for ranking data: what train will refuse, what will cost quality, what is worth knowing.
+"""Linter for ranking data: errors that `train` refuses, problems that cost quality, and notes.
 
-Nothing ends it at the first error. The text is read once, as a stream, with the reader that training uses.
+It continues after errors. The text is read once, as a stream, with the reader of the training.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def look_at(
     labelled: bool = True,
     **options: Any,
 ) -> Profile:
-    """One pass over one data set; arguments as of `boostrank.doctor`.
+    """Profile one data set in one pass; arguments as for `boostrank.doctor`.
 
     Args:
-        role: "train", "valid" or "test": what the data are for.
-        like: the training data, whose columns tables must have.
-        progress: called with the bytes read and their total, None when that is not known.
-        format: of the files.
-        labelled: whether tables must have labels; otherwise they are 0 where there are none.
+        role: purpose of the data: "train", "valid" or "test".
+        like: profile of the training data, whose columns tables must have.
+        progress: called with the bytes read and their total, None if unknown.
+        format: format of the files.
+        labelled: whether tables must have labels; otherwise missing labels are 0.
     """
     space = None if like is None else like.space
     reading = Reading(**options, like=space, labelled=labelled, lenient=True)
@@ -51,7 +51,7 @@ def look_at(
 
 
 def examine(sets: Sequence[Profile]) -> Findings:
-    """What all checks find in the data sets, the training data first: the gravest first, then in the checks' order."""
+    """Run all checks on the data sets, the training data first; the most severe findings come first."""
     findings: list[Finding] = []
     for profile in sets:
         findings += _of_a_set(profile)
@@ -63,9 +63,9 @@ def examine(sets: Sequence[Profile]) -> Findings:
 
 
 def _of_a_set(profile: Profile) -> list[Finding]:
-    """Findings of one data set, without the consequences of others."""
+    """Return the findings of one data set, without consequences of other findings."""
     found, hidden = [finding for check in OF_TEXT for finding in check(profile)], set[Check]()
-    if profile.n_rows < max(1, int(profile.counts[BAD_ROWS])):  # the rest says little of the whole
+    if profile.n_rows < max(1, int(profile.counts[BAD_ROWS])):  # the readable rows represent too little of the data
         return found
     for check in OF_ROWS + (OF_TRAINING_DATA if profile.role == "train" else ()):
         if check not in hidden:

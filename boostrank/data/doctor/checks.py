@@ -1,4 +1,4 @@
-"""Checks of one data set, in the order in which they run; each yields findings."""
+"""Checks of one data set, in order of execution. Each yields findings."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from boostrank.data.doctor import column_stats
 from boostrank.data.doctor.finding import Finding, Severity, percent, plural
 from boostrank.data.doctor.profile import SHOWN_ROWS, Profile
 
-MOST_LEFT_OUT = 0.2  # of the rows: to leave out more mends nothing
+MOST_LEFT_OUT = 0.2  # share of the rows: leaving out more is not a remedy
 
 # Text -----------------------------------------------------------------------------------------------------------------
 
 
 def broken_files(profile: Profile) -> Iterator[Finding]:
-    """A file that cannot be read to its end, has no rows, or does not fit what lies beside it."""
+    """Files that cannot be read to the end, have no rows, or contradict their side files."""
     for error in profile.broken:
         yield Finding(
             "unreadable-file",
@@ -34,13 +34,13 @@ def broken_files(profile: Profile) -> Iterator[Finding]:
             error.column,
             1,
             error.reason,
-            f"train refuses it; this report is about the {profile.n_rows:,} rows before",
+            f"train refuses it; this report covers the {profile.n_rows:,} rows before it",
             "",
         )
 
 
 def refused_rows(profile: Profile) -> Iterator[Finding]:
-    """Rows that cannot be read, in the reader's words: one finding a cause."""
+    """Unreadable rows, one finding per cause, with the reader's message."""
     count = int(profile.counts[slots.BAD_ROWS])
     total = count + profile.n_rows
     allowed = profile.reading.skip and count + profile.stand_in_rows <= profile.reading.max_bad_share * total
@@ -66,7 +66,7 @@ def refused_rows(profile: Profile) -> Iterator[Finding]:
 
 
 def text_columns(profile: Profile) -> Iterator[Finding]:
-    """Features of a table that hold text."""
+    """Text columns among the features of a table."""
     if profile.text:
         words, options = profile.text_words
         yield profile.finding(
@@ -82,7 +82,7 @@ def text_columns(profile: Profile) -> Iterator[Finding]:
 
 
 def stand_ins(profile: Profile) -> Iterator[Finding]:
-    """Words that stand for a missing value."""
+    """Words that seem to mark missing values."""
     for word, (at, column) in list(profile.stand_ins.items())[:SHOWN_ROWS]:
         file, line = profile.place(at)
         shown = word if word.isalnum() else f"'{word}'"
@@ -101,7 +101,7 @@ def stand_ins(profile: Profile) -> Iterator[Finding]:
 
 
 def truncated_text(profile: Profile) -> Iterator[Finding]:
-    """A last line without its newline."""
+    """A last line without a newline."""
     for name in profile.unterminated:
         yield Finding(
             "no-final-newline",
@@ -117,7 +117,7 @@ def truncated_text(profile: Profile) -> Iterator[Finding]:
 
 
 def untidy_text(profile: Profile) -> Iterator[Finding]:
-    """Blank lines, feature numbers out of order, infinities that are let in."""
+    """Blank lines, unsorted feature numbers, accepted infinities."""
     blank, disordered, infinite = (
         int(profile.counts[slot]) for slot in (slots.BLANK_LINES, slots.DESCENDING_ROWS, slots.INFINITIES)
     )
@@ -151,13 +151,13 @@ def untidy_text(profile: Profile) -> Iterator[Finding]:
 
 # Queries --------------------------------------------------------------------------------------------------------------
 
-MANY_DEAD = 0.2  # of the queries: more than this is a matter of quality
-HEAVY = 0.25  # of the documents in a hundredth of the queries
-_ENOUGH = 20  # queries, before an order of their rows means something
+MANY_DEAD = 0.2  # share of the queries that affects quality
+HEAVY = 0.25  # share of the documents in 1% of the queries
+_ENOUGH = 20  # queries needed for an order of rows to be significant
 
 
 def split_queries(profile: Profile) -> Iterator[Finding]:
-    """A query id that comes back after another query, or in the next file."""
+    """Query ids that reappear after another query, or in the next file."""
     queries, line = profile.scattered
     if queries:
         yield profile.finding(
@@ -179,14 +179,14 @@ def split_queries(profile: Profile) -> Iterator[Finding]:
     first = int(np.flatnonzero(profile.ids == profile.ids[i])[0])
     queries = np.unique(profile.ids[again]).size
     message = (
-        f"qid {profile.qid(i)} comes back after another query; it was first seen on "
+        f"qid {profile.qid(i)} reappears after another query; it was first seen on "
         f"{profile.at(int(profile.line[first]))}; {plural(queries, 'query', 'queries')} in pieces"
     )
     files = " ".join(part.name for part in profile.parts[:3]) + (" ..." if len(profile.parts) > 3 else "")
     sort = f"boostrank data sort {files} -o SORTED" if profile.space is None else profile.sorted_by
     fix = f"{sort}, or --regroup"
     if first == i - 1:
-        message = f"qid {profile.qid(i)} goes on from the file before ({profile.at(int(profile.line[first]))})"
+        message = f"qid {profile.qid(i)} continues from the previous file ({profile.at(int(profile.line[first]))})"
         fix = "--regroup joins the rows; if ids restart in each file: boostrank data merge --rename"
     cost = "train refuses it: the pieces would be ranked as queries of their own"
     yield profile.finding(
@@ -195,7 +195,7 @@ def split_queries(profile: Profile) -> Iterator[Finding]:
 
 
 def dead_queries(profile: Profile) -> Iterator[Finding]:
-    """Queries whose documents all have one label; those of one document are counted apart."""
+    """Queries with a single label; queries of one document are counted separately."""
     several = profile.sizes > 1
     training = profile.role == "train"
     dead = np.flatnonzero(several & (profile.low == profile.high))
@@ -247,7 +247,7 @@ def dead_queries(profile: Profile) -> Iterator[Finding]:
 
 
 def uneven_lists(profile: Profile) -> Iterator[Finding]:
-    """A few queries hold many of the documents."""
+    """A few queries with a large share of the documents."""
     few = profile.n_queries // 100
     share = float(np.sort(profile.sizes)[profile.n_queries - few :].sum()) / max(profile.n_rows, 1)
     if few and share > HEAVY:
@@ -259,14 +259,14 @@ def uneven_lists(profile: Profile) -> Iterator[Finding]:
             few,
             f"the longest 1% of the queries hold {percent(share, 1)} of the documents; qid {profile.qid(q)} has "
             f"{int(profile.sizes[q]):,}, the median query {int(np.median(profile.sizes)):,}",
-            "objectives that add up over documents or pairs (regression, ranknet, lambdarank) listen to these queries "
-            "most",
-            "--set normalize_query=l1 gives every query the same say",
+            "objectives that add up over documents or pairs (regression, ranknet, lambdarank) are dominated by "
+            "these queries",
+            "--set normalize_query=l1 gives every query the same weight",
         )
 
 
 def rows_by_label(profile: Profile) -> Iterator[Finding]:
-    """Documents that stand in the order of their labels in (nearly) every query."""
+    """Documents in order of their labels in (nearly) every query."""
     live = profile.low < profile.high
     sorted_ = np.flatnonzero(live & profile.falling)
     total = int(np.count_nonzero(live))
@@ -284,7 +284,7 @@ def rows_by_label(profile: Profile) -> Iterator[Finding]:
 
 
 def repeated_queries(profile: Profile) -> Iterator[Finding]:
-    """Queries with the documents of another query, all of them."""
+    """Queries with exactly the documents of another query."""
     if profile.n_queries < 2:
         return
     starts = np.concatenate([[0], np.cumsum(profile.sizes)[:-1]])
@@ -316,7 +316,7 @@ ONE_SIDED = 0.97
 
 
 def labels_without_gain(profile: Profile) -> Iterator[Finding]:
-    """Labels that the gain does not take, in its own words."""
+    """Labels outside the domain of the gain, with the gain's message."""
     known = (
         np.array(sorted({*profile.labels, profile.low_label, profile.high_label})) if profile.n_rows else np.zeros(0)
     )
@@ -341,7 +341,7 @@ def labels_without_gain(profile: Profile) -> Iterator[Finding]:
 
 
 def steep_gains(profile: Profile) -> Iterator[Finding]:
-    """Labels whose exponential gain drowns all others."""
+    """Labels whose exponential gain dominates all others."""
     top = profile.high_label
     if profile.gain != "exponential" or not USUAL_TOP < top <= MAX_EXPONENTIAL_LABEL:
         return
@@ -351,13 +351,13 @@ def steep_gains(profile: Profile) -> Iterator[Finding]:
         profile.largest.line,
         profile.largest.count,
         f"the largest label is {top:g}: its gain 2^label - 1 is {2.0**top - 1.0:,.0f} times that of label 1",
-        "NDCG and the gradient see little but the documents with the largest labels",
+        "the documents with the largest labels dominate NDCG and the gradient",
         "--gain linear, or a table such as --gain 0,1,3,7,15",
     )
 
 
 def many_grades(profile: Profile) -> Iterator[Finding]:
-    """So many different labels that they are hardly grades."""
+    """Too many distinct labels for grades."""
     if profile.many_labels or len(profile.labels) > MANY_GRADES:
         many = "over 1,000" if profile.many_labels else f"{len(profile.labels):,}"
         yield profile.finding(
@@ -373,7 +373,7 @@ def many_grades(profile: Profile) -> Iterator[Finding]:
 
 
 def labels_from_above_zero(profile: Profile) -> Iterator[Finding]:
-    """No document is irrelevant."""
+    """No irrelevant documents."""
     grades = sorted(profile.labels)
     if profile.live and profile.low_label > 0 and not profile.many_labels and len(grades) <= MANY_GRADES:
         yield profile.finding(
@@ -382,13 +382,13 @@ def labels_from_above_zero(profile: Profile) -> Iterator[Finding]:
             0,
             profile.n_rows,
             f"the smallest label is {profile.low_label:g}: every document counts as relevant",
-            "MAP, MRR, recall and precision say nothing, and the lowest grade takes a gain of its own",
+            "MAP, MRR, recall and precision are meaningless, and the lowest grade has a gain",
             f"--label-map={label_map_from_zero(grades)}",
         )
 
 
 def one_sided_labels(profile: Profile) -> Iterator[Finding]:
-    """Nearly all documents have one label."""
+    """One label on nearly all documents."""
     if profile.many_labels or len(profile.labels) < 2:
         return
     label, most = max(profile.labels.items(), key=lambda item: item[1].count)
@@ -407,12 +407,12 @@ def one_sided_labels(profile: Profile) -> Iterator[Finding]:
 
 # Documents ------------------------------------------------------------------------------------------------------------
 
-MANY_ALIKE = 0.05  # of the documents
+MANY_ALIKE = 0.05  # share of the documents
 MANY_EMPTY = 0.01
 
 
 def contradictions(profile: Profile) -> Iterator[Finding]:
-    """Documents of one query with the same features and different labels."""
+    """Documents of a query with the same features and different labels."""
     alike = profile.contradicting
     if alike.rows:
         yield profile.finding(
@@ -428,7 +428,7 @@ def contradictions(profile: Profile) -> Iterator[Finding]:
 
 
 def duplicates(profile: Profile) -> Iterator[Finding]:
-    """Documents of one query with the same features and the same label."""
+    """Documents of a query with the same features and label."""
     alike = profile.same
     if alike.rows:
         many = alike.rows > MANY_ALIKE * profile.n_rows
@@ -445,7 +445,7 @@ def duplicates(profile: Profile) -> Iterator[Finding]:
 
 
 def empty_rows(profile: Profile) -> Iterator[Finding]:
-    """Documents without any feature that is not 0."""
+    """Documents without nonzero features."""
     empty = profile.empty_rows
     if empty.count:
         many = empty.count > MANY_EMPTY * profile.n_rows
@@ -462,19 +462,19 @@ def empty_rows(profile: Profile) -> Iterator[Finding]:
 
 # Features -------------------------------------------------------------------------------------------------------------
 
-# A feature that says nothing orders n documents by their labels with a chance of 1/n at most; all queries together
-# must be this much less likely (in e-folds) before it counts as a copy.
+# A useless feature sorts n documents by label with a probability of at most 1/n. It counts as a copy if the
+# probability over all queries is below e^-EVIDENCE.
 EVIDENCE = 30.0
 MOSTLY_MISSING = 0.95
 _SHOWN = 12
-# What programs write for "unknown". -1 also in columns of counts and shares.
+# Common codes for "unknown", including -1 in columns of counts and shares.
 _SENTINELS = frozenset(
     {-1.0, -2.0, -9.0, -99.0, -100.0, -999.0, -1000.0, -9999.0, -99999.0, -999999.0, -1e9, -(2.0**31)}
 )
 
 
 def label_copies(profile: Profile) -> Iterator[Finding]:
-    """Features that order the documents of (nearly) every query exactly by their labels."""
+    """Features that order the documents of (nearly) every query exactly by label."""
     live = profile.low < profile.high
     if profile.live < 2 or np.log(np.maximum(profile.sizes[live], 2)).sum() < EVIDENCE + np.log(len(profile.columns)):
         return
@@ -504,20 +504,20 @@ def label_copies(profile: Profile) -> Iterator[Finding]:
 
 
 def no_features(profile: Profile) -> Iterator[Finding]:
-    """No feature that a tree can split."""
+    """No feature with two values."""
     used = _numbers(profile)
     message = "no feature varies: each has one value in every row"
     if not profile.counts[slots.CELLS]:
         message = "no features: no row holds a number:value pair"
     elif not used.size or profile.top.top_id >= len(profile.columns) or not _constant(profile, used).all():
         return
-    cost = "train refuses it: there is nothing by which to tell documents apart"
+    cost = "train refuses it: nothing distinguishes the documents"
     fix = "join the features to the judgements; a row is LABEL qid:ID 1:VALUE 2:VALUE ..."
     yield profile.finding("no-features", Severity.ERROR, 0, profile.n_rows, message, cost, fix)
 
 
 def constant_features(profile: Profile) -> Iterator[Finding]:
-    """Features with one value in every row, or none."""
+    """Features that are constant, or always missing."""
     used = _numbers(profile)
     missing = used[profile.columns[used, column_stats.MISSING] == profile.n_rows]
     high = ranges(profile)[1]
@@ -557,7 +557,7 @@ def mostly_missing(profile: Profile) -> Iterator[Finding]:
             0,
             rare.size,
             f"{listed(profile, rare)} missing in more than {percent(MOSTLY_MISSING, 1)} of the rows",
-            "they say little, unless that they are there says something",
+            "they carry little information, unless their presence does",
             "",
         )
 
@@ -581,10 +581,10 @@ def query_features(profile: Profile) -> Iterator[Finding]:
 
 
 def stand_in_numbers(profile: Profile) -> Iterator[Finding]:
-    """Features whose only negative value is one such as -1 or -999."""
+    """Features whose only negative value is a code such as -1 or -999."""
     counts, extremes = profile.columns, profile.extremes
     low, largest = extremes[:, column_stats.LOW], extremes[:, column_stats.HIGH_NEGATIVE]
-    # Of values up to 1 a -1 may be a sign or a cosine.
+    # In columns of values up to 1, -1 may be a sign or a cosine.
     one = (counts[:, column_stats.NEGATIVE] > 0) & (low == largest) & (extremes[:, column_stats.HIGH] > 1)
     for value in np.unique(low[one]).tolist():
         if value not in _SENTINELS:
@@ -604,7 +604,7 @@ def stand_in_numbers(profile: Profile) -> Iterator[Finding]:
 
 
 def coarse_values(profile: Profile) -> Iterator[Finding]:
-    """Whole numbers so large that float32 makes neighbours equal."""
+    """Integers so large that float32 merges neighbours."""
     low, high = ranges(profile)
     largest = np.maximum(np.abs(low), np.abs(high))
     stored = profile.columns[:, column_stats.STORED] > 0
@@ -627,21 +627,21 @@ def coarse_values(profile: Profile) -> Iterator[Finding]:
 
 
 def _numbers(profile: Profile) -> Int64Array:
-    """The numbers of the features that are looked at, whether they occur or not."""
+    """Return the numbers of the examined features, whether they occur or not."""
     if not profile.n_rows:
         return np.zeros(0, np.int64)
     return np.arange(profile.base, min(profile.top.top_id + 1, len(profile.columns)))
 
 
 def _constant(profile: Profile, used: Int64Array) -> npt.NDArray[np.bool_]:
-    """Which of these features have one value in every row, or none."""
+    """Return which features are constant or always missing."""
     low, high = ranges(profile)
     missing = profile.columns[used, column_stats.MISSING]
     return np.asarray((missing == profile.n_rows) | ((low[used] == high[used]) & (missing == 0)))
 
 
 def ranges(profile: Profile) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """(smallest, largest) value of each feature; where rows do not name it, 0 is one."""
+    """Return the (smallest, largest) value of each feature; absent entries count as 0."""
     low, high = profile.extremes[:, column_stats.LOW], profile.extremes[:, column_stats.HIGH]
     everywhere = profile.columns[:, column_stats.STORED] + profile.columns[:, column_stats.MISSING] == profile.n_rows
     zero = np.float32(0.0)
@@ -649,7 +649,7 @@ def ranges(profile: Profile) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.fl
 
 
 def listed(profile: Profile, numbers: Int64Array, *, verb: bool = True) -> str:
-    """`features 3, 5 and 9 are`; of many the first."""
+    """Format `features 3, 5 and 9 are`, shortened for many features."""
     shown = [profile.feature(number).removeprefix("feature ") for number in numbers[:_SHOWN].tolist()]
     if numbers.size == 1:
         return f"feature {shown[0]}" + " is" * verb
@@ -698,4 +698,4 @@ HIDES: dict[str, tuple[Check, ...]] = {
     "refused-labels": (steep_gains, many_grades, labels_from_above_zero),
     "no-features": (repeated_queries, contradictions, duplicates, empty_rows, *OF_TRAINING_DATA),
 }
-"""Error -> checks that would find its consequences."""
+"""Error -> checks that would only find its consequences."""

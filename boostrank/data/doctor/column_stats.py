@@ -1,4 +1,4 @@
-"""Statistics of the columns, in one compiled pass over the cells of whole queries; rows are hashed on the way."""
+"""Column statistics and row hashes, in one compiled pass over the cells of whole queries."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.blocks import I2, N1, S1, S2, Int32Array
 from boostrank.kernels.runtime.jit import F1, I1, INT, entry_point, inline
 
-# Whole-number columns of the table `counts`, a number a feature.
+# Integer columns of the table `counts`, one row per feature.
 (STORED, MISSING, NEGATIVE, FRACTIONS, LIKE_LABEL, VARIES, UP, DOWN, N_COUNTS) = range(9)
-# Those of `values`: over stored values (not 0, not missing); the largest negative one.
+# Columns of `values`, over stored values (neither 0 nor missing); the largest negative value.
 LOW, HIGH, HIGH_NEGATIVE, N_VALUES = range(4)
 
-# Queries that a copy of the label may get wrong: so many, and this share.
+# Queries that a copy of the label may order wrongly: number and share.
 PASSES = 2
 SHARE = 0.02
 
@@ -34,7 +34,7 @@ def _finished(h: Any) -> Any:
 
 @inline
 def _value(ids: Int32Array, values: Float32Array, begin: int, end: int, feature: int) -> Any:
-    """The value of a feature in the row that has the cells begin to end; what is missing is below all numbers."""
+    """Return the value of a feature in a row with the cells begin to end; missing values are below all numbers."""
     while begin < end:
         middle = (begin + end) // 2
         if ids[middle] < feature:
@@ -59,7 +59,7 @@ def _separates(
     ids: Int32Array,
     values: Float32Array,
 ) -> bool:
-    """Whether every document with a larger label has a larger (sign -1: smaller) value."""
+    """Return whether documents with larger labels have larger (sign -1: smaller) values."""
     below, here = -np.inf, -np.inf
     is_first = True
     for i in range(first, last):
@@ -74,7 +74,7 @@ def _separates(
 
 
 with np.errstate(over="ignore"):
-    EMPTY = getattr(_finished, "py_func", _finished)(_SEED)  # the hash of a row without any value but 0
+    EMPTY = getattr(_finished, "py_func", _finished)(_SEED)  # hash of a row of zeros
 
 
 @entry_point(INT(I1, I1, F1, I1, N1, S1, N1, INT, INT, I2, S2, I2, S1, types.uint64[::1]))
@@ -94,18 +94,18 @@ def add_queries(
     first: Float32Array,
     hashes: npt.NDArray[np.uint64],
 ) -> int:
-    """Totals whole queries; returns how many of them so far have documents with different labels.
+    """Add whole queries to the totals; return the number of queries so far with different labels.
 
     Args:
-        ptr: query q has the rows ptr[q] to ptr[q+1].
-        order: the rows of each query by label.
-        labels, ends: of each row: its label, how many cells there are up to its end.
-        ids, values, bits: of each cell that is not 0, ascending in a row: the feature, its value, the bits of it.
+        ptr: query q has rows ptr[q] to ptr[q+1].
+        order: rows of each query, sorted by label.
+        labels, ends: label of each row, and end of its cells.
+        ids, values, bits: nonzero cells, ascending within rows: feature, value, and bits of the value.
         queries_before: queries in earlier calls.
-        live: what the call before returned, 0 at first.
-        counts, extremes: the tables, a row a feature; features beyond them are hashed only.
-        seen: two numbers a feature, its last query and rows with it there; first: its first value there.
-        hashes: a hash of the cells of each row. Out.
+        live: result of the previous call, at first 0.
+        counts, extremes: tables with one row per feature; features beyond them are only hashed.
+        seen: last query of each feature and rows with it there; first: its first value there.
+        hashes: hash of the cells of each row. Output.
     """
     begin, width = 0, counts.shape[0]
     for row in range(ends.shape[0]):

@@ -1,4 +1,4 @@
-"""Checks of two data sets, and of the files of one: queries in common, and features that should be in common."""
+"""Checks of pairs of data sets, and of the files of one set: shared queries and mismatched features."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from boostrank.data.doctor.checks import listed, ranges
 from boostrank.data.doctor.finding import Finding, Severity, percent, plural
 from boostrank.data.doctor.profile import Profile
 
-HALF = 0.5  # of its documents make a query one of the other set
+HALF = 0.5  # share of its documents that identifies a query with one of the other set
 _ODD = np.uint64(0x9E3779B97F4A7C15)
-_ENOUGH_ROWS = 200  # of which a feature that is not 0 in one row of ten is in some, nearly for sure
+_ENOUGH_ROWS = 200  # rows among which a feature present in 10% of rows almost surely occurs
 _OFTEN = 0.1
-_USUAL = 0.5  # share of the rows that have a feature, from which on it is odd when no row of the other set has it
+_USUAL = 0.5  # share of rows with a feature above which its absence in the other set is suspicious
 
 
 def leaked_queries(one: Profile, other: Profile) -> Iterator[Finding]:
-    """Queries of the second set that are in the first, by id or by content."""
-    grouped_by_file = one.grouped_by_file or other.grouped_by_file  # then ids only count the queries
+    """Queries of the second set that occur in the first, by id or by content."""
+    grouped_by_file = one.grouped_by_file or other.grouped_by_file  # ids only count the queries
     by_id = np.flatnonzero(np.isin(other.ids, one.ids) & (not grouped_by_file))
     by_content, origin = _with_documents_of(one, other)
-    # A hash of query id and features, for each row.
+    # Hash of query id and features, per row.
     theirs, ours = (each.hashes ^ (each.ids[_query_of_rows(each)].astype(np.uint64) * _ODD) for each in (other, one))
     same = np.bincount(_query_of_rows(other)[np.isin(theirs, ours)], minlength=other.n_queries)
     both = by_id[same[by_id] > HALF * other.sizes[by_id]]
     new = np.setdiff1d(by_content, by_id)
-    cost = f"{other.role} does not measure how the model does on queries it has not seen: numbers come out too good"
+    cost = f"{other.role} does not measure performance on unseen queries: metrics are too high"
     sets = f"{one.role} and {other.role}"
-    fix = f"take them out of one of the sets; boostrank data split cuts {sets} from one file by query id"
+    fix = f"remove them from one of the sets; boostrank data split makes {sets} from one file by query id"
     if both.size:
         q = int(both[0])
         yield other.finding(
@@ -67,15 +67,15 @@ def leaked_queries(one: Profile, other: Profile) -> Iterator[Finding]:
             only_id.size,
             f"{other.of_queries(only_id.size)} have the id of a {one.role} query, but other documents: qid "
             f"{other.qid(q)}",
-            "if it is the same query, it leaks; train warns of it, and refuses it with --strict",
-            "nothing, if ids restart in each file; otherwise boostrank data split, which cuts by query",
+            "if it is the same query, it leaks; train warns about it, and refuses it with --strict",
+            "nothing if ids restart in each file; otherwise boostrank data split, which keeps queries whole",
         )
 
 
 def _with_documents_of(one: Profile, other: Profile) -> tuple[Int64Array, Int64Array]:
-    """(queries of the second set with most of their documents in one query of the first, that query for each query).
+    """Return (queries of the second set with most of their documents in one query of the first, that query).
 
-    Documents that are in several queries of the first set prove nothing, and are not counted.
+    Documents that occur in several queries of the first set are not counted.
     """
     origin = np.full(other.n_queries, -1, np.int64)
     query = _query_of_rows(one)
@@ -98,7 +98,7 @@ def _query_of_rows(profile: Profile) -> Int64Array:
 
 
 def numbering(one: Profile, other: Profile) -> Iterator[Finding]:
-    """Features that count from 0 in one set and from 1 in the other."""
+    """Feature numbers from 0 in one set and from 1 in the other."""
     if not (one.n_rows and other.n_rows) or one.set_base is not None:
         return
     fix = "write both alike; if both count from 0: --zero-based true"
@@ -110,7 +110,7 @@ def numbering(one: Profile, other: Profile) -> Iterator[Finding]:
             line,
             1,
             f"feature 0 occurs, which {one.role} does not have",
-            "one counts from 0 and the other from 1: every feature would be its neighbour; train refuses it",
+            "one counts from 0 and the other from 1, so every feature is shifted by one; train refuses it",
             fix,
         )
     elif one.has_zero and not other.has_zero:
@@ -126,13 +126,13 @@ def numbering(one: Profile, other: Profile) -> Iterator[Finding]:
                 other.top.top_line,
                 1,
                 f"{message}: does the file count from 1?",
-                "every feature would be its neighbour" + ("; train refuses it" if beyond else ""),
+                "every feature is shifted by one" + ("; train refuses it" if beyond else ""),
                 fix,
             )
 
 
 def numbering_of_files(profile: Profile) -> Iterator[Finding]:
-    """The same between the files of one set."""
+    """Feature numbers from 0 in some files of a set and from 1 in others."""
     if profile.set_base is not None or not profile.has_zero:
         return
     top = max(part.top_id for part in profile.parts if part.zero_line)
@@ -145,13 +145,13 @@ def numbering_of_files(profile: Profile) -> Iterator[Finding]:
             len(odd),
             f"no row of {plural(len(odd), 'file', 'files')} has feature 0, which other files have, but there is "
             f"feature {top + 1}, one past their last: do some count from 1?",
-            "every feature of these files would be its neighbour",
-            "write all files alike",
+            "every feature of these files is shifted by one",
+            "use the same numbering in all files",
         )
 
 
 def widths(one: Profile, other: Profile) -> Iterator[Finding]:
-    """Features that only one of the sets has."""
+    """Features in only one of the sets."""
     if not (one.n_rows and other.n_rows) or one.has_zero != other.has_zero:
         return
     ours, theirs = one.top, other.top
@@ -162,7 +162,7 @@ def widths(one: Profile, other: Profile) -> Iterator[Finding]:
             theirs.top_line,
             theirs.top_id - ours.top_id,
             f"features up to {theirs.top_id} occur, in {one.role} up to {ours.top_id}",
-            "those beyond are ignored: no tree knows them",
+            "further features are ignored, because the trees do not use them",
             "are the sets from one extraction?",
         )
     elif theirs.top_id < ours.top_id:
@@ -194,13 +194,13 @@ def lost_features(one: Profile, other: Profile) -> Iterator[Finding]:
             int(lost.sum()),
             f"{listed(one, np.flatnonzero(lost))} the same, or missing, in every row of {other.role}, and not in "
             f"{one.role}",
-            "what trees learnt of them is of no use here",
+            "splits on them are useless here",
             "was a join lost?",
         )
 
 
 def other_labels(one: Profile, other: Profile) -> Iterator[Finding]:
-    """Labels above those of training."""
+    """Labels larger than in training."""
     if one.n_rows and other.n_rows and other.high_label > one.high_label:
         yield other.finding(
             "other-labels",
@@ -208,16 +208,16 @@ def other_labels(one: Profile, other: Profile) -> Iterator[Finding]:
             other.largest.line,
             other.largest.count,
             f"label {other.high_label:g} occurs; the largest in {one.role} is {one.high_label:g}",
-            "no model was shown what the best documents look like",
+            "the model has not seen documents with the best labels",
             "do both sets have the same scale of labels?",
         )
 
 
 OF_ROWS = (*checks.OF_ROWS, numbering_of_files)
-"""Look at one data set."""
+"""Checks of one data set."""
 
 BETWEEN_SETS: tuple[Callable[[Profile, Profile], Iterator[Finding]], ...] = (leaked_queries,)
-"""Look at two sets with different roles: training and validation, training and test, validation and test."""
+"""Checks of pairs with different roles: training and validation, training and test, validation and test."""
 
 AGAINST_TRAINING: tuple[Callable[[Profile, Profile], Iterator[Finding]], ...] = (
     numbering,
@@ -225,4 +225,4 @@ AGAINST_TRAINING: tuple[Callable[[Profile, Profile], Iterator[Finding]], ...] = 
     lost_features,
     other_labels,
 )
-"""Look at the training data and a later set."""
+"""Checks of the training data and a later set."""

@@ -1,4 +1,4 @@
-"""Findings of the doctor: what each says, in which order, and in which words."""
+"""Findings of the doctor: content, order and formatting."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from boostrank.core.text import small_table
 
 
 class Severity(enum.Enum):
-    """How much a finding matters."""
+    """Severity of a finding."""
 
     ERROR = "error"  # `boostrank train` refuses the data
-    WARNING = "warning"  # it costs quality, or makes numbers look better than they are
+    WARNING = "warning"  # it costs quality, or makes metrics look better than they are
     NOTE = "note"  # worth knowing
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing about the data.
+    """One problem of the data.
 
     Args:
-        check: its name, stable.
+        check: name of the check, stable.
         severity: how much it matters.
-        file: where it is seen first; empty when no place shows it.
-        line: 1-based line there, 0 when the whole file is meant.
-        column: 1-based byte column, 0 when the whole line is meant.
-        count: how often, in what `message` speaks of (rows, queries, features).
-        message: what was seen.
-        cost: what follows from it.
-        fix: the command or option that mends it, or what to look at; empty where nothing need be done.
-        options: of `train`, with which it takes the data; empty where no option does.
+        file: first file with the problem; "" without a place.
+        line: 1-based line; 0 means the whole file.
+        column: 1-based byte; 0 means the whole line.
+        count: number of affected rows, queries or features.
+        message: the observation.
+        cost: the consequence.
+        fix: command, option or question that leads to a remedy; "" if none is needed.
+        options: options of `train` that accept the data; "" if there are none.
     """
 
     check: str
@@ -47,16 +47,16 @@ class Finding:
 
     @property
     def where(self) -> str:
-        """`file:line:column`, as far as there is one."""
+        """Place as `file:line:column`, as far as known."""
         return ":".join([self.file, *(str(n) for n in (self.line, self.column) if n)])
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return plain data."""
         return asdict(self) | {"severity": self.severity.value}
 
 
 class Findings(list[Finding]):
-    """A list of findings, which a notebook shows as a table."""
+    """List of findings, displayed as a table in notebooks."""
 
     def _repr_html_(self) -> str:
         rows = [(f.severity.value, f.where, f.message, f.cost, f.fix) for f in self]
@@ -65,7 +65,7 @@ class Findings(list[Finding]):
 
 
 def percent(count: float, total: float) -> str:
-    """`4.0%`; never rounded to 0 or to 100 when it is not."""
+    """Format `4.0%`, never rounded to 0% or 100%."""
     share = 100.0 * count / max(total, 1)
     if 0 < share < 0.05:
         return "under 0.1%"
@@ -75,5 +75,5 @@ def percent(count: float, total: float) -> str:
 
 
 def plural(number: int, one: str, several: str) -> str:
-    """`1 query`, `2,000 queries`."""
+    """Format `1 query`, `2,000 queries`."""
     return f"{number:,} {one if number == 1 else several}"

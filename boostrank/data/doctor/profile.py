@@ -1,4 +1,4 @@
-"""Profile of a data set: what one pass over its rows counts, from which the checks draw their conclusions."""
+"""Profile of a data set: statistics from one pass over its rows, the input of the checks."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from boostrank.data.source import AnySource, Reading, Source, open_files
 from boostrank.data.tables.source import TableSource
 
 CHUNK_BYTES = 4 << 20
-SHOWN_ROWS = 5  # refused rows that are listed one by one
-MOST_LABELS = 1000  # different labels that are counted one by one
-MOST_FEATURES = 1 << 20  # that are looked at one by one: 100 MiB
+SHOWN_ROWS = 5  # refused rows listed individually
+MOST_LABELS = 1000  # distinct labels counted individually
+MOST_FEATURES = 1 << 20  # features examined individually: 100 MiB
 
 UInt64Array = npt.NDArray[np.uint64]
 _QUOTED, _NUMBERS = re.compile(r"'.*?'(?=\W|$)|\".*?\""), re.compile(r"\d[\d.,]*")
@@ -45,19 +45,19 @@ _KINDS: dict[str, npt.DTypeLike] = {
 
 @dataclass
 class Label:
-    """How many documents have it, and the line of the first."""
+    """Number of documents with a label, and line of the first."""
 
     count: int = 0
     line: int = 0
 
     def add(self, count: int, line: int) -> None:
-        """More of them, and the line of their first."""
+        """Add documents and the line of their first."""
         self.count, self.line = self.count + int(count), self.line or int(line)
 
 
 @dataclass
 class Alike:
-    """Documents that are like another one of their query: how many, in how many queries, the lines of the first two."""
+    """Documents that equal another one of their query: number, number of queries, lines of the first two."""
 
     rows: int = 0
     queries: int = 0
@@ -65,7 +65,7 @@ class Alike:
     twin: int = 0
 
     def add(self, rows: Int64Array, groups: Int64Array, queries: Int64Array, lines: Int64Array) -> None:
-        """More of them: their rows and which of these are alike; the query and the line of every row."""
+        """Add documents: rows and their groups of equal ones, with query and line of every row."""
         if rows.size:
             if not self.line:
                 pair = np.sort(rows[groups == groups[np.argmin(rows)]])
@@ -76,7 +76,7 @@ class Alike:
 
 @dataclass
 class Rows:
-    """Some rows: labels, lines (counted through all files), and where the cells of each end; the cells."""
+    """Rows: labels, lines (counted over all files), end of each row's cells, and the cells."""
 
     labels: Float64Array
     lines: Int64Array
@@ -85,7 +85,7 @@ class Rows:
     values: Float32Array
 
     def part(self, a: int, b: int) -> Rows:
-        """Rows a to b."""
+        """Return rows a to b."""
         begin = int(self.ends[a - 1]) if a else 0
         end = int(self.ends[b - 1]) if b else 0
         return Rows(
@@ -93,7 +93,7 @@ class Rows:
         )
 
     def taken(self, order: Int64Array) -> Rows:
-        """Rows in another order."""
+        """Return the rows in another order."""
         sizes = np.diff(self.ends, prepend=0)
         ends = np.cumsum(sizes[order])
         cells = np.arange(self.ids.size) + np.repeat((self.ends - sizes)[order] - ends + sizes[order], sizes[order])
@@ -114,14 +114,14 @@ def _joined(parts: list[Rows]) -> Rows:
 
 
 Batch = tuple[Rows, Int64Array]
-"""Whole queries: the rows, and ptr; query q has the rows ptr[q] to ptr[q+1]."""
+"""Whole queries: the rows, and ptr; query q has rows ptr[q] to ptr[q+1]."""
 
 
 class Cutter:
-    """Cuts rows that come in chunks between queries: the last query of a chunk waits for its rest.
+    """Splits a stream of rows between queries: the last query of a chunk waits for its remaining rows.
 
     Attributes:
-        holds: whether all rows wait, as those must that will be regrouped.
+        holds: whether to hold all rows, for regrouping.
     """
 
     holds = False
@@ -131,7 +131,7 @@ class Cutter:
         self._starts: list[Int64Array] = []
 
     def add(self, rows: Rows, starts: Int64Array) -> Iterator[Batch]:
-        """The next rows; `starts` says where queries begin, the rows before the first continue the query before."""
+        """Add rows; `starts` are the starts of queries, and rows before the first continue the previous query."""
         before = sum(part.labels.size for part in self._waiting)
         if self.holds:
             self._starts.append(starts + before)
@@ -145,7 +145,7 @@ class Cutter:
             yield complete, ptr
 
     def rest(self) -> Iterator[Batch]:
-        """The last query, or all of those that wait."""
+        """Return the last query, or all held rows."""
         if self._waiting:
             rows = _joined(self._waiting)
             starts = self._starts or [np.zeros(1, np.int64)]
@@ -153,40 +153,40 @@ class Cutter:
 
 
 def _cause(reason: str) -> str:
-    """What rows have in common that cannot be read for one reason: its words without a value and numbers."""
+    """Return the common part of a refusal: its message without value and numbers."""
     return _NUMBERS.sub("#", _QUOTED.sub("''", reason, count=1))
 
 
 class Profile:
-    """One data set, read once.
+    """Statistics of one data set from one pass.
 
     Args:
         role: "train", "valid" or "test".
-        reading: how it is read.
-        gain: "exponential", "linear" or a table: what labels are worth.
+        reading: reader options.
+        gain: "exponential", "linear" or a table.
 
     Attributes:
         totals: files, lines, rows and queries; None if no file could be opened.
-        broken: why files could not be read to the end, or do not fit what lies beside them.
-        causes: why the first rows that cannot be read are refused, one error a cause.
-        text: features that hold text -> line of the first.
-        text_words: what is to say of them, and the options that read the table.
-        scattered: queries that were regrouped, and the line where the first of them comes back.
-        stand_ins: word that seems to stand for a missing value -> line and column of the first.
+        broken: errors of files that cannot be read to the end, or that contradict their side files.
+        causes: errors of the first refused rows, one per cause.
+        text: text features -> line of the first.
+        text_words: message about them, and the options that read the table.
+        scattered: regrouped queries, and the line where the first of them reappears.
+        stand_ins: word that seems to mark a missing value -> line and column of the first.
         stand_in_rows: rows with such words.
-        labels: how often each occurs, while there are no more than MOST_LABELS.
+        labels: frequency of each label, up to MOST_LABELS labels.
         negative, largest: documents with such a label.
         same, contradicting: documents with the features of another one of their query, and its label or another.
-        empty_rows: documents without a feature that is not 0.
+        empty_rows: documents without nonzero features.
         live: queries with different labels.
-        columns, extremes: the tables of `column_stats`, a row a feature.
-        line: of each query, its first.
-        ids: of each query, its id, or a hash of it when it is text.
-        sizes, low, high: of each query, its documents, smallest and largest label.
-        falling: of each query, whether its documents stand in order of falling labels.
-        hashes: of each row, of its features.
-        feature_names: number -> name of features; none where the files name none.
-        space: the columns of a table, which later sets must have; None of libsvm text.
+        columns, extremes: tables of `column_stats`, one row per feature.
+        line: first line of each query.
+        ids: id of each query, or a hash if it is text.
+        sizes, low, high: number of documents, smallest and largest label of each query.
+        falling: whether the documents of each query are in order of falling labels.
+        hashes: hash of the features of each row.
+        feature_names: number -> name of features; empty if the files have no names.
+        space: columns of a table, which later sets must have; None for libsvm text.
     """
 
     def __init__(self, role: str, reading: Reading, gain: str | tuple[float, ...]) -> None:
@@ -215,7 +215,7 @@ class Profile:
         self.totals: Totals | None = None
 
     def read(self, source: AnySource, format: str, threads: int, progress: Progress) -> None:
-        """Go over the files once; what cannot be read is noted, and ends the pass if nothing behind it can be read."""
+        """Read the files once. Errors are recorded, and end the pass if reading cannot continue."""
         cutter = Cutter()
         try:
             options = {field.name: getattr(self.reading, field.name) for field in fields(self.reading)}
@@ -271,7 +271,7 @@ class Profile:
         for word, (line, column) in block.stand_ins.items():
             self.stand_ins.setdefault(word, (self.totals.through(line), column))
         before = int(self.counts[slots.BAD_ROWS] - block.counts[slots.BAD_ROWS])
-        for fault in block.bad[: max(0, slots.BAD_KEPT - before)]:  # the same ones however the files are cut
+        for fault in block.bad[: max(0, slots.BAD_KEPT - before)]:  # independent of how the files are split into chunks
             self.causes.setdefault(_cause(fault.reason), self.totals.why_refused(fault))
 
     def _starts_of_runs(self, runs: Int64Array, names: dict[int, bytes]) -> Int64Array:
@@ -284,7 +284,7 @@ class Profile:
         return runs[:, slots.RUN_ROW] - self.n_rows
 
     def _starts_of_sizes(self, ends: Int64Array, rows: Rows) -> Int64Array:
-        """Return the same by the sizes beside the file; rows that they do not cover are one query."""
+        """Return the same from the side file of sizes; rows beyond the sizes are one query."""
         assert self.totals is not None
         begins = np.unique(np.concatenate([[self.parts[-1].rows], ends]))
         inside = (begins >= self.n_rows) & (begins < self.n_rows + rows.labels.size)
@@ -311,7 +311,7 @@ class Profile:
         return rows.taken(order), np.append(0, np.cumsum(np.bincount(owner, sizes)[kept])).astype(np.int64)
 
     def _check_sidecars(self) -> None:
-        """Note sizes and weights beside the files that do not fit, as far as one file alone can tell."""
+        """Record sizes and weights that contradict the files, as far as single files show."""
         if self.scattered[0]:
             return
         for part, _, queries in self.totals.spans() if self.totals else ():
@@ -395,7 +395,7 @@ class Profile:
                 self.labels.setdefault(label, Label()).add(count, line)
 
     def _add_alike(self, rows: Rows, query: Int64Array, hashes: UInt64Array) -> None:
-        """Documents with the features of another one of the query, with another label or the same."""
+        """Add documents with the features of another one of the query, with another label or the same."""
         keys = np.sort(hashes ^ (query.astype(np.uint64) * _ODD))
         if not np.any(keys[1:] == keys[:-1]):
             return
@@ -432,12 +432,12 @@ class Profile:
 
     @property
     def sorted_by(self) -> str:
-        """How to bring the rows of a query together."""
+        """Remedy for scattered rows."""
         return self.totals.source.sorted_by if self.totals else ""
 
     @property
     def set_base(self) -> int | None:
-        """Number of the first feature as options or the training data have it; None if the files decide."""
+        """Number of the first feature by options or training data; None if the files decide."""
         return self.totals.source.base if self.totals else 0
 
     @property
@@ -446,32 +446,32 @@ class Profile:
         return int(not self.has_zero) if self.set_base is None else self.set_base
 
     def feature(self, number: int) -> str:
-        """What a feature is called: `feature 3`, or `feature 'bm25'`."""
+        """Format `feature 3`, or `feature 'bm25'`."""
         name = self.feature_names.get(number)
         return f"feature {number if name is None else repr(name)}"
 
     def finding(self, check: str, severity: Severity, line: int, count: int, *words: str) -> Finding:
-        """A finding at a line counted through all files of the data set; 0 means the whole.
+        """Return a finding at a line counted over all files of the data set; 0 means the whole.
 
         Args:
-            check, severity, line, count: as of `Finding`.
-            words: its message, cost and fix, and options if any mend it.
+            check, severity, line, count: as for `Finding`.
+            words: message, cost, fix, and possibly options.
         """
         return Finding(check, severity, *self.place(int(line)), 0, int(count), *words)
 
     def place(self, line: int) -> tuple[str, int]:
-        """Return (file, line) of a line counted through all files."""
+        """Return (file, line) of a line counted over all files."""
         return self.totals.place(line) if self.totals and self.parts else (self.role, 0)
 
     def qid(self, query: int) -> str:
-        """Its id as it is in the file."""
+        """Query id as in the file."""
         name = self.names.get(query)
         return str(self.ids[query]) if name is None else name.decode()
 
     def of_queries(self, count: int) -> str:
-        """`12 of 300 queries (4.0%)`."""
+        """Format `12 of 300 queries (4.0%)`."""
         return f"{count:,} of {self.n_queries:,} queries ({percent(count, self.n_queries)})"
 
     def of_rows(self, count: int) -> str:
-        """`12 of 300 documents (4.0%)`."""
+        """Format `12 of 300 documents (4.0%)`."""
         return f"{count:,} of {self.n_rows:,} documents ({percent(count, self.n_rows)})"

@@ -1,1 +1,1 @@
-"""Formats of ranking data, one module each: `boostrank.data.source.FORMATS` finds them by their `SPEC`."""
+"""Formats of ranking data, one module each, found by their `SPEC` (`boostrank.data.source.FORMATS`)."""

@@ -13,7 +13,7 @@ FILE, STREAM = b"ARROW1", b"\xff\xff\xff\xff"
 
 
 class ArrowSource(ColumnarSource):
-    """Arrow files; see `Source`."""
+    """Source of Arrow files; see `Source`."""
 
     name = "Arrow"
 

@@ -1,7 +1,7 @@
-"""CSV and other text with a header: a cell is on one line; it may stand in double quotes.
+"""CSV and other delimited text with a header; cells may be quoted, but may not span lines.
 
-pyarrow reads a chunk of lines at a time. Where it cannot, the chunk is read once more, line by line, to find the rows
-that are wrong and say why.
+pyarrow reads a chunk of lines at a time. If it fails, the chunk is read again line by line to find and explain the
+invalid rows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LONE_RETURN = "carriage return without a line feed: convert the file (tr '\\r' 
 
 
 class CsvFile:
-    """A text behind its header, whose chunks know its columns; as `boostrank.data.source.File`."""
+    """Text after its header, whose chunks know the columns; as `boostrank.data.source.File`."""
 
     def __init__(self, file: TextFile, columns: Columns) -> None:
         self._file, self.columns = file, columns
@@ -52,7 +52,7 @@ class CsvFile:
 
 
 class CsvSource(TableSource):
-    """Text with a header, its cells separated by commas; see `Source`."""
+    """Source of comma-separated text with a header; see `Source`."""
 
     delimiter = ","
     header_lines = 1
@@ -62,7 +62,7 @@ class CsvSource(TableSource):
         try:
             line, newline, _ = file.head.partition(b"\n")
             if not newline and len(file.head) >= HEAD:
-                words = f"the first line is longer than {HEAD >> 10} KiB: is this a table?"
+                words = f"the first line exceeds {HEAD >> 10} KiB: is this a table?"
                 raise FileFormatError(words, file=file.name)
             header = _header(line.removesuffix(b"\r"), self.delimiter, file.name)
             columns = self.choose(header, file.name, file.path)
@@ -89,7 +89,7 @@ class CsvSource(TableSource):
         n_lines = ends.size + text.unterminated
         if table is not None:
             lines = np.arange(1, n_lines + 1)
-            if table.num_rows != n_lines:  # some are blank
+            if table.num_rows != n_lines:  # some lines are blank
                 starts, stops = np.append(0, ends + 1)[:n_lines], np.append(ends, array.size)[:n_lines]
                 blank = (stops == starts) | ((stops == starts + 1) & (np.append(array, 0)[starts] == 13))
                 lines = lines[~blank]
@@ -103,10 +103,10 @@ class CsvSource(TableSource):
         return found
 
     def _text_in(self, head: bytes, columns: Columns) -> tuple[dict[int, tuple[int, int]], int]:
-        """Find features that hold words alone in the first rows.
+        """Find text features in the first rows.
 
         Returns:
-            Place -> (values, cells) that were looked at; the first line with such a word.
+            Position -> (values, cells) examined; the first line with text.
         """
         found, line = {}, 0
         raw_lines = head.split(b"\n")[1 : -1 if len(head) >= HEAD else None]
@@ -123,7 +123,7 @@ class CsvSource(TableSource):
         return bool(self._number(word, "", True)[1]) and not _NUMBER.fullmatch(word) and not _COMMA.fullmatch(word)
 
     def _table(self, text: Text, array: Any, width: int, numbers: Sequence[int], texts: Sequence[int]) -> Any:
-        """Return an Arrow table with the columns called by their places; None if pyarrow does not read it."""
+        """Return an Arrow table with positions as column names; None if pyarrow fails."""
         if np.any(array == 0) or np.any((array[:-1] == 13) & (array[1:] != 10)):
             return None
         pa, reader = arrow(), arrow(".csv")
@@ -131,7 +131,7 @@ class CsvSource(TableSource):
         words = [cell.strip(b' "\r') in _TRUTH for cell in first] + width * [False]
         types = {str(place): pa.bool_() if words[place] else pa.float64() for place in numbers}
         types |= {str(place): pa.string() for place in texts}
-        types = types or {"0": pa.string()}  # every row is looked at, whatever is wanted of it
+        types = types or {"0": pa.string()}  # validates every row even if no column is needed
         buffer = pa.py_buffer(memoryview(text.buffer)[text.start : text.end])
         names = [str(i) for i in range(width)]
         try:
@@ -154,7 +154,7 @@ class CsvSource(TableSource):
     def _line_by_line(
         self, text: Text, file: str, columns: Columns, numbers: Sequence[int], texts: Sequence[int]
     ) -> Cells:
-        """Return the rows of a chunk that can be read, and say of the others why they cannot."""
+        """Return the readable rows of a chunk, and record why the others are refused."""
         pa = arrow()
         rows: list[list[str]] = []
         lines, faults = [], []
@@ -186,7 +186,7 @@ class CsvSource(TableSource):
         return Cells(file, columns, np.array(lines, np.int64), len(raw_lines), arrays, faults)
 
     def _row(self, raw: bytes, width: int) -> tuple[str, list[str]]:
-        """Return why a line is no row, or its cells."""
+        """Return the reason why a line is refused, or its cells."""
         if b"\0" in raw:
             return "NUL byte: the file is damaged, or not text", []
         if b"\r" in raw:
@@ -196,19 +196,19 @@ class CsvSource(TableSource):
         except UnicodeDecodeError:
             return "the line is not UTF-8: convert the file (iconv -f LATIN1 -t UTF-8)", []
         except csv.Error:
-            return 'a quote (") is not closed on its line: double it; a cell cannot go over several lines', []
+            return 'a quote (") is not closed on its line: double it; cells cannot span lines', []
         if len(row) != width:
-            return f"the row has {len(row):,} cells, the first line {width:,} names", []
+            return f"the row has {len(row):,} cells, but the first line has {width:,} names", []
         return "", row
 
     def _number(self, word: str, name: str, is_feature: bool) -> tuple[float, str]:
-        """Return the number that a word is (NaN for a missing one), and why it is none."""
+        """Return the number in a cell (NaN if missing), or the reason why it is invalid."""
         if not word or word in self.reading.missing_tokens or _NAN.fullmatch(word):
             return math.nan, ""
         cell = f"value {shown(word.encode())} of column {name!r}"
         if _NUMBER.fullmatch(word):
             value = float(word)
-            return (math.nan, f"{cell} does not fit in float64: rescale it") if math.isinf(value) else (value, "")
+            return (math.nan, f"{cell} exceeds the range of float64: rescale it") if math.isinf(value) else (value, "")
         if word.encode() in _TRUTH:
             return float(word.lower() == "true"), ""
         infinite = _INF.fullmatch(word)
@@ -224,9 +224,9 @@ class CsvSource(TableSource):
         return math.nan, f"{cell} is not a number{hint}"
 
     def _trimmed(self, column: Any, place: int, columns: Columns) -> Any:
-        """Return text without the blanks around it, null where nothing is left or a word stands for a missing value.
+        """Return text without surrounding blanks; null if empty or a missing token.
 
-        Categories become numbers where those of the training data are: a text has no types.
+        Categories become numbers if the training data have numeric categories, since text has no types.
         """
         pa, pc = arrow(), arrow(".compute")
         column = pc.utf8_trim_whitespace(column)
@@ -247,9 +247,9 @@ class CsvSource(TableSource):
 
 
 def _header(line: bytes, delimiter: str, file: str) -> list[str]:
-    """Return the names of the columns."""
+    """Return the column names."""
     if not line.strip():
-        words = "no rows: the file is empty" if not line else "the first line is blank: a table begins with the names"
+        words = "no rows: the file is empty" if not line else "the first line is blank: it must name the columns"
         raise FileFormatError(words, file=file)
     if _LIBSVM.match(line):
         words = f"this looks like libsvm text (label qid:ID number:value ...): {shown(line)}; give --format libsvm"
@@ -263,7 +263,7 @@ def _header(line: bytes, delimiter: str, file: str) -> list[str]:
     try:
         names = [name.strip() for name in next(csv.reader([text], delimiter=delimiter, strict=True))]
     except csv.Error as error:
-        raise FileFormatError(f"the first line cannot be cut into names: {error}", file=file, line=1) from None
+        raise FileFormatError(f"the first line cannot be split into names: {error}", file=file, line=1) from None
     others = {",": "commas: give --format csv", "\t": "tabs: give --format tsv"} | {";": "semicolons: write commas"}
     for other, words in others.items():
         if len(names) == 1 and other != delimiter and other in text:

@@ -2,9 +2,9 @@
 
     2 qid:10 1:0.5 3:17 136:0.25 # any comment
 
-What cannot be read for certain is refused with file, line, column, the token and what mends it; what was read but
-deserves a look goes into one `DataWarning` a kind. Values are float32, each rounded from what Python's `float` makes of
-its token. Rows without any qid are grouped by a sidecar (`FILE.query` or `FILE.group`, sizes in rows).
+Ambiguous content is refused with file, line, column, token and remedy; suspicious content causes one `DataWarning` per
+kind. Values are the float32 nearest to Python's `float` of the token. Side files (`FILE.query` or `FILE.group`, sizes
+in rows) group rows without query ids.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NUMBER_END = re.compile(rb"[ \t\r\n#]")
 
 
 class Scratch:
-    """Arrays that a call of the parser writes to; sized by the text, reused."""
+    """Reusable output buffers of the parser, sized by the text."""
 
     def __init__(self, size: int, comments: bool) -> None:
         rows = size // 2 + 2  # the shortest row is "0\n"
@@ -48,19 +48,19 @@ class Scratch:
         self.ids = zeroed(cells, np.int32)
         self.values = zeroed(cells, np.float32)
         self.runs = np.empty((size // 8 + 2, slots.N_RUN), np.int64)  # "0 qid:1\n"
-        self.undecided = np.empty(size // 5 + 2, np.int64)  # "1e-320" and its end; a spare place more
+        self.undecided = np.empty(size // 5 + 2, np.int64)  # "1e-320" and its end; one spare entry
         self.comments = np.empty((rows if comments else 0, 2), np.int64)
         self.bad = np.zeros((slots.BAD_KEPT + 1, parse.N_BAD), np.int64)
         self.state = np.zeros(2 * slots.N_STATE, np.int64)
 
 
 class Parser:
-    """Turns chunks of text into blocks; safe to call from threads.
+    """Thread-safe parser of chunks to blocks.
 
     Args:
         options: int64[N_OPTIONS].
-        missing_tokens: words that stand for a missing value.
-        lenient: as of `Reading`.
+        missing_tokens: words for missing values.
+        lenient: as in `Reading`.
         about: keywords of `fault_of`.
     """
 
@@ -72,7 +72,7 @@ class Parser:
         self._free: list[tuple[bytearray | None, Scratch]] = []
 
     def __call__(self, load: Load) -> Block:
-        """Read and parse one chunk; raises what reading it raises."""
+        """Read and parse one chunk."""
         try:
             buffer, scratch = self._free.pop()
         except IndexError:
@@ -132,7 +132,7 @@ class Parser:
         described = scratch.bad[: min(bad, slots.BAD_KEPT)].tolist()
         faults = [fault_of(one, text, **self._about) for one in described]
         stand_ins = {one.stand_in[0]: (one.line, one.stand_in[1]) for one in reversed(faults) if one.stand_in}
-        if self.lenient and stand_ins:  # once more, with these words for missing values
+        if self.lenient and stand_ins:  # parse again with these words as missing values
             again = self._parse(text, scratch, [*tokens, *stand_ins])
             again.stand_ins = stand_ins | again.stand_ins
             again.stand_in_rows += bad - int(again.counts[slots.BAD_ROWS])
@@ -148,7 +148,7 @@ class Parser:
         return block
 
     def _keep_cells(self, block: Block, scratch: Scratch) -> None:
-        """Put the cells of the rows into the block, dense or sparse, whichever is smaller."""
+        """Store the cells in the block, dense or sparse, whichever is smaller."""
         limit, rows = int(self.options[parse.LIMIT]), block.n_rows
         width = min(int(block.counts[slots.TOP_ID]), limit) + 1
         named = int(block.counts[slots.CELLS] - block.counts[slots.BEYOND])
@@ -169,14 +169,14 @@ def _python_float(buffer: bytearray, at: int) -> float:
 
 
 class LibsvmSource(Source):
-    """libsvm text; see `Source`."""
+    """Source of libsvm text; see `Source`."""
 
     unused = ("label", "qid", "weight", "drop", "categorical")
 
     def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
         space, zero_based = reading.space, reading.zero_based
         if space is not None and reading.n_features is not None:
-            raise ParameterError("n_features and like contradict each other: the width is that of the training data")
+            raise ParameterError("n_features and like exclude each other: the training data define the width")
         if space is not None and space.index_base is not None:
             if zero_based not in ("auto", "true" if space.index_base == 0 else "false"):
                 raise ParameterError(
@@ -186,7 +186,7 @@ class LibsvmSource(Source):
             self.base = space.index_base
         elif zero_based != "auto":
             self.base = int(zero_based != "true")
-        else:  # the whole file decides, if there are no training data
+        else:  # without training data, the whole file decides
             self.base = None if space is None else 1
         self._names: dict[int, str] = {}
         self._names_differ = False
@@ -207,7 +207,7 @@ class LibsvmSource(Source):
 
     @staticmethod
     def head_of(path: Any) -> bytes:
-        """Return the first bytes of a text, unpacked; none if it cannot be read, and the reader will say why."""
+        """Return the first bytes of a text, decompressed; b"" if unreadable, which the reader reports."""
         try:
             with closing(open_text(path, None)) as file:
                 return file.head
@@ -223,7 +223,7 @@ class LibsvmSource(Source):
         if space is not None and self.base is not None:
             options[parse.LIMIT] = self.base + self._width(space) - 1
         about: dict[str, Any] = {"like_training": space is not None}
-        if reading.rows_alone:  # a feature that the model does not have is refused
+        if reading.rows_alone:  # refuse features that the model does not have
             options[parse.MAX_ID] = options[parse.LIMIT]
             about["of_model"] = self.base, int(options[parse.LIMIT])
         options[parse.REFUSE_ZERO_ID] = self.base == 1
@@ -232,7 +232,7 @@ class LibsvmSource(Source):
         options[parse.STRICT] = reading.strict and not reading.lenient
         options[parse.SKIP] = reading.skip or reading.lenient
         options[parse.KEEP_COMMENTS] = reading.keep_comments and not reading.lenient
-        # Beginning and sidecars of the first file say whether rows have query ids: all rows, or none.
+        # The beginning and the side files of the first file decide whether all rows or none have query ids.
         probed = _first_rows(first.head)  # type: ignore[attr-defined]
         has_qid = any(token.startswith(b"qid:") for row in probed for token in row[1:])
         options[parse.EXPECT_QID] = has_qid or find_sidecar(first.path, GROUP_SUFFIXES) is None
@@ -257,25 +257,25 @@ class LibsvmSource(Source):
         base, columns = self._columns(totals)
         space, named = self.reading.space, self.numbered_names(base)
         if self._names_differ:
-            totals.warn("the text names its features otherwise than --feature-names, which is taken")
+            totals.warn("the feature names in the text differ from --feature-names, which is used")
         if space is not None and self.place_of(base) is None:
             names = space.feature_names
             named_only = names and not named and space.index_base is None and self.reading.zero_based == "auto"
             if named_only and not all(map(NUMBERED.fullmatch, names)):
-                totals.warn(f"the text names no features: they go by position, number {base} is {names[0]!r}")
+                totals.warn(f"the text has no feature names; they are assigned by position, {base} is {names[0]!r}")
             return base, names or default_feature_names(columns, base)
         if not named:
             return base, default_feature_names(columns, base)
         return base, tuple(named.get(base + i, f"f{base + i}") for i in range(columns))
 
     def _width(self, space: FeatureSpace) -> int:
-        """Return how many columns are read: those of the training data, or all names, if some are of other models."""
+        """Return the number of columns: that of the training data, or of all names if some belong to other models."""
         assert self.base is not None
         by_name = bool(space.ignored) and self.place_of(self.base) is not None
         return len(self.numbered_names()) if by_name else space.n_features
 
     def _columns(self, totals: Any) -> tuple[int, int]:
-        """Return the number of the first feature and how many there are."""
+        """Return the number of the first feature and the number of features."""
         reading, has_zero, space = self.reading, totals.has_zero, self.reading.space
         base = self.base
         if base is None:
@@ -287,7 +287,7 @@ class LibsvmSource(Source):
                 file, line = totals.place(line)
                 words = (
                     f"no row has feature 0 but this one has feature {top}, one past the last of the 0-based training "
-                    "data: the file looks 1-based; if it is not, say --zero-based true"
+                    "data: the file seems to be 1-based; if it is not, use --zero-based true"
                 )
                 raise FileFormatError(words, file=file, line=line)
             return base, columns
@@ -298,11 +298,11 @@ class LibsvmSource(Source):
             if unnamed is not None or min(named) < base:
                 words = f"feature {unnamed} has none" if unnamed is not None else f"the features count from {base}"
                 numbers = f"{min(named)} to {last}"
-                raise FileFormatError(f"there are names of the features {numbers}, but {words}", file=totals.name)
+                raise FileFormatError(f"there are names for the features {numbers}, but {words}", file=totals.name)
             if last > top:
                 totals.warn_or_refuse(
-                    f"there are names of the features {base} to {last}, but no row has one above {top}: the others are "
-                    "0 throughout"
+                    f"there are names for the features {base} to {last}, but no row has one above {top}; the others "
+                    "are always 0"
                 )
             return base, last + 1 - base
         if reading.n_features is None:
@@ -320,12 +320,12 @@ def _first_rows(head: bytes) -> list[list[bytes]]:
 
 
 def counts_from_zero(head: bytes) -> bool:
-    """Whether one of the first rows of text that begins like this has a feature 0."""
+    """Return whether one of the first rows of a text has feature 0."""
     return any(token.startswith(b"0:") for row in _first_rows(head) for token in row)
 
 
 def place_of_row(source: AnySource, row: int) -> tuple[str, int] | None:
-    """Return (file, line) of a row, counted from 0 through all files; None if they can be read only once."""
+    """Return (file, line) of a row, counted from 0 over all files; None if they can be read only once."""
     files = expand(source)
     if any(size_of(one) is None for one in files):
         return None

@@ -1,4 +1,4 @@
-"""Parquet files: row groups are read page by page."""
+"""Parquet files, read page by page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from boostrank.data.tables.source import arrow
 
 
 class ParquetSource(ColumnarSource):
-    """Parquet files; see `Source`."""
+    """Source of Parquet files; see `Source`."""
 
     name = "Parquet"
 

@@ -1,4 +1,4 @@
-"""TSV: text with a header, its cells separated by tabs."""
+"""TSV: tab-separated text with a header."""
 
 from boostrank.data.formats.csv import CsvSource
 from boostrank.data.source import Format
@@ -6,7 +6,7 @@ from boostrank.data.text.reasons import separator_in
 
 
 class TsvSource(CsvSource):
-    """Text with a header, its cells separated by tabs; see `Source`."""
+    """Source of tab-separated text with a header; see `Source`."""
 
     delimiter = "\t"
 

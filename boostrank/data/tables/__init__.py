@@ -1,1 +1,1 @@
-"""Tables: columns by name, read by pyarrow, into blocks."""
+"""Tables: conversion of named columns, read by pyarrow, to blocks."""

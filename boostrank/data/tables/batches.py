@@ -1,4 +1,4 @@
-"""Some columns of a table by name, a batch of rows at a time: what is no training data, or stands beside it."""
+"""Reader of selected columns of a table in batches, for side data and logs."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Kept = npt.NDArray[np.bool_] | None
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Some rows of a file.
+    """Consecutive rows of a file.
 
     Args:
-        cells: of the columns that were asked for.
-        first: lines or rows of the file before them.
-        by_row: whether the file has rows and no lines.
+        cells: requested columns.
+        first: number of lines or rows before the batch.
+        by_row: whether the file has rows instead of lines.
     """
 
     cells: Cells
@@ -46,31 +46,31 @@ class Batch:
         return FileFormatError(reason, file=self.cells.file, line=number)
 
     def text(self, name: str) -> Any:
-        """Return an Arrow array of text, null where it is missing."""
+        """Return an Arrow array of text; null is missing."""
         return self.cells.text(self._place(name))
 
     def number(self, name: str) -> Float64Array:
-        """Return float64[n], NaN where it is missing."""
+        """Return float64[n]; NaN is missing."""
         return np.asarray(self.cells.numbers(self._place(name)), np.float64)
 
     def whole(self, name: str, low: int, high: int, kept: Kept = None) -> Int64Array:
-        """Return int64[n] of a column of whole numbers.
+        """Return an integer column, int64[n].
 
         Args:
-            name: of the column.
-            low, high: the least and the largest that may be.
-            kept: bool[n], rows that are looked at; others are `low`.
+            name: column name.
+            low, high: allowed range.
+            kept: bool[n], rows to check; the others become `low`.
 
         Raises:
-            FileFormatError: a number that is missing, no whole one, or out of range, by its row.
+            FileFormatError: a missing, fractional or out-of-range number, with its row.
         """
         return whole_numbers(self.number(name), name, low, high, kept, self.refuse)
 
     def truth(self, name: str, kept: Kept = None) -> Int64Array:
-        """Return int64[n], 0 or 1, of a column of these or of false and true, asked for as a truth.
+        """Return a Boolean column (0 and 1, or false and true) as int64[n].
 
         Raises:
-            FileFormatError: anything else, by its row.
+            FileFormatError: another value, with its row.
         """
         place = self._place(name)
         if self.by_row:
@@ -96,7 +96,7 @@ class Batch:
 def whole_numbers(
     values: Float64Array, name: str, low: int, high: int, kept: Kept, refuse: Callable[[int, str], Exception]
 ) -> Int64Array:
-    """Return int64[n] of any numbers; see `Batch.whole`. `refuse` makes the error about a row."""
+    """Return int64[n] of numbers; see `Batch.whole`. `refuse` makes the error about a row."""
     with np.errstate(invalid="ignore"):
         good = (values >= low) & (values <= high) & (values == np.floor(values))
     bad = np.flatnonzero(~good if kept is None else ~good & kept)
@@ -108,15 +108,15 @@ def whole_numbers(
 
 
 def is_table(path: str | PathLike[str]) -> bool:
-    """Return True if a file is a table, by its name or how it begins."""
+    """Return whether a file is a table, by its name or content."""
     return format_of(path).is_table
 
 
 def header_of(path: str | PathLike[str]) -> tuple[str, ...]:
-    """Return the names of a table's columns.
+    """Return the column names of a table.
 
     Raises:
-        FileFormatError: no table, or one that cannot be read.
+        FileFormatError: not a table, or unreadable.
     """
     with closing(_opened(path, (), ())) as source:
         return source.columns.header
@@ -124,7 +124,7 @@ def header_of(path: str | PathLike[str]) -> tuple[str, ...]:
 
 def _opened(path: str | PathLike[str], numbers: Sequence[str], texts: Sequence[str]) -> TableSource:
     if not is_table(path):
-        words = "neither CSV, TSV, Parquet nor Arrow by its name and beginning"
+        words = "not recognised as CSV, TSV, Parquet or Arrow by name or content"
         raise FileFormatError(words, file=fspath(path))
     source = open_files(path, pick=(tuple(numbers), tuple(texts)))[1]
     assert isinstance(source, TableSource)
@@ -139,15 +139,15 @@ def batches(
     truths: Sequence[str] = (),
     chunk_bytes: int = _CHUNK_BYTES,
 ) -> Iterator[Batch]:
-    """Yield columns of a CSV, TSV (plain or compressed), Parquet or Arrow file, in the order of its rows.
+    """Yield columns of a CSV, TSV (plain or compressed), Parquet or Arrow file, in row order.
 
     Args:
-        path: of the file.
-        numbers, texts, truths: names of columns, read as such.
-        chunk_bytes: of the rows of a batch, about.
+        path: path of the file.
+        numbers, texts, truths: column names, by type.
+        chunk_bytes: approximate size of a batch.
 
     Raises:
-        FileFormatError: no table, a column that is not there, or rows that cannot be read, the first by its place.
+        FileFormatError: not a table, a missing column, or unreadable rows; the first with its place.
     """
     by_row = is_table(path) and format_of(path).source.by_row
     numbers, texts = ((*numbers, *truths), texts) if by_row else (numbers, (*texts, *truths))

@@ -1,4 +1,4 @@
-"""Files of record batches, which formats open: read one behind the other, only the columns that are wanted."""
+"""Files of record batches, read sequentially with the requested columns only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FEATHER = b"FEA1"
 
 
 class ColumnarSource(TableSource):
-    """Files of record batches; see `Source`. A format says how one is opened."""
+    """Source of files of record batches; see `Source`. Formats define how to open one."""
 
     by_row = True
     unused = (*TableSource.unused, "missing_tokens")
@@ -29,12 +29,12 @@ class ColumnarSource(TableSource):
 
     @abstractmethod
     def open_batches(self, file: Any) -> tuple[Any, int | None, Callable[[list[int], int], Iterator[Any]]]:
-        """Return the schema, the number of rows if the file says so, and what reads batches: (places, rows) -> them."""
+        """Return the schema, the number of rows (None if unknown), and a batch reader: (positions, rows) -> batches."""
 
     def open_file(self, one: OneSource, max_bytes: int | None) -> ColumnarFile:
         if not isinstance(one, (str, os.PathLike)) or one == "-" or (os.path.exists(one) and not os.path.isfile(one)):
             name = "<stdin>" if one == "-" else str(getattr(one, "name", one))
-            raise FileFormatError("such files are read from several places: put it into a file on disk", file=name)
+            raise FileFormatError("such files need random access: save it to disk first", file=name)
         return ColumnarFile(os.fspath(one), max_bytes, self)
 
     def cells(self, load: Callable[[Any], Any]) -> Cells:
@@ -72,7 +72,7 @@ class ColumnarFile:
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise FileFormatError(f"cannot be read: {' '.join(str(error).split())}", file=self.name) from None
         if self.rows is not None and self.rows < 0:
-            words = f"the file is damaged: it says that it has {self.rows:,} rows"
+            words = f"the file is damaged: it declares {self.rows:,} rows"
             raise FileFormatError(words, file=self.name)
         declared = {one.name for one in self.schema if pa.types.is_dictionary(one.type)}
         of_pandas = _of_pandas(self.schema)
@@ -91,13 +91,13 @@ class ColumnarFile:
             (_check_categories if place in columns.coded else _check_number)(self.schema.field(place), self.name)
 
     def loads(self, chunk_bytes: int) -> Iterator[Callable[[Any], Cells]]:
-        """Yield the batches in order; they are read when the iterator is advanced."""
+        """Yield the batches in order; each is read when the iterator advances."""
         rows, pa = max(1, chunk_bytes // (4 * max(1, len(self._places)))), arrow()
         names = [self.schema.names[place] for place in self._places]
         done = 0
         try:
             for batch in self._batches(self._places, rows):
-                batch.validate()  # buffers as long as they should be: even to add up their sizes follows them
+                batch.validate()  # check buffer lengths before anything reads them, even for their total size
                 self.text_bytes += batch.nbytes
                 if self._max_bytes is not None and self.text_bytes > self._max_bytes:
                     raise FileFormatError(f"the columns have more than max_bytes={self._max_bytes:,}", file=self.name)
@@ -118,28 +118,28 @@ class ColumnarFile:
 
     @property
     def changed(self) -> bool:
-        """Whether size or time of the file changed since it was opened."""
+        """Return whether the size or time of the file changed since it was opened."""
         return _state(self.name) != self._before
 
     def close(self) -> None:
-        """Close the file, and release the memory that its batches took."""
+        """Close the file and release the memory of its batches."""
         self._file.close()
         arrow().default_memory_pool().release_unused()
 
 
 def _check_magic(file: Any, name: str, source: ColumnarSource) -> None:
-    """Refuse another kind of file."""
+    """Refuse a file of another format."""
     head = bytes(file.read(8))
     file.seek(0)
     if head.startswith(FEATHER):
-        raise FileFormatError("a Feather file of version 1: write it again, as version 2", file=name)
+        raise FileFormatError("Feather files of version 1 are not supported; save it as version 2", file=name)
     for spec in FORMATS:
         if spec.begins and head.startswith(spec.begins):
             if spec.source is not type(source):
-                words = f"this is a file of the format {spec.name}: give --format {spec.name}"
+                words = f"this is a {spec.name} file; use --format {spec.name}"
                 raise FileFormatError(words, file=name)
             return
-    raise FileFormatError(f"no {source.name} file: it does not begin as such files do", file=name)
+    raise FileFormatError(f"not a {source.name} file: wrong magic number", file=name)
 
 
 def _state(path: str) -> tuple[int, int]:
@@ -148,7 +148,7 @@ def _state(path: str) -> tuple[int, int]:
 
 
 def _of_pandas(schema: Any) -> dict[str, dict[str, Any]]:
-    """Return the columns that were categories in pandas, whatever their type here, and what pandas noted of them."""
+    """Return columns that were categorical in pandas, whatever their Arrow type, with pandas' metadata."""
     try:
         columns = from_json((schema.metadata or {}).get(b"pandas", b"{}")).get("columns", [])
         found = {one["name"]: one["metadata"] for one in columns if one.get("pandas_type") == "categorical"}
@@ -162,24 +162,24 @@ def _of_pandas(schema: Any) -> dict[str, dict[str, Any]]:
 
 
 def _check_number(column: Any, file: str) -> None:
-    """Refuse a feature that is no number."""
+    """Refuse a feature that is not numeric."""
     types, kind = arrow().types, column.type
     if is_number(kind):
         return
     what = f"is of type {kind}"
     if types.is_dictionary(kind):
-        what = "holds categories, the model or its training data has numbers there"
+        what = "contains categories, but the model or its training data has numbers there"
     elif is_text(kind):
-        what = f"holds text: --categorical {typed_names(column.name)} makes it one of categories"
+        what = f"contains text: --categorical {typed_names(column.name)} reads it as categories"
     elif types.is_temporal(kind):
-        what = f"holds times ({kind}): make it a number, such as days since a date"
+        what = f"contains times ({kind}): convert it to numbers, such as days since a date"
     raise FileFormatError(f"column {column.name!r} {what}; --drop {typed_names(column.name)} leaves it out", file=file)
 
 
 def _check_categories(column: Any, file: str) -> None:
-    """Refuse a column of categories that holds neither text nor numbers, or decimals."""
+    """Refuse a categorical column that contains decimals, or neither text nor numbers."""
     types, kind = arrow().types, column.type
     value = kind.value_type if types.is_dictionary(kind) else kind
     if types.is_decimal(value) or not (is_text(value) or is_number(value)):
-        words = f"column {column.name!r} is of type {kind}: categories are text"
+        words = f"column {column.name!r} is of type {kind}, but categories must be text"
         raise FileFormatError(f"{words}; --drop {typed_names(column.name)} leaves it out", file=file)

@@ -1,4 +1,4 @@
-"""Columns of a table: which holds the labels, the query ids, the weights, and which are features, in which order."""
+"""Roles of the columns of a table: label, query id, weight, and features with their order."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ DEFAULTS = {
     "qid": (("qid", "query_id"), ("query",)),
     "weight": (),
 }
-"""Names by which a column is taken where nothing is said, the likeliest first: a rating beside a label is a feature."""
+"""Default column names by role, most likely first: a rating column next to a label is a feature."""
 
 _DOCUMENT_IDS = {"doc_id", "docid", "document_id", "docno"}
 _NO_FEATURES = {"weight", "weights", "id", *DEFAULTS["label"][0], *DEFAULTS["qid"][0]}
 _INDEX_OF_CSV = "Unnamed: 0"
-"""What pandas calls the first column of a CSV file when it has no name: the index of the frame that was written."""
+"""pandas' name for a nameless first column of a CSV file, the index of the written frame."""
 _INDEX = re.compile(rf"__index_level_\d+__|{_INDEX_OF_CSV}")
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Places of columns in a file.
+    """Positions of columns in a file.
 
     Args:
         header: names of all columns.
-        names: of the features, in the order of the data set.
-        places: of the features in the file, in that order.
-        label, qid, weight: places of these; None: there is none.
-        coded: places of features that hold categories.
-        how: what a model must remember: `label`, `qid`, `weight`, `drop`.
-        warnings: what deserves a look.
-        others: places of other columns of numbers: of the gain, say.
-        texts: places of other columns of text.
+        names: feature names, in the order of the data set.
+        places: positions of the features, in the same order.
+        label, qid, weight: positions; None without such a column.
+        coded: positions of categorical features.
+        how: `label`, `qid`, `weight` and `drop`, as recorded with models.
+        warnings: messages of all warnings.
+        others: positions of other numeric columns, such as those of the gain.
+        texts: positions of other text columns.
     """
 
     header: tuple[str, ...]
@@ -62,7 +62,7 @@ class Columns:
 
     @property
     def words(self) -> str:
-        """`label 'rel', query id 'query_id'`."""
+        """Format `label 'rel', query id 'query_id'`."""
         shown = {"label": "label", "qid": "query id", "weight": "weight"}
         return ", ".join(f"{word} {self.how[role]!r}" for role, word in shown.items() if role in self.how)
 
@@ -79,15 +79,15 @@ def choose_columns(
     """Choose the columns of a file with this header.
 
     Args:
-        header: names of its columns.
+        header: column names.
         reading: options.
-        file: its name, for messages.
-        header_lines: the line on which the header stands, 0 if there is none.
-        has_sizes: whether group sizes lie beside it, so that it needs no query ids.
-        declared: columns that hold categories by their type.
+        file: file name for messages.
+        header_lines: line of the header, 0 without one.
+        has_sizes: whether a side file of group sizes replaces query ids.
+        declared: columns that are categorical by type.
 
     Raises:
-        FileFormatError: columns without a name or with the same one, that are named and not there, or that do not fit.
+        FileFormatError: nameless or duplicate columns, requested columns that do not exist, or other features.
     """
     if header and not header[0].strip():
         header = [_INDEX_OF_CSV, *header[1:]]
@@ -100,7 +100,7 @@ def choose_columns(
 
 
 def _picked(header: Sequence[str], pick: tuple[Sequence[str], Sequence[str]], file: str) -> Columns:
-    """Columns by name, without any role."""
+    """Return columns by name, without roles."""
     for name in (*pick[0], *pick[1]):
         if list(header).count(name) != 1:
             what = "several columns are" if name in header else "no column is"
@@ -120,13 +120,13 @@ def _chosen(header: Sequence[str], options: Reading, file: str, has_sizes: bool,
             roles[role] = name
     if labelled and not rows_alone and "label" not in roles:
         raise FileFormatError(
-            f"no column is called {_usual('label')}: --label COLUMN says which holds the labels; there "
+            f"no column is called {_usual('label')}; name the label column with --label COLUMN; there "
             f"are {quoted(header, 12)}",
             file=file,
         )
     if not rows_alone and not has_sizes and "qid" not in roles:
         raise FileFormatError(
-            f"no column is called {_usual('qid')}: --qid COLUMN says which holds the query ids; there "
+            f"no column is called {_usual('qid')}; name the column of query ids with --qid COLUMN; there "
             f"are {quoted(header, 12)}",
             file=file,
         )
@@ -135,11 +135,11 @@ def _chosen(header: Sequence[str], options: Reading, file: str, has_sizes: bool,
     if twice or (both := [name for name in dropped if name in roles.values()]):
         name = (twice or both)[0]
         used = " and ".join([*(role for role in roles if roles[role] == name), *([] if twice else ["drop"])])
-        raise FileFormatError(f"column {name!r} is taken as {used}: one of them is another", file=file)
+        raise FileFormatError(f"column {name!r} is used as {used}; only one of them can be right", file=file)
     for name in dropped:
         _check_there(name, "drop", header, options, file)
     rest = [name for name in header if name not in roles.values() and name not in dropped]
-    # What tools write beside features goes without an option, unless the training data has it.
+    # Drop columns that tools add to features, unless the training data have them.
     known_features = {*(options.categorical or ()), *(options.space.feature_names if options.space is not None else ())}
     ids = [name for name in rest if name.lower() in _DOCUMENT_IDS and name not in known_features]
     index = [name for name in rest if _INDEX.fullmatch(name) and name not in known_features]
@@ -159,7 +159,7 @@ def _chosen(header: Sequence[str], options: Reading, file: str, has_sizes: bool,
         if suspects:
             words = f"{quoted(suspects)} {'is a feature' if len(suspects) == 1 else 'are features'} as it stands: "
             if suspects[0].lower().startswith("weight"):
-                words += f"--weight {shlex.quote(suspects[0])} weighs queries by it, "
+                words += f"--weight {shlex.quote(suspects[0])} uses it as query weights, "
             warnings.append(words + f"--drop {typed_names(*suspects)} leaves it out")
     places = {name: i for i, name in enumerate(header)}
     others = () if options.gain is None or rows_alone else _in_gain(options.gain, header, order, roles, file)
@@ -167,15 +167,15 @@ def _chosen(header: Sequence[str], options: Reading, file: str, has_sizes: bool,
         both = [name for name in GainExpression.parse(options.gain).columns if name in order and name != LABEL]
         if both:
             warnings.append(
-                f"{quoted(both)} of the gain {'is a feature' if len(both) == 1 else 'are features'} too: if not known "
-                "when documents are ranked, the model learns what it will not have; "
-                f"--drop {typed_names(*both)} leaves out the feature alone"
+                f"{quoted(both)} of the gain {'is a feature' if len(both) == 1 else 'are features'} too: if they are "
+                "not known when documents are ranked, the model cannot use them then; "
+                f"--drop {typed_names(*both)} only drops the feature"
             )
     taken = {role: places[roles[role]] if role in roles else None for role in DEFAULTS}
     for name in options.categorical or ():
         _check_there(name, "categorical", header, options, file)
         if name not in order:
-            raise FileFormatError(f"column {name!r} is no feature, and cannot be of categories", file=file)
+            raise FileFormatError(f"column {name!r} is not a feature, so it cannot be categorical", file=file)
     coded = {places[name] for name in order if name in declared or name in (options.categorical or ())}
     if options.known is not None:
         known = {column: name for name, column in zip(names, order, strict=True)}
@@ -185,7 +185,7 @@ def _chosen(header: Sequence[str], options: Reading, file: str, has_sizes: bool,
         odd = [header[place] for place in coded if header[place] not in with_values]
         if odd:
             raise FileFormatError(
-                f"column {odd[0]!r} holds categories, the model or its training data has numbers there", file=file
+                f"column {odd[0]!r} contains categories, but the model or its training data has numbers", file=file
             )
         coded = {places[column] for column in with_values}
     of_features, of_others = (tuple(places[name] for name in some) for some in (order, others))
@@ -202,7 +202,7 @@ def _usual(role: str) -> str:
 def _in_gain(
     gain: str, header: Sequence[str], features: Collection[str], roles: dict[str, str], file: str
 ) -> list[str]:
-    """Columns of a gain that are no features."""
+    """Return the columns of a gain that are not features."""
     expression, found = GainExpression.parse(gain), []
     for name in expression.columns:
         if name == LABEL or name in features:
@@ -216,17 +216,17 @@ def _in_gain(
 
 def _check_header(header: Sequence[str], file: str) -> None:
     if header and all(map(_NUMBER.fullmatch, header)):
-        raise FileFormatError("the first line holds numbers: a table begins with the names of its columns", file=file)
+        raise FileFormatError("the first line contains numbers, but must name the columns", file=file)
     blank = next((i for i, name in enumerate(header, 1) if not name.strip()), None)
     if blank is not None:
-        raise FileFormatError(f"column {blank} has no name: give it one in the first line", file=file)
+        raise FileFormatError(f"column {blank} has no name; name it in the first line", file=file)
     name, count = Counter(header).most_common(1)[0] if header else ("", 0)
     if count > 1:
-        raise FileFormatError(f"{count} columns are called {name!r}: give each a name of its own", file=file)
+        raise FileFormatError(f"{count} columns are called {name!r}; names must be distinct", file=file)
 
 
 def _column_of(role: str, header: Sequence[str], options: Reading, file: str) -> str | None:
-    """The column that is named for a role, or that has one of its names; None if there is none."""
+    """Return the column of a role, by option or default name; None if there is none."""
     name: str | None = getattr(options, role)
     if name is not None:
         return _check_there(name, role, header, options, file)
@@ -239,7 +239,7 @@ def _column_of(role: str, header: Sequence[str], options: Reading, file: str) ->
     found = next(filter(None, known), [])
     if len(found) > 1:
         raise FileFormatError(
-            f"there are columns {' and '.join(map(repr, found))}: --{role} says which of them it is", file=file
+            f"there are columns {' and '.join(map(repr, found))}; choose one with --{role}", file=file
         )
     return found[0] if found else None
 
@@ -254,7 +254,7 @@ def _check_there(name: str, role: str, header: Sequence[str], options: Reading, 
 
 
 def _features(rest: Sequence[str], options: Reading, file: str) -> tuple[tuple[str, ...], Sequence[str], str | None]:
-    """(names of the features, their columns in that order, what to say where they go by position)."""
+    """Return (feature names, their columns in that order, a warning if they are matched by position)."""
     space = options.space
     if space is None:
         if not rest:
@@ -269,9 +269,9 @@ def _features(rest: Sequence[str], options: Reading, file: str) -> tuple[tuple[s
         return wanted, wanted, None
     if all(map(NUMBERED.fullmatch, wanted)):
         if len(rest) != space.n_features:
-            words = f"has {len(rest)} columns of features, the model or its training data {space.n_features}"
+            words = f"has {len(rest)} feature columns, but the model or its training data has {space.n_features}"
             raise FileFormatError(f"{words}: {quoted(rest, 12)}", file=file)
-        words = f"the training data names no features: columns go by position, {rest[0]!r} is the first of them"
+        words = f"the training data has no feature names: columns are matched by position, starting with {rest[0]!r}"
         return wanted, rest, words
-    mend = f": --drop {typed_names(*more[:5])}{',...' if len(more) > 5 else ''} leaves them out" if more else ""
+    mend = f": --drop {typed_names(*more[:5])}{',...' if len(more) > 5 else ''} drops them" if more else ""
     raise FileFormatError(misfit(missing, more, mend), file=file)

@@ -1,4 +1,4 @@
-"""Source of tables: Arrow columns of some rows in, blocks out, whatever the format."""
+"""Source of tables: converts Arrow columns to blocks, for any file format."""
 
 from __future__ import annotations
 
@@ -26,35 +26,35 @@ from boostrank.data.tables.columns import Columns, choose_columns
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
 _WHOLE = re.compile(r"(?<=\d)\.0*\Z", re.ASCII)
 _FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+)", re.ASCII)
-_FEW, _SHARE = 20, 0.1  # values of text that are categories: so few, or at most this share of the cells
-_TILE = 2048  # rows that are turned from columns at a time: both sides stay in the cache
+_FEW, _SHARE = 20, 0.1  # text columns with at most this many values, or this share of the cells, are categories
+_TILE = 2048  # rows converted from columns at a time: both sides stay in the cache
 
 
 def arrow(module: str = "") -> Any:
     """Return pyarrow, or a module of it.
 
     Raises:
-        MissingDependency: it is not installed.
+        MissingDependency: pyarrow is not installed.
     """
     try:
         return import_module("pyarrow" + module)
     except ImportError:
-        raise MissingDependency("tables are read by pyarrow: pip install 'boostrank[tables]'") from None
+        raise MissingDependency("tables need pyarrow: pip install 'boostrank[tables]'") from None
 
 
 @dataclass
 class Cells:
-    """Columns of some rows of a file.
+    """Columns of consecutive rows of a file.
 
     Args:
-        file: name of the file, for messages.
-        columns: of the file.
-        lines: int64[n], 1-based line or row of each row, among these.
-        n_lines: number of lines, including blank ones and those that cannot be read.
-        arrays: place of a column -> Arrow array.
-        faults: lines that are no rows.
-        first: rows of the file before these, if that is known.
-        unterminated, size: as of `Block`.
+        file: file name for messages.
+        columns: columns of the file.
+        lines: int64[n], 1-based line or row of each row, within the chunk.
+        n_lines: number of lines, including blank and unreadable ones.
+        arrays: position of a column -> Arrow array.
+        faults: unreadable lines.
+        first: number of previous rows of the file, if known.
+        unterminated, size: as in `Block`.
     """
 
     file: str
@@ -68,52 +68,52 @@ class Cells:
     size: int = 0
 
     def numbers(self, place: int) -> npt.NDArray[Any]:
-        """Return float[n] of a column, NaN where it is missing.
+        """Return a numeric column, float[n]; NaN is missing.
 
         Raises:
-            FileFormatError: the column holds no numbers.
+            FileFormatError: the column is not numeric.
         """
         pa, array = arrow(), self.decoded(place)
         if array.type not in (pa.float32(), pa.float64()):
             if not is_number(array.type):
-                words = f"column {self.columns.header[place]!r} is of type {array.type}: numbers are wanted"
+                words = f"column {self.columns.header[place]!r} is of type {array.type}; expected numbers"
                 raise FileFormatError(words, file=self.file)
             array = arrow(".compute").cast(array, pa.float64(), safe=False)
         values: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
         return values
 
     def codes(self, place: int) -> tuple[Float64Array, list[Any]]:
-        """Return places among the categories of these rows (NaN for missing), and the categories."""
+        """Return positions in the categories of these rows (NaN is missing), and the categories."""
         array = self._sound(place)
         if not arrow().types.is_dictionary(array.type):
             array = array.dictionary_encode()
         codes = array.indices.cast(arrow().float64()).to_numpy(zero_copy_only=False)
         values = array.dictionary.to_pylist()
         known = np.array([value is not None and value == value for value in values], bool)
-        if not known.all():  # a dictionary may hold what is missing
+        if not known.all():  # dictionaries may contain null
             places = np.append(np.where(known, np.cumsum(known) - 1.0, np.nan), np.nan)
             codes = places[np.where(np.isnan(codes), -1, codes).astype(np.int64)]
             values = [value for value, is_known in zip(values, known, strict=True) if is_known]
         return codes, values
 
     def text(self, place: int) -> Any:
-        """Return an Arrow array of text.
+        """Return a column as an Arrow array of text.
 
         Raises:
-            FileFormatError: the column holds neither text nor numbers.
+            FileFormatError: the column is neither text nor numeric.
         """
         pa, array = arrow(), self.decoded(place)
         try:
             return arrow(".compute").cast(array, pa.string())
         except pa.ArrowException:
-            words = f"column {self.columns.header[place]!r} is of type {array.type}: text or whole numbers are wanted"
+            words = f"column {self.columns.header[place]!r} is of type {array.type}; expected text or integers"
             raise FileFormatError(words, file=self.file) from None
 
     def query_ids(self, place: int) -> tuple[npt.NDArray[Any], list[Fault]]:
-        """Return the query id of each row, int64 or objects (see `runs_of`), and the rows that have none.
+        """Return the query id of each row, int64 or objects (see `runs_of`), and the rows without one.
 
         Raises:
-            FileFormatError: the column holds neither whole numbers nor text.
+            FileFormatError: the column contains neither integers nor text.
         """
         pa, pc, array, name = arrow(), arrow(".compute"), self.decoded(place), self.columns.header[place]
         kind = array.type
@@ -125,10 +125,10 @@ class Cells:
                 with np.errstate(invalid="ignore"):
                     wrong |= ~(np.abs(values) < 2.0**63) | (values != np.floor(values))
                     values = np.where(wrong, 0, values)
-            words = f"query id in column {name!r} is missing, or no whole number: ids are whole numbers or text"
+            words = f"query id in column {name!r} is missing or fractional; ids must be integers or text"
             return values.astype(np.int64), [Fault(int(self.lines[row]), words) for row in np.flatnonzero(wrong)]
         if not (is_text(kind) or pa.types.is_null(kind) or kind == pa.uint64()):
-            words = f"column {name!r} is of type {kind}: query ids are whole numbers or text"
+            words = f"column {name!r} is of type {kind}; query ids must be integers or text"
             raise FileFormatError(words, file=self.file)
         coded = pc.cast(array, pa.string()).dictionary_encode()
         ids: list[Any] = [_canonical(word) for word in coded.dictionary.to_pylist()]
@@ -143,7 +143,7 @@ class Cells:
         return table[codes], faults
 
     def decoded(self, place: int) -> Any:
-        """Return a column; of a dictionary of text or numbers, its values."""
+        """Return a column, with dictionaries of text or numbers decoded."""
         array = self.arrays[place]
         if not arrow().types.is_dictionary(array.type):
             return array if is_number(array.type) else self._sound(place)
@@ -154,7 +154,7 @@ class Cells:
         return (values.cast(arrow().large_string()) if is_text(kind) else values).take(array.indices)
 
     def _sound(self, place: int) -> Any:
-        """Return a column of text or of a dictionary, looked through: a damaged file may hold any bytes and codes."""
+        """Return a validated text or dictionary column: damaged files may contain any bytes and codes."""
         try:
             self.arrays[place].validate(full=True)
         except arrow().ArrowException as error:
@@ -164,7 +164,7 @@ class Cells:
 
 
 class TableSource(Source):
-    """Tables; see `Source`. Columns of several files go by name."""
+    """Source of tables; see `Source`. Columns of several files are matched by name."""
 
     unused: tuple[str, ...] = ("zero_based", "repeated", "max_feature", "n_features", "feature_names")
     chunk_bytes = 6 << 20
@@ -172,11 +172,11 @@ class TableSource(Source):
     base = 0
 
     def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
-        arrow()  # or it is said what is missing
+        arrow()  # raises if pyarrow is missing
         self.columns: Columns = None  # type: ignore[assignment]
         self.codings: dict[int, Coding] = {}
-        self.text: dict[str, int] = {}  # features that hold text, in lenient reading -> line of the first
-        self.ordered: dict[str, int] = {}  # column -> number of categories, where pandas wrote that these have an order
+        self.text: dict[str, int] = {}  # text features, in lenient reading -> line of the first
+        self.ordered: dict[str, int] = {}  # column -> number of categories, if pandas marked them as ordered
         self._whole: Float32Array | None = None
         self._lock = threading.Lock()
         super().__init__(files, reading)
@@ -193,10 +193,10 @@ class TableSource(Source):
         """Choose the columns of a file by its header; see `choose_columns`.
 
         Raises:
-            FileFormatError: as `choose_columns`, and other columns than the first file.
+            FileFormatError: as `choose_columns`, or other columns than in the first file.
         """
         reading, first = self.reading, self.columns
-        if first is not None and reading.space is None:  # the next files are like the first
+        if first is not None and reading.space is None:  # later files must match the first
             codes = {first.names[first.places.index(place)]: Categories(()) for place in first.coded}
             reading = replace(reading, like=FeatureSpace(None, len(first.names), first.names, first.how, codes))
         has_sizes = find_sidecar(path, GROUP_SUFFIXES) is not None
@@ -206,20 +206,20 @@ class TableSource(Source):
         if first is None:
             self.columns = found
         elif first.names != found.names or (first.qid is None) != (found.qid is None):
-            raise FileFormatError("has other columns than the file before", file=name)
+            raise FileFormatError("has other columns than the previous file", file=name)
         return found
 
     def with_text(self, columns: Columns, text: Mapping[int, tuple[int, int]], line: int, file: str) -> Columns:
-        """Refuse features that hold text; the doctor reads them as categories.
+        """Refuse text features; the doctor reads them as categories.
 
         Args:
-            columns: of a file.
-            text: place -> (values, cells) of the first rows.
-            line: first line with text, 0: none is known.
-            file: its name.
+            columns: columns of a file.
+            text: position -> (values, cells) of the first rows.
+            line: first line with text, 0 if unknown.
+            file: file name.
 
         Raises:
-            FileFormatError: names all of them, and the options that read the table.
+            FileFormatError: all text features, and the options that read the table.
         """
         if not text:
             return columns
@@ -233,7 +233,7 @@ class TableSource(Source):
         return found
 
     def text_words(self, rows: int) -> tuple[str, str]:
-        """Return what is to say of the features that hold text, and the options that read the table."""
+        """Return the message about text features, and the options that read the table."""
         values = {coding.name: len(coding.categories.values or ()) for coding in self.codings.values()}
         return text_words({name: (values.get(name, 0), rows) for name in self.text}, self.reading)
 
@@ -291,8 +291,8 @@ class TableSource(Source):
         block.others = {columns.header[place]: more[place] for place in columns.others if place in more}
         if ids is not None and labels.size:
             block.runs, block.names = slots.runs_of(ids, lines)
-        if self.reading.known is not None:  # codes do not depend on the blocks before
-            with self._lock:  # of what they count
+        if self.reading.known is not None:  # codes do not depend on earlier blocks
+            with self._lock:  # counts of unknown categories are shared
                 self._code(block)
         return block
 
@@ -303,7 +303,7 @@ class TableSource(Source):
         self._code(block)
 
     def _code(self, block: Block) -> None:
-        """Put the codes of categories into the rows."""
+        """Replace categories by codes in the rows."""
         for j, values in block.categories.items():
             assert block.dense is not None
             local = block.dense[:, j]
@@ -311,17 +311,17 @@ class TableSource(Source):
         block.categories = {}
 
     def _coding(self, name: str, values: list[Any]) -> Coding:
-        """Return the coding of a column whose first rows have these categories."""
+        """Return the coding of a column, given the categories of its first rows."""
         ordered = name in self.ordered and name not in (self.reading.categorical or ())
         if ordered and len(values) != self.ordered[name]:
             ordered = False
             self.warnings.append(
-                f"column {name!r}: the file does not hold the order of its categories: taken as if they had none"
+                f"column {name!r}: the file lacks the order of its categories; they are treated as unordered"
             )
         return Coding(name, ordered=ordered)
 
     def _target(self, cells: Cells) -> Float32Array | None:
-        """Return where the rows belong; None: in an array of their own."""
+        """Return the destination of the rows; None means a new array."""
         n = cells.lines.size
         if self._whole is None or cells.first is None or cells.first + n > len(self._whole):
             return None
@@ -330,7 +330,7 @@ class TableSource(Source):
     def _look_at_infinities(
         self, out: Float32Array, cells: Cells, values: dict[int, npt.NDArray[Any]], faults: list[Fault]
     ) -> int:
-        """Treat infinite values as the options say; what is refused becomes a fault. Return how many were let in."""
+        """Treat infinite values according to the options; return the number of accepted ones, add faults."""
         let_in = 0
         for row, j in zip(*(at.tolist() for at in np.nonzero(np.isinf(out))), strict=True):
             place = cells.columns.places[j]
@@ -341,7 +341,7 @@ class TableSource(Source):
                 continue
             words = f"value {value:g} of column {cells.columns.header[place]!r} "
             if np.isinf(value):
-                words += "is infinite: --inf keep or --inf missing reads it"
+                words += "is infinite; use --inf keep or --inf missing"
             else:
                 words += BEYOND_FLOAT32
             faults.append(Fault(int(cells.lines[row]), words))
@@ -367,7 +367,7 @@ class TableSource(Source):
         return dict(enumerate(self.columns.names))
 
     def place_of(self, base: int) -> None:
-        """Columns are chosen, and ordered, by the header."""
+        """Return None: the header defines the columns and their order."""
 
     def space(self) -> FeatureSpace:
         names = self.columns.names
@@ -379,15 +379,15 @@ class TableSource(Source):
 
 
 def text_words(text: Mapping[str, tuple[int, int]], reading: Reading) -> tuple[str, str]:
-    """Return what is to say of features that hold text, and the options that read the table.
+    """Return the message about text features, and the options that read the table.
 
     Args:
-        text: column -> number of values, number of cells.
+        text: column -> (number of values, number of cells).
         reading: options so far.
     """
     no_classes = [
         name for name, (n, cells) in text.items() if n in (1, cells) or (n > _FEW and n > _SHARE * cells)
-    ]  # ids, or the same everywhere
+    ]  # ids, or constant
     told = [f"{name!r} ({n:,} value{'s' * (n > 1)})" for name, (n, _) in text.items()]
     options: list[str] = []
     for flag, before, names in (
@@ -400,19 +400,19 @@ def text_words(text: Mapping[str, tuple[int, int]], reading: Reading) -> tuple[s
 
 
 def is_number(kind: Any) -> bool:
-    """Return True for Arrow types that hold numbers."""
+    """Return whether an Arrow type is numeric."""
     types: Any = arrow().types
     kinds = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
     return any(is_kind(kind) for is_kind in kinds)
 
 
 def is_text(kind: Any) -> bool:
-    """Return True for Arrow types that hold text."""
+    """Return whether an Arrow type is text."""
     return str(kind) in ("string", "large_string", "string_view")  # old versions of pyarrow have no view of text
 
 
 def _matrix(columns: Sequence[npt.NDArray[Any]], rows: int, out: Float32Array | None) -> Float32Array:
-    """Return float32[n, d] of the columns, written into `out` if that is given."""
+    """Return float32[n, d] of the columns, written to `out` if given."""
     if out is None:
         out = zeroed((rows, len(columns)), np.float32)
     with np.errstate(over="ignore"):
@@ -424,18 +424,18 @@ def _matrix(columns: Sequence[npt.NDArray[Any]], rows: int, out: Float32Array | 
 
 
 def _missing(values: Float64Array, cells: Cells, name: str, role: str) -> list[Fault]:
-    """Return the rows whose label or weight is missing or infinite, or whose weight is negative."""
+    """Return the rows with a missing or infinite label or weight, or a negative weight."""
     found = []
     for row in np.flatnonzero(~np.isfinite(values)).tolist():
         shown = "is missing" if np.isnan(values[row]) else "is infinite"
-        found.append(Fault(int(cells.lines[row]), f"{role} in column {name!r} {shown}: every row has one, a number"))
+        found.append(Fault(int(cells.lines[row]), f"{role} in column {name!r} {shown}; every row needs a number"))
     below = np.flatnonzero(values < 0).tolist() if role == "weight" else ()
     words = f"in column {name!r} is negative"
     return found + [Fault(int(cells.lines[row]), f"{role} {values[row]:g} {words}") for row in below]
 
 
 def _coarse(columns: Columns, values: dict[int, npt.NDArray[Any]]) -> tuple[str, ...]:
-    """Return the names of features with whole numbers that float32 rounds."""
+    """Return the names of features with integers that float32 rounds."""
     found = []
     for place in columns.places:
         each = values[place]
@@ -449,7 +449,7 @@ def _coarse(columns: Columns, values: dict[int, npt.NDArray[Any]]) -> tuple[str,
 
 
 def _canonical(word: str) -> int | str:
-    """Return a canonical integer as such, also one that was written as a float (1.0); anything else as text."""
+    """Return integers, including whole floats (1.0), as int; anything else as text."""
     whole = _WHOLE.sub("", word)
     if _INTEGER.fullmatch(whole) and -(2**63) < (number := int(whole)) < 2**63:
         return number
@@ -460,7 +460,7 @@ def _why_no_id(one: int | str) -> str:
     if isinstance(one, int):
         return ""
     if not one or any(ord(c) < 32 or ord(c) == 127 for c in one):
-        return f"query id {one!r} is blank, or holds control characters"
+        return f"query id {one!r} is blank, or contains control characters"
     if _FRACTION.fullmatch(one):
-        return f"query id {one!r} is not a whole number: ids are whole numbers or text"
+        return f"query id {one!r} is not an integer; ids must be integers or text"
     return ""
