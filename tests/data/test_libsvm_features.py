@@ -85,7 +85,7 @@ def test_fault_032_training_data_from_arrays_counts_from_1_unless_told_or_0_occu
     ("token", "words"),
     [
         ("-1:5", "'-1' is negative"),
-        ("16777217:5", "'16777217' is above 16,777,216: raise --max-feature"),
+        ("16777217:5", "'16777217' is above 16,777,216; raise --max-feature"),
         ("2147483648:5", "is above"),
         ("4294967298:5", "is above"),
         ("18446744073709551618:5", "is above"),
@@ -118,7 +118,7 @@ def test_fault_033_the_largest_feature_number_can_be_changed(read: Read) -> None
     ],
 )
 def test_fault_034_a_feature_twice_in_a_row_is_refused(read: Read, row: str, column: int) -> None:
-    with refused("feature 7 stands twice", line=2, column=column):
+    with refused("feature 7 occurs twice", line=2, column=column):
         read(f"1 qid:1 1:1\n{row} # 7:3\n")
 
 
@@ -127,7 +127,7 @@ def test_fault_035_descending_numbers_are_sorted_with_a_word_or_refused(read: Re
     with pytest.warns(DataWarning, match="2 rows had unsorted feature numbers .first: line 2."):
         data = read(text)
     assert same_bits(dense(data), np.array([[1, 2, 3], [1e-320, np.nan, 3], [1, 2, 0]], np.float32))
-    with refused("--strict wants ascending", "feature 2", line=2, column=13):
+    with refused("--strict needs ascending", "feature 2", line=2, column=13):
         read(text, strict=True)
 
 
@@ -175,7 +175,7 @@ def test_fault_038_unknown_features_are_ignored_with_a_word_and_fewer_are_padded
     assert dense(wide).tolist() == [[0, 2, 0], [1, 0, 0]]
     narrow = read("1 qid:7 1:1\n", like=train)
     assert narrow.n_features == 3
-    with refused("feature 9 stands twice"):
+    with refused("feature 9 occurs twice"):
         read("1 qid:7 9:1 9:2\n", like=train)
 
 

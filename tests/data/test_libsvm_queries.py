@@ -101,7 +101,7 @@ def test_fault_045_ids_may_be_text(read: Read) -> None:
 
 @pytest.mark.parametrize("name", ["2.5", "-1.", "+.5", "2.0"])
 def test_fault_045_a_fraction_is_no_id(read: Read, name: str) -> None:
-    with refused(f"qid '{name}' is not a whole number", line=1, column=3):
+    with refused(f"qid '{name}' is not an integer", line=1, column=3):
         read(f"1 qid:{name} 1:1\n")
 
 

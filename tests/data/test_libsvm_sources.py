@@ -188,7 +188,7 @@ def test_fault_056_concatenated_members_are_all_read(text: bytes, read: Read, ki
 
 
 def test_fault_054_text_that_is_compressed_twice_is_named(text: bytes, read: Read) -> None:
-    with refused("is compressed twice: unpack it once first"):
+    with refused("is compressed twice; decompress it once first"):
         read(gzip.compress(bz2.compress(text)))
 
 

@@ -35,7 +35,7 @@ def refusal(text: str | bytes, **options: Any) -> tuple[str, int | None, int | N
 
 FIRST = "1 qid:1 1:1 2:2\n"
 LONG = "y" * 100
-NO_QID = "the row has no qid: write qid:ID behind the label (or, for all rows, group sizes into FILE.query)"
+NO_QID = "the row has no qid: write qid:ID after the label (or, for all rows, group sizes in FILE.query)"
 NO_NUMBER = "of feature 1 is not a number: if it stands for a missing value, --missing-token"
 LONE = "carriage return without a line feed: the lines end in CR alone (convert: tr '\\r' '\\n') or the file is damaged"
 BACK = (
@@ -50,33 +50,34 @@ BACK = (
         ("qid:1 1:1", "the row starts with 'qid:1': its label is missing", 1),
         ("1:2 qid:1", "the row starts with '1:2': its label is missing", 1),
         ("  x qid:1", "label 'x' is not a number", 3),
-        ("1,0 qid:1", "label '1,0' is not one number: a row has one label (several labels are not read)", 1),
-        ("-inf qid:1", "label '-inf' is not a finite number", 1),
-        ("1e999 qid:1", "label '1e999' does not fit in float64", 1),
+        ("1,0 qid:1", "label '1,0' is not a single number; several labels per row are not supported", 1),
+        ("-inf qid:1", "label '-inf' is not finite", 1),
+        ("1e999 qid:1", "label '1e999' exceeds the range of float64", 1),
         ("1 1:1", NO_QID, 3),
         ("1", NO_QID, 2),
-        ("1 qid: 1:1", "qid: has no id behind the colon", 3),
+        ("1 qid: 1:1", "qid: has no id after the colon", 3),
         ("1 qid:a#b 1:1", "qid 'a#b': put a blank before the comment, or take '#' out of the id", 3),
-        ("1 qid:1.5 1:1", "qid '1.5' is not a whole number: ids are whole numbers or text", 3),
-        ("1 qid:a\x01b 1:1", r"qid 'a\x01b' holds control characters, or is not UTF-8", 3),
+        ("1 qid:1.5 1:1", "qid '1.5' is not an integer; ids must be integers or text", 3),
+        ("1 qid:a\x01b 1:1", r"qid 'a\x01b' contains control characters, or is not UTF-8", 3),
         ("1 qid:1 1:1 qid:2", "'qid:2': a second qid in the row", 13),
         ("1 qid:1 abc", "'abc' is not number:value (no colon)", 9),
         ("1 qid:1 :5", "':5': no feature number before the colon", 9),
         ("1 qid:1 -3:5", "feature number '-3' is negative", 9),
         ("1 qid:1 a:5", "feature number 'a' is not a whole number", 9),
-        ("1 qid:1 1:", "feature 1 has no value behind the colon", 9),
+        ("1 qid:1 1:", "feature 1 has no value after the colon", 9),
         ("1 qid:1 1:1 2:x", "value 'x' of feature 2 is not a number", 13),
         ("1 qid:1 1:1,5", "value '1,5' of feature 1 is not a number: write a decimal point, not a comma", 9),
         ("1 qid:1 1:NULL", f"value 'NULL' {NO_NUMBER} NULL reads it as one", 9),
         ("1 qid:1 1:?", f"value '?' {NO_NUMBER} '?' reads it as one", 9),
-        ("1 qid:1 1:inf", "value 'inf' of feature 1 is infinite: --inf keep or --inf missing reads it", 9),
+        ("1 qid:1 1:inf", "value 'inf' of feature 1 is infinite; use --inf keep or --inf missing", 9),
         ("1 qid:1 1:1e39", "value '1e39' of feature 1 does not fit in float32 (largest 3.4028235e38): "
          "rescale the feature, or --inf missing reads such values as missing", 9),
-        ("1 qid:1 7:1 1:1 007:2", "feature 7 stands twice in the row: --repeated first (or last) keeps one", 17),
-        ("1 qid:1 16777217:1", "feature number '16777217' is above 16,777,216: raise --max-feature if it is right", 9),
+        ("1 qid:1 7:1 1:1 007:2", "feature 7 occurs twice in the row; --repeated first (or last) keeps one", 17),
+        ("1 qid:1 16777217:1",
+         "feature number '16777217' is above 16,777,216; raise --max-feature if it is correct", 9),
         ("1 qid:1 1:٣", "'1:\\xd9\\xa3' has characters outside ASCII: numbers are written with 0-9", 9),
         ("1 qid:1 1:1\0", "NUL byte: the file is damaged, or not text", 12),
-        ("1 qid:1 \ufeff1:1", "byte order mark inside the file: were files with marks concatenated? Remove it", 9),
+        ("1 qid:1 \ufeff1:1", "byte order mark inside the file, perhaps from concatenated files; remove it", 9),
         ("1 qid:1 1:1\r2", LONE, 12),
         (f"1 qid:1 1:{LONG}", f"value '{LONG[:40]}...' of feature 1 is not a number", 9),
         (f"1 qid:1 1:{LONG[:40]}", f"value '{LONG[:40]}' of feature 1 is not a number", 9),
@@ -94,11 +95,11 @@ def test_a_refused_row_is_named_with_its_line_its_column_and_what_mends_it(row: 
     ("text", "options", "words", "line", "column"),
     [
         ("1 qid:1 0:1 1:1\n", {"zero_based": "false"},
-         "feature 0 in a file that is read as 1-based: --zero-based true reads it as 0-based", 1, 9),
+         "feature 0 in a 1-based file; use --zero-based true if it is 0-based", 1, 9),
         ("1 qid:1 2:1 1:1\n", {"strict": True},
-         "feature 1 stands behind a larger number: --strict wants ascending ones", 1, 13),
+         "feature 1 follows a larger number; --strict needs ascending ones", 1, 13),
         (f"{FIRST}1 qid:1 101:1\n", {"max_feature": 100},
-         "feature number '101' is above 100: raise --max-feature if it is right", 2, 9),
+         "feature number '101' is above 100; raise --max-feature if it is correct", 2, 9),
         (f"{FIRST}1 qid:1 9:1\n", {"n_features": 8}, "feature 9 is beyond n_features=8 of a 1-based file", 2, 0),
         (f"{FIRST}1 qid:1 0:1 8:1\n", {"n_features": 8}, "feature 8 is beyond n_features=8 of a 0-based file", 2, 0),
         (f"{FIRST}1 qid:2\n0 qid:1\n", {}, BACK, 3, 0),
@@ -239,7 +240,7 @@ def test_a_table_is_known_by_its_first_line(head: bytes, kind: str | None, refus
         check_no_table(head, "a.txt")
     line = shown(head.partition(b"\n")[0])
     assert caught.value.reason == (
-        f"this looks like {refused}: {line}, give --format {refused.lower()}; tools take libsvm alone"
+        f"this looks like {refused}: {line}; use --format {refused.lower()} (file tools only support libsvm)"
     )
     assert (caught.value.file, caught.value.line) == ("a.txt", 1)
 

@@ -147,7 +147,7 @@ def test_weights_go_to_a_sidecar(tmp_path: Path) -> None:
     of_documents = round_trip(tmp_path, each).document_weights
     assert of_documents is not None
     assert of_documents.tolist() == [0.0, 0.1, 1, 1, 1]
-    for other, words in ({"weights": np.ones(2)}, "one kind"), ({"document_weights": np.ones(5)}, "weights of queries"):
+    for other, words in ({"weights": np.ones(2)}, "not both"), ({"document_weights": np.ones(5)}, "query weights"):
         with pytest.raises(DataError, match=words):
             round_trip(tmp_path, replace(each, queries=replace(each.queries, **other)))
 

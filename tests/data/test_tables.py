@@ -386,11 +386,11 @@ def test_names_and_first_bytes_say_what_a_file_is(write: Write, tmp_path: Path) 
 
 
 def test_a_table_that_is_given_as_libsvm_is_recognised(write: Write, tmp_path: Path) -> None:
-    with refused("this looks like CSV: 'label,qid,a,b', give --format csv", line=1):
+    with refused("this looks like CSV: 'label,qid,a,b'; use --format csv", line=1):
         read_libsvm(write(HEAD + "1,1,2,3\n"), format="libsvm")
     with refused("this looks like TSV", line=1):
         read_libsvm(write("label\tqid\ta\n1\t1\t2\n"), format="libsvm")
-    with refused("this looks like CSV: '1,17,0.5', give --format csv", line=1):
+    with refused("this looks like CSV: '1,17,0.5'; use --format csv", line=1):
         read_libsvm(write("1,17,0.5\n"), format="libsvm")
     parquet.write_table(pa.table({"a": [1]}), tmp_path / "x.parquet")
     with refused("this is a Parquet file, not text: give --format parquet"):

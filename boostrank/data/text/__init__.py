@@ -1,1 +1,1 @@
-"""libsvm text with query ids: reader, stream, writer."""
+"""libsvm text with query ids: reader, stream and writer."""

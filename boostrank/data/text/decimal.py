@@ -1,12 +1,13 @@
-"""Decimal digits to the nearest double, exactly as Python's `float` does, without leaving compiled code.
+"""Conversion of decimal digits to the nearest double in compiled code, exactly as Python's `float`.
 
-`mantissa * 10^exponent` with at most 19 digits. Small numbers take Clinger's route (both factors are exact doubles,
-one operation rounds once); the others that of Eisel and Lemire: multiply by a 128-bit power of five and round the
-product. Subnormal doubles, and longer numbers that 19 digits do not decide, are "undecided": the caller asks Python.
+Numbers are `mantissa * 10^exponent` with at most 19 digits. Small ones use Clinger's method (both factors are exact
+doubles, so one operation rounds once), the others that of Eisel and Lemire: multiply by a 128-bit power of five and
+round the product. Subnormal doubles, and longer numbers that 19 digits do not decide, are "undecided": the caller uses
+Python.
 
 Sources: W. Clinger, "How to read floating point numbers accurately", PLDI 1990. D. Lemire, "Number parsing at a
-gigabyte per second", Software: Practice and Experience 51(8), 2021; the table and the tie rule are those of section 5.
-N. Mushtak, D. Lemire, "Fast number parsing without fallback", the same journal 53(7), 2023: 128 bits are enough.
+gigabyte per second", Software: Practice and Experience 51(8), 2021; table and tie rule from section 5. N. Mushtak,
+D. Lemire, "Fast number parsing without fallback", the same journal 53(7), 2023: 128 bits are enough.
 """
 
 from __future__ import annotations
@@ -25,22 +26,22 @@ Word = np.uint64
 NEWLINE, RETURN, BLANK, TAB, HASH, COLON, DOT, PLUS, MINUS = 10, 13, 32, 9, 35, 58, 46, 43, 45
 MAX_DIGITS = 19  # every number of 19 digits fits in 64 bits
 
-SMALLEST_POWER, LARGEST_POWER = -342, 308  # below the first every 19-digit number rounds to 0, above the second to inf
+SMALLEST_POWER, LARGEST_POWER = -342, 308  # below, every 19-digit number rounds to 0; above, to inf
 
-EXACT_POWERS = np.array([10.0**i for i in range(23)])  # 10^22 is the last power of ten that a double holds exactly
+EXACT_POWERS = np.array([10.0**i for i in range(23)])  # 10^22 is the largest power of ten that is exact as a double
 
-# By sign, and by how many digits stand behind the point, -1 without one.
+# By sign, and by number of digits after the point plus 1; 0 without a point.
 _SIGNED_POWERS = np.array([sign * 10.0 ** max(0, i - 1) for sign in (1.0, -1.0) for i in range(16)])
 
 _MAX_EXACT = np.uint64(1 << 53)
 _LOW32 = np.uint64(0xFFFFFFFF)
-_UNDECIDED_BITS = np.uint64(0x1FF)  # 64 - 55: the bits of the product below those that rounding looks at
-_HUGE_EXPONENT = 1 << 40  # far beyond what the digits of a line can make up for, and ten times it fits in int64
+_UNDECIDED_BITS = np.uint64(0x1FF)  # 64 - 55: the bits of the product below those that decide rounding
+_HUGE_EXPONENT = 1 << 40  # far beyond what the digits of a line can offset, and ten times it fits in int64
 _U0, _U1, _U3, _U9, _U10, _U32, _U63 = (np.uint64(i) for i in (0, 1, 3, 9, 10, 32, 63))
 
 
 def _powers_of_five() -> npt.NDArray[np.uint64]:
-    """uint64[651, 2]: high and low half of 5^q, scaled to 128 bits, for q from SMALLEST_POWER to LARGEST_POWER."""
+    """Return 5^q for q from SMALLEST_POWER to LARGEST_POWER, scaled to 128 bits, uint64[651, 2] (high, low)."""
     table = np.empty((LARGEST_POWER - SMALLEST_POWER + 1, 2), np.uint64)
     for q in range(SMALLEST_POWER, LARGEST_POWER + 1):
         power = 5 ** abs(q)
@@ -48,7 +49,7 @@ def _powers_of_five() -> npt.NDArray[np.uint64]:
         if q >= 0:
             scaled = power << max(0, 128 - width)
         else:
-            # A reciprocal, rounded up: a truncated one would fall short of exact quotients.
+            # Round reciprocals up: a truncated one would fall short of exact quotients.
             scaled = (1 << (width + 127 if q >= -27 else 2 * width + 128)) // power + 1
         scaled >>= max(0, scaled.bit_length() - 128)
         table[q - SMALLEST_POWER] = scaled >> 64, scaled & ((1 << 64) - 1)
@@ -60,7 +61,7 @@ POWERS_OF_FIVE = _powers_of_five()
 
 @inline
 def high_product(a: Word, b: Word) -> tuple[Word, Word]:
-    """(high, low) 64 bits of a * b."""
+    """Return the (high, low) 64 bits of a * b."""
     a0, a1 = a & _LOW32, a >> _U32
     b0, b1 = b & _LOW32, b >> _U32
     low, cross, other, high = a0 * b0, a1 * b0, a0 * b1, a1 * b1
@@ -70,7 +71,7 @@ def high_product(a: Word, b: Word) -> tuple[Word, Word]:
 
 @inline
 def nearest_double(mantissa: Word, exponent: Any) -> float:
-    """The double nearest to mantissa * 10^exponent (ties to even), inf on overflow, NaN when undecided.
+    """Return the double nearest to mantissa * 10^exponent (ties to even), inf on overflow, NaN if undecided.
 
     Args:
         mantissa: uint64, at most 19 decimal digits.
@@ -94,29 +95,29 @@ def nearest_double(mantissa: Word, exponent: Any) -> float:
     # floor(q * log2(10)) for every q of the table
     power = ((217706 * exponent) >> 16) + 63 + np.int64(top) - shift + 1023
     if power <= 0:
-        return math.nan  # a subnormal double: rare enough to leave to Python
+        return math.nan  # subnormal doubles are rare: leave them to Python
     if low <= _U1 and exponent >= -4 and exponent <= 23 and bits & _U3 == _U1 and bits << (top + _U9) == high:
-        bits = bits ^ _U1  # exactly half way: to even
+        bits = bits ^ _U1  # a tie: round to even
     bits = (bits + (bits & _U1)) >> _U1
     return math.ldexp(np.float64(bits), int(power - 1075))
 
 
 @inline
 def is_digit(byte: int) -> bool:
-    """Whether it is one of `0` to `9`."""
+    """Return whether a byte is one of `0` to `9`."""
     return byte >= 48 and byte <= 57
 
 
 @inline
 def ends_token(text: Bytes, p: int) -> bool:
-    """Whether a token ends before p: a blank, a comment, or the end of the line."""
+    """Return whether a token ends before p: at a blank, a comment, or the end of the line."""
     c = text[p]
     return c in (BLANK, NEWLINE, TAB, HASH) or (c == RETURN and text[p + 1] == NEWLINE)
 
 
 @inline
 def _long_number(text: Bytes, start: int) -> float:
-    """The unsigned number at `start`, already known to be well formed and of more than 19 digits; NaN: undecided."""
+    """Return the well-formed unsigned number of more than 19 digits at `start`; NaN if undecided."""
     mantissa, digits, exponent, rest, after_dot = _U0, 0, 0, False, False
     p = start
     while True:
@@ -143,7 +144,7 @@ def _long_number(text: Bytes, start: int) -> float:
 
 @inline
 def _exponent(text: Bytes, p: int) -> tuple[int, int, bool]:
-    """(behind it, value, whether well formed) of the `e+12` at p; p itself and 0 when there is none."""
+    """Return (position after, value, whether well formed) of the `e+12` at p; p itself and 0 without an exponent."""
     if text[p] != 101 and text[p] != 69:
         return p, 0, True
     p += 1
@@ -160,7 +161,7 @@ def _exponent(text: Bytes, p: int) -> tuple[int, int, bool]:
 
 @inline
 def scan_number(text: Bytes, p: int) -> tuple[int, bool, float]:
-    """(behind it, well formed, value) of the decimal number at p; the value is NaN when Python must decide."""
+    """Return (position after, whether well formed, value) of the decimal number at p; NaN if Python must decide."""
     negative = text[p] == MINUS
     if negative or text[p] == PLUS:
         p += 1
@@ -199,10 +200,10 @@ def scan_number(text: Bytes, p: int) -> tuple[int, bool, float]:
 
 @inline
 def scan_short(text: Bytes, p: int) -> tuple[int, bool, float]:
-    """(behind it, whether it is one, value) of a decimal number of at most 15 bytes at p, with a blank behind it.
+    """Return (position after, whether matched, value) of a decimal number of at most 15 bytes before a blank.
 
-    Quicker than `scan_number`, and the same value: no step depends on how many digits there are. What it does not know
-    (exponents, plus signs, more digits) is left to that. Sixteen bytes stand before p.
+    It gives the same value as `scan_number`, but is faster: no step depends on the number of digits. Other numbers
+    (exponents, plus signs, more digits) do not match. Sixteen readable bytes must precede p.
     """
     size: Any = np.int64(trailing_zeros(blanks_at(text, p)))
     negative = 1 if text[p] == MINUS else 0

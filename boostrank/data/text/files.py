@@ -1,7 +1,7 @@
 """Text files as chunks of whole lines: plain or compressed, from a file, a pipe or a binary file object.
 
-Nothing is memory-mapped (a file truncated while it is read must be an error, not a dead process), and no more than a
-few chunks are held at a time. Compressed data are unpacked as a stream, member after member.
+Files are not memory-mapped, because truncation while reading would kill the process. Only a few chunks are in memory.
+Compressed data are decompressed as a stream, member by member.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from boostrank.core.foreign import foreign_kind
 from boostrank.data.source import MAX_LINE, LineTooLong
 
 HEAD = 1 << 16
-PADDING = 32 * b"\n"  # the parser reads up to so many bytes past the text
+PADDING = 32 * b"\n"  # the parser may read this far past the text
 
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = "looks like UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`"
@@ -37,16 +37,16 @@ _FOREIGN = {
 }
 LONGEST_MAGIC = 6
 _AT_A_TIME = 1 << 20
-_XZ_MEMORY = 256 << 20  # `xz -9` needs 65 MiB; the format allows a damaged or hostile file to ask for 4 GiB
+_XZ_MEMORY = 256 << 20  # `xz -9` needs 65 MiB; a damaged or hostile file may request 4 GiB
 _ZSTD = struct.pack("<I", 0xFD2FB528)
-_ZSTD_SKIPPABLE = tuple(struct.pack("<I", 0x184D2A50 + i) for i in range(16))  # pzstd puts one before each frame
+_ZSTD_SKIPPABLE = tuple(struct.pack("<I", 0x184D2A50 + i) for i in range(16))  # pzstd writes one before each frame
 
 
 def zstd_module() -> Any:
-    """Python's own, or its backport.
+    """Return the zstd module of Python, or its backport.
 
     Raises:
-        MissingDependency: there is neither.
+        MissingDependency: neither is available.
     """
     try:
         from compression import zstd  # type: ignore[import-not-found, unused-ignore]  # Python 3.14
@@ -60,7 +60,7 @@ def zstd_module() -> Any:
     return zstd
 
 
-# first bytes -> (name, what makes the decompressor of a member)
+# first bytes -> (name, function that makes the decompressor of a member)
 _FORMATS: dict[tuple[bytes, ...], tuple[str, Callable[[], Any]]] = {
     (b"\x1f\x8b",): ("gzip", partial(zlib.decompressobj, 16 + zlib.MAX_WBITS)),
     (b"BZh",): ("bzip2", bz2.BZ2Decompressor),
@@ -70,7 +70,7 @@ _FORMATS: dict[tuple[bytes, ...], tuple[str, Callable[[], Any]]] = {
 
 
 def is_packed(head: bytes) -> bool:
-    """Whether data that begins so is compressed in a way that `Unpacker` reads."""
+    """Return whether data with this beginning are compressed in a format of `Unpacker`."""
     return _format(head) is not None
 
 
@@ -79,15 +79,15 @@ def _format(head: bytes) -> tuple[str, Callable[[], Any]] | None:
 
 
 class Unpacker:
-    """The text behind compressed bytes.
+    """Decompressing reader.
 
     Args:
-        read: gives up to so many compressed bytes, b"" at their end.
-        head: those that were read already; `is_packed(head)`.
-        name: for messages.
+        read: returns up to a number of compressed bytes, b"" at the end.
+        head: bytes that were already read; `is_packed(head)`.
+        name: name for messages.
 
     Raises:
-        MissingDependency: zstd, and no library for it.
+        MissingDependency: zstd data without a zstd library.
     """
 
     def __init__(self, read: Callable[[int], bytes], head: bytes, name: str) -> None:
@@ -96,16 +96,16 @@ class Unpacker:
         self._format, self._make = made
         self._read, self._packed, self._name = read, head, name
         self._member: Any = self._make()
-        # zstd's own error is an Exception of its module, which exists by now
+        # zstd's error is an exception class of its module, which is imported by now
         self._damage: tuple[type[Exception], ...] = (zlib.error, lzma.LZMAError, OSError, ValueError)
         if self._format == "zstd":
             self._damage += (zstd_module().ZstdError,)
 
     def read(self, size: int) -> bytes:
-        """Up to `size` bytes of text; b"" behind the last member, whose checksum has then been found right.
+        """Return up to `size` bytes of text; b"" after the last member, whose checksum is verified.
 
         Raises:
-            FileFormatError: the data is truncated or damaged.
+            FileFormatError: truncated or damaged data.
         """
         while True:
             if self._member is None:  # between members; tapes and some tools pad with zeros
@@ -117,9 +117,7 @@ class Unpacker:
             if not self._packed and getattr(self._member, "needs_input", True):
                 self._packed = self._read(_AT_A_TIME)
                 if not self._packed:
-                    raise FileFormatError(
-                        f"the {self._format} data is truncated: nothing of it is used", file=self._name
-                    )
+                    raise FileFormatError(f"the {self._format} data is truncated, and was not used", file=self._name)
             try:
                 text = self._member.decompress(self._packed, size)
             except self._damage as error:
@@ -133,7 +131,7 @@ class Unpacker:
 
 @dataclass
 class Text:
-    """Whole lines: buffer[start:end], with PADDING behind; only the last of a file may lack its newline."""
+    """Whole lines: buffer[start:end], followed by PADDING; only the last line of a file may lack its newline."""
 
     buffer: bytearray
     start: int
@@ -141,7 +139,7 @@ class Text:
 
     @property
     def size(self) -> int:
-        """Bytes of the lines."""
+        """Number of bytes."""
         return self.end - self.start
 
     @property
@@ -150,12 +148,12 @@ class Text:
         return self.end > self.start and self.buffer[self.end - 1] != 10
 
 
-# Gets a buffer that may be reused (and is replaced when too small) and returns the lines; runs on any thread.
+# Returns the lines in a buffer, which may be reused and is replaced if too small; runs on any thread.
 Load = Callable[[bytearray | None], Text]
 
 
 class TextFile:
-    """An open file of text, as `boostrank.data.source.File`; `head` is its first bytes without the byte order mark."""
+    """An open text file, as `boostrank.data.source.File`; `head` is its beginning without the byte order mark."""
 
     is_packed = any_order = False
     rows: int | None = None
@@ -172,7 +170,7 @@ class TextFile:
                 raise FileFormatError(words, file=name)
         kind = foreign_kind(head[:1000])
         if kind is not None:
-            raise FileFormatError(f"no ranking data: {kind}", file=name)
+            raise FileFormatError(f"not ranking data: {kind}", file=name)
         pairs = min(len(head), 64) // 2
         if pairs >= 2 and b"\0" * pairs in (head[0 : 2 * pairs : 2], head[1 : 2 * pairs : 2]):
             raise FileFormatError(_UTF16, file=name)
@@ -180,25 +178,25 @@ class TextFile:
         self.head = head[self.bom :]
 
     def loads(self, chunk_bytes: int) -> Iterator[Load]:
-        """The chunks in order; each is read when its load is called, or when the iterator is advanced."""
+        """Yield the chunks in order; each is read when its load is called, or when the iterator advances."""
         raise NotImplementedError
 
     def skip(self, size: int) -> None:
-        """Begin behind so many bytes of the head."""
+        """Skip a number of bytes of the head."""
         self.bom, self.head = self.bom + size, self.head[size:]
 
     @property
     def changed(self) -> bool:
-        """Whether size or time of the file are others than when it was opened."""
+        """Return whether the size or time of the file changed since it was opened."""
         return self._fd is not None and _state(self._fd) != self._before
 
     def close(self) -> None:
-        """Let go of what was opened."""
+        """Close the file."""
         self.closing.close()
 
 
 class PlainFile(TextFile):
-    """An uncompressed regular file: chunks are read where they are parsed, in any order."""
+    """An uncompressed regular file, whose chunks can be read in any order."""
 
     any_order = True
 
@@ -216,8 +214,8 @@ class PlainFile(TextFile):
             yield partial(self._load, begin, self.done)
 
     def _load(self, begin: int, stop: int, buffer: bytearray | None) -> Text:
-        """The lines that begin in file[begin:stop], the last one to its end."""
-        # The byte before tells whether a line begins at `begin`.
+        """Return the lines that begin in file[begin:stop], complete."""
+        # The previous byte shows whether a line begins at `begin`.
         offset = begin if begin == self.bom else begin - 1
         if buffer is None or len(buffer) < stop - offset + len(PADDING):
             buffer = bytearray(stop - offset + len(PADDING))
@@ -248,12 +246,12 @@ class PlainFile(TextFile):
                 except OSError as error:
                     raise FileFormatError(f"cannot be read: {error.strerror}", file=self.name) from None
                 if count == 0:
-                    raise FileFormatError("the file became shorter while it was read", file=self.name)
+                    raise FileFormatError("the file was truncated while it was read", file=self.name)
                 begin += count
 
 
 class StreamFile(TextFile):
-    """Anything that can only be read from front to back: a pipe, a file object, a compressed file."""
+    """A sequential source: a pipe, a file object, or a compressed file."""
 
     def __init__(
         self,
@@ -270,7 +268,7 @@ class StreamFile(TextFile):
         if fd is not None:
             self._fd, self._before = fd, _state(fd)
         first = b""
-        while len(first) < LONGEST_MAGIC and (more := self._read_raw(HEAD)):  # a pipe may give a byte at a time
+        while len(first) < LONGEST_MAGIC and (more := self._read_raw(HEAD)):  # a pipe may return a byte at a time
             first += more
         self.is_packed = is_packed(first)
         self.waiting = b"" if self.is_packed else first
@@ -278,13 +276,13 @@ class StreamFile(TextFile):
         self.ended = False
         head = self._fill(HEAD)
         if self.is_packed and is_packed(head):
-            raise FileFormatError("is compressed twice: unpack it once first", file=name)
+            raise FileFormatError("is compressed twice; decompress it once first", file=name)
         super().__init__(name, path, head, total, closing)
         self.done = self.raw_bytes
 
     def _read_raw(self, size: int) -> bytes:
         if self.closed:
-            raise FileFormatError("the reading was given up", file=self.name)
+            raise FileFormatError("reading was cancelled", file=self.name)
         try:
             data = self.raw(size)
         except OSError as error:
@@ -293,7 +291,7 @@ class StreamFile(TextFile):
         return data
 
     def _fill(self, size: int) -> bytes:
-        """Exactly `size` bytes of text, fewer at the end."""
+        """Return exactly `size` bytes of text, fewer at the end."""
         parts: list[bytes] = []
         while size > 0 and not self.ended:
             data = self.waiting or self.next(size)
@@ -313,7 +311,7 @@ class StreamFile(TextFile):
             self.done = self.raw_bytes
             last = self.ended and len(carry) <= want
             cut = len(carry) if last else carry.rfind(b"\n", 0, want) + 1
-            grown = want > chunk_bytes  # then the chunk begins with a line longer than a chunk
+            grown = want > chunk_bytes  # the chunk begins with a line longer than a chunk
             if grown and (carry.find(b"\n", 0, want) + 1 or min(want, len(carry))) > MAX_LINE:
 
                 def too_long(buffer: bytearray | None) -> Text:
@@ -345,13 +343,13 @@ def open_text(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) 
     """Open a path, "-" (standard input) or a binary file object.
 
     Raises:
-        FileFormatError: it cannot be opened, is a directory, or is in a format we do not read.
+        FileFormatError: the file cannot be opened, is a directory, or has an unsupported format.
     """
     closing = contextlib.ExitStack()
     if not isinstance(source, (str, os.PathLike)):
         name = str(getattr(source, "name", "<stream>"))
         if not hasattr(source, "read") or isinstance(source.read(0), str):
-            raise FileFormatError("give a path, '-' or a file object opened in binary mode", file=name)
+            raise FileFormatError("pass a path, '-' or a file object opened in binary mode", file=name)
         return StreamFile(source.read, name, None, None, max_bytes, closing)
     path = os.fspath(source)
     if path == "-":
@@ -364,12 +362,12 @@ def open_text(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) 
     try:
         info = os.fstat(fd)
         if stat.S_ISDIR(info.st_mode):
-            raise FileFormatError("is a directory: name a file in it", file=path)
+            raise FileFormatError("is a directory; pass a file in it", file=path)
         regular = stat.S_ISREG(info.st_mode)
         if regular:
             head = os.read(fd, HEAD)
             os.lseek(fd, 0, os.SEEK_SET)
-            if not is_packed(head) and hasattr(os, "preadv"):  # Windows has no such call: front to back then
+            if not is_packed(head) and hasattr(os, "preadv"):  # Windows lacks preadv, and reads sequentially
                 return PlainFile(fd, path, head, max_bytes, closing)
         return StreamFile(
             partial(os.read, fd),

@@ -1,12 +1,11 @@
-"""Parse libsvm text (compiled): bytes in, labels, feature numbers, values and query runs out.
+"""Compiled parser of libsvm text to labels, feature numbers, values and runs of queries.
 
     label qid:ID number:value number:value ... # comment
 
-A call parses whole lines. The bytes behind the text must be newlines (`files.PADDING`), so that no loop has to look
-for the end. What is wrong is reported as a code and the place of the token; `reasons` turns that into words.
+A call parses whole lines. Newlines must follow the text (`files.PADDING`), so that loops need no bounds checks. Errors
+are reported as a code and the position of the token; `reasons` turns them into messages.
 
-The helpers take pointers: handing an array from one function to another costs two atomic operations, for each array as
-much as parsing a number.
+Helpers take pointers: passing an array between functions costs two atomic operations, as much as parsing a number.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ NEWLINE, RETURN, BLANK, TAB = decimal.NEWLINE, decimal.RETURN, decimal.BLANK, de
 HASH, COLON, DOT, PLUS, MINUS = decimal.HASH, decimal.COLON, decimal.DOT, decimal.PLUS, decimal.MINUS
 MAX_DIGITS = decimal.MAX_DIGITS
 
-# What can be wrong with a row.
+# Codes of errors in a row.
 (
     OK,
     LABEL,
@@ -99,8 +98,8 @@ MAX_DIGITS = decimal.MAX_DIGITS
 INF_STOP, INF_KEEP, INF_MISSING = range(3)
 REPEATED_STOP, REPEATED_FIRST, REPEATED_LAST = range(3)
 
-# Columns of `bad`: the code, the line (1-based, in this chunk), where line and token start, a feature number. Behind
-# the BAD_KEPT rows that are described is one more place, where the fault of a row is noted as it is parsed.
+# Columns of `bad`: code, line (1-based, in this chunk), start of line and token, feature number. After the BAD_KEPT
+# described rows there is one more slot, for the error of the current row.
 BAD_CODE, BAD_LINE, BAD_LINE_START, BAD_TOKEN, BAD_ID, N_BAD = range(6)
 
 _U0, _U10 = np.uint64(0), np.uint64(10)
@@ -121,7 +120,7 @@ def _token_end(text: Bytes, p: int) -> int:
 
 @inline
 def _is_word(text: Bytes, p: int, q: int, word: bytes) -> bool:
-    """Whether text[p:q], after an optional sign and in any case, is the (lower-case) word."""
+    """Return whether text[p:q], after an optional sign and ignoring case, is the (lower-case) word."""
     if text[p] == PLUS or text[p] == MINUS:
         p += 1
     same = q - p == len(word)
@@ -132,7 +131,7 @@ def _is_word(text: Bytes, p: int, q: int, word: bytes) -> bool:
 
 @inline
 def _is_missing(text: Bytes, p: int, q: int, n_tokens: int, tokens: Bytes, token_ends: Int64Array) -> bool:
-    """Whether text[p:q] is one of the stand-ins for a missing value."""
+    """Return whether text[p:q] is a token for a missing value."""
     begin = 0
     for t in range(n_tokens):
         end = token_ends[t]
@@ -149,7 +148,7 @@ def _is_missing(text: Bytes, p: int, q: int, n_tokens: int, tokens: Bytes, token
 def _resolve(
     p: int, n_known: int, known_at: Int64Array, known: Float64Array, undecided: Int64Array, state: Int64Array
 ) -> float:
-    """The value that Python gave to the undecided number at p; before it was asked, note the place and say 0."""
+    """Return Python's value of the undecided number at p; before it is known, record the position and return 0."""
     i = state[RESOLVED]
     while i < n_known and known_at[i] < p:
         i += 1
@@ -163,7 +162,7 @@ def _resolve(
 
 @inline
 def _is_utf8(text: Bytes, p: int, q: int) -> bool:
-    """Whether text[p:q] is UTF-8: no overlong forms, no surrogates, nothing beyond U+10FFFF."""
+    """Return whether text[p:q] is UTF-8: no overlong forms, no surrogates, nothing beyond U+10FFFF."""
     while p < q:
         first, second = text[p], text[p + 1]
         more = 0 if first < 0x80 else 1 if first < 0xE0 else 2 if first < 0xF0 else 3
@@ -180,7 +179,7 @@ def _is_utf8(text: Bytes, p: int, q: int) -> bool:
 
 @inline
 def _query(text: Bytes, p: int, q: int, runs: Int64Array, state: Int64Array) -> bool:
-    """Note the query id text[p:q] if it is another one than that of the row before; False if it cannot be one."""
+    """Record the query id text[p:q] if it differs from the previous row; return False if it is invalid."""
     before, length = state[QID_START], q - p
     if length == 0 or text[q] == HASH:
         return False
@@ -198,7 +197,7 @@ def _query(text: Bytes, p: int, q: int, runs: Int64Array, state: Int64Array) -> 
     signs = 1 if text[p] == MINUS or text[p] == PLUS else 0
     if control or not _is_utf8(text, p, q) or (dots == 1 and digits > 0 and digits + signs + 1 == length):
         return False
-    # Canonical: no plus, no leading zero, within int64. Everything else is text.
+    # Canonical integers: no plus, no leading zero, within int64. Everything else is text.
     first = p + 1 if text[p] == MINUS else p
     is_integer = digits == q - first and digits > 0 and digits <= MAX_DIGITS and (text[first] != 48 or length == 1)
     number = _U0
@@ -229,7 +228,7 @@ def _head(
     state: Int64Array,
     fault: Int64Array,
 ) -> int:
-    """Parse the label at p and the query id. Returns the place behind them, or -1 with `fault` filled in."""
+    """Parse the label at p and the query id. Return the position after them, or -1 with `fault` filled in."""
     fault[BAD_CODE], fault[BAD_TOKEN] = LABEL, p
     at = p
     p, good, label = scan_number(text, p)
@@ -251,7 +250,7 @@ def _head(
 
 @inline
 def _special(text: Bytes, p: int, q: int, inf: int, state: Int64Array, fault: Int64Array) -> tuple[bool, float]:
-    """(whether it is one that is read, the value) of text[p:q], which is no decimal number."""
+    """Return (whether accepted, value) of text[p:q], which is not a decimal number."""
     fault[BAD_CODE] = VALUE
     if _is_word(text, p, q, _NAN):
         state[MISSING] += 1
@@ -281,13 +280,13 @@ def _cells(
     state: Int64Array,
     fault: Int64Array,
 ) -> int:
-    """Parse number:value pairs from p to the end of the row. Returns where they end, or -1 with `fault` filled in."""
+    """Parse number:value pairs from p to the end of the row. Return the position, or -1 with `fault` filled in."""
     begin = cells = state[CELLS]
-    previous, top, beyond, disorder = -1, 0, 0, 0  # 1: a number again, 2: a smaller one
+    previous, top, beyond, disorder = -1, 0, 0, 0  # disorder: 1 for a repeated number, 2 for a smaller one
     max_id, limit, n_tokens = options[MAX_ID], options[LIMIT], options[N_TOKENS]
     quick = min(max_id, _HEADS.size - 1) if n_tokens == 0 and p >= 16 else -1
     while True:
-        # Most often there are the numbers that follow, behind one blank each, and short values.
+        # Fast path: consecutive numbers separated by one blank, and short values.
         first = number = previous + 1
         while number <= quick:
             size = 3 + (1 if number >= 10 else 0) + (1 if number >= 100 else 0)
@@ -387,7 +386,7 @@ def _cells(
 
 @inline
 def _sort_cells(ids: Int32Array, values: Float32Array, begin: int, end: int, stable: bool) -> None:
-    """Sort the cells of a row by feature number, in place (Shell's sort, or by insertion: such rows are rare)."""
+    """Sort the cells of a row by feature number, in place. Such rows are rare, so a simple sort suffices."""
     for gap in _SORT_GAPS:
         if stable and gap > 1:
             continue
@@ -401,7 +400,7 @@ def _sort_cells(ids: Int32Array, values: Float32Array, begin: int, end: int, sta
 
 @inline
 def _line_end(text: Bytes, p: int) -> int:
-    """Where the line of a comment ends (its newline, or the return before it); -1 for NUL or a lone return."""
+    """Return the end of a comment's line (its newline, or the return before it); -1 for NUL or a lone return."""
     while text[p] != NEWLINE:
         if text[p] == 0:
             return -1
@@ -439,20 +438,20 @@ def parse_lines(
     bad: Int64Array,
     state_: Int64Array,
 ) -> None:
-    """Parse the lines of buffer[start:end], behind which stands `files.PADDING`.
+    """Parse the lines of buffer[start:end], followed by `files.PADDING`.
 
     Args:
         buffer: uint8; start, end: whole lines.
         options: int64[N_OPTIONS].
-        tokens, token_ends: the stand-ins for missing values, one behind the other, and where each ends.
-        known_at, known: places and values of numbers that an earlier call on this text left undecided.
-        undecided: places of numbers that Python must read; when there are any, call again with `known`. Out.
-        labels, lines, row_ends: a number a row; lines are 1-based, row_ends counts the cells up to its end. Out.
-        ids, values: a feature number and a value a cell, ascending within a row. Out.
-        runs: the first row of each query, N_RUN columns. Out.
-        comments: start and end of each row's comment, if asked for. Out.
-        bad: the first BAD_KEPT refused rows, N_BAD columns; without SKIP parsing stops at the first. Out.
-        state: counts, N_STATE of them. Out.
+        tokens, token_ends: concatenated tokens for missing values, and the end of each.
+        known_at, known: positions and values of numbers that an earlier call on this text left undecided.
+        undecided: positions of numbers that Python must parse; if there are any, call again with `known`. Output.
+        labels, lines, row_ends: one number per row; lines are 1-based, row_ends counts the cells up to its end. Output.
+        ids, values: feature number and value of each cell, ascending within a row. Output.
+        runs: first row of each query, N_RUN columns. Output.
+        comments: start and end of each row's comment, if requested. Output.
+        bad: the first BAD_KEPT refused rows, N_BAD columns; without SKIP, parsing stops at the first. Output.
+        state: N_STATE counts. Output.
     """
     text, options, state = pointer_to(buffer), pointer_to(options_), pointer_to(state_)
     tokens, token_ends, labels = pointer_to(tokens_), pointer_to(token_ends_), pointer_to(labels_)
@@ -494,7 +493,7 @@ def parse_lines(
                 state[ROWS] = row + 1
             p = _next_line(text, p)
             continue
-        for i in range(N_STATE):  # a refused row leaves no trace
+        for i in range(N_STATE):  # undo everything of a refused row
             state[i] = saved[i]
         fault[BAD_LINE], fault[BAD_LINE_START] = state[LINES], line_start
         if state[BAD_ROWS] < BAD_KEPT:
@@ -518,15 +517,15 @@ def scan_lines(
     fault_: Int64Array,
     state_: Int64Array,
 ) -> None:
-    """Find the queries in the lines of buffer[start:end]; of a row, only label and query id are looked at.
+    """Find the queries in the lines of buffer[start:end]; only label and query id of a row are parsed.
 
     Args:
-        buffer, start, end, options: as of `parse_lines`.
-        scratch: room for a number a row.
-        runs: as of `parse_lines`. Out.
-        ends: where the last row of each run ends, newline included. Out.
-        fault: N_BAD numbers about the row that cannot be read, where the scan stops. Out.
-        state: counts, N_STATE of them, all 0 at the start; BAD_ROWS is 1 if there is such a row. Out.
+        buffer, start, end, options: as for `parse_lines`.
+        scratch: space for one number per row.
+        runs: as for `parse_lines`. Output.
+        ends: end of the last row of each run, including the newline. Output.
+        fault: N_BAD numbers about the unreadable row, where the scan stops. Output.
+        state: N_STATE counts, initially 0; BAD_ROWS is 1 after an unreadable row. Output.
     """
     text, options, state, runs = pointer_to(buffer), pointer_to(options_), pointer_to(state_), pointer_to(runs_)
     labels, ends, fault = pointer_to(scratch), pointer_to(ends_), pointer_to(fault_)
@@ -541,7 +540,7 @@ def scan_lines(
             state[BLANK_LINES] += 1
             p = _next_line(text, p)
             continue
-        state[UNDECIDED] = 0  # what the label is does not matter
+        state[UNDECIDED] = 0  # the value of the label is irrelevant
         p = _head(text, p, options, none, nothing, undecided, labels, runs, state, fault)
         if p < 0:
             fault[BAD_LINE], fault[BAD_LINE_START] = state[LINES], line_start

@@ -1,6 +1,6 @@
-"""Parse small, regular text with NumPy. Compiling `parser.parse_lines` takes longer than reading a few megabytes.
+"""NumPy parser for small, regular text. Compiling `parser.parse_lines` takes longer than reading a few megabytes.
 
-It gives what the compiled parser gives, or nothing: text of any other form is left to that.
+It gives the result of the compiled parser, or none: irregular text is left to that.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _spent = 0
 
 
 def parse_plain(source: Text, options: Int64Array, out: Any) -> bool:
-    """Write to `out` what `parse_lines` would, except for the places of query ids; False if the text is not regular.
+    """Write the output of `parse_lines`, except positions of query ids; return False if the text is irregular.
 
     Args:
         source: the lines.
         options: as for `parse_lines`.
-        out: `formats.libsvm.Scratch`; its state is all 0.
+        out: `formats.libsvm.Scratch`, with a zeroed state.
     """
     global _spent
     if _spent + source.size > BUDGET or parse.parse_lines.at_hand:

@@ -1,4 +1,4 @@
-"""Reasons why a row is refused, in words: the token, and what mends it."""
+"""Messages about refused rows: the token and a remedy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from boostrank.data.text.files import Text
 # What people and tools write where a value is missing.
 STAND_INS = frozenset({b"null", b"na", b"n/a", b"?", b"none", b"-", b"nil", b"missing", b"\\n", b"#n/a"})
 
-NO_ROWS = "no rows: the file is empty or holds nothing but comments"
+NO_ROWS = "no rows: the file is empty or contains only comments"
 
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
 _NAMED = re.compile(rb"[^\W\d][^\s:]*:[-+.\d]\S*")
@@ -29,7 +29,7 @@ _LONGEST = 40
 
 
 def shown(token: bytes) -> str:
-    """The token as a message shows it: printable, quoted, shortened."""
+    """Format a token for messages: printable, quoted, shortened."""
     text = token if len(token) <= _LONGEST else token[:_LONGEST] + b"..."
     return "'" + _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text.decode("ascii", "backslashreplace")) + "'"
 
@@ -42,14 +42,14 @@ def fault_of(
     like_training: bool = False,
     of_model: tuple[int, int] | None = None,
 ) -> Fault:
-    """Say why a row is refused, in words, and at which byte.
+    """Return the reason why a row is refused, with its byte position.
 
     Args:
-        bad: the N_BAD numbers that the parser notes about it.
+        bad: N_BAD numbers of the parser.
         text: the chunk.
-        max_feature: the limit in force.
-        like_training: whether the training data decide from which number features count.
-        of_model: numbers of the first and the last feature of the model that will score the row.
+        max_feature: the limit in effect.
+        like_training: whether the training data define the first feature number.
+        of_model: numbers of the model's first and last feature, for scoring.
     """
     begin, code, feature = bad[parse.BAD_LINE_START], bad[parse.BAD_CODE], bad[parse.BAD_ID]
     end = text.buffer.index(b"\n", begin)
@@ -68,16 +68,16 @@ def fault_of(
     if code == parse.LARGE_ID and of_model is not None:
         words = f"feature {feature}, but the model has the features {of_model[0]} to {of_model[1]}"
         if feature == of_model[1] + 1 and of_model[0] == 0:
-            words += ": does the file count from 1? It must count from 0, as the model's own files do"
+            words += ": does the file count from 1? It must count from 0, like the model's files"
         else:
-            words += ": is this data what it was trained on?"
+            words += ": do the data match its training data?"
     if code == parse.ZERO_ID:
         zero = re.search(rb"[ \t](0+):", line)
         at = zero.start(1) if zero else at
         if like_training:
             words = (
-                "feature 0: the file counts from 0, the training data from 1; if that was an array, where 1 is taken "
-                "when nothing is said, --zero-based true reads the file"
+                "feature 0: the file counts from 0, but the training data from 1 (the default of arrays); "
+                "use --zero-based true if the training data was an array"
             )
     word = token.partition(b":")[2] if code == parse.VALUE else b""
     stand_in = (word.decode(), at + token.index(b":") + 2) if word.lower() in STAND_INS else None
@@ -85,12 +85,12 @@ def fault_of(
 
 
 def _general(line: bytes, at: int, token: bytes, code: int) -> tuple[str, int] | None:
-    """What is wrong with the bytes themselves, wherever they stand."""
+    """Return errors of bytes that are invalid anywhere."""
     rest = line[at:] if code == parse.COMMENT else token
     if b"\0" in rest:
         return "NUL byte: the file is damaged, or not text", at + rest.index(b"\0")
     if token.startswith(b"\xef\xbb\xbf"):
-        return "byte order mark inside the file: were files with marks concatenated? Remove it", at
+        return "byte order mark inside the file, perhaps from concatenated files; remove it", at
     lone = re.search(rb"\r(?!\Z)", rest)
     if lone:
         return (
@@ -108,17 +108,16 @@ def _specific(code: int, line: bytes, at: int, token: bytes, feature: int, max_f
     cell = f"value {shown(value)} of feature {feature}"
     words = {
         parse.LABEL: _label(token),
-        parse.NO_QID: "the row has no qid: write qid:ID behind the label (or, for all rows, group sizes into "
-        "FILE.query)",
-        parse.UNEXPECTED_QID: f"{word}: the first rows of the file have no qid; every row needs one, or none",
+        parse.NO_QID: "the row has no qid: write qid:ID after the label (or, for all rows, group sizes in FILE.query)",
+        parse.UNEXPECTED_QID: f"{word}: the first rows of the file have no qid; either all rows must have one, or none",
         parse.QID: _qid(token[4:]),
         parse.FEATURE: _feature(line, at, token),
-        parse.ZERO_ID: "feature 0 in a file that is read as 1-based: --zero-based true reads it as 0-based",
-        parse.LARGE_ID: f"feature number {number} is above {max_feature:,}: raise --max-feature if it is right",
-        parse.DUPLICATE: f"feature {feature} stands twice in the row: --repeated first (or last) keeps one",
-        parse.DESCENDING: f"feature {feature} stands behind a larger number: --strict wants ascending ones",
+        parse.ZERO_ID: "feature 0 in a 1-based file; use --zero-based true if it is 0-based",
+        parse.LARGE_ID: f"feature number {number} is above {max_feature:,}; raise --max-feature if it is correct",
+        parse.DUPLICATE: f"feature {feature} occurs twice in the row; --repeated first (or last) keeps one",
+        parse.DESCENDING: f"feature {feature} follows a larger number; --strict needs ascending ones",
         parse.INCOMPLETE: f"{word}: the last line ends inside a number, without a newline: the file is truncated",
-        parse.INFINITE: f"{cell} is infinite: --inf keep or --inf missing reads it",
+        parse.INFINITE: f"{cell} is infinite; use --inf keep or --inf missing",
         parse.OVERFLOW: f"{cell} {BEYOND_FLOAT32}",
     }
     return words.get(code) or _value(value, feature)
@@ -127,30 +126,30 @@ def _specific(code: int, line: bytes, at: int, token: bytes, feature: int, max_f
 def _label(token: bytes) -> str:
     word = token.lstrip(b"+-").lower()
     if word in (b"nan", b"inf", b"infinity"):
-        return f"label {shown(token)} is not a finite number"
+        return f"label {shown(token)} is not finite"
     if _NUMBER.match(token):
-        return f"label {shown(token)} does not fit in float64"
+        return f"label {shown(token)} exceeds the range of float64"
     if token.startswith(b"qid:") or re.match(rb"\d+:", token):
         return f"the row starts with {shown(token)}: its label is missing"
     if b"," in token:
-        return f"label {shown(token)} is not one number: a row has one label (several labels are not read)"
+        return f"label {shown(token)} is not a single number; several labels per row are not supported"
     return f"label {shown(token)} is not a number"
 
 
 def _qid(name: bytes) -> str:
     if not name:
-        return "qid: has no id behind the colon"
+        return "qid: has no id after the colon"
     if b"#" in name:
         return f"qid {shown(name)}: put a blank before the comment, or take '#' out of the id"
     if _NUMBER.match(name):
-        return f"qid {shown(name)} is not a whole number: ids are whole numbers or text"
-    return f"qid {shown(name)} holds control characters, or is not UTF-8"
+        return f"qid {shown(name)} is not an integer; ids must be integers or text"
+    return f"qid {shown(name)} contains control characters, or is not UTF-8"
 
 
 def _feature(line: bytes, at: int, token: bytes) -> str:
     if token.startswith(b"qid:"):
         second = re.search(rb"[ \t]qid:", line[:at])
-        return f"{shown(token)}: " + ("a second qid in the row" if second else "the qid belongs right behind the label")
+        return f"{shown(token)}: " + ("a second qid in the row" if second else "the qid must follow the label directly")
     number, colon, _ = token.partition(b":")
     if not colon:
         return f"{shown(token)} is not number:value (no colon)"
@@ -163,7 +162,7 @@ def _feature(line: bytes, at: int, token: bytes) -> str:
 
 def _value(value: bytes, feature: int) -> str:
     if not value:
-        return f"feature {feature} has no value behind the colon"
+        return f"feature {feature} has no value after the colon"
     if value.lower() in STAND_INS:
         word = value.decode("ascii")
         return (
@@ -177,7 +176,7 @@ def _value(value: bytes, feature: int) -> str:
 
 
 def separator_in(head: bytes) -> bytes:
-    """Return the separator if text that begins like this has a first line of column names, else nothing."""
+    """Return the separator if a text with this beginning has a header of column names; else b""."""
     line = head.partition(b"\n")[0].removesuffix(b"\r")
     if line.lstrip().startswith(b"#") or _CELL.search(line):
         return b""
@@ -189,10 +188,10 @@ def separator_in(head: bytes) -> bytes:
 
 
 def check_no_names(head: bytes, file: str) -> None:
-    """Refuse rows whose features have names in place of numbers, `bm25:0.3`, with the way to a table.
+    """Refuse feature names in place of numbers, `bm25:0.3`, with a command that makes a table.
 
     Raises:
-        FileFormatError: the first row is such a one.
+        FileFormatError: the first row has names.
     """
     lines = enumerate(head.split(b"\n"), 1)
     number, line = next(
@@ -201,15 +200,15 @@ def check_no_names(head: bytes, file: str) -> None:
     cells = [cell for cell in line.split(b"#")[0].split()[1:] if not cell.startswith(b"qid:")]
     if cells and all(map(_NAMED.fullmatch, cells)):
         source, target = (shlex.quote(name) for name in (file, f"{file}.csv"))
-        words = f"{shown(cells[0])}: libsvm text numbers its features, a table names them: python -c '{_TO_TABLE}' "
+        words = f"{shown(cells[0])}: libsvm text needs feature numbers, but tables have names: python -c '{_TO_TABLE}' "
         raise FileFormatError(f"{words}{source} {target} writes one", file=file, line=number)
 
 
 def check_no_table(head: bytes, file: str) -> None:
-    """Refuse a table that is given as libsvm text.
+    """Refuse a table that was passed as libsvm text.
 
     Raises:
-        FileFormatError: it looks so.
+        FileFormatError: the text looks like a table.
     """
     found, line = separator_in(head), head.partition(b"\n")[0]
     if not found and b"," in line and not _CELL.search(line) and not line.lstrip().startswith(b"#"):
@@ -217,5 +216,5 @@ def check_no_table(head: bytes, file: str) -> None:
         found = b"," if is_csv else b""
     if found:
         kind = "csv" if found == b"," else "tsv"
-        words = f"this looks like {kind.upper()}: {shown(line)}, give --format {kind}; tools take libsvm alone"
+        words = f"this looks like {kind.upper()}: {shown(line)}; use --format {kind} (file tools only support libsvm)"
         raise FileFormatError(words, file=file, line=1)

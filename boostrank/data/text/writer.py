@@ -1,4 +1,4 @@
-"""Writer of ranking data as libsvm text that reads back to the same bits."""
+"""Writer of libsvm text that reads back to the same bits."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ def write_libsvm(
     zero_based: bool = False,
     comments: Sequence[str] | None = None,
 ) -> None:
-    """Write `label qid:ID number:value ... # comment` lines, whole or not at all.
+    """Write `label qid:ID number:value ... # comment` lines atomically.
 
-    Every cell of a dense matrix is written, of a sparse one what is stored (and, where needed to keep its width, a
-    zero). Numbers are the shortest that read back to the same float32. Weights of queries, or of documents, go to
+    Dense matrices are written completely; sparse ones with their stored entries (and a zero where the width requires
+    it). Numbers are the shortest that read back to the same float32. Weights of queries or documents go to
     `FILE.weight`.
 
     Args:
-        path: gzip-compressed when it ends in `.gz`.
-        data: a data set, or `(X, y, qid)` as `RankingDataset.from_arrays` takes them.
-        zero_based: whether the first feature gets number 0 instead of 1.
-        comments: one a row; None for those of the data set.
+        path: compressed with gzip if it ends in `.gz`.
+        data: a data set, or `(X, y, qid)` as for `RankingDataset.from_arrays`.
+        zero_based: whether the first feature has number 0 instead of 1.
+        comments: one per row; None means those of the data set.
 
     Raises:
-        DataError: an id or comment that the format cannot hold; weights of queries and of documents; a sidecar of other
-            data that would be read with it.
-        TrainingError: the file could not be written; an old one is untouched.
+        DataError: an id or comment that the format cannot store; weights of both queries and documents; an existing
+            side file that would be read with the new file.
+        TrainingError: the file cannot be written; an old one is unchanged.
     """
     if not isinstance(data, RankingDataset):
         X, y, qid = data
@@ -53,7 +53,7 @@ def write_libsvm(
     target = os.fspath(path)
     heads, weights = _heads(data), _weights(data)
     tails = _tails(data, data.comments if comments is None else comments)
-    # One that lies there already would be read with the new file; that of the weights is written anew.
+    # An existing side file would be read with the new file; a weight file is replaced.
     refuse_sidecars(target, GROUP_SUFFIXES if weights is not None else (*GROUP_SUFFIXES, WEIGHT_SUFFIX))
     with replacing(target) as descriptor, open(descriptor, "wb", closefd=False) as file:
         is_packed = target.endswith(".gz")
@@ -71,8 +71,8 @@ def _write(file: Any, data: RankingDataset, heads: list[bytes], tails: list[byte
         end = min(begin + step, data.n_documents)
         row_ends, columns, values = _cells(data.features[begin:end])
         if data.is_sparse and begin == 0:
-            # The first row also names, as zeros, the last column, and the first one where numbers start at 0: otherwise
-            # the reader would see a narrower matrix, or one that counts from 1.
+            # The first row includes zeros for the last column, and for the first one if numbers start at 0. Otherwise
+            # the reader would see a narrower or a 1-based matrix.
             last, first = data.n_features - 1, int(row_ends[0])
             corners = [column for column in ({last, 0} if base == 0 else {last}) if 0 <= column <= last]
             wanted = np.setdiff1d(np.array(corners, np.int32), data.features.indices)
@@ -88,27 +88,27 @@ def _write(file: Any, data: RankingDataset, heads: list[bytes], tails: list[byte
 
 
 def _cells(rows: Any) -> tuple[Int64Array, npt.NDArray[np.int32], Float32Array]:
-    """(cells up to the end of each row, 0-based columns, values)."""
+    """Return (cells up to the end of each row, 0-based columns, values)."""
     if isinstance(rows, np.ndarray):
         n, columns = rows.shape
         ids = np.tile(np.arange(columns, dtype=np.int32), n)
         return np.arange(1, n + 1, dtype=np.int64) * columns, ids, rows.ravel()
-    rows.sort_indices()  # of a slice: the caller's matrix stays as it is
+    rows.sort_indices()  # a slice: the caller's matrix stays unchanged
     return rows.indptr[1:].astype(np.int64), rows.indices.astype(np.int32), rows.data
 
 
 def _weights(data: RankingDataset) -> Float64Array | None:
-    """One a query, or one a row that reads back as a document's."""
+    """Return weights, one per query, or one per row that reads back as a document weight."""
     of_documents = data.document_weights
     if of_documents is None:
         return data.queries.weights
     if data.queries.weights is not None:
-        raise DataError("weights of queries and of documents cannot both be written: a file has one kind beside it")
+        raise DataError("a file can have weights of queries or of documents, not both")
     firsts = of_documents[np.repeat(data.queries.ptr[:-1], data.queries.sizes)]
     if np.array_equal(of_documents, firsts):
         raise DataError(
-            "weights of documents that are the same within every query would read back as weights of queries: give "
-            "them as such (weight=), or leave them out"
+            "document weights that are constant within queries would read back as query weights: pass them as "
+            "weight=, or drop them"
         )
     return of_documents
 
@@ -121,7 +121,7 @@ def _heads(data: RankingDataset) -> list[bytes]:
     names = [str(qid) for qid in data.queries.qid.tolist()]
     for name in names:
         if not name or any(c.isspace() or c == "#" or not c.isprintable() for c in name):
-            raise DataError(f"query id {name!r} cannot be written: an id is a word without blanks and '#'")
+            raise DataError(f"query id {name!r} cannot be written: ids must not contain blanks or '#'")
     ids = np.repeat(np.array([f" qid:{name}" for name in names], dtype=object), data.queries.sizes)
     return [(labels[label] + qid).encode() for label, qid in zip(data.labels.tolist(), ids.tolist(), strict=True)]
 
@@ -133,10 +133,10 @@ def _tails(data: RankingDataset, comments: Sequence[str] | None) -> list[bytes]:
         raise DataError(f"{len(comments)} comments for {data.n_documents} rows")
     bad = next((row for row, text in enumerate(comments) if any(c in text for c in "\n\r\0")), None)
     if bad is not None:
-        raise DataError(f"the comment of row {bad} spans lines, or holds NUL")
+        raise DataError(f"the comment of row {bad} spans lines, or contains NUL")
     return [f" # {text}".encode("utf-8", "surrogateescape") if text else b"" for text in comments]
 
 
 def score_text(scores: Float64Array) -> bytes:
-    """Return each score on a line, the shortest text that reads back as the same number."""
+    """Return the scores, one per line, in the shortest form that reads back as the same number."""
     return "".join([f"{score!r}\n" for score in np.asarray(scores, np.float64).tolist()]).encode()
