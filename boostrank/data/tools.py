@@ -44,6 +44,7 @@ from boostrank.data.text.reasons import check_no_table, fault_of
 __all__ = ["Written", "merge", "sample", "shard", "sort", "split"]
 
 STANDARD_OUTPUT = "-"
+_NO_TABLES = "and file tools read libsvm text alone: split a table with pandas"
 _BUFFER = 1 << 16
 _FIELD = re.compile(r"\{(|:0?\d)\}")
 
@@ -538,7 +539,7 @@ def _pieces(opened: LibsvmSource, progress: Progress) -> Iterator[Piece]:
                 carry = carry if not last else b""
                 opened.leave(current)
             current, last, lines = source, b"", 0
-            check_no_table(source.head, source.name)  # type: ignore[attr-defined]
+            check_no_table(source.head, source.name, _NO_TABLES)  # type: ignore[attr-defined]
             if (weights := find_sidecar(source.path, (WEIGHT_SUFFIX,))) is not None:
                 warn_user(f"{weights}: weights are not copied", DataWarning)
         if load is None:

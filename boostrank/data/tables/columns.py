@@ -24,7 +24,7 @@ DEFAULTS = {
 }
 """Default column names by role, most likely first: a rating column next to a label is a feature."""
 
-_DOCUMENT_IDS = {"doc_id", "docid", "document_id", "docno"}
+_DOCUMENT_IDS = {"doc", "doc_id", "docid", "document_id", "docno"}
 _NO_FEATURES = {"weight", "weights", "id", *DEFAULTS["label"][0], *DEFAULTS["qid"][0]}
 _INDEX_OF_CSV = "Unnamed: 0"
 """pandas' name for a nameless first column of a CSV file, the index of the written frame."""
