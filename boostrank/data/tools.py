@@ -44,7 +44,7 @@ from boostrank.data.text.reasons import check_no_table, fault_of
 __all__ = ["Written", "merge", "sample", "shard", "sort", "split"]
 
 STANDARD_OUTPUT = "-"
-_NO_TABLES = "and file tools read libsvm text alone: split a table with pandas"
+_NO_TABLES = "file tools read libsvm text alone: split a table with pandas"
 _BUFFER = 1 << 16
 _FIELD = re.compile(r"\{(|:0?\d)\}")
 

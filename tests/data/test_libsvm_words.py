@@ -239,7 +239,7 @@ def test_a_table_is_known_by_its_first_line(head: bytes, kind: str | None, refus
     with pytest.raises(FileFormatError) as caught:
         check_no_table(head, "a.txt", "give {}")
     line = shown(head.partition(b"\n")[0])
-    assert caught.value.reason == f"this looks like {refused}: {line}, give {refused.lower()}"
+    assert caught.value.reason == f"this looks like {refused}: {line}; give {refused.lower()}"
     assert (caught.value.file, caught.value.line) == ("a.txt", 1)
 
 

@@ -204,7 +204,7 @@ def check_no_names(head: bytes, file: str) -> None:
         raise FileFormatError(f"{words}{source} {target} writes one", file=file, line=number)
 
 
-def check_no_table(head: bytes, file: str, way: str = "give --format {}") -> None:
+def check_no_table(head: bytes, file: str, way: str = "use --format {}") -> None:
     """Refuse a table that was passed as libsvm text; `way` is the advice for a table of format `{}`.
 
     Raises:
@@ -216,5 +216,5 @@ def check_no_table(head: bytes, file: str, way: str = "give --format {}") -> Non
         found = b"," if is_csv else b""
     if found:
         kind = "csv" if found == b"," else "tsv"
-        words = f"this looks like {kind.upper()}: {shown(line)}, {way.format(kind)}"
+        words = f"this looks like {kind.upper()}: {shown(line)}; {way.format(kind)}"
         raise FileFormatError(words, file=file, line=1)
