@@ -194,11 +194,7 @@ def as_features(X: Any) -> Features:
 
 
 def _check_sparse(X: Any) -> None:
-    """Check the indices of a sparse matrix before compiled code uses them.
-
-    Raises:
-        DataError: an invalid index structure.
-    """
+    """Check the indices of a sparse matrix before compiled code uses them."""
     try:
         if X.format in ("csr", "csc", "bsr"):
             if np.any(np.diff(X.indptr, prepend=0) < 0) or X.indptr[-1] > len(
@@ -313,7 +309,6 @@ def with_weights(queries: QueryIndex, values: Float64Array) -> QueryIndex:
     documents.
 
     Args:
-        queries: queries of N documents.
         values: float64[Q] or [N].
 
     Raises:

@@ -46,7 +46,6 @@ class Part:
         lines, rows, queries: totals of the previous files.
         zero_line, top_line: lines of the first row with feature 0, and with the largest feature, counted over all
             files; 0 without such a row.
-        top_id: largest feature number.
     """
 
     name: str
@@ -68,7 +67,6 @@ class Totals:
 
     Attributes:
         first_bad: error of the first refused row.
-        warnings: messages of all warnings.
     """
 
     def __init__(self, source: Source) -> None:
@@ -246,7 +244,6 @@ class Assembler(Totals):
     """Builds one data set from blocks.
 
     Args:
-        source: source of the blocks.
         store: storage of features on disk; None keeps them in memory.
     """
 

@@ -107,7 +107,6 @@ class Cache:
             name: file name of the entry.
             key: plain data; everything that the contents depend on.
             note: plain data to return with the entry.
-            arrays: arrays of the entry.
             write_big: writes the large file to a path and returns whether it is complete.
         """
         placed = [(each, array.dtype.str, list(array.shape)) for each, array in arrays.items()]
@@ -172,11 +171,7 @@ def reader_version() -> str:
 
 
 def _opened(data: bytes, key: Any) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], BigFile | None]:
-    """Return (note, arrays, description of the large file).
-
-    Raises:
-        ValueError, KeyError, TypeError, struct.error: not such an entry.
-    """
+    """Return (note, arrays, description of the large file)."""
     body = memoryview(data)[:-_DIGEST]
     if not data.startswith(_MAGIC) or hashlib.blake2b(body, digest_size=_DIGEST).digest() != data[-_DIGEST:]:
         raise ValueError("not an entry, or damaged")
@@ -201,11 +196,7 @@ def _opened(data: bytes, key: Any) -> tuple[dict[str, Any], dict[str, npt.NDArra
 
 @contextmanager
 def _big_file(folder: Path, name: str, write: Callable[[str], bool] | None) -> Iterator[BigFile | None]:
-    """Write, sync and checksum the large file; remove it if the block fails.
-
-    Raises:
-        OSError: the file is incomplete.
-    """
+    """Write, sync and checksum the large file; remove it if the block fails."""
     if write is None:
         yield None
         return
@@ -235,9 +226,9 @@ def _checksum(file: BinaryIO) -> str:
 
 
 def _is_trusted(path: Path) -> bool:
-    """Return whether a path is a regular file of this user or root.
+    """Return whether a file is a regular file of this user or root.
 
-    Checksums do not stop malice, and engines trust the files they load; data folders are often writable for others.
+    Checksums do not stop malice, engines trust the files they load, and data folders are often writable for others.
     """
     info = os.stat(path)
     return stat.S_ISREG(info.st_mode) and (os.name == "nt" or info.st_uid in (0, os.geteuid()))

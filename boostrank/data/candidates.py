@@ -20,7 +20,6 @@ class Candidates:
     Columns within queries are computed over all candidates, in training as in serving.
 
     Args:
-        data: data set of whole queries.
         rows: int64[N], row in `data` of each document.
     """
 

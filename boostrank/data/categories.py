@@ -102,7 +102,6 @@ class Coding:
     """Assignment of codes to the categories of one column, while tables are read.
 
     Args:
-        name: column name.
         known: categories of the training data, where others are missing; None assigns codes in order of appearance.
         ordered: as in `Categories`, for a column without `known`.
     """
@@ -179,8 +178,6 @@ def say_no_codes(features: Any, names: Sequence[str], categories: Mapping[str, C
 
     Args:
         features: float32[N, d] in memory.
-        names: column names.
-        categories: column -> its categories.
         whose: owner of the categories, for messages.
     """
     for i, name in enumerate(names):
@@ -205,7 +202,6 @@ def code_map(name: str, old: Categories | None, new: Categories | None, whose: s
     """Return the map from old to new codes, float32[codes], NaN without a new code; None keeps all codes.
 
     Args:
-        name: column name.
         old: categories of the data; None if they contain only codes.
         new: categories of the target.
         whose: name of the target, for messages.
@@ -252,7 +248,6 @@ class Float32Cast:
 
         Args:
             values: real numbers; a float32 array is returned as it is.
-            name: column name, for messages.
             whole: whether the values are integers, whatever their type.
 
         Raises:

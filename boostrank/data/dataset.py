@@ -54,7 +54,6 @@ class RankingDataset:
         features: float32[N, d] in C order, or float32 `scipy.sparse.csr_matrix`. NaN is missing; absent entries of
             sparse rows are zero on every backend. The features of `stream` are on disk, and read in slices.
         labels: float64[N], finite; larger is better.
-        queries: queries of the rows.
         feature_names: d distinct names.
         provenance: origin of the data.
         comments: comment after `#` of each row, if requested.
@@ -234,7 +233,6 @@ class RankingDataset:
             frame: a table, as `X` of `from_arrays`.
             label, qid, weight: column names; weights as for `from_arrays`.
             drop: columns that are not features, such as document ids and dates.
-            sort: as for `from_arrays`.
             categorical_feature: as for `from_arrays`; positions count features.
             gain: an expression over `label` and other columns, features or not, that replaces the labels; see
                 `with_gain`.
@@ -407,9 +405,6 @@ class RankingDataset:
 
     def joined(self, other: RankingDataset) -> RankingDataset:
         """Return the queries of both data sets, renumbered if ids occur in both.
-
-        Args:
-            other: data set with the same features.
 
         Raises:
             DataError: other features, cut-offs by query in only one of them, or rows on disk.

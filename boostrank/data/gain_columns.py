@@ -24,8 +24,6 @@ def with_gain(data: Data, gain: str, others: Mapping[str, Float64Array] | None =
     """Return a data set with the values of an expression as labels, recorded in its provenance.
 
     Args:
-        data: data set with labels and features.
-        gain: the expression.
         others: name -> float64[N], columns that are not features.
 
     Raises:

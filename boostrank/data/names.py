@@ -61,7 +61,6 @@ def names_in_head(head: bytes, file: str) -> dict[int, str]:
 
     Args:
         head: first bytes of the text.
-        file: file name for messages.
 
     Raises:
         FileFormatError: a duplicate number or name.

@@ -29,9 +29,7 @@ class Rows(ABC):
     """Features outside memory: `rows[a:b]` and `rows[numbers]` are read or computed on access.
 
     Attributes:
-        shape: rows and columns.
         is_sparse: whether slices are CSR matrices.
-        on_disk: whether the rows are on disk.
         external: whether engines that support it keep their bins on disk too.
         origin: source of the rows, for caches of derived data; None if unknown.
         known: fingerprint and constant columns, if known.
@@ -118,7 +116,6 @@ class View(Rows):
     """A lazy selection of rows. Derived data of a view are not cached for other trainings.
 
     Args:
-        of: all rows, in memory or `Rows`.
         rows: int64[n], selected rows; ascending if on disk.
         whole: data set shared by several trainings, if any.
     """
@@ -176,11 +173,7 @@ class View(Rows):
 
 
 class Whole:
-    """A data set in memory, shared by trainings on parts of it: no copies, and engines bin it once.
-
-    Args:
-        data: the whole data set.
-    """
+    """A data set in memory, shared by trainings on parts of it: no copies, and engines bin it once."""
 
     def __init__(self, data: Data) -> None:
         self.data = data
@@ -242,7 +235,6 @@ class DenseRows:
 
     Args:
         data: the data set, in the model's order of features.
-        columns: int64[c], selected columns.
         absent_is_missing: whether absent sparse entries are missing instead of zero.
     """
 

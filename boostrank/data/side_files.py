@@ -78,8 +78,6 @@ def read_sizes(path: str, rows: int, *, counted: bool = True) -> Int64Array:
     """Read group sizes that add up to `rows`, int64[Q].
 
     Args:
-        path: file of the sizes.
-        rows: number of rows of the data.
         counted: whether `rows` is exact; otherwise it is an upper bound.
 
     Raises:

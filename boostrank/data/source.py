@@ -113,7 +113,6 @@ class File(Protocol):
     """An open file.
 
     Attributes:
-        name: name for messages.
         path: None for a pipe or an object.
         total: bytes to read, None if unknown; done: bytes read so far (before decompression).
         text_bytes: bytes of text or columns: of the whole file if uncompressed, else of the part read so far.
@@ -154,13 +153,7 @@ class LineTooLong(Exception):
 class Source:
     """Files of one format that form one data set, opened one after another.
 
-    Args:
-        files: result of `expand`.
-        reading: options.
-
     Attributes:
-        first: the first file, open.
-        total: bytes to read, None if unknown.
         warnings: warnings about the files as a whole; errors with `strict`.
 
     Raises:
@@ -234,11 +227,7 @@ class Source:
         """Complete a block with state that depends on earlier blocks (category codes)."""
 
     def numbered_names(self, base: int = 1) -> Mapping[int, str]:
-        """Return number -> name of the features, from the options or the files; {} without names.
-
-        Args:
-            base: number of the first feature.
-        """
+        """Return number -> name of the features, from the options or the files; {} without names."""
         return {}
 
     def place_of(self, base: int) -> Int64Array | None:
@@ -548,7 +537,6 @@ def open_files(source: AnySource, format: str = "auto", **options: Any) -> tuple
 
     Args:
         source, format: as for `format_of`.
-        options: fields of `Reading`.
 
     Raises:
         ParameterError: files of several formats, or options that do not fit.

@@ -1,4 +1,4 @@
-"""Several data sets as one, where they are; and whether they go together."""
+"""Concatenation of data sets without copies, and checks that they fit together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from boostrank.data.rows import Rows, is_sparse
 
 
 class Shard(NamedTuple):
-    """Description of a data set that is one of several; `path` is that of its file, or its name."""
+    """Description of one of several data sets; `path` is its file, or its name."""
 
     path: str
     space: FeatureSpace
@@ -41,17 +41,17 @@ class Shard(NamedTuple):
 
 
 class Stacked(Rows):
-    """The features of several data sets, in order, as slices of rows.
+    """Features of several data sets, concatenated lazily.
 
     Args:
         sets: data sets with d features each.
         columns: d.
 
     Attributes:
-        parts: their features.
+        parts: features of each.
     """
 
-    on_disk = True  # or elsewhere: slices are read when they are needed
+    on_disk = True  # slices are read on demand
 
     def __init__(self, sets: Sequence[RankingDataset], columns: int) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Stacked(Rows):
         self.shape = int(self._ends[-1]), columns
 
     def __getitem__(self, rows: slice) -> Features:
-        """float32[n, d], dense or CSR."""
+        """Return float32[n, d], dense or CSR."""
         found = [self.parts[i][a:b] for i, a, b in spans(self._ends, rows)]
         return joined_rows(found) if found else np.zeros((0, self.shape[1]), np.float32)
 

@@ -117,7 +117,6 @@ class StoredFeatures(Rows):
 
     Args:
         store: storage of the rows, or a function that opens it on first use; with a cache it may not be needed.
-        shape: rows and columns.
         base: number of the first feature in the file.
         is_sparse: whether pieces are CSR matrices.
         origin: source of the rows, for caches of derived data; None if unknown.

@@ -102,7 +102,6 @@ class Output:
         """Write whole lines.
 
         Args:
-            rows: number of rows in the text.
             begins: whether the rows start a new query.
         """
         self.rows += rows
@@ -127,7 +126,6 @@ def open_output(path: str, read: Iterable[Any] = ()) -> Iterator[Output]:
     """Open the file at `path` (`-`: standard output), which is replaced when the block succeeds.
 
     Args:
-        path: output path.
         read: input paths, which must not be replaced; other objects are ignored.
 
     Raises:
@@ -196,7 +194,6 @@ def split(
         source, progress: as for `read_files`.
         output: path with `{}` for the part; without it, `-part` is inserted before the file extensions.
         parts: name -> share of the queries; shares must add up to 1.
-        seed: seed of the draw.
 
     Raises:
         ParameterError: invalid names or shares.
@@ -228,7 +225,6 @@ def shard(source: AnySource, output: str, shards: int, *, progress: Progress = N
     Args:
         source, progress: as for `split`.
         output: as for `split`; the number from 0 has three digits, or as in `{:05}`.
-        shards: number of files.
 
     Raises:
         ParameterError, FileFormatError, DataError: as `split`.
@@ -464,11 +460,7 @@ class Piece(NamedTuple):
     """Whole lines of one query, unchanged; comments and blank lines belong to the next row.
 
     Args:
-        qid: query id.
-        text: the lines.
-        rows: number of rows in the lines.
         begins: whether the query begins here; otherwise it continues the previous piece.
-        file: file of the lines.
         line: line of the first row.
     """
 

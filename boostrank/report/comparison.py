@@ -55,7 +55,6 @@ class Difference:
     """Difference of a metric between two rankers, new minus old.
 
     Args:
-        queries: number of queries that count.
         old, new: means, weighted by query weights.
         mean: weighted mean of new - old.
         low, high: 95% bootstrap interval of `mean` over queries; NaN in a segment of fewer than 20 queries.
@@ -142,16 +141,12 @@ class Comparison(Result):
     """Result of `compare`.
 
     Args:
-        old, new: names of the rankers.
         metrics: name -> difference over all queries; the first metric decides on regressions.
         segments: differences of each metric in each non-empty segment.
         churn: changes in the top of the lists.
         regressions: queries with the largest losses, worst first.
-        outcomes: results of the conditions.
-        qids: [Q], all queries.
         per_query: metric -> float64[Q, 2], old and new; NaN where a query does not count.
         of_segment: kind -> segment of each query, [Q].
-        notes: missing parts, with reasons.
     """
 
     old: str
@@ -260,11 +255,9 @@ def compare(
     Args:
         old, new: models, boosters or fitted rankers of LightGBM or XGBoost, their files, or scores, float[N] in input
             order.
-        data: labelled queries.
         metrics: one or several; the first decides on regressions.
         fail_if: conditions, see `boostrank.report.gate`; their metrics are added.
         top: number of top documents for churn and moves.
-        worst: maximum number of regressions.
         options: fields of `boostrank.report.section.Context`: conventions, segments, matters, docnos, seed, threads.
 
     Raises:

@@ -56,11 +56,7 @@ _WORDS = {
 
 
 def _words(step: str, c: Conventions, metric: str) -> str:
-    """Return the choice in a step, to be read after "is".
-
-    Args:
-        metric: canonical name.
-    """
+    """Return the choice in a step, to be read after "is"."""
     if step == "gain":
         if not isinstance(c.gain, str):
             return "the gain table " + ",".join(f"{g:g}" for g in c.gain)
@@ -84,9 +80,6 @@ class ConventionEffect:
     """Effect of one convention.
 
     Args:
-        convention: name of the step.
-        choice: the new choice, in words.
-        value: metric after this step.
         change: difference made by this step.
     """
 
@@ -101,7 +94,6 @@ class Reading:
     """The metric as one library computes it.
 
     Args:
-        name: name of the library.
         value: metric value; None if undefined.
         changes: steps from the base value to this one, for conventions that differ.
         note: caveats, or why there is no value.
@@ -152,11 +144,9 @@ class Explanation:
     """A metric under the conventions of several libraries.
 
     Args:
-        value: metric under `base`.
         readings: metric under the others.
         ties: effect of ties under `base`.
         empty: queries without a relevant document.
-        single: queries of one document.
         short: queries with fewer documents than the cut-off.
     """
 
@@ -298,7 +288,6 @@ def tied_documents(
 
     Args:
         labels, scores: float[N], finite.
-        queries: queries of the rows.
         score_type: "float64", or "float32" to compare rounded scores.
     """
     y = np.asarray(labels, dtype=np.float64)

@@ -159,7 +159,6 @@ def counterfactuals(
 
     Args:
         columns: c columns; None to keep a feature fixed.
-        score: function that scores rows.
         swaps: whether a score of this document swaps the pair.
         width: values per row in the engine.
         progress: called with the numbers of values tried and of all values.

@@ -40,7 +40,6 @@ def shown_name(row: int, data: RankingDataset, names: Sequence[str] | None) -> s
     """Return the name of a document, or `row 17` (row in the input, from 1).
 
     Args:
-        row: position in the data set, from 0.
         names: a name per row, possibly ""; None without names.
     """
     if names is not None and names[row]:

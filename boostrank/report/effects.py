@@ -108,8 +108,6 @@ def accumulated_local_effects(
     """Return the accumulated local effects of each column.
 
     Args:
-        scorer: scorer of the model.
-        rows: documents to average over.
         bins: maximum number of intervals.
     """
     values = rows[: rows.data.n_documents]
@@ -237,7 +235,6 @@ class Interaction:
         size: sqrt(E[D^2] / 4), in score units.
         share: E[D^2] / 4 as a share of the score variance within queries; NaN if all scores are equal. Shares may add
             up to more than 1, because components of three features count in three pairs.
-        error: standard error of `share` over queries.
     """
 
     first: str
@@ -262,7 +259,6 @@ def interactions(
     Args:
         scorer, threads, progress: as for `accumulated_local_effects`.
         rows: documents to average over; documents alone in their query are left out.
-        names: names of the columns of `rows`.
         columns: positions of the features among the columns.
         seed: seed of the exchange of documents.
     """

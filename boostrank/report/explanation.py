@@ -51,7 +51,6 @@ class Document:
 
     Args:
         name: name in its comment, or `row 17` (row of the data, from 1).
-        row: position in the data set, from 0.
         rank: rank in its query, 1 is best; ties keep row order.
     """
 
@@ -67,8 +66,6 @@ class Why(Result):
     """Result of `why`. Arrays have one entry per feature that the trees use.
 
     Args:
-        a, b: the two documents.
-        documents: number of documents in the query.
         features: c names, in model order.
         a_values, b_values: float64[c], NaN is missing.
         a_parts, b_parts: float64[c], TreeSHAP contributions to each score; NaN if the engine has none.
@@ -76,7 +73,6 @@ class Why(Result):
         tried: number of feature values scored in the search.
         query_level: features constant within every query, which are not changed.
         sampled: number of documents that define the ranks of values.
-        notes: missing parts, with reasons.
         categories: categorical feature -> names of its codes.
     """
 

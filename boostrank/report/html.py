@@ -160,9 +160,7 @@ class Table:
         name: unique on a page and valid as a file name.
         columns: the first one is the row heading.
         rows: a value or a `Cell` per column. Text is escaped; NaN and None show as a dash.
-        search: whether to add a filter field.
         details: expandable markup per row; None or "" for rows without.
-        note: sentence above the table.
         order: initial sort column; a leading "-" sorts in descending order.
         caption: subject of the table, for screen readers.
         marked: numbers of highlighted rows.
@@ -269,7 +267,6 @@ class PageSection:
         name: unique on the page: "importance".
         short: name in the navigation; "" means the title.
         brief: one or two sentences for the top of the page.
-        drawn: charts and tables of the section.
     """
 
     name: str
@@ -321,9 +318,7 @@ def page_of(template: str, title: str, sections: Mapping[str, tuple[str, str]], 
     """Return the page of one result, from a template with blocks `heading`, `summary` and one per section.
 
     Args:
-        template: file in `templates/`.
         sections: name -> (title, short name in the navigation or "").
-        values: values for the template.
     """
     drawn: list[Drawn] = []
     blocks = {name: block(template, name, drawn=drawn, **values) for name in ("heading", "summary", *sections)}

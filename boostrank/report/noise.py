@@ -48,7 +48,6 @@ class Spread:
     """Standard deviation of a metric over runs.
 
     Args:
-        sd: estimate.
         low, high: 95% interval, assuming normal runs.
         matters: difference of two trainings that this source exceeds in less than one of twenty comparisons.
     """

@@ -31,7 +31,6 @@ class GradientShares:
 
     Args:
         kind: criterion ("grade").
-        names: names of the G parts.
         documents: float64[G], share of documents in each part.
         share: float64[R, G], share of the sum of |gradient|; NaN if the gradient is 0.
         error: float64[R, G], standard error of `share` over queries.
@@ -160,8 +159,6 @@ def trace_objective(
         objective: an objective with a known training length.
         rounds: int64[R], ascending.
         scores: float64[R, N], scores after each number of rounds.
-        data: the N documents, all or a sample.
-        whole: all data.
 
     Raises:
         BoostrankError: labels that the gain does not support, or lists too long for the pair loop.
@@ -244,13 +241,7 @@ def _gradient_shares(cut: Segmentation, sizes: Float64Array, data: RankingDatase
 
 
 def _shares(cut: Segmentation, size: Float64Array, data: RankingDataset) -> tuple[Float64Array, Float64Array]:
-    """Return each part's share of the sum of |gradient|, with the standard error of a ratio estimator over queries.
-
-    Args:
-        cut: parts of documents, not queries.
-        size: float64[N], |gradient|.
-        data: these documents.
-    """
+    """Return each part's share of the sum of |gradient|, with the standard error of a ratio estimator over queries."""
     count, owner = len(cut.names), data.queries.of_rows()
     flat = np.bincount(owner * count + cut.of_query, size, len(data.queries) * count)
     of_query = flat.reshape(len(data.queries), count)

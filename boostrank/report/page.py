@@ -44,7 +44,6 @@ class Report:
     Args:
         model, data: names.
         about: description of the model.
-        results: section -> result.
         missing: requested section -> reason why it has no result.
         unsuited: sections that do not apply to the model and were not requested.
 
@@ -171,7 +170,6 @@ def report(
 
     Args:
         model: a model, booster or fitted ranker of boostrank, LightGBM or XGBoost, or its file.
-        data: labelled queries.
         metrics: metrics of the verdict. Other sections use the largest cut-off of the first.
         baseline: another model, or its scores, float[N] in input order.
         only: sections to include; None means all.

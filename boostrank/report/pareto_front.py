@@ -70,12 +70,9 @@ class ParetoFront(Result):
     """Result of `pareto`.
 
     Args:
-        goal: name of the second goal.
         names: metrics: NDCG by the label, NDCG by the goal, DCG by the goal.
         mixes: mixes by ascending share; the first is the mix 0.
-        scale: c.
         folds: folds of the training queries; 0 with a validation set.
-        conventions: conventions of the NDCG by the label.
     """
 
     goal: str
@@ -216,7 +213,6 @@ def pareto(
         folds: at least 2; ignored with `valid_set`.
         backend, start: as for `boostrank.train`.
         conventions: conventions of the metric by the label. The metric by the goal uses them with a linear gain.
-        progress: called after each mix.
 
     Raises:
         InputError: as `boostrank.train`; also a goal that is all 0, negative or not finite, or labels without gain.
@@ -287,7 +283,6 @@ def gain_text(rule: Gain, expression: str | None) -> str:
 
     Args:
         rule: result of `boostrank.core.gains.parse_gain`.
-        expression: expression that defines the labels, if any.
     """
     if expression is not None:
         return expression
@@ -304,7 +299,6 @@ def mixed(
     Args:
         share: w.
         gains, goals: float64[N], of the label and of the goal.
-        scale: c.
         label_gain, goal: both as expressions; other names are put in backquotes.
     """
     if not share:

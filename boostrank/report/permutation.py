@@ -29,7 +29,6 @@ class Unit:
     """Features that are shuffled together.
 
     Args:
-        name: name of the feature or group.
         columns: positions among the columns of `DenseRows`.
         stream: number of the random stream, fixed per feature.
         between: exchange values between queries instead of within.

@@ -27,10 +27,7 @@ class Ranker:
     """One of two compared rankers.
 
     Args:
-        name: name in tables.
-        scores: float64[N], in row order.
         model: the model, if available, for contributions.
-        data: the data with the features of the model.
     """
 
     name: str
@@ -44,7 +41,6 @@ class Churn:
     """Changes in the top of the lists.
 
     Args:
-        k: cut-off.
         changed: mean share of the new top k that is not in the old top k, over `queries`.
         queries: number of queries with more than k documents.
         first: share of queries with at least two documents whose first document changed; NaN without any.
@@ -64,7 +60,6 @@ class RankChange:
 
     Args:
         document: name, or `row 17` (row of the data, from 1).
-        row: position in the data set, from 0.
         old, new: ranks, 1 is best.
     """
 
@@ -115,7 +110,6 @@ def churn(old: Int64Array, new: Int64Array, queries: QueryIndex, k: int) -> Chur
 
     Args:
         old, new: int64[N], results of `QueryIndex.ranks`.
-        queries: queries of the rows.
         k: at least 1.
     """
     owner = queries.of_rows()

@@ -189,7 +189,6 @@ def start_scores(model: RankingModel, data: RankingDataset, threads: int | None 
     """Return the scores of the linear start, float64[N], in row order.
 
     Args:
-        data: data with the model's features.
         threads: None means every available core.
 
     Returns:

@@ -126,7 +126,6 @@ class Section:
         name: name of the module, of the result in `Report`, and on the command line.
         run: analysis; its result has `to_dict()`. A BoostrankError replaces the section.
         parts: values for the template.
-        frames: pandas data frames of the result, by name.
         place: position on the page, ascending.
         after: sections to run earlier, if requested; their results are in the context.
         short: name in the navigation; "" means the title.

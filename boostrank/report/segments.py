@@ -31,7 +31,6 @@ class Segmentation:
 
     Args:
         kind: criterion ("list length").
-        names: names of the segments, in display order.
         of_query: int64[Q], segment of each query.
     """
 
@@ -74,7 +73,6 @@ def by_table(table: Mapping[Any, Any], queries: QueryIndex) -> Segmentation:
 
     Args:
         table: query id -> segment; ids are compared as text.
-        queries: queries of the data.
 
     Raises:
         DataError: no query of the data is in the table, or more than 1,000 segments.
@@ -123,11 +121,7 @@ def read_segments(path: str | PathLike[str]) -> dict[str, str]:
 
 
 def _cells(line: str, delimiter: str, name: str, number: int) -> list[str]:
-    """Split one line into cells. Reading by line stops an unclosed quote from swallowing later lines.
-
-    Raises:
-        FileFormatError: unbalanced quotes.
-    """
+    """Split one line into cells. Reading by line stops an unclosed quote from swallowing later lines."""
     try:
         return [
             cell.strip() for row in csv.reader([line.rstrip(" ")], delimiter=delimiter, strict=True) for cell in row
@@ -150,9 +144,6 @@ def segmentations(
 
 def holm(p: npt.ArrayLike) -> Float64Array:
     """Return p-values adjusted for multiple tests: the chance of any false rejection at level alpha is at most alpha.
-
-    Args:
-        p: float[m].
 
     Source: S. Holm, "A simple sequentially rejective multiple test procedure", Scand. J. Statistics 6, 1979.
     """

@@ -45,8 +45,6 @@ class StagedMetric(Result):
         value, low, high: float64[R], mean over queries and its 95% interval.
         lost, lost_low, lost_high: float64[R], mean of whole model minus prefix, query by query, and its pointwise
             interval. Errors of neighbouring points are correlated.
-        documents: number of documents in the sample.
-        all_documents: number of documents in the data.
         by: "walk", or why the engine predicted instead.
     """
 
@@ -122,8 +120,6 @@ def staged_scores(c: Context, trees: Trees, data: RankingDataset, by: str, keep:
 
     Args:
         c: model and metric. Ties are averaged over orders, since ordering them by name at every point is slow.
-        trees: trees of the model.
-        data: documents, with features in model order.
         by: "walk", or why the trees cannot be walked.
         keep: queries whose scores to keep, ascending.
 
@@ -196,7 +192,6 @@ def staged_metric(
     Args:
         walk: result of `staged_scores`.
         metric, data: as for `staged_scores`.
-        all_documents: number of documents before sampling.
     """
     lost = walk.per_query[:, -1:] - walk.per_query
     weights = data.queries.each_weight

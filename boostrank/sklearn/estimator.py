@@ -324,16 +324,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         return params
 
     def _rows(self, X: Any, qid: Any, group: Any, *, reset: bool = False) -> tuple[Any, Any]:
-        """Return the features for the model, and the query of each row.
-
-        Args:
-            X, qid, group: as for `fit`.
-            reset: record the features; otherwise compare with the recorded ones.
-
-        Raises:
-            DataError: queries given twice.
-            ValueError: not a numeric table, or another number of columns.
-        """
+        """Return the features for the model, and the query of each row."""
         X, column, is_table = split_table(X)
         if column is not None:
             if qid is not None or group is not None:

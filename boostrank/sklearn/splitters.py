@@ -34,7 +34,6 @@ class _QuerySplitter(BaseCrossValidator):  # type: ignore[misc]
 
         Args:
             X: [N, d]; a frame may contain the queries in a column `qid`.
-            y: ignored.
             groups: [N] query id of each row (scikit-learn's name); rows of a query need not be contiguous. Coarser
                 groups keep several queries together.
             qid: [N] query id of each row (our name).

@@ -40,7 +40,6 @@ def look_at(
         role: purpose of the data: "train", "valid" or "test".
         like: profile of the training data, whose columns tables must have.
         progress: called with the bytes read and their total, None if unknown.
-        format: format of the files.
         labelled: whether tables must have labels; otherwise missing labels are 0.
     """
     space = None if like is None else like.space

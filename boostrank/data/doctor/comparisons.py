@@ -73,10 +73,7 @@ def leaked_queries(one: Profile, other: Profile) -> Iterator[Finding]:
 
 
 def _with_documents_of(one: Profile, other: Profile) -> tuple[Int64Array, Int64Array]:
-    """Return (queries of the second set with most of their documents in one query of the first, that query).
-
-    Documents that occur in several queries of the first set are not counted.
-    """
+    """Return (queries of the second set with most of their documents in one query of the first, that query)."""
     origin = np.full(other.n_queries, -1, np.int64)
     query = _query_of_rows(one)
     order = np.lexsort((query, one.hashes))

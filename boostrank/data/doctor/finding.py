@@ -23,7 +23,6 @@ class Finding:
 
     Args:
         check: name of the check, stable.
-        severity: how much it matters.
         file: first file with the problem; "" without a place.
         line: 1-based line; 0 means the whole file.
         column: 1-based byte; 0 means the whole line.

@@ -162,22 +162,18 @@ class Profile:
 
     Args:
         role: "train", "valid" or "test".
-        reading: reader options.
         gain: "exponential", "linear" or a table.
 
     Attributes:
         totals: files, lines, rows and queries; None if no file could be opened.
         broken: errors of files that cannot be read to the end, or that contradict their side files.
         causes: errors of the first refused rows, one per cause.
-        text: text features -> line of the first.
         text_words: message about them, and the options that read the table.
         scattered: regrouped queries, and the line where the first of them reappears.
         stand_ins: word that seems to mark a missing value -> line and column of the first.
-        stand_in_rows: rows with such words.
         labels: frequency of each label, up to MOST_LABELS labels.
         negative, largest: documents with such a label.
         same, contradicting: documents with the features of another one of their query, and its label or another.
-        empty_rows: documents without nonzero features.
         live: queries with different labels.
         columns, extremes: tables of `column_stats`, one row per feature.
         line: first line of each query.

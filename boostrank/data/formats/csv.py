@@ -103,11 +103,7 @@ class CsvSource(TableSource):
         return found
 
     def _text_in(self, head: bytes, columns: Columns) -> tuple[dict[int, tuple[int, int]], int]:
-        """Find text features in the first rows.
-
-        Returns:
-            Position -> (values, cells) examined; the first line with text.
-        """
+        """Find text features in the first rows: position -> (values, cells), and the first line with text."""
         found, line = {}, 0
         raw_lines = head.split(b"\n")[1 : -1 if len(head) >= HEAD else None]
         rows = [self._row(raw.removesuffix(b"\r"), len(columns.header))[1] for raw in raw_lines]

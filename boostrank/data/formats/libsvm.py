@@ -58,7 +58,6 @@ class Parser:
     """Thread-safe parser of chunks to blocks.
 
     Args:
-        options: int64[N_OPTIONS].
         missing_tokens: words for missing values.
         lenient: as in `Reading`.
         about: keywords of `fault_of`.

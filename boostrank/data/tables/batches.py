@@ -26,7 +26,6 @@ class Batch:
     """Consecutive rows of a file.
 
     Args:
-        cells: requested columns.
         first: number of lines or rows before the batch.
         by_row: whether the file has rows instead of lines.
     """
@@ -57,7 +56,6 @@ class Batch:
         """Return an integer column, int64[n].
 
         Args:
-            name: column name.
             low, high: allowed range.
             kept: bool[n], rows to check; the others become `low`.
 
@@ -142,7 +140,6 @@ def batches(
     """Yield columns of a CSV, TSV (plain or compressed), Parquet or Arrow file, in row order.
 
     Args:
-        path: path of the file.
         numbers, texts, truths: column names, by type.
         chunk_bytes: approximate size of a batch.
 

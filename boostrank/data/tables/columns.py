@@ -43,7 +43,6 @@ class Columns:
         label, qid, weight: positions; None without such a column.
         coded: positions of categorical features.
         how: `label`, `qid`, `weight` and `drop`, as recorded with models.
-        warnings: messages of all warnings.
         others: positions of other numeric columns, such as those of the gain.
         texts: positions of other text columns.
     """
@@ -80,8 +79,6 @@ def choose_columns(
 
     Args:
         header: column names.
-        reading: options.
-        file: file name for messages.
         header_lines: line of the header, 0 without one.
         has_sizes: whether a side file of group sizes replaces query ids.
         declared: columns that are categorical by type.

@@ -47,12 +47,9 @@ class Cells:
     """Columns of consecutive rows of a file.
 
     Args:
-        file: file name for messages.
-        columns: columns of the file.
         lines: int64[n], 1-based line or row of each row, within the chunk.
         n_lines: number of lines, including blank and unreadable ones.
         arrays: position of a column -> Arrow array.
-        faults: unreadable lines.
         first: number of previous rows of the file, if known.
         unterminated, size: as in `Block`.
     """
@@ -213,10 +210,8 @@ class TableSource(Source):
         """Refuse text features; the doctor reads them as categories.
 
         Args:
-            columns: columns of a file.
             text: position -> (values, cells) of the first rows.
             line: first line with text, 0 if unknown.
-            file: file name.
 
         Raises:
             FileFormatError: all text features, and the options that read the table.
@@ -383,7 +378,6 @@ def text_words(text: Mapping[str, tuple[int, int]], reading: Reading) -> tuple[s
 
     Args:
         text: column -> (number of values, number of cells).
-        reading: options so far.
     """
     no_classes = [
         name for name, (n, cells) in text.items() if n in (1, cells) or (n > _FEW and n > _SHARE * cells)

@@ -50,7 +50,6 @@ class Position:
     Args:
         position: from 1.
         impressions, clicks: totals over documents.
-        rate: clicks per impression.
         propensity, low, high: probability of examination relative to position 1, and its 95% interval; NaN if unknown.
         segment: segment of the log; "" without propensities by segment.
     """
@@ -114,7 +113,6 @@ class Disagreement:
     """A query that two rankers rank differently.
 
     Args:
-        documents: length of the list.
         differs: share of the top ten's discounts on other documents, from 0 (same top) to 1 (disjoint).
         old, new: exposure-DCG of the top ten; NaN without clicks, or if clicks are inconclusive.
         known: share of the new top ten that was ever shown.
@@ -138,11 +136,9 @@ class Against:
     """Comparison of the model with another ranker, by clicks.
 
     Args:
-        name: name of the other ranker.
         gate: result of the comparison; None if clicks cannot compare them.
         reason: why there is no result.
         differs: mean of `Disagreement.differs` over all queries.
-        queries: queries with the largest differences.
     """
 
     name: str
@@ -182,7 +178,6 @@ class ClickData(Result):
         by_position: changes of rank by position.
         same_order: share of queries with clicks whose order does not change.
         against: comparison with another ranker; None without one.
-        notes: missing parts, with reasons.
     """
 
     documents: int

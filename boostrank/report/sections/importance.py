@@ -138,7 +138,6 @@ class Importance(Result):
 
     Args:
         value, low, high: metric of the model and its interval.
-        feature_names: d names.
         loss, loss_low, loss_high: float64[d], loss of the metric when the feature is shuffled within queries, and its
             interval; 0 for query-level and unused features.
         p_holm: float64[d], Holm-adjusted p-value of a zero loss (Student's t over queries); NaN for query-level and
@@ -154,13 +153,11 @@ class Importance(Result):
         clusters: features that rank documents alike, shuffled together.
         removed: all removable features, shuffled together; None without any.
         correlation: float64[c, c], rank correlation within queries of the features `correlated`.
-        correlated: c names.
         negligible: largest loss that does not matter.
         redundant: correlation threshold of the clusters.
         queries, documents: size of the sample.
         all_queries, all_documents: size of the data.
         shap_documents: size of the sample for SHAP.
-        repeats: shuffles per query.
         start: contribution of the linear start; None without one.
         by: "walk", or why the engine predicted instead.
     """
@@ -663,12 +660,7 @@ def _gain_against_loss(worth: Worth) -> Chart:
 
 
 def _labels(frame: pd.DataFrame, ends: tuple[float, float], small: float, pixels: int) -> list[str]:
-    """Return labels that do not overlap: the largest losses, and features with high gain but no loss.
-
-    Args:
-        ends, small: of the stretched scale of losses.
-        pixels: approximate width of the chart.
-    """
+    """Return labels that do not overlap: the largest losses, and features with high gain but no loss."""
 
     def height(loss: float) -> float:
         low, value, high = (math.copysign(math.log1p(abs(v) / small), v) for v in (ends[0], loss, ends[1]))

@@ -41,9 +41,7 @@ class History:
     """A metric by round, recorded in training.
 
     Args:
-        dataset: name of the data set.
         rounds: int64[T], rounds of the model, including those of a continued model.
-        values: float64[T].
     """
 
     dataset: str
@@ -64,7 +62,6 @@ class Learning(Result):
         best_rounds: rounds that prediction uses.
         trained_rounds: rounds of the training; None if unknown.
         negligible: largest loss that does not matter.
-        notes: missing parts, with reasons.
         scores: float64[N], scores of the whole model, in row order; None if they were not computed for all documents,
             or not as the engine sums them.
         begins: description of the model of 0 rounds.
@@ -256,11 +253,7 @@ def _rounds(title: str = "rounds") -> Any:
 
 
 def _band(frame: Any, names: tuple[str, str, str], format: str, **encoding: Any) -> Any:
-    """Return a line with its interval.
-
-    Args:
-        names: columns low, value, high.
-    """
+    """Return a line with its interval."""
     low, value, high = names
     tips = tooltips("rounds:Q ,d", f"{value}:Q {format}", f"{low}:Q .4f from", f"{high}:Q .4f to")
     base = alt.Chart(frame).encode(x=_rounds(), tooltip=tips)

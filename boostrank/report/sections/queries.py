@@ -72,7 +72,6 @@ class WorstQuery:
     """A query and its list.
 
     Args:
-        size: length of the list.
         parts: kind -> segment of the query.
         features: features whose contributions vary most among the listed documents; empty if the engine has none.
         documents: the top of the list, and the best-labelled documents below it.
@@ -91,7 +90,6 @@ class QueryValues(Result):
     """Result of `query_values`.
 
     Args:
-        qids: [Q], all queries.
         values: float64[Q], NaN where a query does not count.
         sizes: int64[Q], documents per query.
         of_part: kind -> segment of each query, [Q].
@@ -99,7 +97,6 @@ class QueryValues(Result):
         edges: float64[21], ends of the bins.
         parts: segments with a query that counts.
         worst: queries with the lowest values; ties by better documents first, then longer lists.
-        notes: missing parts, with reasons.
     """
 
     metric: str
@@ -131,9 +128,6 @@ class QueryValues(Result):
 
 def query_values(c: Context, worst: int = 20) -> QueryValues:
     """Analyse the metric query by query.
-
-    Args:
-        worst: number of worst queries to list.
 
     Raises:
         DataError: no query counts, or no query has a segment.

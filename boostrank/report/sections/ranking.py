@@ -65,7 +65,6 @@ class OldAndNew:
     """Metric of each query, by a previous model and by this one.
 
     Args:
-        name: name of the previous model.
         qids: [Q], queries that count.
         old, new: float64[Q].
     """

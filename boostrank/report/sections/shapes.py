@@ -74,10 +74,7 @@ class Shapes(Result):
         interactions: pairs of `top`, strongest first.
         documents, pair_documents, shap_documents: sample sizes of curves, interactions and dependence, in whole
             queries.
-        all_documents: number of documents in the data.
-        queries: queries in the sample of the curves.
         by: "walk", or why the engine predicted instead.
-        notes: missing parts, with reasons.
         categories: categorical feature -> names of codes 0, 1, ...
     """
 

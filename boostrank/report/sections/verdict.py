@@ -58,8 +58,6 @@ class Ranking:
 
     Args:
         name: such as "random order".
-        about: description.
-        standings: metric -> standing.
         short: short description; "" if the name suffices.
     """
 
@@ -75,12 +73,10 @@ class Verdict(Result):
 
     Args:
         metric: headline metric, the largest cut-off of the first metric.
-        baselines: rankings to compare with.
         ties: effect of the order of tied documents on the headline.
         per_query: metric -> float64[Q] of the model, NaN where a query does not count.
         queries, documents: size of the data.
         empty: queries without a relevant document; the conventions decide whether they count.
-        notes: missing parts, with reasons.
         matters: metric -> difference that exceeds the noise of training, if measured.
     """
 
