@@ -26,7 +26,7 @@ from boostrank.metrics import METRICS
 
 __all__ = ["BoundMetrics", "Conventions", "Metric", "MetricResult", "PairedDifference", "evaluate", "paired_difference"]
 
-_OTHER_SPELLING = re.compile(r"^([^@]+?)(?::top=|_cut_|_at_|_)(\d+)$")
+_OTHER_SPELLING = re.compile(r"^([^@]+?)(?::top=|_cut[_.]|_at_|[_:])(\d+)$")
 # For docno, rows are first sorted by name.
 _TIES = {"expected": EXPECTED, "input": INPUT, "docno": INPUT, "pessimistic": PESSIMISTIC, "optimistic": OPTIMISTIC}
 

@@ -425,7 +425,7 @@ class TreeOptions(Options, group="Trees"):
         shown=str(DEFAULT_ROUNDS),
         common=True,
         params="num_iterations num_iteration n_iter num_tree num_trees num_round num_rounds nrounds num_boost_round "
-        "n_estimators max_iter",
+        "n_estimators max_iter iterations",
     )
     learning_rate: float | None = option(None, "Shrinkage of each tree.", gt=0, shown="0.1", params="learning_rate")
     num_leaves: int | None = option(None, "Maximum number of leaves per tree.", ge=2, shown="31", params="num_leaves")
@@ -450,7 +450,7 @@ class StoppingOptions(Options, group="Metrics and stopping"):
         metavar="NAME",
         shown="ndcg",
         common=True,
-        params="metric metrics metric_types",
+        params="metric metrics metric_types eval_metric",
     )
     eval_at: Any = option(
         None,

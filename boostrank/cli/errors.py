@@ -17,6 +17,7 @@ import click
 from boostrank.core import process
 from boostrank.core.errors import BoostrankError
 from boostrank.core.process import leave_soon
+from boostrank.engines import engines_with
 from boostrank.options import FileOptions, TrainOptions, declared
 
 DONE, GATE_SHUT, BAD_INPUT, FAILED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
@@ -94,13 +95,21 @@ def _status_of(work: Callable[[], Any]) -> int:
 
 
 def _without_far_options(error: click.UsageError) -> str:
-    """Return the message, with suggested options only if they are one slip away."""
+    """Return the message, with suggested options only if they are one slip away, and the place of parameters."""
     if not isinstance(error, click.NoSuchOption):
         return error.format_message()
+    name = error.option_name.strip("-").replace("-", "_")
+    known = {one for option in (error.ctx.command.params if error.ctx else ()) for one in option.opts}
+    ours = next((one.spelled for one in declared(TrainOptions).values() if name in one.params), None)
+    if ours in known:
+        return f"{error.message.rstrip('.')}: it is {ours} here"
     close = difflib.get_close_matches(
         error.option_name.strip("-"), [one.strip("-") for one in error.possibilities or ()], 1, 0.75
     )
-    return f"{error.message}{f' Did you mean --{close[0]}?' if close else ''}"
+    hint = f". Did you mean --{close[0]}?" if close else ""
+    if not close and "--param" in known:
+        hint = f": --param {name}=VALUE passes it to the engine" if engines_with(name) else ""
+    return f"{error.message.rstrip('.')}{hint}"
 
 
 def _as_options(message: str) -> str:

@@ -106,10 +106,11 @@ class QueryIndex:
                 raise TypeError
             with np.errstate(invalid="ignore"):  # NaN
                 counts = given.astype(np.int64, copy=False) if given.size else np.zeros(0, np.int64)
+            if counts.ndim != 1 or not np.array_equal(counts, given):
+                raise ValueError
         except (TypeError, ValueError, OverflowError):
-            raise DataError("group sizes must be whole numbers within the range of int64") from None
-        if counts.ndim != 1 or not np.array_equal(counts, given):
-            raise DataError("group sizes must be a one-dimensional sequence of whole numbers")
+            words = "group sizes must be a list of whole numbers, one per query; pass the query id of each row as qid="
+            raise DataError(words) from None
         bad = np.flatnonzero(counts <= 0)
         if bad.size:
             raise DataError(f"group {bad[0]} has size {counts[bad[0]]}; every query needs at least one row")

@@ -1,20 +1,27 @@
 """Names of the features of libsvm text: a file of them, or the comments at the head of the text.
 
-A file holds a name a line, in the order of the features, or `1 name`, `1: name` (the number that the feature has in
-the text), or is a feature map of XGBoost: lines `0 name q`, split by any blanks. In the text, comments in front of the
-first row say `# f1: name`, one a line.
+A file holds a name a line, in the order of the features, or `1 name`, `1: name`, `1,name` (the number that the feature
+has in the text), or is a feature map of XGBoost: lines `0 name q`, split by any blanks; or it is the JSON of a list of
+names or of a feature store. In the text, comments in front of the first row say `# f1: name`, one a line.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from boostrank.core.errors import FileFormatError, ParameterError
 from boostrank.core.files import read_text
 
-_PAIR = re.compile(r"[fF]?(\d+)(?:\s*[:=]\s*|\s+)(\S.*)")
+_PAIR = re.compile(r"[fF]?(\d+)(?:\s*[:=,]\s*|\s+)(\S.*)")
+_HEADER = re.compile(
+    r"""(".*|,.*|(feature_?)?names?|features?|(index|id|feature\w*),.*|0(?=\r?\n\D)|\d+\t(Label|GroupId|Num|Categ)\b.*)\r?$""",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""First lines of tables of names and of CatBoost's column descriptions."""
 _FEATURE_MAP = re.compile(r"\d+\s+(\S.*?)\s+(q|i|int|float|c)")
 _COMMENT = re.compile(rb"#\s*[fF](\d+)\s*[:=]\s*(\S.*)")
 _LARGEST = 2**31
@@ -40,7 +47,13 @@ def numbered_names(given: str | os.PathLike[str] | Sequence[str] | Mapping[int, 
 
 def read_names(path: str) -> Names:
     """Names of features in a file."""
-    lines = read_text(path).rstrip().split("\n")
+    text = read_text(path)
+    if text.lstrip().startswith(("[", "{")):
+        return tuple(_checked([(0, i, name) for i, name in enumerate(names_in_json(text, path))], path).values())
+    lines = text.rstrip().split("\n")
+    if _HEADER.match(text):
+        words = f"{lines[0].strip()!r} is no name of a feature: write one name per line, without a header and quotes"
+        raise FileFormatError(words, file=path, line=1)
     pairs = [(line, _PAIR.fullmatch(text.strip())) for line, text in enumerate(lines, 1)]
     if all(pair for _, pair in pairs):
         maps = [_FEATURE_MAP.fullmatch(text.strip()) for text in lines]
@@ -48,12 +61,30 @@ def read_names(path: str) -> Names:
         named = named if len(named) == len(pairs) else [pair[2] for _, pair in pairs if pair]
         numbered = zip(pairs, named, strict=True)
         return _checked([(line, int(pair[1][:18]), name) for (line, pair), name in numbered if pair], path)
-    odd = next((line for line, pair in pairs if pair and re.match(r"\d+\s*:", lines[line - 1].strip())), None)
+    odd = next((line for line, pair in pairs if pair and re.match(r"\d+\s*[:,\t]", lines[line - 1].strip())), None)
     if odd is not None:
         raise FileFormatError(
             "some lines are `number: name`, others not: write all of them in one way", file=path, line=odd
         )
     return tuple(_checked([(line, line, text) for line, text in enumerate(lines, 1)], path).values())
+
+
+def names_in_json(text: str, path: str) -> tuple[str, ...]:
+    """Return a list of names, of objects with a `name`, or such a list anywhere below a `features`.
+
+    Raises:
+        FileFormatError: the text holds none.
+    """
+    try:
+        found: Any = json.loads(text)
+        while isinstance(found, dict):
+            found = next(found[key] for key in ("features", "featureset", "_source") if key in found)
+        names = tuple(one if isinstance(one, str) else one["name"] for one in found)
+        if not set(map(type, names)) <= {str}:
+            raise TypeError
+        return names
+    except (ValueError, KeyError, TypeError, StopIteration, RecursionError):
+        raise FileFormatError("expected one name per line or JSON with a list of features", file=path) from None
 
 
 def names_in_head(head: bytes, file: str) -> dict[int, str]:

@@ -42,6 +42,7 @@ _SMALLEST_CHUNK = 1 << 20  # smaller chunks cost more overhead than their balanc
 _STREAM_CHUNK = 4 << 20  # chunks of a stream wait in memory for their parser
 _AHEAD = 2
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
+_SETS = {"train", "training", "vali", "valid", "val", "validation", "dev", "test", "testing"}
 _IN_PROVENANCE = ("missing_tokens", "inf", "repeated", "label_map", "on_bad_line", "regroup")
 
 
@@ -443,6 +444,12 @@ def matching(path: str) -> list[str]:
     files = sorted(found - beside)
     if not files:
         raise FileFormatError("no file matches" if not is_folder else "a folder without files", file=path)
+    if is_folder and os.path.isdir(os.path.join(path, "_delta_log")):  # whose old parts stay in the folder
+        raise FileFormatError("a Delta table, some of whose files may be out of date: write it as Parquet", file=path)
+    sets = {name for one in files if (name := os.path.basename(one).partition(".")[0].lower()) in _SETS}
+    if is_folder and len(sets) > 1:
+        words = f"a folder with {' and '.join(sorted(sets))}, which are not one data set: name the file"
+        raise FileFormatError(words, file=path)
     inner = next(filter(os.path.isdir, files), None) if is_folder else None
     if inner is not None:
         words = f"a folder of folders, such as {inner}; name the files: {os.path.join(path, '*', '*')!r}"

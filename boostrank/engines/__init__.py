@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from boostrank.core.errors import MissingDependency, ModelError, ParameterError, did_you_mean
+from boostrank.core.errors import MissingDependency, ModelError, ParameterError, UnknownParameter, did_you_mean
 from boostrank.core.foreign import foreign_kind
 from boostrank.core.process import with_docstrings
 
@@ -103,6 +103,20 @@ def get_backend(name: str) -> Backend:
     return backend
 
 
+def engines_with(parameter: str) -> list[str]:
+    """Return the names of the engines that have a parameter of this name."""
+    found = []
+    for name in ENGINES:
+        try:
+            get_backend(name).params.check({parameter: "1"})
+        except (UnknownParameter, MissingDependency):
+            continue
+        except ParameterError:  # the value, which is another question
+            pass
+        found.append(name)
+    return found
+
+
 def formats() -> list[ModelFormat]:
     """Return the model format of every engine, without importing the engines."""
     places = (engine.format.split(":") for engine in ENGINES.values())
@@ -115,10 +129,11 @@ def format_of(body: bytes) -> ModelFormat:
     Raises:
         ModelError: no engine has this format.
     """
-    known, kind = formats(), foreign_kind(body[:1000])
+    known = formats()
     for one in reversed(known):
-        if kind is None and one.recognises(body):
+        if one.recognises(body):
             return one
+    kind = foreign_kind(body[:1000])
     first, *others = (one.title for one in known)
     what = "the file is empty" if not body else f"it is {kind}" if kind else ""
     raise ModelError(f"neither {first} nor {' nor '.join(others)}" + (f": {what}" if what else ""))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections import Counter
@@ -13,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.arguments import takes
-from boostrank.core.errors import FileFormatError, ModelError, ParameterError
+from boostrank.core.errors import ModelError, ParameterError
 from boostrank.core.files import check_writable, read_text, write_atomically
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.names import names_in_json
 from boostrank.engines import format_of
 from boostrank.export import TARGETS
 from boostrank.export.pack import KINDS
@@ -143,13 +143,4 @@ def read_feature_names(path: str) -> tuple[str, ...]:
     text = read_text(path)
     if not text.lstrip().startswith(("[", "{")):
         return tuple(line.strip() for line in text.splitlines() if line.strip())
-    try:
-        found: Any = json.loads(text)
-        while isinstance(found, dict):
-            found = next(found[key] for key in ("features", "featureset", "_source") if key in found)
-        names = tuple(one if isinstance(one, str) else one["name"] for one in found)
-        if not set(map(type, names)) <= {str}:
-            raise TypeError
-        return names
-    except (ValueError, KeyError, TypeError, StopIteration, RecursionError):
-        raise FileFormatError("expected one name per line or JSON with a list of features", file=path) from None
+    return names_in_json(text, path)

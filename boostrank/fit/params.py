@@ -17,7 +17,7 @@ from boostrank.core.gains import parse_gain
 from boostrank.core.machine import resolve_threads
 from boostrank.core.params import Param, find_param
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines import ENGINES
+from boostrank.engines import ENGINES, engines_with
 from boostrank.engines.base import Backend
 from boostrank.kernels.noise import SEED
 from boostrank.kernels.objective.contract import ObjectiveSpec
@@ -44,6 +44,7 @@ ROUNDS_NAMES = (
     "num_boost_round",
     "n_estimators",
     "max_iter",
+    "iterations",  # CatBoost's
 )
 STOPPING_NAMES = ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change")
 _MIN_DELTA = Param("early_stopping_min_delta", 0.0, low=0.0, help="improvement that counts for early stopping")
@@ -231,6 +232,10 @@ def _check_near_misses(rest: Mapping[str, Any], objective: str, takes: tuple[Par
         try:
             backend.params.check({name: rest[name]})
         except UnknownParameter:
+            theirs = [engine for engine in engines_with(name) if engine != backend.name]
+            if theirs:
+                words = f"{name!r} is a parameter of {theirs[0]} (backend={theirs[0]!r}), not of {backend.name}"
+                raise UnknownParameter(words) from None
             own = [p.name for p in takes]
             elsewhere = [s.name for s in OBJECTIVES if find_param(name, s.params)]
             if not elsewhere and not did_you_mean(name, own, list_all=False):
@@ -280,10 +285,10 @@ def _metric_names(metric: Any, eval_at: Any) -> tuple[str, ...]:
     cuts = [_whole(c, "eval_at", 1) for c in (cuts if hasattr(cuts, "__iter__") else [cuts])]
     joined: list[str] = []
     for name in names:
-        if "@" in name or not cuts:
-            joined.append(name)
-        elif name.isdigit() and joined and "@" in joined[-1]:  # "ndcg@1,3" split at its comma
+        if name.isdigit() and joined and "@" in joined[-1]:  # "ndcg@1,3" split at its comma
             joined.append(f"{joined[-1].split('@')[0]}@{name}")
+        elif not cuts or Metric.parse(name).cutoffs:
+            joined.append(str(Metric.parse(name)))
         else:
             joined += [f"{name}@{c}" for c in cuts]
     return tuple(dict.fromkeys(str(Metric.parse(name)) for name in joined))

@@ -26,7 +26,7 @@ from boostrank.fit.run import run
 from boostrank.fit.wide import narrowed, used_columns, widened
 from boostrank.metric import Conventions
 from boostrank.model.price import Limit, limited
-from boostrank.model.ranking_model import RankingModel
+from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.model.within_query import WithinQuery
 from boostrank.options import TrainOptions, declared
 
@@ -67,8 +67,8 @@ def train(
         valid_sets: data sets to evaluate each round; may include `train_set`.
         valid_names: names for the log; `valid_0`, ... by default, and "training" for the training set.
         feval: one function or a list, (scores, engine's data set) -> (name, value, higher is better) or a list.
-        init_model: path, booster or RankingModel to continue from its best round. Its objective is kept unless `params`
-            sets another.
+        init_model: path, booster, fitted ranker or RankingModel to continue from its best round. Its objective is kept
+            unless `params` sets another.
         keep_training_booster: as in `lgb.train`.
         callbacks: LightGBM's (on either backend), ours, or any callable that takes a `CallbackEnv`. Called in every
             fold.
@@ -211,7 +211,8 @@ def resolve(
         raise ParameterError(f"checkpoint={checkpoint!r}: expected a Checkpoint(path)")
     limit = Limit(options.max_trees, options.max_microseconds)
     model = options.init_model
-    model = RankingModel.load(model) if isinstance(model, str | os.PathLike) else model
+    if isinstance(model, str | os.PathLike) or any(hasattr(model, a) for a in ("get_booster", "booster_", "model_")):
+        model = as_model(model)  # a path, or a ranker, which keeps the rounds of its own predict
     given = options.flat()
     names, sets = [name for name, _ in valid], [data for _, data in valid]
     _check(train_set, valid if peers is ALONE else ())

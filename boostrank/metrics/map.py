@@ -48,6 +48,6 @@ SPEC = MetricSpec(
     weights=reciprocal_ranks,
     divisors=divisors,
     reference="ties: McSherry, Najork 2008",
-    aliases=("ap", "mean_average_precision"),
+    aliases=("ap", "average_precision", "mean_average_precision"),
     ratio=True,
 )

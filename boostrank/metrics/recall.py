@@ -30,5 +30,5 @@ SPEC = MetricSpec(
     divisors=relevant,
     reference="ties: McSherry, Najork 2008",
     ratio=True,
-    aliases=("recall_at",),
+    aliases=("r", "recall_at"),
 )

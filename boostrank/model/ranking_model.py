@@ -513,6 +513,9 @@ def find_model(given: Any) -> RankingModel | None:
     if engine == "lightgbm" and hasattr(type(given), "booster_"):
         given = given.booster_
     sklearn = engine == "xgboost" and hasattr(given, "get_booster")
+    if sklearn and given.missing is not None and given.missing == given.missing:  # not NaN
+        words = "the model does not keep this value, and would give other scores: fit it with NaN for missing values"
+        raise ModelError(f"{type(given).__name__}(missing={given.missing:g}): {words}")
     known = booster_of(given.get_booster() if sklearn else given)
     if known is None:
         return None

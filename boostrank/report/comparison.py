@@ -19,7 +19,7 @@ from markupsafe import Markup
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.resampling import PAIRED_RESAMPLES, paired_difference
 from boostrank.core.text import small_table
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Float64Array, check_in_step
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics, Conventions, Metric
 from boostrank.model.ranking_model import RankingModel, find_model
@@ -281,6 +281,7 @@ def compare(
         docnos=docnos,
         threads=threads,
     )
+    check_in_step(old=old, new=new)
     first, second = _ranker(old, "old", data, threads), _ranker(new, "new", data, threads)
     before, after = bound.per_query(first.scores), bound.per_query(second.scores)
     per_query = {name: np.column_stack([before[name], after[name]]) for name in bound.names}
@@ -332,6 +333,8 @@ def _ranker(given: Any, name: str, data: RankingDataset, threads: int | None) ->
         return given
     model = find_model(given)
     data = data if model is None else data.only(model.feature_names)
+    if model is None and (hasattr(given, "predict") or callable(given)):
+        raise ParameterError(f"{name}: {type(given).__name__} is not a model of boostrank; pass its scores, predict(X)")
     scores = np.asarray(given if model is None else model.predict(data, threads=threads), dtype=np.float64)
     if scores.shape != (data.n_documents,):
         raise DataError(f"{name}: scores have shape {scores.shape}, expected ({data.n_documents},)")

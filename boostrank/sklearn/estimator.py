@@ -183,7 +183,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             data,
             valid_sets=sets,
             valid_names=more.pop("eval_names", None),
-            init_model=_booster_of(more.pop("init_model", None)),
+            init_model=more.pop("init_model", None),
             **more,
             **{name: getattr(self, name) for name in _OF_TRAIN},
         )
@@ -447,13 +447,6 @@ BoostRanker.__init__.__signature__ = _signature()  # type: ignore[attr-defined]
 def _is_parameter(name: str) -> bool:
     """Return whether a name can be a parameter, not an attribute set by `fit`."""
     return not (name.startswith("_") or name.endswith("_") or "__" in name)
-
-
-def _booster_of(model: Any) -> Any:
-    """Return the model to continue, unwrapped from an estimator."""
-    if hasattr(model, "get_booster"):
-        return model.get_booster()
-    return getattr(model, "model_", getattr(model, "booster_", model))
 
 
 def _of_one_set(given: Any) -> Any:

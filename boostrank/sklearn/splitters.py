@@ -11,7 +11,7 @@ from sklearn.model_selection import BaseCrossValidator, KFold, ShuffleSplit, Tim
 
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.queries import checked_ids, query_numbers
-from boostrank.core.types import Int64Array
+from boostrank.core.types import Int64Array, check_in_step
 from boostrank.sklearn.columns import column_of, split_table
 
 
@@ -172,6 +172,7 @@ def _query_of_rows(X: Any, groups: npt.ArrayLike | None, qid: npt.ArrayLike | No
     """Return the number of each row's query or group, int64[N], in order of appearance."""
     if qid is None:
         qid = split_table(X)[1]
+    check_in_step(X=X, groups=groups, qid=qid)
     given = [query_numbers(checked_ids(ids)) for ids in (groups, qid) if ids is not None]
     if not given:
         raise DataError("splitters need the queries: pass groups= or qid=, or a column qid of a frame")

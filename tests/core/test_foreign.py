@@ -94,9 +94,7 @@ def test_data_and_scores_of_another_kind_are_named(text: str, word: str, tmp_pat
         read_scores(str(file), len(text.splitlines()))
 
 
-@pytest.mark.parametrize(
-    "body", [b"1 qid:1 1:0.5 2:3\n", b"0.25\n-1e3\n", b"label,qid,a\n1,2,3\n", b"tree\nversion=v4\n", b""]
-)
+@pytest.mark.parametrize("body", [b"1 qid:1 1:0.5 2:3\n", b"0.25\n-1e3\n", b"label,qid,a\n1,2,3\n", b""])
 def test_our_own_files_are_of_no_other_kind(body: bytes) -> None:
     assert foreign_kind(body) is None
 

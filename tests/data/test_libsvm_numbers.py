@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import shlex
 import warnings
 from fractions import Fraction
 
@@ -278,7 +279,7 @@ STAND_INS = ["NULL", "NA", "?", "N/A", "None", "null", "-", "nil"]
 
 @pytest.mark.parametrize("word", STAND_INS)
 def test_fault_097_a_stand_in_for_missing_is_refused_with_the_option_that_reads_it(read: Read, word: str) -> None:
-    spelled = word if word.isalpha() else repr(word)
+    spelled = shlex.quote(word)
     with refused(f"value '{word}' of feature 1", f"--missing-token {spelled}", line=1, column=9):
         read_value(read, word)
 

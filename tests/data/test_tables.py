@@ -207,7 +207,7 @@ HEAD = "label,qid,a,b\n"
         (HEAD + "1,1,1e39,3\n", 2, "value 1e+39 of column 'a' does not fit in float32"),
         (HEAD + "1,1,-Infinity,3\n", 2, "value -inf of column 'a' is infinite; use --inf keep"),
         (HEAD + "1,1,NULL,3\n", 2, "--missing-token NULL reads it as one"),
-        (HEAD + '1,1,"2,5",3\n', 2, "write a decimal point, not a comma"),
+        (HEAD + '1,1,"2,5",3\n', 2, "'2,5' of column 'a'"),
         (HEAD + '1,1,"2\n3",3\n', 2, "a quote (\") is not closed on its line"),
         (HEAD + "1,1,2,3\n1,2,2,3\n1,1,2,3\n", 4, "qid 1 reappears after another query; it was first seen on line 2"),
         (HEAD + "1,1,2,3\r0,1,2,3\n", 2, "carriage return without a line feed"),

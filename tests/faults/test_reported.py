@@ -112,6 +112,42 @@ def dump_of_xgboost() -> None:
     refused("evaluate", "dump.json", "test.txt", says=("dump.json", "save_model"))
 
 
+@case(8, "a file that is something else", "its name, as data and as a model")
+def files_of_other_programs() -> None:
+    write_rows("t.txt")
+    for text, word in (
+        (b'{"qid": 1, "label": 0}\n', "JSON"),
+        (b"SQLite format 3\0", "SQLite"),
+        (b"%PDF-1.4\n", "PDF"),
+        (b"ORC\x0a", "ORC"),
+        (b"PK\x03\x04\x14\0", "Excel"),
+        (b"x\x9c\x01", "pickle"),
+    ):
+        Path("other").write_bytes(text)
+        refused(*train("other"), says=("other", word))
+        refused("predict", "other", "t.txt", says=("other", word))
+
+
+@case(8, "a file that is something else", "scores of pandas and CatBoost: which line or column is too much")
+def scores_below_a_header() -> None:
+    write_rows("t.txt")
+    for text, word in (("RawFormulaVal\n" + "0.5\n" * 120, "tail"), (",0\n0,0.5\n1,0.5\n", "index=False")):
+        Path("scores.csv").write_text(text)
+        refused("evaluate", "scores.csv", "t.txt", says=("scores.csv", word))
+
+
+@case(2, "a file that is something else", "the program whose model it is")
+def models_of_other_programs() -> None:
+    write_rows("t.txt")
+    for text, word in (
+        ('{\n"features_info": {}}', "CatBoost"),
+        ('{"class": "org.apache.solr.ltr.model.LinearModel"}', "Solr"),
+        ('{"model": {"name": "m"}}', "JSON"),
+    ):
+        Path("m.json").write_text(text)
+        refused("evaluate", "m.json", "t.txt", says=("m.json", word))
+
+
 # Values and names, as tools write them ----------------------------------------------------------------------------
 
 
@@ -157,6 +193,10 @@ def sizes_with_keys() -> None:
             RankingDataset.from_arrays(X, y, group=sizes)
         with pytest.raises(DataError, match=r"qid="):
             boostrank.BoostRanker(n_estimators=2).fit(X, y, group=sizes)
+    counted = frame["query"].value_counts()
+    for sizes in (counted.reset_index(), dict(counted), counted.to_dict().values(), (counted.index, counted)):
+        with pytest.raises(DataError, match=r"qid="):
+            RankingDataset.from_arrays(X, y, group=sizes)
     plain = frame.groupby("query", sort=False).size().reset_index(drop=True)
     assert RankingDataset.from_arrays(X, y, group=plain).queries.sizes.tolist() == [20, 40, 60]
 
@@ -172,6 +212,8 @@ def rows_shuffled_with_their_index() -> None:
             RankingDataset.from_arrays(**columns | {name: shuffled[column]})
     with pytest.raises(DataError, match=r"scores=.*loc"):
         boostrank.Metric.parse("ndcg").evaluate(frame["label"], shuffled[0], frame["qid"])
+    with pytest.raises(DataError, match=r"groups=.*loc"):
+        next(boostrank.QueryKFold(2).split(frame, frame["label"], shuffled["qid"]))
     RankingDataset.from_arrays(shuffled[[0, 1, 2]], shuffled["label"], qid=shuffled["qid"], sort=True)
 
 
@@ -329,6 +371,88 @@ def names_of_columns() -> None:
     assert feature_names_of() == ("a", "b", "c", "rating")
 
 
+@case(1, "a name that promises a format", "the names in a JSON list, a feature store, or a table of numbers and names")
+def names_in_other_files() -> None:
+    write_rows("t.txt")
+    store = {"features": [{"name": name, "class": "solr"} for name in ("bm25", "ctr", "age")]}
+    for text in (json.dumps(["bm25", "ctr", "age"]), json.dumps(store), "1,bm25\n2,ctr\n3,age\n"):
+        Path("names.txt").write_text(text)
+        accepted(*train("t.txt", "--feature-names", "names.txt"))
+        assert feature_names_of() == ("bm25", "ctr", "age")
+
+
+@case(1, "a name that promises a format", "a refusal of tables of names, whose header would shift them")
+def names_below_a_header() -> None:
+    write_rows("t.txt")
+    for text in (
+        ",0\n0,a\n1,b\n2,c\n",
+        "0\na\nb\nc\n",
+        '"x"\n"a"\n"b"\n"c"\n',
+        "feature_name\na\nb\nc\n",
+        "0\tLabel\n1\tGroupId\n2\tNum\ta\n",
+    ):
+        Path("names.txt").write_text(text)
+        refused(*train("t.txt", "--feature-names", "names.txt"), says=("names.txt:1",))
+
+
+@case(7, "a value as tools write it", "a refusal of ids that are missing or that a spreadsheet rounded")
+def ids_that_are_none() -> None:
+    qid = arrays()[2]
+    for word in ("nan", "<NA>", "None"):
+        write_frame("t.csv", qid=[word if one == 3 else f"{one}.0" for one in qid])
+        refused(*train("t.csv"), says=("t.csv:42", "'qid'"))
+    write_frame("t.csv", qid=np.where(qid < 4, "1.23457E+15", "2.34568E+15"))
+    refused(*train("t.csv"), says=("t.csv:2", "'1.23457E+15'"))
+    write_frame("t.csv", qid=np.where(qid < 4, "nan", "naan"))
+    assert RankingDataset.read("t.csv").queries.qid.tolist() == ["nan", "naan"]
+
+
+@case(7, "a value as tools write it", "a word for a missing value, with the option as a shell takes it")
+def words_for_missing_values() -> None:
+    X = arrays()[0]
+    for word in ("\\N", "<NA>", "NaT", "#DIV/0!", "."):
+        write_frame("t.csv", a=[word, *X[1:, 0]])
+        told = invoke(*train("t.csv")).stderr
+        assert shlex.split(told[told.index("--missing-token") :])[:2] == ["--missing-token", word]
+        told = invoke("doctor", "t.csv").stdout
+        assert shlex.split(told[told.index("--missing-token") :].partition("\n")[0])[:2] == ["--missing-token", word]
+
+
+@case(7, "a value as tools write it", "numbers with a unit: the place, and no advice to leave the column out")
+def numbers_with_units() -> None:
+    for form in ("{}%", "${}", "1,{:03.0f}.5"):
+        write_frame("t.csv", a=[form.format(i) for i in range(120)])
+        for command in (train("t.csv"), ("doctor", "t.csv")):
+            told = invoke(*command)
+            assert told.exit_code == 2
+            assert "t.csv:2" in told.output
+            assert repr(form.format(0)) in told.output
+            assert "--drop" not in told.output
+
+
+@case(7, "a value as tools write it", "columns by names in any case, without an index of any name")
+def names_in_any_case() -> None:
+    X, y, qid = arrays()
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(**{"Label": y, "Query ID": qid})
+    frame.reset_index().to_csv("t.csv")
+    accepted(*train("t.csv"))
+    assert feature_names_of() == ("a", "b", "c")
+    pd.read_csv("t.csv").to_csv("u.csv")
+    accepted(*train("u.csv"))
+    assert feature_names_of() == ("a", "b", "c")
+
+
+@case(18, "a value as tools write it", "a refusal of folders whose files are not one data set")
+def folder_that_is_no_data_set() -> None:
+    for folder, files in (("Fold1", ("train.txt", "vali.txt", "test.txt")), ("delta", ("_delta_log/0.json", "p.txt"))):
+        for file in files:
+            path = Path(folder, file)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_rows(str(path))
+        refused(*train(folder), says=(folder,))
+        assert invoke("doctor", folder).exit_code == 2
+
+
 # Habits of the engines' rankers, and objects people hold; 0 where newcomers met it --------------------------------
 
 
@@ -361,6 +485,11 @@ def alias_of_a_metric() -> None:
     data = RankingDataset.from_arrays(X, y, qid=qid)
     params = {"objective": "lambdarank", "metric": "lambdarank", "eval_at": 3, "verbosity": -1}
     assert "ndcg@3" in boostrank.train(params, data, 2, valid_sets=[data]).evals_result["training"]
+    params = {"objective": "lambdarank", "eval_metric": "NDCG:top=4,P_2", "verbosity": -1}
+    assert set(boostrank.train(params, data, 1, valid_sets=[data]).evals_result["training"]) == {
+        "ndcg@4",
+        "precision@2",
+    }
 
 
 @case(22, "names people type", "an argument, wherever it is given")
@@ -382,6 +511,28 @@ def tracking_is_an_attribute() -> None:
 def metric_as_an_objective() -> None:
     write_rows("t.txt")
     refused("train", "t.txt", "--objective", "ndcg", "--model", "m.txt", says=("ndcg", "lambdarank", "auto"))
+
+
+@case(6, "names people type", "an engine's parameter given as an option: where it goes")
+def parameters_as_options() -> None:
+    for given, place in {
+        "--n-estimators": "--rounds",
+        "--iterations": "--rounds",
+        "--eval-metric": "--metric",
+        "--n_jobs": "--threads",
+        "--max-depth": "--param max_depth=",
+        "--tree-method": "--param tree_method=",
+    }.items():
+        refused("train", "t.txt", given, "3", says=(given, place))
+    assert "--rounds" not in invoke("report", "m.txt", "t.txt", "--n-estimators", "3").stderr
+
+
+@case(6, "names people type", "a parameter of the other engine: whose it is")
+def parameters_of_the_other_engine() -> None:
+    X, y, qid = arrays()
+    for name, mine, theirs in (("tree_method", "lightgbm", "xgboost"), ("path_smooth", "xgboost", "lightgbm")):
+        with pytest.raises(boostrank.ParameterError, match=f"{name}.*backend='{theirs}'"):
+            boostrank.train({name: 1}, RankingDataset.from_arrays(X, y, qid=qid), 1, backend=mine)
 
 
 @case(0, "names people type", "the command that is near, also that of a group")
@@ -500,6 +651,50 @@ def fitted_attributes() -> None:
     assert len(ranker.feature_importances_) == 3
 
 
+@case(10, "what people hold", "a refusal of rankers of other libraries, whose scores are taken")
+def rankers_of_other_libraries() -> None:
+    X, y, qid = arrays()
+    data = RankingDataset.from_arrays(X, y, qid=qid)
+    other = type("CatBoostRanker", (), {"predict": lambda self, X: X[:, 0]})()
+    with pytest.raises(boostrank.ParameterError, match=r"CatBoostRanker.*predict"):
+        boostrank.compare(y, other, data)
+    boostrank.compare(y, other.predict(X), data)
+
+
+@case(10, "what people hold", "a training that continues a fitted ranker of any library")
+def ranker_to_continue() -> None:
+    lightgbm = pytest.importorskip("lightgbm")
+    X, y, qid = arrays()
+    data = RankingDataset.from_arrays(X, y, qid=qid)
+    theirs = lightgbm.LGBMRanker(n_estimators=2, verbose=-1).fit(X, y, group=[20] * 6)
+    for held in (theirs, boostrank.BoostRanker("lambdarank", n_estimators=2, verbosity=-1).fit(X, y, qid=qid)):
+        model = boostrank.train({"objective": "lambdarank", "verbosity": -1}, data, 1, init_model=held)
+        assert model.num_trees() == 3
+
+
+@case(2, "what people hold", "the rounds that an early-stopped XGBRanker uses; a refusal of missing=0")
+def xgboost_rankers_to_the_letter() -> None:
+    xgboost = pytest.importorskip("xgboost")
+    X, y, qid = arrays()
+    data = RankingDataset.from_arrays(X, y, qid=qid)
+    fit = {"eval_set": [(X, y)], "eval_qid": [qid], "verbose": False}
+    theirs = xgboost.XGBRanker(n_estimators=30, early_stopping_rounds=2, learning_rate=1.0).fit(X, y, qid=qid, **fit)
+    best = theirs.best_iteration + 1
+    assert best < theirs.get_booster().num_boosted_rounds()
+    params = {"objective": "lambdarank", "verbosity": 0}
+    assert boostrank.train(params, data, 1, init_model=theirs, backend="xgboost").num_trees() == best + 1
+    zero = xgboost.XGBRanker(n_estimators=2, missing=0.0).fit(X, y, qid=qid)
+    with pytest.raises(boostrank.ModelError, match="missing=0"):
+        boostrank.compare(y, zero, data)
+
+
+@case(6, "names people type", "the metric, by the names of trec_eval, ir_measures and scikit-learn")
+def metrics_by_other_names() -> None:
+    for name, ours in {"ndcg_cut.10": "ndcg@10", "ndcg:10": "ndcg@10", "R@10": "recall@10"}.items():
+        assert str(boostrank.Metric.parse(name)) == ours
+    assert str(boostrank.Metric.parse("average_precision")) == "map"
+
+
 # The doctor, and rankers with other features ----------------------------------------------------------------------
 
 
@@ -529,6 +724,15 @@ def features_that_nothing_splits() -> None:
     Path("t.txt").write_text("".join(f"{i % 3} qid:{i // 4} 1:{int(i == 5)}\n" for i in range(500)))
     assert [finding["check"] for finding in found_by_doctor("t.txt")] == ["refused-data"]
     refused("train", "t.txt", "--model", "m.txt", says=("split",))
+
+
+@case(4, "doctor and train agree", "infinite values read as missing, with no row left out")
+def infinite_values() -> None:
+    write_frame("t.csv", a=[np.inf, *arrays()[0][1:, 0]])
+    (found,) = found_by_doctor("t.csv")
+    assert found["options"] == "--inf missing"
+    accepted("doctor", "t.csv", *found["options"].split())
+    accepted(*train("t.csv", *found["options"].split()))
 
 
 @case(0, "doctor and train agree", "all columns of text in one run, each with its option")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -47,7 +48,9 @@ def refused_rows(profile: Profile) -> Iterator[Finding]:
     options, fix = "", "mend the rows"
     if count <= MOST_LEFT_OUT * total and not allowed:
         options = f"--on-bad-line skip --max-bad-share {math.ceil(1000 * count / max(total, 1)) / 1000:g}"
-        fix += f", or leave them out: {options}"
+        if all("--inf missing" in error.reason for error in profile.causes.values()):
+            options = "--inf missing"
+        fix += f", or leave them out: {options}" if "skip" in options else f": {options}"
     message = f" ({count:,} of {total:,} rows cannot be read)"
     for error in list(profile.causes.values())[:SHOWN_ROWS]:
         yield Finding(
@@ -85,7 +88,7 @@ def stand_ins(profile: Profile) -> Iterator[Finding]:
     """Words that seem to mark missing values."""
     for word, (at, column) in list(profile.stand_ins.items())[:SHOWN_ROWS]:
         file, line = profile.place(at)
-        shown = word if word.isalnum() else f"'{word}'"
+        shown = shlex.quote(word)
         yield Finding(
             "missing-token",
             Severity.ERROR,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import math
 import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -27,7 +28,8 @@ from boostrank.data.text.reasons import STAND_INS, separator_in, shown
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _NAN = re.compile(r"[+-]?nan", re.IGNORECASE)
 _INF = re.compile(r"([+-]?)inf(?:inity)?", re.IGNORECASE)
-_COMMA = re.compile(r"[+-]?\d+,\d+")
+_WRITTEN = re.compile(r"[+-]?[$€£]? ?(\d+|\d{1,3}([,'_ ]\d{3})+)([.,]\d+)? ?[%$€£]?")
+"""Numbers as people write them: 0,5  1,234.5  12%  $3."""
 _TRUTH = frozenset((b"True", b"true", b"TRUE", b"False", b"false", b"FALSE"))
 _LIBSVM = re.compile(rb"[+-]?[\d.]\S*[ \t]+(qid:\S+|\d+:\S+)")
 _LONE_RETURN = "carriage return without a line feed: convert the file (tr '\\r' '\\n')"
@@ -116,7 +118,7 @@ class CsvSource(TableSource):
         return found, line
 
     def _is_text(self, word: str) -> bool:
-        return bool(self._number(word, "", True)[1]) and not _NUMBER.fullmatch(word) and not _COMMA.fullmatch(word)
+        return bool(self._number(word, "", True)[1]) and not _NUMBER.fullmatch(word) and not _WRITTEN.fullmatch(word)
 
     def _table(self, text: Text, array: Any, width: int, numbers: Sequence[int], texts: Sequence[int]) -> Any:
         """Return an Arrow table with positions as column names; None if pyarrow fails."""
@@ -211,12 +213,14 @@ class CsvSource(TableSource):
         if infinite:
             return float(infinite[1] + "inf"), ""
         if word.encode().lower() in STAND_INS:
-            asks = f"--missing-token {word if word.isalpha() else repr(word)} reads it as one"
+            asks = f"--missing-token {shlex.quote(word)} reads it as one"
             return math.nan, f"{cell} is not a number: if it stands for a missing value, {asks}"
         typed = typed_names(name)
-        if _COMMA.fullmatch(word):
-            return math.nan, f"{cell} is not a number: write a decimal point, not a comma"
-        hint = f": --drop {typed} leaves the column out, --categorical {typed} reads categories" if is_feature else ""
+        if _WRITTEN.fullmatch(word):
+            words = "write plain digits with a decimal point, without commas, blanks and units"
+            return math.nan, f"{cell} is not a number: {words}"
+        hint = f": --drop {typed} leaves the column out, --categorical {typed} reads categories"
+        hint = hint if is_feature else ": write a number, such as 0 to 4 for grades"
         return math.nan, f"{cell} is not a number{hint}"
 
     def _trimmed(self, column: Any, place: int, columns: Columns) -> Any:
@@ -256,6 +260,8 @@ def _header(line: bytes, delimiter: str, file: str) -> list[str]:
         raise FileFormatError("the first line is not UTF-8", file=file, line=1) from None
     if "\r" in text:
         raise FileFormatError(_LONE_RETURN, file=file, line=1)
+    if text.lower().startswith("sep="):
+        raise FileFormatError("Excel's line with the separator: `tail -n +2` leaves it out", file=file, line=1)
     try:
         names = [name.strip() for name in next(csv.reader([text], delimiter=delimiter, strict=True))]
     except csv.Error as error:

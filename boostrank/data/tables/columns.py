@@ -28,7 +28,7 @@ _DOCUMENT_IDS = {"doc", "doc_id", "docid", "document_id", "docno"}
 _NO_FEATURES = {"weight", "weights", "id", *DEFAULTS["label"][0], *DEFAULTS["qid"][0]}
 _INDEX_OF_CSV = "Unnamed: 0"
 """pandas' name for a nameless first column of a CSV file, the index of the written frame."""
-_INDEX = re.compile(rf"__index_level_\d+__|{_INDEX_OF_CSV}")
+_INDEX = re.compile(rf"__index_level_\d+__|{_INDEX_OF_CSV}(\.\d+)?|index|level_\d+")
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 
 
@@ -87,7 +87,7 @@ def choose_columns(
         FileFormatError: nameless or duplicate columns, requested columns that do not exist, or other features.
     """
     if header and not header[0].strip():
-        header = [_INDEX_OF_CSV, *header[1:]]
+        header = [_INDEX_OF_CSV + ".1" * (_INDEX_OF_CSV in header), *header[1:]]  # as pandas numbers them
     try:
         if reading.pick is not None:
             return _picked(header, reading.pick, file)
@@ -232,7 +232,8 @@ def _column_of(role: str, header: Sequence[str], options: Reading, file: str) ->
         return name
     taken = {*(options.roles.get("drop") or ()), *(options.space.feature_names if options.space is not None else ())}
     tiers: tuple[tuple[str, ...], ...] = DEFAULTS[role]
-    known = ([name for name in tier if name in header and name not in taken] for tier in tiers)
+    plain = {name: re.sub(r"[\s-]+", "_", name.lower()) for name in header}  # `Query ID` is `query_id`
+    known = ([name for name in header if plain[name] in tier and name not in taken] for tier in tiers)
     found = next(filter(None, known), [])
     if len(found) > 1:
         raise FileFormatError(

@@ -25,6 +25,8 @@ from boostrank.data.tables.columns import Columns, choose_columns
 
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
 _WHOLE = re.compile(r"(?<=\d)\.0*\Z", re.ASCII)
+_NO_ID = {"nan", "<na>", "nat", "null", "none"}
+_ROUNDED = re.compile(r"\d(\.\d+)?E\+\d+", re.ASCII)
 _FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+)", re.ASCII)
 _FEW, _SHARE = 20, 0.1  # text columns with at most this many values, or this share of the cells, are categories
 _TILE = 2048  # rows converted from columns at a time: both sides stay in the cache
@@ -130,7 +132,9 @@ class Cells:
         coded = pc.cast(array, pa.string()).dictionary_encode()
         ids: list[Any] = [_canonical(word) for word in coded.dictionary.to_pylist()]
         codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        words_of = [*map(_why_no_id, ids), f"query id in column {name!r} is missing"]
+        absent = f"query id in column {name!r} is missing"
+        numbered = any(isinstance(one, int) for one in ids)  # where others are numbers, `nan` is none
+        words_of = [absent if numbered and str(one).lower() in _NO_ID else _why_no_id(one) for one in ids] + [absent]
         faults = []
         if any(words_of[code] for code in np.unique(codes)):
             lines = self.lines.tolist()
@@ -455,6 +459,8 @@ def _why_no_id(one: int | str) -> str:
         return ""
     if not one or any(ord(c) < 32 or ord(c) == 127 for c in one):
         return f"query id {one!r} is blank, or contains control characters"
+    if _ROUNDED.fullmatch(one):
+        return f"query id {one!r} was rounded by a spreadsheet, and may be several: write the column as text"
     if _FRACTION.fullmatch(one):
         return f"query id {one!r} is not an integer; ids must be integers or text"
     return ""

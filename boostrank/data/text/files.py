@@ -29,7 +29,6 @@ PADDING = 32 * b"\n"  # the parser may read this far past the text
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = "looks like UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`"
 _FOREIGN = {
-    b"PK\x03\x04": "a zip archive: unpack it first",
     b"PAR1": "this is a Parquet file, not text: give --format parquet",
     b"ARROW1": "this is an Arrow file, not text: give --format arrow",
     b"\xff\xfe": _UTF16,

@@ -12,7 +12,9 @@ from boostrank.data.text import parser as parse
 from boostrank.data.text.files import Text
 
 # What people and tools write where a value is missing.
-STAND_INS = frozenset({b"null", b"na", b"n/a", b"?", b"none", b"-", b"nil", b"missing", b"\\n", b"#n/a"})
+STAND_INS = frozenset(
+    b"null na n/a ? none - nil missing \\n #n/a <na> nat . #div/0! #value! #num! #ref! #name? 1.#qnan 1.#ind".split()
+)
 
 NO_ROWS = "no rows: the file is empty or contains only comments"
 
@@ -167,7 +169,7 @@ def _value(value: bytes, feature: int) -> str:
         word = value.decode("ascii")
         return (
             f"value {shown(value)} of feature {feature} is not a number: if it stands for a missing value, "
-            f"--missing-token {word if word.isalpha() else repr(word)} reads it as one"
+            f"--missing-token {shlex.quote(word)} reads it as one"
         )
     hint = ""
     if re.match(rb"[+-]?\d+,\d+\Z", value):

@@ -115,7 +115,7 @@ class XGBoostFormat(ModelFormat):
     title = "XGBoost's JSON"
 
     def recognises(self, body: bytes) -> bool:
-        return body.startswith(b"{")
+        return body.startswith(b"{") and b'"learner"' in body
 
     def parse(self, body: bytes) -> XGBoostModel:
         refuse(not body.startswith(b"{"), "this is not an XGBoost JSON model: it must begin with '{'")
