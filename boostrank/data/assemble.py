@@ -286,9 +286,10 @@ class Assembler(Totals):
         self.check_rows()
         if self._coarse:
             self.warn_or_refuse(
-                f"{quoted(list(self._coarse))}: whole numbers above {EXACT:,} are rounded to float32 (ids are no "
-                "features: --drop; of times subtract a start)"
+                f"{quoted(list(self._coarse))}: integers above {EXACT:,} are rounded to float32 (drop ids with "
+                "--drop; subtract an offset from times)"
             )
+        # Queries with the places of their rows, for messages.
         base, names = source.features(self)
         queries, order = self._queries()
         rows, lines = (np.concatenate(every).astype(np.int64) for every in zip(*self._places, strict=True))
@@ -297,6 +298,7 @@ class Assembler(Totals):
         queries = replace(queries, places=places)
         if self.store is not None:
             check_not_scattered(order, self.name)
+        # Concatenate labels, comments and columns of the blocks, then the features.
         blocks = [block for block in self.blocks if block is not None]
         labels = np.concatenate([block.labels for block in blocks])
         comments = None
@@ -308,6 +310,7 @@ class Assembler(Totals):
         del blocks  # blocks are freed one by one while they are copied
         features = self._features(base, len(names), threads)
         self.describe(lambda c: _shown(source, names, c, base), lambda: _missing_in(features))
+        # Bring regrouped rows into their new order.
         if order is not None:
             features, labels = features[order], labels[order]
             comments = None if comments is None else [comments[i] for i in order]

@@ -264,6 +264,7 @@ def compare(
         ParameterError: an unknown metric or convention, or a malformed condition.
         DataError: scores that do not fit the data, labels that the gain does not support, or no query that counts.
     """
+    # Metrics to measure: the requested ones, then those of the conditions.
     context = Context(None, data, metrics, **options)
     seed, threads, docnos = context.seed, context.threads, context.docnos
     listed = [fail_if] if isinstance(fail_if, str) else fail_if
@@ -282,6 +283,7 @@ def compare(
         threads=threads,
     )
     check_in_step(old=old, new=new)
+    # Values of each query, overall differences, and differences by segment.
     first, second = _ranker(old, "old", data, threads), _ranker(new, "new", data, threads)
     before, after = bound.per_query(first.scores), bound.per_query(second.scores)
     per_query = {name: np.column_stack([before[name], after[name]]) for name in bound.names}
@@ -291,6 +293,7 @@ def compare(
     for name, values in per_query.items():
         measured[name] = _difference(name, values, data.queries.weights, seed, luck.get(name, 0.0))
         in_segments += _in_segments(measured[name], values, cuts, data, seed)
+    # Regressions: the queries that lost most of the first metric, and their costliest inversions.
     ranks = data.queries.ranks(first.scores), data.queries.ranks(second.scores)
     of_segment = {cut.kind: np.array(cut.names, dtype=object)[cut.of_query] for cut in cuts}
     grades = bound.metrics[0].spec.grades(data.labels, bound.conventions)

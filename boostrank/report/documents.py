@@ -103,11 +103,13 @@ def find_document(
     start = int(data.queries.ptr[query])
     text = f"@{document}" if isinstance(document, int | np.integer) else str(document).strip()
     where = f"query {data.queries.qid[query]}"
+    # Explicit ranks and rows.
     rank, row = _RANK.fullmatch(text), _ROW.fullmatch(text)
     if rank:
         return start + _place_of_rank(int(rank[1]), ranks, where)
     if row:
         return _row_in_query(int(row[1]), query, data, where)
+    # Names, and bare numbers that may be names or ranks.
     explicit = _NAME.fullmatch(text)
     name = explicit[1] if explicit else text
     query_names = [] if names is None else list(names[start : start + ranks.size])
@@ -126,6 +128,7 @@ def find_document(
             return start + _place_of_rank(int(text), ranks, where)
     if found:
         return start + found[0]
+    # Nothing matches: list the documents of the query.
     by_rank = np.argsort(ranks)[:_LISTED].tolist() if query_names else []
     listed = [query_names[i] or f"row:{_input_row(start + i, data)}" for i in by_rank]
     have = f"by rank: {', '.join(listed)}{', ...' * (ranks.size > len(listed))}; " if listed else "they have no names; "

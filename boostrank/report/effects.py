@@ -120,6 +120,7 @@ def accumulated_local_effects(
         edges.append(ends)
         if ends.size > 1:
             place[:, c] = np.where(lost[:, c], 0, np.maximum(np.searchsorted(ends, values[:, c].astype(np.float64)), 1))
+    # Local effects, and effects of missing values for features that are missing in some rows.
     gone = np.flatnonzero(lost.any(axis=0) & ~lost.all(axis=0))
     change, to_missing = _walk(scorer, rows, values, edges, place, gone, threads, progress)
     constant = set(rows.constant_within_queries(threads).tolist())
@@ -137,6 +138,7 @@ def accumulated_local_effects(
         size = len(queries) * (intervals + 1)
         sums = np.bincount(key, change[:, c], size).reshape(-1, intervals + 1)[:, 1:]
         counts = np.bincount(key, minlength=size).reshape(-1, intervals + 1)[:, 1:].astype(np.float64)
+        # The curve, and its bootstrap interval from the redrawn sums.
         mean = _means(sums.sum(axis=0), counts.sum(axis=0), 0.0)
         effect = _accumulated(mean[None], counts.sum(axis=0)[None])[0]
         again = _accumulated(_means(times @ sums, times @ counts, mean), times @ counts)
@@ -179,6 +181,7 @@ def _walk(
 
     def block(queries: slice, documents: slice) -> None:
         here, at = values[documents], place[documents]
+        # Move each value to the ends of its interval.
         lower, upper = here.copy(), here.copy()
         for j in range(c):
             inside = at[:, j] > 0

@@ -202,6 +202,7 @@ def why(
     within = ranker.within_query
     named = ranker.categories
     ranker, data = ranker.over_columns(data)
+    # Score and rank the documents of the query, and find the pair.
     query = find_query(qid, data.queries)
     start, stop = int(data.queries.ptr[query]), int(data.queries.ptr[query + 1])
     if stop - start < 2:
@@ -222,6 +223,7 @@ def why(
         Document(shown_name(row, data, names), row, int(ranks[i]), float(scores[i]), float(data.labels[row]))
         for i, row in ((i, start + i) for i in at)
     )
+    # Split both scores over the features.
     pair, notes = here[at], []
     try:
         parts = engine.parts(pair)
@@ -230,6 +232,7 @@ def why(
         notes.append(str(error))
     if first.score == second.score:
         notes.append("the scores are equal, so row order decides")
+    # Values of each feature in a sample of queries that includes this one.
     most = min(_DOCUMENTS, max(1, _NUMBERS // max(1, trees.used.size)))
     sample = np.union1d(data.queries.sample(most, seed), [query])
     part = data if sample.size == len(data.queries) else data.take(sample)
@@ -252,6 +255,7 @@ def why(
         for i, column in enumerate(trees.used.tolist())
     ]
     features = tuple(ranker.feature_names[i] for i in trees.used)
+    # Search the smallest change of each feature, in either document.
     changes: list[Counterfactual] = []
     say = progress or silent
     tried, above = 0, first.rank < second.rank

@@ -145,6 +145,7 @@ def measure_noise(
     values: dict[str, dict[str, Float64Array]] = {}
     first: dict[str, MetricResult] = {}
     done, expected = 0, runs * len(SOURCES)
+    # Repeat the training for each source, and stop early if its runs are identical.
     for source in SOURCES:
         rows: list[dict[str, float]] = []
         for number, (data, seed) in enumerate(_variants(source, train_set, trainer.plan.seed, runs), start=1):

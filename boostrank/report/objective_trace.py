@@ -169,6 +169,7 @@ def trace_objective(
     # Each round draws new noise: the loss varies even at fixed scores and parameters.
     noisy = any(p.options.get("score_noise", "none") != "none" or "noise" in p.params for p in objective.parts)
     changes = noisy or bool(schedules_of(objective, 1))
+    # Parts of the documents: grades, and list lengths that occur.
     lengths = by_length(data.queries)
     held, at = np.unique(lengths.of_query, return_inverse=True)
     of_length = np.repeat(at.astype(np.int64), data.queries.sizes)
@@ -183,6 +184,7 @@ def trace_objective(
     parts = {part.name: np.full((2, rounds.size), np.nan) for part in objective.parts}
     # Evaluate components of a mixture separately: the mixture rescales its loss every round.
     bounds = {part.name: part.bind(data.labels, data.queries) for part in objective.parts} if several or changes else {}
+    # Evaluate loss and gradient at each point.
     found = None
     for i, r in enumerate(rounds.tolist()):
         try:

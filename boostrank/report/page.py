@@ -194,6 +194,7 @@ def report(
     ranker, data = ranker.over_columns(data)
     context = Context(ranker, data, metrics, previous, **options)
 
+    # Choose the sections: requested ones always, others if they apply to the model.
     errors: dict[str, BoostrankError] = {}
     asked = set() if only is None else {section.name for section in wanted}
     with_clicks = context.clicks is not None

@@ -66,6 +66,7 @@ def single_feature(c: Context) -> SingleFeature | None:
     count = len(data.queries)
     if count < 2 or not data.n_features:
         return None
+    # Choose a feature on a sample of each half.
     order = np.random.default_rng(c.seed).permutation(count)
     halves = order[: count // 2], order[count // 2 :]
     most = max(1, _VALUES_TO_CHOOSE_BY // data.n_features)
@@ -84,6 +85,7 @@ def single_feature(c: Context) -> SingleFeature | None:
             return None
         choices.append(chosen)
         looked = max(looked, int(data.queries.sizes[some].sum()))
+    # Score all documents by the two chosen columns.
     scores = np.empty(data.n_documents)
     in_second = np.zeros(count, dtype=bool)
     in_second[halves[1]] = True

@@ -139,6 +139,7 @@ def staged_scores(c: Context, trees: Trees, data: RankingDataset, by: str, keep:
     reach = None if trees.forest.start is None else rows.reach(threads)
     # Each walker adds the trees between two points to the scores.
     walkers = [Walker(part, trees.used, reach) for part in (start, *sections)]
+    # Outputs, and the positions of the kept rows in them.
     per_query = np.empty((len(queries), rounds.size))
     kept_queries = np.zeros(len(queries), dtype=bool)
     kept_queries[keep] = True

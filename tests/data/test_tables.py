@@ -310,7 +310,7 @@ def test_a_column_that_hardly_is_a_feature_is_said(write: Write, drop: str | Non
     words = [str(one.message) for one in caught]
     assert any("'weight' is a feature" in one and "--drop weight" in one for one in words)
     assert any("left out: 'doc_id'" in one and "--drop doc_id" in one for one in words)
-    assert any("'b': whole numbers above 16,777,216 are rounded" in one for one in words)
+    assert any("'b': integers above 16,777,216 are rounded" in one for one in words)
 
 
 def test_columns_of_later_files_go_by_name(write: Write) -> None:

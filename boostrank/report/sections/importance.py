@@ -351,6 +351,7 @@ def importance(model: RankingModel | str | PathLike[str], data: RankingDataset, 
             progress=partial(say, what),
         )
 
+    # Measure all units in one call, then separate the results.
     units = [*single, *together, *grouped]
     losses = measure(units, "shuffling")
     several = _effects(losses, units)[len(single) :]
@@ -371,6 +372,7 @@ def importance(model: RankingModel | str | PathLike[str], data: RankingDataset, 
             verdicts[column] = "redundant" if feature_names[column] in needed else "removable"
         else:
             verdicts[column] = "useful" if losses.loss[i] > 0.0 and p_holm[column] < _ALPHA else "unclear"
+    # Shuffle all removable features together.
     removable = [c for c in range(d) if verdicts[c] == "removable"]
     all_of_them = [unit("removable", removable, 3 * d)]
     removed = _effects(measure(all_of_them, "neutralising"), all_of_them)[0] if removable else None

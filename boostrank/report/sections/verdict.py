@@ -188,6 +188,7 @@ def verdict(c: Context) -> Verdict:
     """
     data, rules, first = c.data, c.rules, c.metric
     bound = BoundMetrics(c.metrics, data.labels, data.queries, rules, c.threads, docnos=c.docnos)
+    # Values per query of each baseline: previous model, linear start, single feature, random and file order.
     notes: list[str] = []
     rankings: list[tuple[str, str, dict[str, Float64Array]]] = []
     if c.previous is not None:
@@ -215,6 +216,7 @@ def verdict(c: Context) -> Verdict:
     def measured(of: Conventions, **options: Any) -> BoundMetrics:
         return BoundMetrics([Metric.parse(first)], data.labels, data.queries, of, c.threads, **options)
 
+    # Effect of ties on the headline, and queries without a relevant document.
     where_relevant = replace(rules, ties="expected", empty="exclude", empty_of=(), single="count")
     empty = measured(where_relevant, partial=True).per_query(c.scores)[first]
     tied = tied_documents(data.labels, c.scores, data.queries, score_type=rules.score_type)
