@@ -41,7 +41,7 @@ def test_groups_come_from_a_file_with_patterns(model: Path, data: Path, tmp_path
     ("text", "words"),
     [
         ("no colon", "groups:1: expected `name: feature"),
-        ("a: f1\na: f2", "groups:2: group 'a' comes twice"),
+        ("a: f1\na: f2", "groups:2: group 'a' is defined twice"),
         ("a: nothing*", "groups:1: the model has no feature 'nothing*'"),
         ("a: caf\udce9", "groups: byte 6 is not UTF-8 text"),
     ],

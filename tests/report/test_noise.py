@@ -128,5 +128,5 @@ def test_the_time_is_told_before() -> None:
 def test_too_few_runs_and_no_metric_are_refused() -> None:
     with pytest.raises(ParameterError, match="at least 3"):
         measure_noise(QUICK, TRAIN, VALID, 2, runs=2)
-    with pytest.raises(ParameterError, match="without a metric"):
+    with pytest.raises(ParameterError, match="needs a metric"):
         measure_noise(QUICK | {"metric": "None"}, TRAIN, VALID, 2, runs=3)
