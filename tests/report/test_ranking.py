@@ -59,7 +59,7 @@ def test_grades_and_pairs_are_counted(data: RankingDataset, scores: np.ndarray, 
     share = np.array(shares)
     assert found.pairs == pytest.approx(np.nanmean(share))
     text = words_of(SPEC.on_page(found))
-    assert f"{found.pairs:.1%} [{found.pairs_low:.1%}, {found.pairs_high:.1%}] of the pairs" in text
+    assert f"{found.pairs:.1%} [{found.pairs_low:.1%}, {found.pairs_high:.1%}] of cases" in text
     assert found.pairs_low < found.pairs < found.pairs_high
     weights = np.linspace(1.0, 5.0, len(data.queries))
     queries = replace(data.queries, weights=weights)
