@@ -218,11 +218,9 @@ class SimulateClicks(ThreadOptions, group="Users"):
     )
     users: str = option(
         "position",
-        "How users click: by position; from the top until they leave; or by trust in the top as well.",
+        "How users click: by position (p is examined with probability 1/p); from the top until they leave; or by "
+        "trust in the top as well.",
         choices="position cascade trust",
-    )
-    eta: float | None = option(
-        None, "Position p is examined with probability p^-eta; not for cascade users.", ge=0, le=10, shown="1"
     )
     click_noise: float = option(
         0.1, "Probability of a click on an examined irrelevant document.", ge=0, le=1, flag="--noise"
@@ -237,8 +235,6 @@ def simulate_clicks(own: SimulateClicks, reading: FileOptions) -> None:
     Writes a line `row,position,impressions,clicks` for each document and position at which it was shown; rows count
     the documents from 1 in the order of DATA.
     """
-    if own.users == "cascade" and own.eta is not None:
-        raise InputError("cascade users read from the top: no --eta")
     if reading.on_bad_line == "skip":
         raise InputError("click logs count the rows of the file: no --on-bad-line skip")
     from boostrank.clicks.files import write_clicks
@@ -248,7 +244,7 @@ def simulate_clicks(own: SimulateClicks, reading: FileOptions) -> None:
 
     check_writable(own.output)
     kind: Any = own.users
-    how = Users(kind, 1.0 if own.eta is None else own.eta, own.click_noise)
+    how = Users(kind, noise=own.click_noise)
     model, reader = load_ranker(own.logger), Reader(reading, own.threads)
     documents = reader.read(own.data, like=reader.feature_space(model, own.logger, own.data) if model else None)
     scores = scores_of(own.logger, model, documents, own.threads)

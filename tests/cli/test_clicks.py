@@ -385,24 +385,6 @@ def test_click_counts_that_teach_nothing_do_not_end_a_training_by_exposure(tmp_p
     assert "no gate: nothing to learn" in result.stderr
 
 
-def test_cascade_users_have_no_eta(folder: Path, tmp_path: Path) -> None:
-    result = invoke(
-        "data",
-        "simulate-clicks",
-        folder / "train.txt",
-        "--logger",
-        folder / "logger.txt",
-        "-o",
-        tmp_path / "x",
-        "--users",
-        "cascade",
-        "--eta",
-        2,
-    )
-    assert result.exit_code == 2
-    assert "no --eta" in result.stderr
-
-
 def test_clicks_on_rows_that_do_not_exist_are_refused_by_line(folder: Path, tmp_path: Path) -> None:
     data = tmp_path / "few.txt"
     data.write_text("0 qid:1 1:1\n1 qid:1 1:2\n")

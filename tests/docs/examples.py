@@ -44,7 +44,7 @@ _SMALLER = [
     (r"--trials \d+", "--trials 2 --rounds 6"),
     (r"--runs \d+", "--runs 3 --rounds 6"),
 ]
-_NOT_OURS = ("make", "pip", "git", "cd", "dask", ".")
+_NOT_OURS = ("make", "pip", "git", "cd", "dask", "pre-commit", ".")
 
 
 @dataclass(frozen=True)

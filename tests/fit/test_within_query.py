@@ -293,7 +293,7 @@ def test_categories_and_features_that_are_not_there_have_no_columns() -> None:
     }.items():  # fmt: skip
         with pytest.raises(ParameterError, match=words):
             train(params, coded, 1, within_query=WithinQuery("mean", of))
-    for kinds, words in {"rnk": "knows no 'rnk'.*rank", "rank,rank": "a kind twice"}.items():
+    for kinds, words in {"rnk": "'rnk'.*rank", "rank,rank": "a kind twice"}.items():
         with pytest.raises(ParameterError, match=words):
             WithinQuery(kinds)
     columns = WithinQuery("rank", ["3"]).columns(("f1", "f2", "f3"), 1)

@@ -145,7 +145,7 @@ def test_a_linear_start_is_walked(started: Any) -> None:
         np.testing.assert_array_equal(changed[u], walker.scores(np.where(unit == u, other, rows)))
     same = walker.changes(rows, np.tile(rows[0], (len(rows), 1)), np.zeros(6, np.int64), 1)
     assert np.unique(same).size == 1  # from every row to the same score, to the last bit
-    with pytest.raises(ValueError, match="how large"):
+    with pytest.raises(ValueError, match="magnitude"):
         Walker(trees.forest, np.arange(6))
 
 
