@@ -161,7 +161,8 @@ def test_a_new_format_of_data(add: Callable[..., None], data: Path, model: Path,
     file = tmp_path / "test.toy"
     heading = ",".join(["label", "query", *test.feature_names])
     file.write_text("\n".join([heading, *(",".join(map(repr, row)) for row in rows.tolist())]) + "\n")
-    assert invoke("predict", model, file).exit_code != 0
+    with pytest.raises(ParameterError, match="comma"):
+        boostrank.RankingDataset.read(str(file), format="comma")
 
     add(FORMATS, "boostrank.data.formats", "toy", READER)
     again = boostrank.RankingDataset.read(str(file))

@@ -89,7 +89,6 @@ def test_what_cannot_be_is_refused_by_name(data: Path, model: Path, tmp_path: Pa
         (*train, "--of", "f2"): "--of is for --within-query",
         (*train, "--within-query", "ranks"): "within_query: unknown kind 'ranks'",
         (*train, "--within-query", "rank", "--of", "f2000"): "no feature 'f2000'",
-        (*train, "--within-query", "rank", "--cluster", "local:2"): "--within-query do not go together",
         (
             *train,
             "--within-query",
