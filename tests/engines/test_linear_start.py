@@ -218,7 +218,7 @@ def test_what_cannot_begin_is_refused_with_words(data: Any, linear: Any, boosted
         boostrank.train(TREES, train, 1, start=linear, init_model=boosted)
     with pytest.raises(ParameterError, match="start must be"):
         boostrank.train(TREES, train, 1, start=boosted)
-    with pytest.raises(ParameterError, match="for trees"):
+    with pytest.raises(ParameterError, match="applies to trees"):
         boostrank.train({}, train, 1, start=linear, backend="linear")
     scaled = boostrank.train({"scaling": "query-minmax"}, train, 1, backend="linear")
     with pytest.raises(ParameterError, match="within each query"):

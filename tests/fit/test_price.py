@@ -50,7 +50,7 @@ def test_models_of_an_average_are_cut_to_the_most_rounds_that_fit(
             assert sum(found) <= trees + spare - start
             assert found == [min(max(found), own) for own in rounds]
             assert max(found) >= min(cap, max(rounds))
-    with pytest.raises(ParameterError, match=f"max_trees={start + 2}: .* at least {start + 3}, of which {start} "):
+    with pytest.raises(ParameterError, match=f"max_trees={start + 2}: .* at least {start + 3}, including {start} "):
         capped(models, start + 2)
 
 
@@ -80,7 +80,7 @@ def test_a_start_of_too_many_trees_is_refused_before_the_first_round(data: Ranki
 
     with pytest.raises(ParameterError, match="max_trees=1: the model has at least") as refused:
         trained(1)
-    start = int(re.search(r"of which (\d+)", str(refused.value))[1])  # type: ignore[index]
+    start = int(re.search(r"including (\d+)", str(refused.value))[1])  # type: ignore[index]
     with pytest.raises(ParameterError, match=f"at least {start + 1}"):
         trained(start)
     assert rounds == []

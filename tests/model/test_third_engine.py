@@ -58,7 +58,7 @@ def test_it_trains_and_learns(model: RankingModel, data: tuple[RankingDataset, R
     assert measured.mean == pytest.approx(curve[-1])
     stopped = boostrank.train(PARAMS | {"early_stopping_round": 2}, data[0], 200, valid_sets=[data[1]], backend="toy")
     assert stopped.best_iteration == int(np.argmax(stopped.evals_result["valid_0"]["ndcg@5"])) + 1 < 200
-    with pytest.raises(ParameterError, match="no parameter 'num_leaves'"):
+    with pytest.raises(ParameterError, match="'num_leaves'"):
         boostrank.train(PARAMS | {"num_leaves": 3}, data[0], 1, backend="toy")
 
 
