@@ -73,7 +73,7 @@ def test_what_is_not_allowed_is_refused(options: dict[str, Any], words: str) -> 
 
 
 def test_an_unknown_option_is_refused_with_the_nearest_known_one() -> None:
-    with pytest.raises(ParameterError, match=r"read without missing_token\. Did you mean 'missing_tokens'\?"):
+    with pytest.raises(ParameterError, match=r"missing_token\. Did you mean 'missing_tokens'\?"):
         RankingDataset.from_libsvm("train.txt", missing_token="NULL")
 
 

@@ -381,7 +381,7 @@ def test_what_a_linear_model_cannot_is_refused_with_words(data: Any, tmp_path: P
         with pytest.raises(ParameterError, match=match):
             boostrank.train(params, train, 2, backend="linear", **options)
 
-    refused("no parameter 'num_leaves'", {"num_leaves": 7})
+    refused("'num_leaves'", {"num_leaves": 7})
     refused("belongs to the lightgbm backend", {"objective": "lightgbm:lambdarank"})
     refused("define_objective", {"objective": lambda scores, data: (scores, scores)})
     refused("no checkpoint", {}, checkpoint=boostrank.Checkpoint(tmp_path / "c"))

@@ -210,7 +210,7 @@ TOLD: list[tuple[str, dict[str, Any], str, str]] = [
     ("lightgbm", {"zero_as_missing": True}, "auto", START),
     ("lightgbm", {"use_missing": False}, "auto", START),
     ("lightgbm", {"use_quantized_grad": True}, "auto", START),
-    ("both", {"categorical_feature": [3]}, "auto", "refused: categorical feature 'f4' holds"),
+    ("both", {"categorical_feature": [3]}, "auto", "refused: categorical feature 'f4' "),
     ("lightgbm", {"objective": "lightgbm:lambdarank"}, "linear", START),
     ("xgboost", {"booster": "dart"}, "auto", "no linear start with these parameters: a model of booster=dart"),
     ("xgboost", {"booster": "dart"}, "linear", "refused: no linear start with these parameters: a model of booster=da"),
