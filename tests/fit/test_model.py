@@ -174,7 +174,7 @@ def test_queries_that_do_not_fit_the_rows_are_refused_also_where_no_score_depend
         ({"qid": [1]}, "qid has 1 rows, the data have 4"),
         ({"group": [2, 3]}, "group has 5 rows"),
         ({"group": "ab"}, "group sizes must be"),
-        ({"group": [1.5, 2.5]}, "sequence of whole numbers"),
+        ({"group": [1.5, 2.5]}, "whole numbers"),
         ({"group": [4, 0]}, "at least one row"),
     ):
         with pytest.raises(DataError, match=words):
