@@ -135,14 +135,12 @@ def parse_row(number: int, line: bytes, missing: tuple[str, ...], inf: str, max_
 def parse_value(number: int, token: bytes, missing: tuple[str, ...], inf: str) -> np.float32:
     if token in {m.encode() for m in missing} or NAN.match(token):
         return np.float32(np.nan)
-    if INF.match(token):
-        if inf == "stop":
-            raise Refused(number)
-        return np.float32(np.nan) if inf == "missing" else np.float32(float(token))
-    if not NUMBER.match(token):
+    if not (INF.match(token) or NUMBER.match(token)):
         raise Refused(number)
     with np.errstate(over="ignore"):
-        value = np.float32(float(token))
-    if np.isinf(value):
+        value = np.float32(float(token))  # infinite also beyond float32
+    if not np.isinf(value):
+        return value
+    if inf == "stop":
         raise Refused(number)
-    return value
+    return np.float32(np.nan) if inf == "missing" else value
