@@ -433,13 +433,13 @@ def numbers_with_units() -> None:
 @case(7, "a value as tools write it", "columns by names in any case, without an index of any name")
 def names_in_any_case() -> None:
     X, y, qid = arrays()
-    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(**{"Label": y, "Query ID": qid})
+    frame = pd.DataFrame(X, columns=["a", "b", "level_1"]).assign(**{"Label": y, "Query ID": qid})
     frame.reset_index().to_csv("t.csv")
     accepted(*train("t.csv"))
-    assert feature_names_of() == ("a", "b", "c")
+    assert feature_names_of() == ("a", "b", "level_1")
     pd.read_csv("t.csv").to_csv("u.csv")
     accepted(*train("u.csv"))
-    assert feature_names_of() == ("a", "b", "c")
+    assert feature_names_of() == ("a", "b", "level_1")
 
 
 @case(18, "a value as tools write it", "a refusal of folders whose files are not one data set")

@@ -7,7 +7,7 @@ import shlex
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, takewhile
 from typing import Any
 
 from boostrank.core.errors import FileFormatError, did_you_mean
@@ -28,7 +28,9 @@ _DOCUMENT_IDS = {"doc", "doc_id", "docid", "document_id", "docno"}
 _NO_FEATURES = {"weight", "weights", "id", *DEFAULTS["label"][0], *DEFAULTS["qid"][0]}
 _INDEX_OF_CSV = "Unnamed: 0"
 """pandas' name for a nameless first column of a CSV file, the index of the written frame."""
-_INDEX = re.compile(rf"__index_level_\d+__|{_INDEX_OF_CSV}(\.\d+)?|index|level_\d+")
+_INDEX = re.compile(rf"__index_level_\d+__|{_INDEX_OF_CSV}(\.\d+)?")
+_RESET_INDEX = re.compile(rf"{_INDEX.pattern}|index|level_\d+")
+"""Also the names that pandas' `reset_index` gives; it puts them first, so elsewhere they are features."""
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 
 
@@ -139,7 +141,8 @@ def _chosen(header: Sequence[str], options: Reading, file: str, has_sizes: bool,
     # Drop columns that tools add to features, unless the training data have them.
     known_features = {*(options.categorical or ()), *(options.space.feature_names if options.space is not None else ())}
     ids = [name for name in rest if name.lower() in _DOCUMENT_IDS and name not in known_features]
-    index = [name for name in rest if _INDEX.fullmatch(name) and name not in known_features]
+    first = set(takewhile(_RESET_INDEX.fullmatch, header))
+    index = [name for name in rest if (name in first or _INDEX.fullmatch(name)) and name not in known_features]
     kept = [name for name in rest if name not in (*ids, *index)]
     names, order, positional = _features(kept, options, file)
     how = roles | ({"drop": list(dropped)} if dropped else {})
