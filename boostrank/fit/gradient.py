@@ -105,6 +105,16 @@ class GuardedGradient:
             warn_user(f"{trees}. {cause}", TrainingWarning)
 
 
+def required_names(function: Callable[..., Any]) -> list[str]:
+    """Return the names of the positional arguments without a default; none for compiled code."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [one.name for one in parameters if one.kind in positional and one.default is inspect.Parameter.empty]
+
+
 def by_arguments(function: Any, labels_of: Callable[[Any], tuple[npt.NDArray[Any], QueryIndex]], what: str) -> Any:
     """Convert a function to (scores, data set), from that form or LGBMRanker's.
 
@@ -113,12 +123,7 @@ def by_arguments(function: Any, labels_of: Callable[[Any], tuple[npt.NDArray[Any
     Raises:
         ParameterError: other parameters.
     """
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # compiled code
-        return function
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    names = [one.name for one in parameters if one.kind in positional and one.default is inspect.Parameter.empty]
+    names = required_names(function)
     if len(names) <= 2 and names[:1] != ["y_true"]:
         return function
     if not set(names[2:]) <= {"weight", "group"}:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from boostrank.core.errors import ParameterError, did_you_mean
+from boostrank.fit.gradient import required_names
 
 _SETS = ("eval_set", "eval_names", "eval_qid", "eval_group", "eval_sample_weight")
 _METRICS = ("eval_metric", "eval_at", "feval", "early_stopping_rounds")
@@ -97,12 +98,9 @@ def _with(given: Mapping[str, Any], name: str, value: Any, alias: str) -> dict[s
 
 def _metric(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a metric so that its signature shows LGBMRanker's arguments: labels, scores, weights, query sizes."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # compiled code
+    own = required_names(function)
+    if not own:
         return function
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    own = [one.name for one in parameters if one.kind in positional and one.default is inspect.Parameter.empty]
     more = own[2:] if set(own[2:]) <= {"weight", "group"} else ["weight", "group"][: len(own) - 2]
 
     def called(*arguments: Any) -> Any:
