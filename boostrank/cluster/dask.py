@@ -64,7 +64,9 @@ class DaskWorkers(Launcher):
         if not type(frames[0]).__module__.startswith("dask"):
             return False
         parts = [frame.shuffle(on=qid, npartitions=self.size).to_delayed() for frame in frames]
-        self.tables = by_worker([self._client.compute(some) for some in parts])
+        held = [self._client.compute(some) for some in parts]
+        self._distributed.wait(held)  # a worker that has begun to serve has no thread left to shuffle
+        self.tables = by_worker(held)
         return True
 
     def run(self, call: Call) -> None:
