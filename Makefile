@@ -14,7 +14,7 @@ help:
 	@echo "make matrix    the same on every interpreter of PYTHONS=\"3.11 3.12 3.13\", with the newest versions"
 	@echo "make versions  models of several versions of Python and the engines, each read by each; a table"
 	@echo "make golden    what this version writes, kept for later versions to read: at each release"
-	@echo "make api       the list of public names, options, exit statuses and JSON, after a change of it on purpose"
+	@echo "make api       the list of public names, options and exit statuses, after a change of it on purpose"
 	@echo "make short     a few of the tests on each of them that is installed and is not the default"
 	@echo "make check     ruff, mypy and the import rules"
 	@echo "make size      lines and files of the package, and how many places an option or an engine touches"

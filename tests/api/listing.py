@@ -1,14 +1,11 @@
-"""The public interface in lines: names and signatures, errors and exit statuses, options, objectives, keys of JSON."""
+"""The public interface in lines: names and signatures, errors and exit statuses, options, objectives."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
-import re
 import sys
 from collections.abc import Iterator
-from enum import EnumType
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +16,14 @@ from boostrank.cli import errors as statuses
 from boostrank.core import errors
 from boostrank.metrics import METRICS
 from boostrank.objectives import OBJECTIVES
-from tests.api.outputs import output_lines
 
 ROOT = Path(__file__).parents[2]
 LIST = Path(__file__).with_name("public.txt")
-_REQUEST = re.compile(r"set_\w+_request")
-"""What scikit-learn puts into estimators, as its version has it."""
 
 
 def lines() -> list[str]:
     """The whole list, in an order that does not depend on that of the sources."""
-    names = [*sorted(_names()), *sorted(_errors()), *_statuses(), *_commands(), *_objectives(), *sorted(_metrics())]
-    return [*names, *output_lines()]
+    return [*sorted(_names()), *sorted(_errors()), *_statuses(), *_commands(), *_objectives(), *sorted(_metrics())]
 
 
 def public_names() -> dict[str, tuple[str, ...]]:
@@ -45,40 +38,16 @@ def public_names() -> dict[str, tuple[str, ...]]:
 
 
 def _names() -> Iterator[str]:
+    """Names of public modules; functions with their arguments. Members of classes stand in the API reference."""
     for module, names in public_names().items():
         for name in names:
-            if name != "__version__":
-                yield from _of_object(f"{module}.{name}", getattr(importlib.import_module(module), name))
-
-
-def _of_object(name: str, value: Any) -> Iterator[str]:
-    """A function, or a class with what is its own."""
-    if not inspect.isclass(value):
-        yield f"{name}{_signature(value)}" if callable(value) else name
-        return
-    if issubclass(value, errors.BoostrankError):
-        yield name
-        return
-    yield f"{name}{_signature(value)}"
-    for base in value.__mro__:
-        if not base.__module__.startswith("boostrank."):
-            continue
-        for attribute, member in vars(base).items():
-            overridden = base is not value and attribute in vars(value)
-            if overridden or attribute.startswith("_") or _REQUEST.fullmatch(attribute):
-                continue
-            if isinstance(member, property | cached_property):
-                yield f"{name}.{attribute}"
-            elif callable(getattr(value, attribute)):
-                yield f"{name}.{attribute}{_signature(getattr(value, attribute))}"
-            else:
-                yield f"{name}.{attribute}"
+            value = getattr(importlib.import_module(module), name)
+            arguments = _signature(value) if callable(value) and not inspect.isclass(value) else ""
+            yield f"{module}.{name}{arguments}"
 
 
 def _signature(function: Any) -> str:
     """Names and defaults, without types."""
-    if isinstance(function, EnumType):  # its members follow
-        return ""
     found = inspect.signature(function)
     parameters = [
         one.replace(annotation=one.empty, default=one.default if _is_plain(one.default) else ...)
@@ -104,14 +73,18 @@ def _statuses() -> Iterator[str]:
 
 
 def _commands() -> Iterator[str]:
+    """Options by name, with the commands that take them."""
+    takers: dict[str, list[str]] = {}
     for name, command in commands().items():
-        for one in sorted(command.params, key=lambda one: max(one.opts, key=len)):
+        for one in command.params:
             many = "..." if one.multiple or one.nargs == -1 else ""
             if isinstance(one, click.Argument):
-                yield f"boostrank {name} {one.human_readable_name.removesuffix('...')}{many}"
+                words = one.human_readable_name.removesuffix("...")
             else:
-                value = "" if one.is_flag else " VALUE"
-                yield f"boostrank {name} {'/'.join([*one.opts, *one.secondary_opts])}{value}{many}"
+                words = "/".join([*one.opts, *one.secondary_opts]) + ("" if one.is_flag else " VALUE")
+            takers.setdefault(words + many, []).append(name)
+    for words, names in sorted(takers.items()):
+        yield f"{words}: {', '.join(names)}"
 
 
 def _objectives() -> Iterator[str]:
