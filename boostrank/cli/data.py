@@ -23,7 +23,7 @@ from boostrank.options import Options, argument, option, parse_parts
 
 @dataclass(frozen=True, kw_only=True)
 class Tool(Options):
-    """Files in, a file out."""
+    """Files in, a file of the same format out."""
 
     files: tuple[str, ...] = argument("FILE...", default=(), file="data")
     output: str = option(
@@ -34,6 +34,10 @@ class Tool(Options):
         metavar="OUT",
         file="stream",
         required=True,
+    )
+    data_format: str = option("auto", "Format of the data, as for train.", flag="--format", metavar="NAME")
+    qid: str | None = option(
+        None, "Query id column of a table, as for train.", metavar="COLUMN", shown="qid, query_id or query"
     )
 
 
@@ -150,7 +154,8 @@ def _run(tool: str, own: Tool, *arguments: Any, **options: Any) -> None:
     before = signal.signal(signal.SIGTERM, terminate)
     try:
         with ReadProgress(name_of(own.files)) as progress:
-            written = getattr(file_tools, tool)(own.files, own.output, *arguments, **options, progress=progress)
+            options |= {"format": own.data_format, "qid": own.qid, "progress": progress}
+            written = getattr(file_tools, tool)(own.files, own.output, *arguments, **options)
     finally:
         signal.signal(signal.SIGTERM, before)
     for file in written if isinstance(written, list) else [written]:

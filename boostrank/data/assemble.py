@@ -370,7 +370,7 @@ class Assembler(Totals):
                 words = (
                     f"qid {ids[i]} reappears after another query; it was first seen on {self.at(seen)}. The rows "
                     "of a query must be contiguous: use --regroup to bring them together (data larger than memory: "
-                    f"{self.source.sorted_by})"
+                    "boostrank data sort)"
                 )
                 if owner[i] == owner[i - 1]:
                     words = (

@@ -56,6 +56,7 @@ class Reading(ReaderOptions):
         rows_alone: whether only features are needed (predictions).
         lenient: skip unreadable rows, treat apparent missing-value words as missing, and report both (the doctor).
         pick: names of numeric and of text columns to read instead of labels, queries and features.
+        whole: whether only query ids are needed, and files of record batches keep all columns (the file tools).
 
     Raises:
         ParameterError: an invalid value, or contradictory options.
@@ -66,6 +67,7 @@ class Reading(ReaderOptions):
     rows_alone: bool = False
     lenient: bool = False
     pick: tuple[Sequence[str], Sequence[str]] | None = None
+    whole: bool = False
 
     @cached_property
     def space(self) -> FeatureSpace | None:
@@ -170,8 +172,6 @@ class Source:
     """Number of lines before the first row of each file."""
     chunk_bytes = 16 << 20
     """Default number of bytes that a thread parses at a time."""
-    sorted_by = "boostrank data sort"
-    """Remedy for scattered rows in a file."""
 
     def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
         default = ReaderOptions()
@@ -515,15 +515,18 @@ def format_of(source: Any, format: str = "auto") -> Format:
         return FORMATS.get(format)
     found = {}
     for one in _matching_all(source):
-        name = os.fspath(one) if isinstance(one, (str, os.PathLike)) else ""
-        for packed in _PACKED:
-            name = name.removesuffix(packed)
-        by_name = next((spec for spec in FORMATS if name.lower().endswith(spec.endings or ("\0",))), None)
-        spec = by_name or _by_content(one)
+        spec = format_by_name(os.fspath(one) if isinstance(one, (str, os.PathLike)) else "") or _by_content(one)
         found[spec.name] = spec
     if len(found) > 1:
         raise ParameterError(f"files of several formats ({', '.join(sorted(found))}); pass --format")
     return next(iter(found.values()), FORMATS.get("libsvm"))
+
+
+def format_by_name(path: str) -> Format | None:
+    """Return the format of a file by its extension, before that of a compression; None if it has none."""
+    for packed in _PACKED:
+        path = path.removesuffix(packed)
+    return next((spec for spec in FORMATS if path.lower().endswith(spec.endings or ("\0",))), None)
 
 
 def _by_content(one: Any) -> Format:

@@ -1,8 +1,9 @@
-"""File tools for libsvm files of any size that keep queries whole: split, sample, shard, sort and merge.
+"""File tools for data files of any size that keep queries whole: split, sample, shard, sort and merge.
 
-Lines are copied unchanged; comments and blank lines stay with the next row. Memory use is a few chunks of text and
-about 40 bytes per query (`sort`: its limit, and 150 bytes per query). Outputs are written atomically, and compressed
-according to their names. Several input files are one data set, as for `read_files`.
+Lines of text (libsvm, CSV, TSV) are copied unchanged; comments and blank lines stay with the next row. Columns of
+Parquet and Arrow files keep their types and values. Memory use is a few chunks of text, or `_HELD` bytes of columns,
+and about 40 bytes per query (`sort`: its limit, and 150 bytes per query). Outputs are written atomically, and
+compressed according to their names. Several input files are one data set, as for `read_files`.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ import tempfile
 import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import IO, Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -32,19 +34,20 @@ from boostrank.core.files import check_not_read, check_output, writing
 from boostrank.core.types import Int64Array
 from boostrank.data import blocks as slots
 from boostrank.data.assemble import NO_ROWS
-from boostrank.data.blocks import zeroed
+from boostrank.data.blocks import Fault, zeroed
 from boostrank.data.formats.libsvm import LibsvmSource
 from boostrank.data.options import Progress
 from boostrank.data.side_files import WEIGHT_SUFFIX, find_sidecar, refuse_sidecars
-from boostrank.data.source import AnySource, LineTooLong, Reading, expand
+from boostrank.data.source import AnySource, Format, LineTooLong, Reading, expand, format_by_name, format_of
+from boostrank.data.tables.columnar import ColumnarSource
+from boostrank.data.tables.source import TableSource, arrow
 from boostrank.data.text import parser as parse
 from boostrank.data.text.files import Text, zstd_module
-from boostrank.data.text.reasons import check_no_table, fault_of
+from boostrank.data.text.reasons import fault_of
 
 __all__ = ["Written", "merge", "sample", "shard", "sort", "split"]
 
 STANDARD_OUTPUT = "-"
-_NO_TABLES = "file tools read libsvm text alone: split a table with pandas"
 _BUFFER = 1 << 16
 _FIELD = re.compile(r"\{(|:0?\d)\}")
 
@@ -58,6 +61,7 @@ _SORT = "boostrank data sort brings its rows together"
 _STRETCH_BYTES = 48  # 32 to record a stretch of text, 16 to sort it
 _SUM_OF_SHARES = 1e-6
 CHUNK_BYTES = 4 << 20
+_HELD = 64 << 20  # bytes of columns read between writes, which fill the row groups of all outputs
 _SHORTEST_ROW = 8  # "0 qid:1\n"
 _MOST_COMMENTS = 16 << 20  # waiting for the next row
 _FIRST_CHECK = 1 << 10
@@ -94,11 +98,31 @@ class Output:
     """Writer of lines; created by `open_output`."""
 
     def __init__(self, path: str, file: BinaryIO) -> None:
-        self.path, self.rows, self.queries = path, 0, 0
+        self.path, self.rows, self.queries, self._head = path, 0, 0, None
         make = _PACKERS.get(os.path.splitext(path)[1])
         self._file, self._packer = file, None if make is None else make()
 
-    def write(self, text: bytes | memoryview, *, rows: int, begins: bool) -> None:
+    def begin(self, head: Any, file: str) -> None:
+        """Write the header before the first row.
+
+        Raises:
+            FileFormatError: `file` has another header than the previous files.
+        """
+        if self._head is None:
+            self.write(head, rows=0, begins=False)
+        elif head.rstrip() != self._head.rstrip():
+            raise FileFormatError("has other columns than the previous file, or in another order", file=file, line=1)
+        self._head = head
+
+    def add(self, piece: Piece) -> None:
+        """Write a piece, after the header."""
+        self.begin(piece.head, piece.file)
+        self.write(piece.text, rows=piece.rows, begins=piece.begins)
+
+    def drain(self) -> None:
+        """Write rows that are held in memory."""
+
+    def write(self, text: Any, *, rows: int, begins: bool) -> None:
         """Write whole lines.
 
         Args:
@@ -115,30 +139,99 @@ class Output:
             self._packer = None
         self._file.flush()
 
+    def close(self) -> None:
+        """Release what writes; without `finish`, the file is incomplete."""
+
     @property
     def written(self) -> Written:
         """Return the totals so far."""
         return Written(self.path, self.rows, self.queries)
 
 
+class ColumnarOutput(Output):
+    """Writer of record batches, as Parquet or Arrow."""
+
+    def __init__(self, path: str, file: Any, format: str = "arrow") -> None:
+        super().__init__(path, file)
+        self._packer, self._format, self._same = None, format, True
+        self._writer: Any = None
+        self._held: list[Any] = []
+        self._known: list[Any] = []  # no rows, with the dictionaries so far: Arrow files can extend but not replace one
+
+    def begin(self, head: Any, file: str) -> None:
+        same = self._same if head is self._head else True
+        if self._writer is None:
+            self._schema, ipc = head, arrow(".ipc")
+            options = {} if self._format == "parquet" else {"options": ipc.IpcWriteOptions(emit_dictionary_deltas=True)}
+            make = arrow(".parquet").ParquetWriter if self._format == "parquet" else ipc.new_file
+            self._writer = make(self._file, head, **options)
+        elif head is not self._head and sorted(head.names) != sorted(self._schema.names):
+            raise FileFormatError("has other columns than the previous file", file=file)
+        elif head is not self._head and not (same := head.equals(self._schema)):
+            for one in self._schema:
+                kind = head.field(one.name).type
+                if kind not in (one.type, arrow().null()):
+                    words = f"column {one.name!r} is of type {kind}, but {one.type} in the previous file"
+                    raise FileFormatError(words, file=file)
+        self._same, self._head = same, head
+
+    def write(self, text: Any, *, rows: int, begins: bool) -> None:
+        self.rows += rows
+        self.queries += begins
+        if not self._same:
+            text = arrow().Table.from_batches([text]).select(self._schema.names).cast(self._schema).to_batches()[0]
+        self._held.append(text)
+
+    def drain(self) -> None:
+        if self._held:
+            whole = arrow().Table.from_batches([*self._known, *self._held], self._schema)
+            whole = whole.unify_dictionaries().combine_chunks()
+            self._writer.write_table(whole)
+            self._known, self._held = whole.take(arrow().array([], "int64")).to_batches(), []
+
+    def finish(self) -> None:
+        self.drain()
+        self.close()
+        self._file.flush()
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
 @contextmanager
-def open_output(path: str, read: Iterable[Any] = ()) -> Iterator[Output]:
+def open_output(path: str, read: Iterable[Any] = (), spec: Format | None = None) -> Iterator[Output]:
     """Open the file at `path` (`-`: standard output), which is replaced when the block succeeds.
 
     Args:
         read: input paths, which must not be replaced; other objects are ignored.
+        spec: format of the rows; None means text.
 
     Raises:
         InputError: the file is not writable, is an input, or has side files of other data.
+        ParameterError: its extension is that of another format.
         TrainingError: writing failed.
     """
+    columnar = spec is not None and issubclass(spec.source, ColumnarSource)
+    if spec is not None:
+        named = format_by_name(path) or spec
+        if named is not spec and not (columnar and issubclass(named.source, ColumnarSource)):
+            ending = (*spec.endings, ".txt")[0]
+            raise ParameterError(f"{path}: tools keep the format of the data, {spec.name}; end the name in {ending}")
+        if columnar and (path == STANDARD_OUTPUT or os.path.splitext(path)[1] in _PACKERS):
+            raise ParameterError(f"{path}: {spec.name} is written to uncompressed files; name one {spec.endings[0]}")
+        spec = named
     if path != STANDARD_OUTPUT:
         check_target(path, read)
     target = nullcontext(sys.stdout.fileno()) if path == STANDARD_OUTPUT else writing(path)
     with target as descriptor, open(descriptor, "wb", _BUFFER, closefd=False) as file:
-        output = Output(path, file)
-        yield output
-        output.finish()
+        output = ColumnarOutput(path, file, spec.name) if columnar and spec else Output(path, file)
+        try:
+            yield output
+            output.finish()
+        finally:
+            with suppress(OSError):
+                output.close()
 
 
 def check_target(path: str, read: Iterable[Any]) -> None:
@@ -183,7 +276,13 @@ def named(template: str, name: str | int) -> str:
 
 
 def split(
-    source: AnySource, output: str, parts: Mapping[str, float], *, seed: int = 0, progress: Progress = None
+    source: AnySource,
+    output: str,
+    parts: Mapping[str, float],
+    *,
+    seed: int = 0,
+    progress: Progress = None,
+    **reading: Any,
 ) -> list[Written]:
     """Assign every query to one of several files, by a hash of its id.
 
@@ -194,6 +293,7 @@ def split(
         source, progress: as for `read_files`.
         output: path with `{}` for the part; without it, `-part` is inserted before the file extensions.
         parts: name -> share of the queries; shares must add up to 1.
+        reading: `format`, and of tables `qid`, the column of query ids, as for `read_files`.
 
     Raises:
         ParameterError: invalid names or shares.
@@ -216,14 +316,15 @@ def split(
             part = bisect.bisect_right(limits, draw(piece.qid, seed, b"split"))
         return part
 
-    return _distribute(source, [named(output, name) for name in parts], choose, progress, "try another seed")
+    paths = [named(output, name) for name in parts]
+    return _distribute(_Data(source, progress, reading), paths, choose, "try another seed")
 
 
-def shard(source: AnySource, output: str, shards: int, *, progress: Progress = None) -> list[Written]:
+def shard(source: AnySource, output: str, shards: int, *, progress: Progress = None, **reading: Any) -> list[Written]:
     """Distribute whole queries over files of about equal size: each goes to the file with the fewest rows so far.
 
     Args:
-        source, progress: as for `split`.
+        source, progress, reading: as for `split`.
         output: as for `split`; the number from 0 has three digits, or as in `{:05}`.
 
     Raises:
@@ -240,7 +341,8 @@ def shard(source: AnySource, output: str, shards: int, *, progress: Progress = N
         rows += piece.rows
         return current
 
-    return _distribute(source, [named(output, i) for i in range(shards)], choose, progress, "take fewer shards")
+    paths = [named(output, i) for i in range(shards)]
+    return _distribute(_Data(source, progress, reading), paths, choose, "take fewer shards")
 
 
 def sample(
@@ -251,13 +353,14 @@ def sample(
     fraction: float | None = None,
     seed: int = 0,
     progress: Progress = None,
+    **reading: Any,
 ) -> Written:
     """Sample queries by a hash of their ids, in input order. The order of the input does not affect the sample.
 
     With the same seed, a larger sample contains every smaller one.
 
     Args:
-        source, seed, progress: as for `split`.
+        source, seed, progress, reading: as for `split`.
         output: path of the sample; "-" for standard output.
         queries: exact number of queries; or
         fraction: approximate share of the queries.
@@ -271,27 +374,40 @@ def sample(
         raise ParameterError(f"queries={queries!r} must be at least 1")
     if fraction is not None and not 0.0 < fraction <= 1.0:
         raise ParameterError(f"fraction={fraction!r} is out of range; allowed: above 0, at most 1")
-    with open_output(output, expand(source)) as out:
-        if fraction is not None:
-            limit, keep = fraction * 2.0**64, False
-            for piece in _whole(source, progress):
-                keep = draw(piece.qid, seed, b"sample") < limit if piece.begins else keep
-                if keep:
-                    out.write(piece.text, rows=piece.rows, begins=piece.begins)
-        elif queries is not None:
-            _smallest_draws(source, queries, seed, out, progress)
+    data, limit, keep = _Data(source, progress, reading), (fraction or 0.0) * 2.0**64, False
+
+    def choose(piece: Piece) -> int | None:
+        nonlocal keep
+        keep = draw(piece.qid, seed, b"sample") < limit if piece.begins else keep
+        return 0 if keep else None
+
+    with open_output(output, data.files, data.spec) as out:
+        if queries is not None and not data.columnar:
+            _smallest_draws(data, queries, seed, out)
+        else:
+            if queries is not None:
+                draws = heapq.nsmallest(queries, (draw(one.qid, seed, b"sample") for one in data.whole() if one.begins))
+                _check_enough(queries, len(draws))
+                limit = draws[-1] + 1
+            _send(data.whole(), [out], choose)
         if out.queries == 0:
             raise DataError("no query was drawn; use a larger fraction or another seed")
     return out.written
 
 
-def _smallest_draws(source: AnySource, queries: int, seed: int, out: Output, progress: Progress) -> None:
+def _check_enough(queries: int, there: int) -> None:
+    if there < queries:
+        raise DataError(f"{queries:,} queries requested, but there are only {there:,}")
+
+
+def _smallest_draws(data: _Data, queries: int, seed: int, out: Output) -> None:
     """Write the queries with the smallest draws. Candidates are kept in a temporary file until the end."""
     smallest: list[int] = []  # negated: the heap's first entry is the largest draw
     candidates: list[list[int]] = []  # draw, bytes, rows
     keep, seen, offset = False, 0, 0
     with _temporary_file(out.path) as file:
-        for piece in _whole(source, progress):
+        for piece in data.whole():
+            out.begin(piece.head, piece.file)
             if piece.begins:
                 drawn, seen = draw(piece.qid, seed, b"sample"), seen + 1
                 keep = len(smallest) < queries or drawn < -smallest[0]
@@ -302,8 +418,7 @@ def _smallest_draws(source: AnySource, queries: int, seed: int, out: Output, pro
                 file.write(piece.text)
                 candidates[-1][1] += len(piece.text)
                 candidates[-1][2] += piece.rows
-        if seen < queries:
-            raise DataError(f"{queries:,} queries requested, but there are only {seen:,}")
+        _check_enough(queries, seen)
         file.flush()
         for drawn, length, rows in candidates:
             if drawn <= -smallest[0]:
@@ -311,14 +426,16 @@ def _smallest_draws(source: AnySource, queries: int, seed: int, out: Output, pro
             offset += length
 
 
-def sort(source: AnySource, output: str, *, memory: int = DEFAULT_MEMORY, progress: Progress = None) -> Written:
+def sort(
+    source: AnySource, output: str, *, memory: int = DEFAULT_MEMORY, progress: Progress = None, **reading: Any
+) -> Written:
     """Bring the rows of each query together, stably, in files of any size.
 
     Queries are in the order of their first rows, and their rows in input order, as with `read_files(regroup=True)`.
     Data larger than memory are sorted in parts into a temporary file next to the output, as large as the text.
 
     Args:
-        source, progress: as for `split`.
+        source, progress, reading: as for `split`.
         output: path; "-" for standard output.
         memory: bytes of text and bookkeeping to sort at a time.
 
@@ -329,14 +446,18 @@ def sort(source: AnySource, output: str, *, memory: int = DEFAULT_MEMORY, progre
     if memory < 1:
         raise ParameterError(f"memory={memory!r} must be at least 1 byte")
     ranks: dict[bytes, int] = {}
+    data = _Data(source, progress, reading)
+    if data.columnar:
+        return _sort_batches(data, output, memory)
     try:
         arena, used = zeroed(memory, np.uint8), 0
     except (MemoryError, OSError, OverflowError, ValueError):
         raise ParameterError(f"memory={memory:,} bytes are not available on this machine; use less") from None
     # Per stretch of a query, in the buffer and in the temporary file: rank of the query, offset, bytes, rows.
     held, aside = array("q"), array("q")
-    with open_output(output) as out, _temporary_file(output) as file:
-        for piece in pieces(source, progress):
+    with open_output(output, spec=data.spec) as out, _temporary_file(output) as file:
+        for piece in data.pieces():
+            out.begin(piece.head, piece.file)
             rank, size = ranks.setdefault(piece.qid, len(ranks)), len(piece.text)
             if used + size + _STRETCH_BYTES * len(held) // 4 > memory:
                 _put_aside(held, arena, file, aside)
@@ -359,56 +480,132 @@ def sort(source: AnySource, output: str, *, memory: int = DEFAULT_MEMORY, progre
     return out.written
 
 
-def merge(sources: Sequence[AnySource], output: str, *, rename: bool = False, progress: Progress = None) -> Written:
-    """Concatenate data sets.
+def _sort_batches(data: _Data, output: str, memory: int) -> Written:
+    """Sort record batches: distribute the queries over temporary files of about `memory` bytes, and sort each."""
+    ranks: dict[bytes, int] = {}
+    sizes = array("q")
+    for piece in data.pieces():
+        rank = ranks.setdefault(piece.qid, len(ranks))
+        sizes.extend([0] * (rank == len(sizes)))
+        sizes[rank] += piece.text.nbytes
+    place = (np.cumsum(sizes) - sizes) // memory
+    place = np.unique(place, return_inverse=True)[1].tolist()
+    stretches = [array("q") for _ in range(place[-1] + 1)]  # rank and rows of each piece
+
+    def choose(piece: Piece) -> int:
+        rank = ranks[piece.qid]
+        stretches[place[rank]].extend((rank, piece.rows))
+        return int(place[rank])
+
+    with open_output(output, spec=data.spec) as out, ExitStack() as stack:
+        files = [stack.enter_context(_temporary_file(output)) for _ in stretches]
+        parts = [ColumnarOutput(output, file) for file in files]
+        _send(data.pieces(), parts, choose)
+        for file, part, stretch in zip(files, parts, stretches, strict=True):
+            part.finish()
+            file.seek(0)
+            of_piece, rows = np.array(stretch).reshape(-1, 2).T
+            order = np.argsort(np.repeat(of_piece, rows), kind="stable")
+            table = arrow(".ipc").open_file(file).read_all().combine_chunks().take(order)
+            out.begin(table.schema, output)
+            for batch in table.to_batches():
+                out.write(batch, rows=batch.num_rows, begins=False)
+            out.queries += np.unique(of_piece).size
+            out.drain()
+    return out.written
+
+
+def merge(
+    sources: Sequence[AnySource], output: str, *, rename: bool = False, progress: Progress = None, **reading: Any
+) -> Written:
+    """Concatenate data sets of one format, with the same columns.
 
     Args:
         sources: each as for `read_files`.
         output: path; "-" for standard output.
         rename: prefix the query ids of each set with `1-`, `2-`, ..., for ids that restart in each.
-        progress: as for `split`.
+        progress, reading: as for `split`.
 
     Raises:
-        FileFormatError: as `split`; also a query in two sets.
+        FileFormatError: as `split`; also a query in two sets, or other columns than in the first set.
     """
-    files = [expand(source) for source in sources]
-    read = expand([file for each in files for file in each])  # refuses duplicate files
+    sets = [_Data(source, progress, reading) for source in sources]
+    read = _Data([file for one in sets for file in one.files], None, reading)  # refuses duplicates, and other formats
     whole = Whole(_SORT if rename else f"if ids restart in each set, --rename keeps them apart; otherwise {_SORT}")
-    with open_output(output, read) as out:
-        for number, each in enumerate(files, start=1):
-            prefix = f"{number}-".encode() if rename else b""
-            for piece in pieces(each, progress):
-                whole.add(piece._replace(qid=prefix + piece.qid))
-                text = _ROW_TO_QID.sub(rb"\g<0>" + prefix, bytes(piece.text)) if rename else piece.text
-                out.write(text, rows=piece.rows, begins=piece.begins)
+
+    def renamed() -> Iterator[Piece]:
+        for number, one in enumerate(sets, start=1):
+            for piece in one.pieces():
+                piece = piece.renamed(f"{number}-") if rename else piece
+                whole.add(piece)
+                yield piece
+
+    with open_output(output, read.files, read.spec) as out:
+        _send(renamed(), [out], lambda piece: 0)
         whole.check()
     return out.written
 
 
-def _whole(source: AnySource, progress: Progress) -> Iterator[Piece]:
-    """Yield `pieces` of contiguous queries."""
-    whole = Whole(_SORT)
-    for piece in pieces(source, progress):
-        whole.add(piece)
-        yield piece
-    whole.check()
+class _Data:
+    """Files of one format and how to read them; arguments as for `split`."""
+
+    def __init__(self, source: AnySource, progress: Progress, reading: Mapping[str, Any]) -> None:
+        self.files, self._progress = expand(source), progress
+        self._reading = {name: value for name, value in reading.items() if name != "format"}
+        self.spec = format_of(self.files, reading.get("format", "auto"))
+
+    @property
+    def columnar(self) -> bool:
+        """Whether rows are read as record batches."""
+        return issubclass(self.spec.source, ColumnarSource)
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the queries of the files, in order, in pieces of at most a chunk (or a line).
+
+        Query ids are parsed as strictly as by `read_files`, as are the labels of libsvm text; the rest of a row is not
+        parsed. A missing final newline is added.
+
+        Raises:
+            FileFormatError: an unreadable file or row, or no rows.
+        """
+        with closing(self.spec.source(self.files, Reading(**self._reading, whole=True))) as opened:
+            of = _pieces_of_table if isinstance(opened, TableSource) else _pieces
+            yield from of(opened, self._progress)  # type: ignore[arg-type, operator]
+
+    def whole(self) -> Iterator[Piece]:
+        """Yield the pieces of contiguous queries."""
+        whole = Whole(_SORT)
+        for piece in self.pieces():
+            whole.add(piece)
+            yield piece
+        whole.check()
 
 
-def _distribute(
-    source: AnySource, paths: list[str], choose: Callable[[Piece], int], progress: Progress, if_empty: str
-) -> list[Written]:
+def _send(pieces: Iterable[Piece], outputs: Sequence[Output], choose: Callable[[Piece], int | None]) -> None:
+    """Write each piece to the output chosen by `choose`, if any."""
+    held = 0
+    for piece in pieces:
+        at = choose(piece)
+        if at is not None:
+            outputs[at].add(piece)
+        held += piece.text.nbytes
+        if held > _HELD:  # a held slice keeps its whole batch in memory, so all outputs write their rows
+            held = 0
+            for out in outputs:
+                out.drain()
+
+
+def _distribute(data: _Data, paths: list[str], choose: Callable[[Piece], int], if_empty: str) -> list[Written]:
     """Write each piece to the output chosen by `choose`, atomically for all outputs."""
     real: dict[str, str] = {}
-    read = expand(source)
     for path in paths:
-        check_target(path, read)
+        check_target(path, data.files)
         other = real.setdefault(os.path.realpath(path), path)
         if other != path:  # the last rename would replace the other file
             raise InputError(f"{other} and {path} are the same file (a symbolic link): remove it, or rename the output")
     with ExitStack() as stack:
-        outputs = [stack.enter_context(open_output(path)) for path in paths]
-        for piece in _whole(source, progress):
-            outputs[choose(piece)].write(piece.text, rows=piece.rows, begins=piece.begins)
+        outputs = [stack.enter_context(open_output(path, spec=data.spec)) for path in paths]
+        _send(data.whole(), outputs, choose)
         empty = [out.path for out in outputs if out.queries == 0]
         if empty:
             raise DataError(f"no query for {', '.join(empty)}, so nothing was written; {if_empty}")
@@ -457,19 +654,43 @@ def _temporary_file(output: str) -> IO[bytes]:
 
 
 class Piece(NamedTuple):
-    """Whole lines of one query, unchanged; comments and blank lines belong to the next row.
+    """Rows of one query, unchanged.
 
     Args:
+        text: whole lines, with the comments and blank lines before each row; or a record batch.
         begins: whether the query begins here; otherwise it continues the previous piece.
         line: line of the first row.
+        head: header of the file: a line, or a schema.
+        column: position of the query ids in a table.
+        delimiter: separator of the cells of a text table.
     """
 
     qid: bytes
-    text: memoryview
+    text: Any
     rows: int
     begins: bool
     file: str
     line: int
+    head: Any = b""
+    column: int = 0
+    delimiter: str = ""
+
+    def renamed(self, prefix: str) -> Piece:
+        """Return the piece with a prefix before its query ids; those of columns become text."""
+        start, text, head = prefix.encode(), self.text, self.head
+        if isinstance(text, memoryview):
+            row = _ROW_TO_QID
+            if self.delimiter:
+                cell = rf'(?:"(?:[^"\n]|"")*"|[^{self.delimiter}\n]*){self.delimiter}'
+                row = re.compile(rf'^(?=[^\r\n])(?:{cell}){{{self.column}}}[ \t]*"?'.encode(), re.MULTILINE)
+            text = memoryview(row.sub(rb"\g<0>" + start, bytes(text)))
+        else:
+            pa, name = arrow(), head.names[self.column]
+            ids = pa.array([prefix + self.qid.decode()]).take(pa.array(np.zeros(self.rows, np.int64)))
+            head = head.set(self.column, pa.field(name, pa.string()))
+            columns = [*text.columns[: self.column], ids, *text.columns[self.column + 1 :]]
+            text = pa.RecordBatch.from_arrays(columns, schema=head)
+        return self._replace(qid=start + self.qid, text=text, head=head)
 
 
 class _Scanner:
@@ -505,22 +726,6 @@ class _Scanner:
         return self.runs[:count], self.ends[:count]
 
 
-def pieces(source: AnySource, progress: Progress = None) -> Iterator[Piece]:
-    """Yield the queries of the files, in order, in pieces of at most a chunk (or a line).
-
-    Labels and query ids are parsed as strictly as by `read_files`; the rest of a row is not parsed. A missing final
-    newline is added.
-
-    Args:
-        source, progress: as for `read_files`.
-
-    Raises:
-        FileFormatError: an unreadable file or row, or no rows.
-    """
-    with closing(LibsvmSource(expand(source), Reading())) as opened:
-        yield from _pieces(opened, progress)
-
-
 def _pieces(opened: LibsvmSource, progress: Progress) -> Iterator[Piece]:
     scan, current, last, lines, rows, carry = _Scanner(), None, b"", 0, 0, b""
     latest = b""  # last query of any file: trailing comments stay with it
@@ -531,9 +736,7 @@ def _pieces(opened: LibsvmSource, progress: Progress) -> Iterator[Piece]:
                 carry = carry if not last else b""
                 opened.leave(current)
             current, last, lines = source, b"", 0
-            check_no_table(source.head, source.name, _NO_TABLES)  # type: ignore[attr-defined]
-            if (weights := find_sidecar(source.path, (WEIGHT_SUFFIX,))) is not None:
-                warn_user(f"{weights}: weights are not copied", DataWarning)
+            _warn_of_weights(source.path)
         if load is None:
             continue
         try:
@@ -566,6 +769,45 @@ def _pieces(opened: LibsvmSource, progress: Progress) -> Iterator[Piece]:
     opened.leave(source)
     if rows == 0:
         raise FileFormatError(NO_ROWS, file=opened.first.name)
+
+
+def _pieces_of_table(opened: TableSource, progress: Progress) -> Iterator[Piece]:
+    current, last, before, rows = None, b"", 0, 0
+    for file, load in opened.loads(CHUNK_BYTES, 1):
+        if file is not current:
+            if current is not None:
+                opened.leave(current)
+            current, last, before = file, b"", opened.header_lines
+            _warn_of_weights(file.path)
+        if load is None:
+            continue
+        try:
+            head, cut, cells = opened.whole_rows(load)
+        except LineTooLong as error:
+            raise error.within(file.name, before) from None
+        place = cells.columns.qid
+        assert place is not None
+        ids, faults = cells.query_ids(place)
+        if faults := [*cells.faults, *faults]:
+            raise min(faults, key=lambda one: one.line).error(file.name, before, by_row=opened.by_row)
+        runs, names = slots.runs_of(ids, cells.lines) if cells.lines.size else (np.zeros((0, slots.N_RUN), int), {})
+        starts, lines = runs[:, slots.RUN_ROW].tolist(), runs[:, slots.RUN_LINE].tolist()
+        for i, (start, stop) in enumerate(pairwise([*starts, cells.lines.size])):
+            qid = names.get(i) or str(runs[i, slots.RUN_ID]).encode()
+            line, delimiter = before + lines[i], getattr(opened, "delimiter", "")
+            yield Piece(qid, cut(start, stop), stop - start, qid != last, file.name, line, head, place, delimiter)
+            last = qid
+        before, rows = before + cells.n_lines, rows + cells.lines.size
+        if progress is not None:
+            progress(opened.done, opened.total)
+    opened.leave(file)
+    if rows == 0:
+        raise FileFormatError(NO_ROWS, file=opened.first.name)
+
+
+def _warn_of_weights(path: str | None) -> None:
+    if (weights := find_sidecar(path, (WEIGHT_SUFFIX,))) is not None:
+        warn_user(f"{weights}: weights are not copied", DataWarning)
 
 
 def _tail(qid: bytes, carry: bytes, file: str, line: int) -> Iterator[Piece]:
@@ -603,6 +845,7 @@ class Whole:
         """Add the next piece, and `check` whenever the number of queries has doubled."""
         if not piece.begins:
             return
+        self._by_row = not isinstance(piece.head, bytes)
         if not self._files or self._files[-1][1] != piece.file:
             self._files.append((len(self._keys), piece.file))
         self._keys.append(hash(piece.qid))
@@ -627,9 +870,10 @@ class Whole:
         again = int(order[same + 1].min())
         first = int(np.flatnonzero(keys == keys[again])[0])
         name = self._names[self._ends[again - 1] if again else 0 : self._ends[again]].decode()
-        seen = f"line {self._lines[first]}" if len(self._files) == 1 else f"{self._file(first)}:{self._lines[first]}"
-        words = f"qid {name} reappears; it was first seen on {seen}: {self._mend}"
-        raise FileFormatError(words, file=self._file(again), line=self._lines[again])
+        place, line = (": row ", self._lines[first]) if self._by_row else (":", self._lines[first])
+        seen = f"{place.strip(' :') or 'line'} {line}" if len(self._files) == 1 else f"{self._file(first)}{place}{line}"
+        fault = Fault(self._lines[again], f"qid {name} reappears; it was first seen on {seen}: {self._mend}")
+        raise fault.error(self._file(again), 0, by_row=self._by_row)
 
     def _file(self, query: int) -> str:
         return next(name for begin, name in reversed(self._files) if begin <= query)

@@ -298,7 +298,6 @@ BAD_TEXTS: dict[str, tuple[str, str]] = {
     "float qid": ("1 qid:2.5 1:1\n", ":1:3: .*not an integer"),
     "hash": ("1 qid:1#x 1:1\n", ":1:3: .*put a blank before the comment"),
     "nan": ("nan qid:1 1:1\n", ":1:1: label 'nan' is not finite"),
-    "csv": ("label,qid,f1\n1,2,3\n", "this looks like CSV"),
     "nul": ("1 qid:\x001 1:1\n", "NUL byte"),
     "utf16": ("\x001\x00 \x00q\x00i\x00d\x00:\x001\x00\n", "UTF-16"),
     "zip": ("PK\x03\x04abc", "zip archive"),

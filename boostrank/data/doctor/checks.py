@@ -186,8 +186,8 @@ def split_queries(profile: Profile) -> Iterator[Finding]:
         f"{profile.at(int(profile.line[first]))}; {plural(queries, 'query', 'queries')} in pieces"
     )
     files = " ".join(part.name for part in profile.parts[:3]) + (" ..." if len(profile.parts) > 3 else "")
-    sort = f"boostrank data sort {files} -o SORTED" if profile.space is None else profile.sorted_by
-    fix = f"{sort}, or --regroup"
+    qid = f" --qid {shlex.quote(profile.reading.qid)}" if profile.reading.qid else ""
+    fix = f"boostrank data sort {files} -o SORTED{qid}, or --regroup"
     if first == i - 1:
         message = f"qid {profile.qid(i)} continues from the previous file ({profile.at(int(profile.line[first]))})"
         fix = "--regroup joins the rows; if ids restart in each file: boostrank data merge --rename"

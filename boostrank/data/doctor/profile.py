@@ -427,11 +427,6 @@ class Profile:
     descending_line = property(lambda self: self.totals.descending_line if self.totals else 0)
 
     @property
-    def sorted_by(self) -> str:
-        """Remedy for scattered rows."""
-        return self.totals.source.sorted_by if self.totals else ""
-
-    @property
     def set_base(self) -> int | None:
         """Number of the first feature by options or training data; None if the files decide."""
         return self.totals.source.base if self.totals else 0

@@ -38,8 +38,8 @@ _LONE_RETURN = "carriage return without a line feed: convert the file (tr '\\r' 
 class CsvFile:
     """Text after its header, whose chunks know the columns; as `boostrank.data.source.File`."""
 
-    def __init__(self, file: TextFile, columns: Columns) -> None:
-        self._file, self.columns = file, columns
+    def __init__(self, file: TextFile, columns: Columns, header: bytes) -> None:
+        self._file, self.columns, self.header = file, columns, header
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)
@@ -70,7 +70,7 @@ class CsvSource(TableSource):
             columns = self.choose(header, file.name, file.path)
             columns = self.with_text(columns, *self._text_in(file.head, columns), file.name)
             file.skip(len(line) + len(newline))
-            return CsvFile(file, columns)
+            return CsvFile(file, columns, line + b"\n")
         except BaseException:
             file.close()
             raise
@@ -103,6 +103,15 @@ class CsvSource(TableSource):
             found.arrays[place] = self._trimmed(found.arrays[place], place, columns)
         found.unterminated, found.size = text.unterminated, text.size
         return found
+
+    def whole_rows(self, load: Callable[[Any], Any]) -> tuple[bytes, Callable[[int, int], memoryview], Cells]:
+        text, file = found = load(None)
+        cells = self.cells(lambda _: found)
+        view = memoryview(text.buffer)[text.start : text.end + text.unterminated]  # the padding begins with a newline
+        ends = np.flatnonzero(np.frombuffer(view, np.uint8) == 10) + 1
+        stops = np.append(0, ends[cells.lines - 1])
+        stops[-1] = len(view)  # with blank lines at the end
+        return file.header, lambda start, stop: view[stops[start] : stops[stop]], cells
 
     def _text_in(self, head: bytes, columns: Columns) -> tuple[dict[int, tuple[int, int]], int]:
         """Find text features in the first rows: position -> (values, cells), and the first line with text."""

@@ -41,6 +41,11 @@ class ColumnarSource(TableSource):
         found: Cells = load(None)
         return found
 
+    def whole_rows(self, load: Callable[[Any], Any]) -> tuple[Any, Callable[[int, int], Any], Cells]:
+        cells = self.cells(load)
+        batch = arrow().RecordBatch.from_arrays(list(cells.arrays.values()), schema=self._current.schema)  # type: ignore[union-attr]
+        return batch.schema, lambda start, stop: batch.slice(start, stop - start), cells
+
 
 class ColumnarFile:
     """An open file of record batches, as `boostrank.data.source.File`."""
@@ -86,7 +91,8 @@ class ColumnarFile:
         wanted: list[int | None] = [*columns.places, *columns.texts, *columns.others]
         if not source.reading.rows_alone:
             wanted += [columns.label, columns.qid, columns.weight]
-        self._places = sorted({place for place in wanted if place is not None})
+        whole = range(len(names)) if source.reading.whole else ()
+        self._places = sorted({place for place in (*wanted, *whole) if place is not None})
         for place in columns.places:
             (_check_categories if place in columns.coded else _check_number)(self.schema.field(place), self.name)
 

@@ -93,6 +93,8 @@ def choose_columns(
     try:
         if reading.pick is not None:
             return _picked(header, reading.pick, file)
+        if reading.whole:
+            return _with_queries(header, reading, file, header_lines > 0)
         return _chosen(header, reading, file, has_sizes, declared)
     except FileFormatError as error:
         raise FileFormatError(error.reason, file=file, line=header_lines) from None
@@ -109,6 +111,23 @@ def _picked(header: Sequence[str], pick: tuple[Sequence[str], Sequence[str]], fi
     return Columns(tuple(header), (), (), None, None, None, frozenset(), {}, others=numbers, texts=texts)
 
 
+def _with_queries(header: Sequence[str], options: Reading, file: str, in_order: bool) -> Columns:
+    """Return the column of query ids alone; `names` are those that the next file must have."""
+    _check_header(header, file)
+    qid = _column_of("qid", header, options, file)
+    if qid is None:
+        raise _without("qid", header, file)
+    names = tuple(header if in_order else sorted(header))
+    return Columns(tuple(header), names, (), None, list(header).index(qid), None, frozenset(), {"qid": qid})
+
+
+def _without(role: str, header: Sequence[str], file: str) -> FileFormatError:
+    """Return the error for a table without the column of a role."""
+    what = {"label": "the label column", "qid": "the column of query ids"}[role]
+    words = f"no column is called {_usual(role)}; name {what} with --{role} COLUMN; there are {quoted(header, 12)}"
+    return FileFormatError(words, file=file)
+
+
 def _chosen(header: Sequence[str], options: Reading, file: str, has_sizes: bool, declared: Collection[str]) -> Columns:
     rows_alone, labelled = options.rows_alone, options.labelled
     _check_header(header, file)
@@ -118,17 +137,9 @@ def _chosen(header: Sequence[str], options: Reading, file: str, has_sizes: bool,
         if name is not None:
             roles[role] = name
     if labelled and not rows_alone and "label" not in roles:
-        raise FileFormatError(
-            f"no column is called {_usual('label')}; name the label column with --label COLUMN; there "
-            f"are {quoted(header, 12)}",
-            file=file,
-        )
+        raise _without("label", header, file)
     if not rows_alone and not has_sizes and "qid" not in roles:
-        raise FileFormatError(
-            f"no column is called {_usual('qid')}; name the column of query ids with --qid COLUMN; there "
-            f"are {quoted(header, 12)}",
-            file=file,
-        )
+        raise _without("qid", header, file)
     twice = [name for name, count in Counter(roles.values()).items() if count > 1]
     dropped = tuple(name for name in given.get("drop") or () if name in header or name in (options.drop or ()))
     if twice or (both := [name for name in dropped if name in roles.values()]):

@@ -169,7 +169,6 @@ class TableSource(Source):
 
     unused: tuple[str, ...] = ("zero_based", "repeated", "max_feature", "n_features", "feature_names")
     chunk_bytes = 6 << 20
-    sorted_by = "sort the table by query, stably"
     base = 0
 
     def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
@@ -189,6 +188,10 @@ class TableSource(Source):
     @abstractmethod
     def cells(self, load: Callable[[Any], Any]) -> Cells:
         """Return the columns of a chunk of `File.loads`."""
+
+    @abstractmethod
+    def whole_rows(self, load: Callable[[Any], Any]) -> tuple[Any, Callable[[int, int], Any], Cells]:
+        """Return the header, a function that cuts rows [start, stop) out unchanged, and the columns of a chunk."""
 
     def choose(self, header: Sequence[str], name: str, path: str | None, declared: Collection[str] = ()) -> Columns:
         """Choose the columns of a file by its header; see `choose_columns`.
