@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,9 @@ from boostrank.core.types import Float64Array, Int64Array, as_numbers, check_in_
 from boostrank.kernels.metric.contract import WHOLE_LIST, Grades, MetricSpec, totals
 from boostrank.kernels.metric.driver import EXPECTED, INPUT, OPTIMISTIC, PESSIMISTIC, MetricPass, measure
 from boostrank.metrics import METRICS
+
+Names = Sequence[str] | npt.NDArray[Any]
+"""Names of documents, one per row."""
 
 __all__ = ["BoundMetrics", "Conventions", "Metric", "MetricResult", "PairedDifference", "evaluate", "paired_difference"]
 
@@ -107,7 +111,7 @@ class Metric:
         queries: QueryIndex | npt.ArrayLike,
         conventions: Conventions | str = "default",
         *,
-        docnos: Sequence[str] | None = None,
+        docnos: Names | None = None,
         threads: int | None = None,
         seed: int = 0,
     ) -> MetricResult:
@@ -155,7 +159,7 @@ def evaluate(
     queries: QueryIndex | npt.ArrayLike,
     conventions: Conventions | str = "default",
     *,
-    docnos: Sequence[str] | None = None,
+    docnos: Names | None = None,
     threads: int | None = None,
     seed: int = 0,
 ) -> dict[str, MetricResult]:
@@ -223,7 +227,7 @@ class BoundMetrics:
         self, metrics: Metric | str | Iterable[Metric | str], labels: npt.ArrayLike,
         queries: QueryIndex | npt.ArrayLike,
         conventions: Conventions | str = "default", threads: int | None = None, *,
-        docnos: Sequence[str] | None = None, partial: bool = False,
+        docnos: Names | None = None, partial: bool = False,
     ) -> None:  # fmt: skip
         self.metrics = tuple(Metric.all_of(metrics))
         self.conventions = Conventions.of(conventions)
@@ -239,6 +243,8 @@ class BoundMetrics:
             names = np.array([str(name).encode() for name in docnos], dtype=object)
             if names.size != queries.n_documents:
                 raise DataError(f"{names.size} document names for {queries.n_documents} documents")
+            if names.size and (unnamed := np.flatnonzero(names == b"")).size:
+                raise queries.row_error(int(unnamed[0]), "has no name; ties='docno' sorts tied documents by name")
             rank = np.unique(names, return_inverse=True)[1] if names.size else np.zeros(0, np.int64)
             self._rows = np.lexsort((-rank, queries.of_rows())).astype(np.int64)
         self._labels, self._partial = y, partial

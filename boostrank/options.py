@@ -775,9 +775,15 @@ class ReadOptions(Options, group="Reading"):
     weight: str | None = option(
         None, "Weight column of a table. Weights that differ within a query are weights of documents.", metavar="COLUMN"
     )
+    id: str | None = option(
+        None,
+        "Column of a table that names the documents. It is no feature.",
+        metavar="COLUMN",
+        shown="doc_id, docno, product_id or sku",
+    )
     drop: Any = option(
         None,
-        "Columns of a table that are not features: doc_id,url. Quote names with commas.",
+        "Columns of a table that are not features: brand,url. Quote names with commas.",
         kind="tuple[str, ...]",
         metavar="COLUMN,...",
         parse=listed_names,
@@ -797,7 +803,12 @@ class ReadOptions(Options, group="Reading"):
     feature_names: Any = option(
         None, "File with feature names for libsvm text: one name per line, or lines `1: name`.", file="read"
     )
-    keep_comments: bool = option(False, "Keep the text after `#`, without surrounding blanks.", flag=None)
+    keep_names: bool | None = option(
+        None,
+        "Keep the names of documents (the column `id`, comments of libsvm text) and the words of queries (lines "
+        "`# qid:1: words` of libsvm text). None: if `id` is given.",
+        flag=None,
+    )
 
     def __post_init__(self) -> None:
         def put(name: str, value: Any) -> None:

@@ -182,7 +182,7 @@ class ModelInfo(
 
     @property
     def columns(self) -> dict[str, Any]:
-        """Table columns that are not features: `label`, `qid`, `weight`, `drop`."""
+        """Table columns that are not features: `label`, `qid`, `weight`, `id`, `drop`."""
         reader = (self.data or {}).get("reader") or {}
         return {name: reader[name] for name in ("label", "qid", "weight", "drop") if name in reader}
 

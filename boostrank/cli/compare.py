@@ -10,7 +10,7 @@ import click
 
 from boostrank.cli.command import command
 from boostrank.cli.errors import DONE, GATE_SHUT, say, settle
-from boostrank.cli.reading import Reader, document_names, name_of
+from boostrank.cli.reading import Reader, name_of
 from boostrank.cli.show import aligned, check_page, print_json, print_table, print_wrapped, shown, write_page
 from boostrank.core.errors import InputError
 from boostrank.options import FileOptions, PropensityOptions, StudyOptions, argument, option
@@ -76,7 +76,7 @@ def compare(own: Compare, reading: FileOptions) -> int:
     matters = None if own.noise is None else read_matters(own.noise)
     check_page(own.html)
     models = {path: load_ranker(path) for path in (own.old, own.new)}
-    reader = Reader(reading, own.threads, gain=own.gain, asks=True, labelled=columns is None, keep_comments=True)
+    reader = Reader(reading, own.threads, gain=own.gain, asks=True, labelled=columns is None, names=True)
     rankers: list[Ranker] = []
     judge = None
     for path, dataset in reader.read_for(models, own.data):
@@ -101,7 +101,6 @@ def compare(own: Compare, reading: FileOptions) -> int:
         fail_if=gate,
         top=own.top,
         matters=matters,
-        docnos=document_names(dataset, name, needed=rules.ties == "docno"),
         threads=own.threads,
         seed=own.seed,
     )

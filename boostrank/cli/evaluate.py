@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli.command import InputFile, command
-from boostrank.cli.reading import Reader, document_names, name_of
+from boostrank.cli.reading import Reader
 from boostrank.cli.show import print_json, print_table, print_wrapped
 from boostrank.core.errors import InputError
 from boostrank.options import FileOptions, MeasureOptions, argument, option
@@ -44,13 +44,12 @@ def evaluate(own: Evaluate, reading: FileOptions) -> None:
     wanted = [Metric.parse(name) for name in own.metrics]
     rules = Conventions.given(own.conventions, own.gain)
     models = {path: load_ranker(path) for path in rankers}
-    by_name = rules.ties == "docno"
-    reader = Reader(reading, own.threads, gain=own.gain, asks=True, keep_comments=by_name)
+    reader = Reader(reading, own.threads, gain=own.gain, asks=True, names=rules.ties == "docno")
     bound, results = None, {}
     for path, dataset in reader.read_for(models, data):
         if bound is None:
-            names = document_names(dataset, name_of(data)) if by_name else None
-            bound = BoundMetrics(wanted, dataset.labels, dataset.queries, rules, docnos=names, threads=own.threads)
+            measured = wanted, dataset.labels, dataset.queries, rules
+            bound = BoundMetrics(*measured, docnos=dataset.document_names, threads=own.threads)
         results[path] = bound.results(scores_of(path, models[path], dataset, own.threads))
     first, *others = results
     differences = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from boostrank.cli.command import command
-from boostrank.cli.reading import Reader, document_names, name_of
+from boostrank.cli.reading import Reader
 from boostrank.cli.show import print_json, print_table, print_wrapped
 from boostrank.options import (
     CONVENTIONS,
@@ -80,7 +80,7 @@ def metrics(own: MetricOptions, reading: FileOptions) -> None:
 
     wanted, base = Metric(own.metric.strip(), own.at), own.conventions
     model = load_ranker(own.ranker)
-    reader = Reader(reading, own.threads, keep_comments="trec" in (*own.libraries, base))
+    reader = Reader(reading, own.threads, names="trec" in (*own.libraries, base))
     ((_, dataset),) = reader.read_for({own.ranker: model}, own.data)
     scores = scores_of(own.ranker, model, dataset, own.threads)
     measured = (dataset.labels, scores, dataset.queries, wanted)
@@ -88,7 +88,8 @@ def metrics(own: MetricOptions, reading: FileOptions) -> None:
         found = find_conventions(own.target, *measured, base=base, threads=own.threads)
         _print_matches(found, own.target, as_json=own.as_json)
         return
-    docnos = document_names(dataset, name_of(own.data), needed=False)
+    names = dataset.document_names
+    docnos = None if names is None or "" in names else names
     explanations = explain_conventions(*measured, own.libraries, base=base, docnos=docnos, threads=own.threads)
     if own.as_json:
         plain = {one.metric: dataclasses.asdict(one) for one in explanations}

@@ -24,13 +24,16 @@ class Predict(ThreadOptions):
 
 @command("predict", Predict, FileOptions)
 def predict(own: Predict, reading: FileOptions) -> None:
-    """Score the documents of DATA with MODEL: one score per line, in input order.
+    """Score the documents of DATA with MODEL: one score per line, in input order, or a table with their names.
 
     DATA is one file or several, plain or compressed, a quoted pattern, or `-` for standard input.
 
     Scores are written while rows are read, in constant memory; a model that needs whole queries is scored when all
     rows are read. With -o the file is written whole or not at all. Scores on standard output stay if a later row is
     refused.
+
+    -o with the ending .csv, .jsonl or .parquet writes a table: query id, name of the document (--id, or the comment of
+    a libsvm row) and score.
 
     MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). Higher is better, within one query only.
     """
@@ -42,20 +45,20 @@ def predict(own: Predict, reading: FileOptions) -> None:
     from boostrank.core.process import uncollected, without
 
     with uncollected():
-        from boostrank.core.files import check_output, write_all, writing
+        from boostrank.core.files import check_output
         from boostrank.data.text.writer import score_text
         from boostrank.model.ranking_model import RankingModel
+        from boostrank.model.score_files import has_names, write_scores
 
         if own.output != "-":
             check_output(own.output)
         with without("sklearn", "pandas"):  # an engine would import them, which takes a second, without need
             model = RankingModel.load(own.model)
-        pieces = Reader(reading, own.threads).scores(own.data, model, own.model, own.num_iteration)
+        reader = Reader(reading, own.threads, names=has_names(own.output))
+        pieces = reader.scores(own.data, model, own.model, own.num_iteration)
         first = list(islice(pieces, 1))
     if own.output == "-":
         for scores in chain(first, pieces):
             sys.stdout.write(score_text(scores).decode())
         return
-    with writing(own.output) as descriptor:
-        for scores in chain(first, pieces):
-            write_all(descriptor, score_text(scores))
+    write_scores(own.output, chain(first, pieces))

@@ -16,7 +16,6 @@ from boostrank.data.options import FeatureSpace
 from boostrank.options import FileOptions
 
 if TYPE_CHECKING:
-    from boostrank.core.types import Float64Array
     from boostrank.data.dataset import RankingDataset
     from boostrank.data.source import Format
     from boostrank.model.ranking_model import RankingModel
@@ -31,7 +30,7 @@ class Reader:
         gain: value of `--gain`: an expression there replaces the labels.
         asks: whether the command measures by `--gain`, for a hint.
         labelled: whether a table must have labels.
-        keep_comments: whether comments of rows are kept.
+        names: whether to keep the names of documents.
         stream: options of `stream_files`, if features stay on disk.
     """
 
@@ -43,14 +42,14 @@ class Reader:
         gain: str | None = None,
         asks: bool = False,
         labelled: bool = True,
-        keep_comments: bool = False,
+        names: bool = False,
         stream: Mapping[str, Any] | None = None,
     ) -> None:
         from boostrank.core.gains import expression_of
 
         expression = expression_of(gain)
         text = None if expression is None else expression.text
-        self.options = replace(reading, keep_comments=keep_comments, gain=text)
+        self.options = replace(reading, keep_names=names, gain=text)
         self._stream, self._labelled, self._threads = stream, labelled, threads
         self._asks_for_gain = asks and gain is None
         self._keywords = self.options.keywords | {"threads": threads}
@@ -84,27 +83,28 @@ class Reader:
         action = "remembered" if data.on_disk and not data.features.is_open else "read"
         how = data.provenance.options
         weights = "weights" if data.document_weights is None else "weights of documents (not for metrics)"
-        roles = {"label": "labels", "qid": "queries", "weight": weights}
+        roles = {"label": "labels", "qid": "queries", "weight": weights, "id": "names"}
         taken = [f"{word} from column {how[role]!r}" for role, word in roles.items() if role in how]
         beside = [f"{', '.join(taken)}, "] if taken else []
         beside += [f"labels are the gain {data.gain}, "] if data.gain is not None else []
         beside += [f"{weights} from {file}, " for file in data.provenance.files[1:] if file.endswith(WEIGHT_SUFFIX)]
         say(
             f"{name}: {data.n_documents:,} rows, {len(data.queries):,} queries, {data.n_features:,} features, "
-            f"{''.join(beside[:3])}{action} in {duration(time.monotonic() - started)}"
+            f"{''.join(beside[:4])}{action} in {duration(time.monotonic() - started)}"
         )
         return data
 
     def scores(
         self, paths: Sequence[str], model: RankingModel, path: str, num_iteration: int | None = None
-    ) -> Iterator[Float64Array]:
-        """Yield scores in chunks, in input order; print a line about the files to standard error.
+    ) -> Iterator[Any]:
+        """Yield scores in chunks (`Named` if names are kept), in input order; print a line about the files.
 
         Args:
             paths: files.
             model, path: the model and its file.
             num_iteration: number of rounds to use.
         """
+        from boostrank.data.assemble import Named
         from boostrank.model.scoring import scores_of_files
 
         started, rows, name = time.monotonic(), 0, name_of(paths)
@@ -119,15 +119,18 @@ class Reader:
                 format=self.options.data_format,
                 **self._keywords,
             )
-            for scores in pieces or ():
-                rows += scores.size
-                yield scores
+            for piece in pieces or ():
+                rows += len(piece.values if self.options.keep_names else piece)
+                yield piece
         if pieces is None:
             spec = self._format_of(paths)
             if not self.options.regroup:
                 self._stream = {"cache": False}
             data = self.read(paths, like=like, labelled=not spec.is_table)
-            yield model.predict(data, num_iteration=num_iteration, threads=self._threads)
+            scores = model.predict(data, num_iteration=num_iteration, threads=self._threads)
+            qids = data.queries.row_ids() if data.provenance.options["queries"] == "qid" else None
+            named = (None if one is None else data.in_input_order(one) for one in (qids, data.document_names))
+            yield Named(scores, *named) if self.options.keep_names else scores
         else:
             took = duration(time.monotonic() - started)
             say(f"{name}: {rows:,} rows, {model.n_features:,} features, scored in {took}")
@@ -217,22 +220,3 @@ def name_of(paths: str | Sequence[str]) -> str:
     """Name of files in messages: `a.txt and 2 more files`."""
     first, *more = [paths] if isinstance(paths, str) else paths
     return first + (f" and {len(more)} more file{'s' * (len(more) > 1)}" if more else "")
-
-
-def document_names(data: RankingDataset, path: str, *, needed: bool = True) -> list[str] | None:
-    """Return the document name in the comment of each row, `docid = NAME` or its first word; None unless all have one.
-
-    Raises:
-        InputError: names are needed, and a row has no comment.
-    """
-    from boostrank.report.documents import document_names as names_of
-
-    names = names_of(data)
-    if names is None or "" not in names:
-        return names
-    if not needed:
-        return None
-    raise InputError(
-        f"{path}: row {names.index('') + 1} has no comment that names its document, and these conventions order "
-        "tied documents by name; choose other --conventions"
-    )

@@ -10,7 +10,7 @@ from boostrank.cli.command import command
 from boostrank.cli.compare import by_clicks
 from boostrank.cli.errors import say
 from boostrank.cli.progress import StepProgress
-from boostrank.cli.reading import Reader, document_names, name_of
+from boostrank.cli.reading import Reader, name_of
 from boostrank.cli.show import check_page, print_json, write_page
 from boostrank.core.errors import BoostrankError, InputError
 from boostrank.options import FileOptions, PropensityOptions, StudyOptions, argument, option
@@ -78,7 +78,6 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
     from boostrank.metric import Conventions, Metric
     from boostrank.model.ranking_model import RankingModel
     from boostrank.model.score_files import load_ranker, scores_of
-    from boostrank.report.documents import document_names as known_names
     from boostrank.report.inputs import page_beside, read_groups, read_matters
     from boostrank.report.page import report
     from boostrank.report.segments import read_segments
@@ -105,7 +104,7 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
     together = read_groups(own.groups, model.column_names) if own.groups else None
     old = load_ranker(own.baseline) if own.baseline else None
     models = {own.model: model} | ({own.baseline: old} if own.baseline else {})
-    reader = Reader(reading, own.threads, gain=own.gain, asks=True, labelled=columns is None, keep_comments=True)
+    reader = Reader(reading, own.threads, gain=own.gain, asks=True, labelled=columns is None, names=True)
     datasets, previous = dict(reader.read_for(models, own.data)), None
     rows, judge = datasets, None
     if own.clicks:
@@ -118,8 +117,6 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
         scores = scores_of(own.baseline, old, of_old, own.threads)
         previous = datasets[own.baseline].in_input_order(scores if kept is None else scores[kept])
     log = _clicks_beside(model, own, reading, dataset.n_documents) if judge is None else judge.log
-    # All documents need a name where ties are ordered by name; elsewhere "" where a comment has none.
-    docnos = document_names(dataset, name_of(own.data)) if rules.ties == "docno" else known_names(dataset)
     with StepProgress() as progress:
         found = report(
             model,
@@ -132,7 +129,6 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
             groups=together,
             documents=own.documents,
             matters=matters,
-            docnos=docnos,
             clicks=log,
             propensities=None if own.propensities is None or judge is None else judge.propensities,
             name=own.model,

@@ -53,7 +53,7 @@ def why(own: WhyOptions, reading: FileOptions) -> None:
     from boostrank.report.explanation import why
 
     check_page(own.html)
-    model, dataset = Reader(reading, own.threads, keep_comments=True).read_for_model(own.model, own.data)
+    model, dataset = Reader(reading, own.threads, names=True).read_for_model(own.model, own.data)
     with StepProgress() as progress:
         found = why(model, dataset, own.query, own.a, own.b, threads=own.threads, progress=progress)
     if own.html is not None:

@@ -173,7 +173,7 @@ def from_frame(
 
     columns = columns or ClickColumns()
     dropped = [drop] if isinstance(drop, str) else list(drop)
-    X, _, ids, weights = read_frame(frame, columns.position, qid, weight, [*dropped, *columns.names[1:]])
+    X, _, ids, weights, _ = read_frame(frame, columns.position, qid, weight, [*dropped, *columns.names[1:]])
     table = as_frame(frame)
     found = {name: values_of(table, names_of(table).index(name)) for name in columns.names}
 

@@ -279,14 +279,14 @@ def some_documents(data: RankingDataset, rows: Int64Array) -> RankingDataset:
     index, _ = data.queries.take(np.flatnonzero(sizes > 0))
     weights = None if data.document_weights is None else data.document_weights[rows]
     ptr = np.concatenate([[0], np.cumsum(sizes[sizes > 0])]).astype(np.int64)
-    comments = None if data.comments is None else tuple(data.comments[row] for row in rows)
+    names = None if data.document_names is None else data.document_names[rows]
     features = data.features.take(rows) if data.on_disk else data.features[rows]
     return replace(
         data,
         features=features,
         labels=data.labels[rows],
         input_rows=None,
-        comments=comments,
+        document_names=names,
         queries=replace(index, ptr=ptr, document_weights=weights, places=_PlacesOf(data.queries.places, rows)),
     )
 

@@ -31,6 +31,7 @@ class QueryIndex:
         document_weights: float64[N], at least 0; None for equal weights. Each objective defines their effect
             (`ObjectiveSpec.document_weights`).
         places: source of each row, for messages; None if unknown.
+        words: object[Q], text of each query, "" if unknown; None without any. Ids that are text need none.
     """
 
     ptr: Int64Array
@@ -39,6 +40,7 @@ class QueryIndex:
     k: Int64Array | None = None
     document_weights: Float64Array | None = None
     places: Places | None = field(default=None, repr=False)
+    words: npt.NDArray[Any] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         ptr = np.require(self.ptr, np.int64, ["C", "W"])  # compiled code takes no read-only arrays
@@ -47,6 +49,8 @@ class QueryIndex:
             raise DataError("query boundaries must start at 0 and never decrease")
         if len(self.qid) != ptr.size - 1:
             raise DataError(f"{ptr.size - 1} queries but {len(self.qid)} query ids")
+        if self.words is not None and len(self.words) != ptr.size - 1:
+            raise DataError(f"{ptr.size - 1} queries but words of {len(self.words)}")
         if self.weights is not None:
             weights = np.ascontiguousarray(self.weights, dtype=np.float64)
             object.__setattr__(self, "weights", weights)
@@ -216,10 +220,15 @@ class QueryIndex:
         """Return the query (position, not id) of a row."""
         return int(np.searchsorted(self.ptr, row, side="right") - 1)
 
+    def shown(self, query: int) -> str:
+        """Return the id of a query (by position) with its words, `7: red shoe`, for messages and tables."""
+        words = "" if self.words is None else f": {self.words[query]}"
+        return f"{self.qid[query]}{words}".removesuffix(": ")
+
     def row_error(self, row: int, reason: str) -> DataError:
         """Return the error for a row (from 0), with its source and its query."""
         name, number = ("", row) if self.places is None else self.places(row)
-        query = f"query {self.qid[self.of_row(row)]}"
+        query = f"query {self.shown(self.of_row(row))}"
         if not name:
             return DataError(f"row {number} (from 0, {query}): {reason}")
         return FileFormatError(f"{query}: {reason}", file=name, line=number)
@@ -269,7 +278,8 @@ class QueryIndex:
         k = None if self.k is None else self.k[chosen]
         each = None if self.document_weights is None else self.document_weights[rows]
         places = None if self.places is None else _PlacesOfSome(self.places, self.ptr, chosen, ptr)
-        return QueryIndex(ptr, self.qid[chosen], weights, k, each, places), rows
+        words = None if self.words is None else self.words[chosen]
+        return QueryIndex(ptr, self.qid[chosen], weights, k, each, places, words), rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -104,8 +104,10 @@ def read_arrays(
     return Arrays(features, labels, queries, names, rows, categories)
 
 
-def read_frame(frame: Any, label: str, qid: str, weight: str | None, drop: Sequence[str]) -> tuple[Any, Any, Any, Any]:
-    """Return (features as a table, labels, query ids, weights or None) of a data frame.
+def read_frame(
+    frame: Any, label: str, qid: str, weight: str | None, drop: Sequence[str], document: str | None = None
+) -> tuple[Any, Any, Any, Any, npt.NDArray[Any] | None]:
+    """Return (features as a table, labels, query ids, weights or None, names of documents or None) of a data frame.
 
     Raises:
         DataError: not a data frame, or a missing column.
@@ -118,13 +120,17 @@ def read_frame(frame: Any, label: str, qid: str, weight: str | None, drop: Seque
     if label is None or qid is None or not isinstance(drop, Iterable):
         raise DataError("label and qid must each name a column of the data frame, and drop must be a list of columns")
     names, dropped = names_of(table), list(map(str, drop))
-    wanted = [str(c) for c in (label, qid, weight) if c is not None]
-    for column in (*wanted, *dropped):
+    roles = {"y": label, "ids": qid, "weight": weight, "documents": document}
+    wanted = {role: str(column) for role, column in roles.items() if column is not None}
+    for column in (*wanted.values(), *dropped):
         if column not in names:
             raise DataError(f"the data frame has no column {column!r}; it has {', '.join(names)}")
-    y, ids, *weights = (values_of(table, names.index(column)) for column in wanted)
-    kept = [i for i, name in enumerate(names) if name not in (*wanted, *dropped)]
-    return table[:, kept], y, ids, next(iter(weights), None)
+    found = {role: values_of(table, names.index(column)) for role, column in wanted.items()}
+    kept = [i for i, name in enumerate(names) if name not in (*wanted.values(), *dropped)]
+    documents = found.get("documents")
+    if documents is not None:
+        documents = np.array(["" if one is None or one != one else str(one) for one in documents], object)
+    return table[:, kept], found["y"], found["ids"], found.get("weight"), documents
 
 
 def read_columns(frame: Any, names: Sequence[str]) -> dict[str, Float64Array]:

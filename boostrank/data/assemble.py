@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -254,6 +254,7 @@ class Assembler(Totals):
         self._runs: list[Int64Array] = []
         self._places: list[tuple[Int64Array, Int64Array]] = []  # rows and lines from which both advance together
         self._coarse: dict[str, None] = {}
+        self._words: dict[str, str] = {}
 
     def add(self, file: File, block: Block) -> None:
         """Add the next block.
@@ -268,6 +269,7 @@ class Assembler(Totals):
             breaks = np.flatnonzero(np.diff(block.lines, prepend=block.lines[0] - 2) != 1)
             self._places.append((self.n_rows + breaks, self.n_lines + block.lines[breaks]))
         self._coarse |= dict.fromkeys(block.coarse)
+        self._words |= block.words
         self.refuse(block)
         self.advance(block)
         if block.n_rows:
@@ -298,13 +300,14 @@ class Assembler(Totals):
         queries = replace(queries, places=places)
         if self.store is not None:
             check_not_scattered(order, self.name)
-        # Concatenate labels, comments and columns of the blocks, then the features.
+        # Concatenate labels, names and columns of the blocks, then the features.
         blocks = [block for block in self.blocks if block is not None]
         labels = np.concatenate([block.labels for block in blocks])
-        comments = None
-        if blocks[0].comments is not None:
-            texts = (comment for block in blocks for comment in block.comments or ())
-            comments = [c.removeprefix(b"#").strip(b" \t").decode("utf-8", "surrogateescape") for c in texts]
+        documents = [block.document_names for block in blocks if block.document_names is not None]
+        document_names = np.concatenate(documents) if len(documents) == len(blocks) else None
+        if self._words:
+            each = [self._words.get(str(qid), "") for qid in queries.qid.tolist()]
+            queries = replace(queries, words=np.array(each, object))
         column_weights = [block.weights for block in blocks if block.weights is not None]
         others = {name: np.concatenate([block.others[name] for block in blocks]) for name in blocks[0].others}
         del blocks  # blocks are freed one by one while they are copied
@@ -313,7 +316,7 @@ class Assembler(Totals):
         # Bring regrouped rows into their new order.
         if order is not None:
             features, labels = features[order], labels[order]
-            comments = None if comments is None else [comments[i] for i in order]
+            document_names = None if document_names is None else document_names[order]
             others = {name: column[order] for name, column in others.items()}
         weights_file, weights = self._weights(column_weights)
         if weights_file is not None:
@@ -329,7 +332,7 @@ class Assembler(Totals):
             queries,
             names,
             Provenance(used, index_base, how),
-            None if comments is None else tuple(comments),
+            document_names,
             order,
             source.categories(),
         )
@@ -500,6 +503,14 @@ def read_files(
     return data
 
 
+class Named(NamedTuple):
+    """Results of consecutive rows, with the query id (int or str) and the name of each; None where there are none."""
+
+    values: npt.NDArray[Any]
+    qids: npt.NDArray[Any] | None
+    document_names: npt.NDArray[Any] | None
+
+
 @takes_reader_options
 def pieces_of_files(
     source: AnySource,
@@ -513,7 +524,7 @@ def pieces_of_files(
     chunk_bytes: int = _PIECE_CHUNK,
     **options: Any,
 ) -> Iterator[Any]:
-    """Yield the results of `work` on batches of rows, in order. Labels and queries are ignored.
+    """Yield the results of `work` on batches of rows, in order; with `keep_names`, as `Named`. Labels are ignored.
 
     Rows are not kept, so memory does not grow with the files. A row with a feature outside `like` is refused, or
     skipped with `on_bad_line="skip"`.
@@ -545,6 +556,7 @@ def pieces_of_files(
         totals = Totals(opened)
         chunks = opened.blocks(chunk_bytes, resolve_threads(threads), None if columns is None else tiles)
         for file, block in chunks:
+            qids = block.row_ids() if opened.reading.names else None
             totals.count(file, block)
             totals.refuse(block)
             totals.advance(block)
@@ -552,12 +564,15 @@ def pieces_of_files(
                 missing += _missing_of(block, base, like.n_features)
             if progress is not None:
                 progress(opened.done, opened.total)
-            if columns is not None:
-                yield from block.result or ()
-            elif block.n_rows:
+            results = block.result or []
+            if columns is None and block.n_rows:
                 make = dense_matrix([block], base, like.n_features, 1) if block.dense is not None else None
                 rows = sparse_matrix([block], base, like.n_features) if make is None else make
-                yield work(rows if np.array_equal(places, np.arange(like.n_features)) else rows[:, places])
+                results = [work(rows if np.array_equal(places, np.arange(like.n_features)) else rows[:, places])]
+            if not opened.reading.names:
+                yield from results
+            elif results:
+                yield Named(np.concatenate(results), qids, block.document_names)
         totals.check_rows()
         if not spec.is_table:
             _check_width(totals, base, like.n_features)

@@ -126,7 +126,8 @@ class Block:
         others: name -> float64[n], columns of the gain that are not features.
         categories: column -> categories of this block; `dense` holds positions in them until they are coded.
         coarse: columns with integers that float32 rounds.
-        comments: comment of each row, if requested.
+        document_names: object[n], name of each document as text, if requested.
+        words: query id -> text of the query, if requested.
         bad: the first BAD_KEPT refused rows.
         stand_ins: word that seems to mark a missing value -> line and byte of the first (lenient reading only).
         stand_in_rows: rows that are unreadable only because of these words.
@@ -146,7 +147,8 @@ class Block:
     others: Mapping[str, Float64Array] = field(default_factory=dict)
     categories: dict[int, list[Any]] = field(default_factory=dict)
     coarse: tuple[str, ...] = ()
-    comments: list[bytes] | None = None
+    document_names: npt.NDArray[Any] | None = None
+    words: dict[str, str] = field(default_factory=dict)
     bad: list[Fault] = field(default_factory=list)
     stand_ins: dict[str, tuple[int, int]] = field(default_factory=dict)
     stand_in_rows: int = 0
@@ -176,6 +178,15 @@ class Block:
     def n_rows(self) -> int:
         """Number of readable rows."""
         return int(self.labels.size)
+
+    def row_ids(self) -> npt.NDArray[Any] | None:
+        """Return the query id of each row, int or str; None without ids. Call it before `Totals.count`."""
+        if not len(self.runs):
+            return None
+        ids = self.runs[:, RUN_ID].astype(object)
+        for i, name in self.names.items():
+            ids[i] = name.decode()
+        return np.repeat(ids, np.diff(self.runs[:, RUN_ROW], append=self.n_rows))
 
     def queries_after(self, last: object, number: int) -> tuple[Int64Array, dict[int, bytes], object]:
         """Return the runs of queries that begin here, text ids by query number from `number`, and the last id.

@@ -56,7 +56,7 @@ class RankingDataset:
         labels: float64[N], finite; larger is better.
         feature_names: d distinct names.
         provenance: origin of the data.
-        comments: comment after `#` of each row, if requested.
+        document_names: object[N], name of each document as text, "" without one; None if they were not read.
         input_rows: int64[N] if rows were sorted: row i was row input_rows[i] of the input.
         categories: categorical feature -> categories of its codes.
         candidates: all documents of the queries, if the data set is a subset; None if it is complete.
@@ -67,7 +67,7 @@ class RankingDataset:
     queries: QueryIndex
     feature_names: tuple[str, ...] = ()
     provenance: Provenance = Provenance()
-    comments: tuple[str, ...] | None = None
+    document_names: npt.NDArray[Any] | None = None
     input_rows: Int64Array | None = None
     categories: Mapping[str, Categories] = field(default_factory=dict)
     candidates: Candidates | None = None
@@ -85,6 +85,10 @@ class RankingDataset:
                 f"queries cover {self.queries.n_documents} rows but there are {rows}; group sizes must add up to the "
                 "number of rows"
             )
+        if self.document_names is not None:
+            object.__setattr__(self, "document_names", np.asarray(self.document_names, object))
+            if self.document_names.shape != (rows,):
+                raise DataError(f"{rows} rows but {len(self.document_names)} names of documents")
         if len(self.feature_names) != columns:
             raise DataError(f"{columns} features but {len(self.feature_names)} feature names")
         if not isinstance(self.feature_names, NumberedNames):
@@ -222,6 +226,7 @@ class RankingDataset:
         label: str = "label",
         qid: str = "qid",
         weight: str | None = None,
+        id: str | None = None,
         drop: Sequence[str] | str = (),
         sort: bool = False,
         categorical_feature: Sequence[str | int] | str | None = "auto",
@@ -232,6 +237,7 @@ class RankingDataset:
         Args:
             frame: a table, as `X` of `from_arrays`.
             label, qid, weight: column names; weights as for `from_arrays`.
+            id: column with the names of the documents.
             drop: columns that are not features, such as document ids and dates.
             categorical_feature: as for `from_arrays`; positions count features.
             gain: an expression over `label` and other columns, features or not, that replaces the labels; see
@@ -240,8 +246,10 @@ class RankingDataset:
         Raises:
             DataError: as `from_arrays`, or a missing column.
         """
-        X, y, ids, weights = read_frame(frame, label, qid, weight, [drop] if isinstance(drop, str) else drop)
+        X, y, ids, weights, names = read_frame(frame, label, qid, weight, [drop] if isinstance(drop, str) else drop, id)
         data = cls.from_arrays(X, y, qid=ids, weight=weights, sort=sort, categorical_feature=categorical_feature)
+        if names is not None:
+            data = replace(data, document_names=data.in_row_order(names))
         if gain is None:
             return data
         named = [one for one in GainExpression.parse(gain).columns if one not in (LABEL, *data.feature_names)]
@@ -287,7 +295,7 @@ class RankingDataset:
     def feature_space(self) -> FeatureSpace:
         """Description of the features, for reading later files."""
         how = self.provenance.options
-        columns = {role: how[role] for role in ("label", "qid", "weight", "drop") if role in how}
+        columns = {role: how[role] for role in ("label", "qid", "weight", "id", "drop") if role in how}
         return FeatureSpace(self.provenance.index_base, self.n_features, self.feature_names, columns, self.categories)
 
     @property
@@ -401,7 +409,7 @@ class RankingDataset:
     def take(self, queries: npt.ArrayLike) -> RankingDataset:
         """Return some whole queries, in the requested order."""
         index, rows = self.queries.take(queries)
-        return self._of_rows(index, rows, self.comments and tuple(self.comments[r] for r in rows))
+        return self._of_rows(index, rows)
 
     def joined(self, other: RankingDataset) -> RankingDataset:
         """Return the queries of both data sets, renumbered if ids occur in both.
@@ -423,15 +431,12 @@ class RankingDataset:
         names = np.concatenate([first.qid.astype(object), second.qid.astype(object)])
         if len(set(names.tolist())) < names.size:
             names = np.arange(names.size)
-        weights = None
-        if first.weights is not None or second.weights is not None:
-            weights = np.concatenate([first.each_weight, second.each_weight])
+        counts, rows = (len(first), len(second)), (self.n_documents, other.n_documents)
+        weights = _both(first.weights, second.weights, counts, 1.0)
         k = None if first.k is None or second.k is None else np.concatenate([first.k, second.k])
-        of_documents = None
-        if first.document_weights is not None or second.document_weights is not None:
-            of_documents = np.concatenate([first.each_document_weight, second.each_document_weight])
+        of_documents = _both(first.document_weights, second.document_weights, rows, 1.0)
         ptr = np.concatenate([first.ptr, first.ptr[-1] + second.ptr[1:]])
-        queries = QueryIndex(ptr, names, weights, k, of_documents)
+        queries = QueryIndex(ptr, names, weights, k, of_documents, words=_both(first.words, second.words, counts, ""))
         features: Any
         if self.is_sparse:
             features = sparse.vstack([self.features, sparse.csr_matrix(other.features)], format="csr")
@@ -445,7 +450,7 @@ class RankingDataset:
             labels=np.concatenate([self.labels, other.labels]),
             queries=queries,
             provenance=replace(self.provenance, files=(*self.provenance.files, *other.provenance.files)),
-            comments=None,
+            document_names=_both(self.document_names, other.document_names, rows, ""),
             input_rows=None,
             candidates=Candidates.of(self).joined(Candidates.of(other)) if some else None,
         )
@@ -469,17 +474,18 @@ class RankingDataset:
         return self._numbered(*self.queries.take(np.sort(rng.integers(0, count, count))))
 
     def _numbered(self, index: QueryIndex, rows: Int64Array) -> RankingDataset:
-        return self._of_rows(replace(index, qid=np.arange(len(index))), rows, None)
+        return self._of_rows(replace(index, qid=np.arange(len(index))), rows)
 
-    def _of_rows(self, index: QueryIndex, rows: Int64Array, comments: tuple[str, ...] | None) -> RankingDataset:
+    def _of_rows(self, index: QueryIndex, rows: Int64Array) -> RankingDataset:
         features, labels = self.features[rows], self.labels[rows]
+        names = None if self.document_names is None else self.document_names[rows]
         candidates = None if self.candidates is None else self.candidates.take(rows)
         return replace(
             self,
             features=features,
             labels=labels,
             queries=index,
-            comments=comments,
+            document_names=names,
             input_rows=None,
             candidates=candidates,
         )
@@ -528,6 +534,16 @@ class RankingDataset:
         for part in parts:
             digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
         return digest.hexdigest()
+
+
+def _both(first: Any, second: Any, sizes: tuple[int, int], fill: float | str) -> npt.NDArray[Any] | None:
+    """Concatenate two arrays; one that is None holds `fill` only. Return None if both are None."""
+    if first is None and second is None:
+        return None
+    kind = (second if first is None else first).dtype
+    return np.concatenate(
+        [np.full(n, fill, kind) if one is None else one for one, n in zip((first, second), sizes, strict=True)]
+    )
 
 
 def _without(categories: Mapping[str, Categories], known: Mapping[str, Categories]) -> dict[str, Categories]:

@@ -24,6 +24,8 @@ _HEADER = re.compile(
 """First lines of tables of names and of CatBoost's column descriptions."""
 _FEATURE_MAP = re.compile(r"\d+\s+(\S.*?)\s+(q|i|int|float|c)")
 _COMMENT = re.compile(rb"#\s*[fF](\d+)\s*[:=]\s*(\S.*)")
+_DOCID = re.compile(rb"docid\s*=\s*(\S+)")  # comments of LETOR; in other files the first word is the name
+_QUERY = re.compile(rb"^#[ \t]*qid:(\S+?):[ \t]*(\S[^\r\n]*?)[ \t\r]*$", re.MULTILINE)
 _LARGEST = 2**31
 
 Names = Mapping[int, str] | tuple[str, ...]
@@ -85,6 +87,19 @@ def names_in_json(text: str, path: str) -> tuple[str, ...]:
         return names
     except (ValueError, KeyError, TypeError, StopIteration, RecursionError):
         raise FileFormatError("expected one name per line or JSON with a list of features", file=path) from None
+
+
+def name_in(comment: bytes) -> str:
+    """Return the name of a document in the comment of its row: `docid = NAME`, else the first word; "" without one."""
+    named = _DOCID.search(comment)
+    words = [named[1]] if named else comment.lstrip(b"#").split(None, 1)
+    return words[0].decode("utf-8", "backslashreplace") if words else ""
+
+
+def words_in(text: bytes | bytearray) -> dict[str, str]:
+    """Return the words of queries in comment lines, `# qid:1: red shoe`, as RankLib's and Quepid's users write them."""
+    decoded = ([part.decode("utf-8", "backslashreplace") for part in found.groups()] for found in _QUERY.finditer(text))
+    return {qid: words for qid, words in decoded}
 
 
 def names_in_head(head: bytes, file: str) -> dict[int, str]:

@@ -47,7 +47,7 @@ class FeatureSpace:
             is given.
         n_features: number of features.
         feature_names: their names; empty for `f1`, `f2`, ...
-        columns: `label`, `qid`, `weight` and `drop` of a training table, the defaults of later tables.
+        columns: `label`, `qid`, `weight`, `id` and `drop` of a training table, the defaults of later tables.
         categories: categorical feature -> `boostrank.data.categories.Categories`.
         ignored: further features allowed in files, from other models.
     """

@@ -191,7 +191,7 @@ class Whole:
             features=self.view(rows),
             labels=self.data.labels[rows],
             queries=index,
-            comments=None,
+            document_names=None if self.data.document_names is None else self.data.document_names[rows],
             input_rows=None,
             candidates=candidates,
         )

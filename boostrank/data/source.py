@@ -86,14 +86,19 @@ class Reading(ReaderOptions):
         return None if self.space is None else self.space.categories
 
     @property
+    def names(self) -> bool:
+        """Whether to keep the names of documents."""
+        return self.id is not None if self.keep_names is None else self.keep_names
+
+    @property
     def skip(self) -> bool:
         """Whether to skip unreadable rows."""
         return self.on_bad_line == "skip"
 
     @property
     def roles(self) -> dict[str, Any]:
-        """Names of the columns `label`, `qid`, `weight`, `drop`, from the options or the training data."""
-        given = {name: getattr(self, name) for name in ("label", "qid", "weight", "drop")}
+        """Names of the columns `label`, `qid`, `weight`, `id`, `drop`, from the options or the training data."""
+        given = {name: getattr(self, name) for name in ("label", "qid", "weight", "id", "drop")}
         of_training = dict(self.space.columns) if self.space is not None else {}
         return of_training | {name: value for name, value in given.items() if value is not None}
 

@@ -82,9 +82,9 @@ def stream_files(
     reading |= {"threads": threads, "progress": progress, "chunk_bytes": chunk_bytes}
     checked = Reading(like=like, labelled=labelled, **options)
     paths = [os.fspath(one) for one in files if isinstance(one, (str, os.PathLike)) and os.path.isfile(one)]
-    if cache is False or len(paths) < len(files) or checked.keep_comments:
+    if cache is False or len(paths) < len(files) or checked.names:
         return _read(files, None, external_memory, reading)
-    changed = checked.changed | {"format": spec.name}
+    changed = checked.changed | {"format": spec.name, "keep_names": None}
     if spec.is_table:
         known = None if checked.known is None else to_record(checked.known)
         changed |= {"labelled": labelled, "columns": checked.roles, "known": known}

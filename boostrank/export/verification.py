@@ -85,7 +85,7 @@ def verify(model: Any, data: RankingDataset, logged: npt.ArrayLike, *, precision
     if level != EQUAL and differs.any():
         rows = np.arange(own.size) if data.input_rows is None else data.input_rows
         i = min(np.flatnonzero(differs).tolist(), key=lambda row: int(rows[row]))
-        first = int(rows[i]), str(data.queries.qid[data.queries.of_row(i)]), float(own[i]), float(given[i])
+        first = int(rows[i]), data.queries.shown(data.queries.of_row(i)), float(own[i]), float(given[i])
     return Verification(
         documents=own.size,
         queries=len(data.queries),

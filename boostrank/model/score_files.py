@@ -3,26 +3,74 @@
 from __future__ import annotations
 
 import codecs
+import csv
+import io
+import json
 import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from boostrank.core.errors import FileFormatError
-from boostrank.core.files import read_text
+from boostrank.core.files import read_text, writing
 from boostrank.core.foreign import foreign_kind
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.tables.batches import batches
+from boostrank.data.tables.source import arrow
+from boostrank.data.text.writer import score_text
 from boostrank.engines import formats
 from boostrank.model.ranking_model import RankingModel
 from boostrank.records import from_json
 
 _LOOK, _HEAD = 64, 1024
+_TABLES = (".csv", ".jsonl", ".parquet")
 # Stricter than `float`, which accepts 1_000 and digits of other scripts.
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+def has_names(path: str) -> bool:
+    """Return True if the ending of an output is that of a table: query ids and names stand beside scores."""
+    return os.path.splitext(path)[1].lower() in _TABLES
+
+
+def write_scores(path: str, pieces: Iterable[Any]) -> None:
+    """Write scores atomically, one per line; or by the ending of the file as CSV, JSON lines or Parquet.
+
+    Tables have the columns `qid` and `doc_id`, as far as the data have them, and `score`.
+
+    Args:
+        pieces: float64[n]; for tables `boostrank.data.assemble.Named`.
+    """
+    ending, writer = os.path.splitext(path)[1].lower(), None
+    with writing(path) as descriptor, open(descriptor, "wb", closefd=False) as file:
+        for piece in pieces:
+            if not has_names(path):
+                file.write(score_text(piece))
+                continue
+            qids, names = (None if one is None else one.tolist() for one in piece[1:])
+            given = {"qid": qids, "doc_id": names, "score": piece.values.tolist()}
+            columns = {name: values for name, values in given.items() if values is not None}
+            if ending == ".parquet":
+                if qids is not None:
+                    columns["qid"] = list(map(str, qids))
+                table = arrow().table(columns)
+                writer = writer or arrow(".parquet").ParquetWriter(file, table.schema)
+                writer.write_table(table)
+                continue
+            rows, text = zip(*columns.values(), strict=True), io.StringIO()
+            if ending == ".csv":
+                lines = csv.writer(text, lineterminator="\n")
+                lines.writerows([] if writer else [list(columns)])
+                lines.writerows(rows)
+                writer = lines
+            else:
+                text.writelines(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows)
+            file.write(text.getvalue().encode())
+        if ending == ".parquet" and writer is not None:
+            writer.close()
 
 
 def load_ranker(path: str) -> RankingModel | None:
@@ -170,5 +218,5 @@ def _logged_word(line: str, cut: re.Pattern[str], column: int) -> str:
             return repr(float(value)) if type(value) in (int, float) else ""
         except (ValueError, OverflowError):
             return ""
-    cells = cut.split(line)
-    return cells[column].strip('"') if len(cells) > column else ""
+    cells = next(csv.reader([line])) if '"' in line and "," in line else cut.split(line)
+    return cells[column].strip(' "') if len(cells) > column else ""

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import ModelError
-from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.data.assemble import pieces_of_files
+from boostrank.core.types import Float32Array, Int64Array
+from boostrank.data.assemble import Named, pieces_of_files
 from boostrank.kernels.trees.scorer import Scorer
 from boostrank.kernels.trees.walker import Forest
 from boostrank.model.ranking_model import RankingModel, check_finite
@@ -24,8 +24,10 @@ _ODD = np.array([np.nan, 0.0, -0.0, 1e-36, -1e-36, 2e-35, 1e-40, -3.4e38, 3.4e38
 
 def scores_of_files(
     model: RankingModel, source: Any, *, num_iteration: int | None = None, threads: int | None = None, **options: Any
-) -> Iterator[Float64Array] | None:
+) -> Iterator[Any] | None:
     """Score the rows of files in order, one block at a time; return None if all rows must be in memory.
+
+    Yield float64[n], or `Named` scores with the reader option `keep_names`.
 
     That is the case where a score depends on other rows (columns within queries; linear models, which scale features
     within
@@ -48,12 +50,13 @@ def scores_of_files(
     return _finite(pieces)
 
 
-def _finite(pieces: Iterator[Float64Array]) -> Iterator[Float64Array]:
+def _finite(pieces: Iterator[Any]) -> Iterator[Any]:
     first = 0
-    for scores in pieces:
+    for piece in pieces:
+        scores = piece.values if isinstance(piece, Named) else piece
         check_finite(scores, first)
         first += scores.size
-        yield scores
+        yield piece
 
 
 def compiled_scorer(model: RankingModel, num_iteration: int | None = None) -> Scorer | None:

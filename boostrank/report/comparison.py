@@ -258,7 +258,7 @@ def compare(
         metrics: one or several; the first decides on regressions.
         fail_if: conditions, see `boostrank.report.gate`; their metrics are added.
         top: number of top documents for churn and moves.
-        options: fields of `boostrank.report.section.Context`: conventions, segments, matters, docnos, seed, threads.
+        options: fields of `boostrank.report.section.Context`: conventions, segments, matters, seed, threads.
 
     Raises:
         ParameterError: an unknown metric or convention, or a malformed condition.
@@ -266,7 +266,7 @@ def compare(
     """
     # Metrics to measure: the requested ones, then those of the conditions.
     context = Context(None, data, metrics, **options)
-    seed, threads, docnos = context.seed, context.threads, context.docnos
+    seed, threads = context.seed, context.threads
     listed = [fail_if] if isinstance(fail_if, str) else fail_if
     conditions = [one if isinstance(one, Condition) else Condition.parse(one) for one in listed]
     asked = context.metrics
@@ -279,7 +279,7 @@ def compare(
         data.labels,
         data.queries,
         context.conventions,
-        docnos=docnos,
+        docnos=data.document_names,
         threads=threads,
     )
     check_in_step(old=old, new=new)
@@ -300,13 +300,13 @@ def compare(
     name = bound.names[0]
     change = np.nan_to_num(per_query[name][:, 1] - per_query[name][:, 0], nan=0.0)
     lost = [q for q in np.argsort(change, kind="stable")[:worst].tolist() if change[q] < -TIE]
-    moves = [rank_changes_in(q, *ranks, data, top, docnos) for q in lost]
+    moves = [rank_changes_in(q, *ranks, data, top) for q in lost]
     pairs = [costliest_inversion(m, grades) for m in moves]
     swaps, notes = explain([p for p in pairs if p is not None], data.queries, (first, second))
     rest = iter(swaps)
     regressions = tuple(
         Regression(
-            qid=str(data.queries.qid[q]),
+            qid=data.queries.shown(q),
             old=float(per_query[name][q, 0]),
             new=float(per_query[name][q, 1]),
             segments={kind: str(segment[q]) for kind, segment in of_segment.items()},

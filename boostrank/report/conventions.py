@@ -20,7 +20,7 @@ from boostrank.core.conventions import Conventions
 from boostrank.core.errors import InputError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
-from boostrank.metric import BoundMetrics, Metric
+from boostrank.metric import BoundMetrics, Metric, Names
 
 LIBRARIES = ("lightgbm", "xgboost", "catboost", "sklearn", "trec", "letor")
 """Libraries to compare by default."""
@@ -169,7 +169,7 @@ def explain_conventions(
     names: Sequence[str] = LIBRARIES,
     *,
     base: str = "default",
-    docnos: Sequence[str] | None = None,
+    docnos: Names | None = None,
     threads: int | None = None,
 ) -> list[Explanation]:
     """Explain how the value of a metric differs between libraries.
@@ -231,7 +231,7 @@ class _Values:
     metric: Metric
     scores: npt.ArrayLike
     queries: QueryIndex
-    docnos: Sequence[str] | None
+    docnos: Names | None
     bound: Callable[..., BoundMetrics]
     known: dict[Conventions, dict[str, float]] = field(default_factory=dict)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,6 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Int64Array
 from boostrank.data.dataset import RankingDataset
 
-# LETOR comments contain `docid = NAME`; in other files the first word is the name.
-_DOCID = re.compile(r"docid\s*=\s*(\S+)")
 _RANK = re.compile(r"@\s*(\d+)")
 _ROW = re.compile(r"row[ :=]\s*(\d+)")
 _NAME = re.compile(r"name[:=]\s*(\S.*)")
@@ -24,27 +21,10 @@ _LISTED = 10
 _COMPARED = 20_000
 
 
-def name_in(comment: str) -> str:
-    """Return the document name in a comment: `docid = NAME`, else the first word; "" without one."""
-    named = _DOCID.search(comment)
-    words = [named.group(1)] if named else comment.split()
-    return words[0] if words else ""
-
-
-def document_names(data: RankingDataset) -> list[str] | None:
-    """Return a name per row, "" where the comment has none; None if comments were not kept."""
-    return None if data.comments is None else [name_in(comment) for comment in data.comments]
-
-
-def shown_name(row: int, data: RankingDataset, names: Sequence[str] | None) -> str:
-    """Return the name of a document, or `row 17` (row in the input, from 1).
-
-    Args:
-        names: a name per row, possibly ""; None without names.
-    """
-    if names is not None and names[row]:
-        return names[row]
-    return f"row {_input_row(row, data)}"
+def shown_name(row: int, data: RankingDataset) -> str:
+    """Return the name of a document, or `row 17` (row in the input, from 1)."""
+    name = "" if data.document_names is None else str(data.document_names[row])
+    return name or f"row {_input_row(row, data)}"
 
 
 def shown_value(value: float) -> str:
@@ -56,7 +36,7 @@ def find_query(qid: Any, queries: QueryIndex) -> int:
     """Return the position of a query.
 
     Args:
-        qid: query id, as a number or text.
+        qid: query id, as a number or text, or the words of the query.
 
     Raises:
         DataError: no query has this id, or several have it.
@@ -68,6 +48,8 @@ def find_query(qid: Any, queries: QueryIndex) -> int:
         found = np.flatnonzero(ids == number) if number is not None else np.zeros(0, np.int64)
     else:
         found = np.flatnonzero(ids.astype(str) == text)
+    if not found.size and queries.words is not None:
+        found = np.flatnonzero(queries.words == text)
     if found.size == 1:
         return int(found[0])
     if found.size:
@@ -85,9 +67,7 @@ def find_query(qid: Any, queries: QueryIndex) -> int:
     raise DataError(f"the data has no query {text!r}.{hint} It has {len(queries):,}, from {ids[0]} to {ids[-1]}")
 
 
-def find_document(
-    document: str | int, query: int, data: RankingDataset, ranks: Int64Array, names: Sequence[str] | None
-) -> int:
+def find_document(document: str | int, query: int, data: RankingDataset, ranks: Int64Array) -> int:
     """Return the row of a document, as a position in the data set.
 
     Args:
@@ -95,14 +75,13 @@ def find_document(
             document with this name; or `D7`, a name. A bare number that is not a name in the query is a rank.
         query: position of the query.
         ranks: int64[n], ranks of the query's documents in row order; 1 is best.
-        names: a name per row of the data, possibly ""; None without names.
 
     Raises:
         DataError: no document matches, or several do; the message lists candidates.
     """
     start = int(data.queries.ptr[query])
     text = f"@{document}" if isinstance(document, int | np.integer) else str(document).strip()
-    where = f"query {data.queries.qid[query]}"
+    where = f"query {data.queries.shown(query)}"
     # Explicit ranks and rows.
     rank, row = _RANK.fullmatch(text), _ROW.fullmatch(text)
     if rank:
@@ -112,7 +91,8 @@ def find_document(
     # Names, and bare numbers that may be names or ranks.
     explicit = _NAME.fullmatch(text)
     name = explicit[1] if explicit else text
-    query_names = [] if names is None else list(names[start : start + ranks.size])
+    names = data.document_names
+    query_names = [] if names is None else names[start : start + ranks.size].tolist()
     found = [i for i, one in enumerate(query_names) if one == name]
     if len(found) > 1:
         rows = ", ".join(f"row:{_input_row(start + i, data)} (rank {ranks[i]})" for i in found[:_LISTED])

@@ -10,7 +10,7 @@ swapping change covers all thresholds of the trees, see `boostrank.report.counte
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
 from os import PathLike
@@ -29,7 +29,7 @@ from boostrank.data.rows import DenseRows
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.report.charts import Chart, tooltips
 from boostrank.report.counterfactuals import Counterfactual, FeatureValues, categories_of, counterfactuals, cuts_of
-from boostrank.report.documents import document_names, find_document, find_query, shown_name, shown_value
+from boostrank.report.documents import find_document, find_query, shown_name, shown_value
 from boostrank.report.html import Cell, page_of
 from boostrank.report.result import Result, columns_of, pandas, plain
 from boostrank.report.scoring import Engine, Progress, silent
@@ -179,7 +179,6 @@ def why(
     a: str | int,
     b: str | int,
     *,
-    docnos: Sequence[str] | None = None,
     threads: int | None = None,
     seed: int = 0,
     progress: Progress | None = None,
@@ -190,7 +189,6 @@ def why(
         model: a model of boostrank, LightGBM or XGBoost, or its file.
         data: data with the query; the other queries show which values are common.
         a, b: documents: `@3` or 3, the third in the ranking; `row:17`, row 17 of the data; `name:D7` or `D7`, a name.
-        docnos: document name per row; None reads the comments of `data`, if present.
         threads: None means every available core.
         seed: seed of the sample of queries, which is drawn above 100,000 documents.
 
@@ -214,13 +212,12 @@ def why(
     here = rows[start:stop]
     scores = engine.scores(here)
     ranks = QueryIndex.from_sizes([scores.size]).ranks(scores)
-    names = document_names(data) if docnos is None else docnos
-    at = [find_document(wanted, query, data, ranks, names) - start for wanted in (a, b)]
+    at = [find_document(wanted, query, data, ranks) - start for wanted in (a, b)]
     if at[0] == at[1]:
-        name = shown_name(start + at[0], data, names)
+        name = shown_name(start + at[0], data)
         raise DataError(f"{a} and {b} are the same document of query {qid}: {name}, rank {ranks[at[0]]}")
     first, second = (
-        Document(shown_name(row, data, names), row, int(ranks[i]), float(scores[i]), float(data.labels[row]))
+        Document(shown_name(row, data), row, int(ranks[i]), float(scores[i]), float(data.labels[row]))
         for i, row in ((i, start + i) for i in at)
     )
     # Split both scores over the features.
@@ -274,7 +271,7 @@ def why(
         told = partial(say, "thresholds")
         changes += counterfactuals(name, row, features, columns, scored, swaps, width=data.n_features, progress=told)
     return Why(
-        qid=str(data.queries.qid[query]),
+        qid=data.queries.shown(query),
         a=first,
         b=second,
         documents=stop - start,

@@ -176,7 +176,7 @@ def report(
         skip: sections to exclude.
         name, baseline_name, data_name: names on the page; None means the file names.
         options: fields of `boostrank.report.section.Context`: conventions, segments, groups, documents, matters,
-            docnos, clicks, propensities, seed, threads, progress.
+            clicks, propensities, seed, threads, progress.
 
     Raises:
         ParameterError: an unknown metric, convention or section, or a number out of range.

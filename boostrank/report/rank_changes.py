@@ -129,7 +129,7 @@ def churn(old: Int64Array, new: Int64Array, queries: QueryIndex, k: int) -> Chur
 
 
 def rank_changes_in(
-    query: int, old: Int64Array, new: Int64Array, data: RankingDataset, k: int, names: Sequence[str] | None
+    query: int, old: Int64Array, new: Int64Array, data: RankingDataset, k: int
 ) -> tuple[RankChange, ...]:
     """Return the documents of either top k whose rank changed, by old rank."""
     start, stop = int(data.queries.ptr[query]), int(data.queries.ptr[query + 1])
@@ -137,7 +137,7 @@ def rank_changes_in(
     moved = np.flatnonzero((np.minimum(before, after) <= k) & (before != after))
     order = moved[np.argsort(before[moved])]
     return tuple(
-        RankChange(shown_name(row, data, names), row, float(data.labels[row]), int(old[row]), int(new[row]))
+        RankChange(shown_name(row, data), row, float(data.labels[row]), int(old[row]), int(new[row]))
         for row in (start + order).tolist()
     )
 

@@ -41,7 +41,6 @@ class Context:
         documents: size of the sample for importance and learning, in whole queries; 0 means all; None means about half
             a minute of work on two cores.
         matters: metric -> difference that exceeds the noise of training; smaller ones are grey.
-        docnos: name per row, possibly "".
         clicks: click log of these data, with rows in input order; adds a section.
         propensities: propensities of positions; None estimates them, or takes those of the model's training.
         seed: seed of shuffles, samples and bootstrap.
@@ -61,7 +60,6 @@ class Context:
     groups: Mapping[str, Sequence[str]] | None = None
     documents: int | None = None
     matters: Mapping[str, float] | None = None
-    docnos: Sequence[str] | None = None
     clicks: ClickLog | None = None
     propensities: AnyPropensities | None = None
     seed: int = 0

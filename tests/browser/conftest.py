@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +93,7 @@ def report_file(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def why_file(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
     names = [f"{EVIL}{i}" for i in range(world.data.n_documents)]
-    found = why(world.model, world.data, f"{EVIL}7", "@2", "@5", docnos=names, threads=1)
+    found = why(world.model, replace(world.data, document_names=names), f"{EVIL}7", "@2", "@5", threads=1)
     assert found.changes
     return written(found.to_html(f"{EVIL}model"), tmp_path_factory, "why.html")
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import xgboost as xgb
 
@@ -90,6 +92,38 @@ def test_scores_come_before_the_last_row_is_there(folder: Path) -> None:
         scores += pieces
     feeder.join()
     assert sum(map(len, scores)) == 41 * 300
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("name", ["lgb", "linear"])  # scored while it is read, and as a whole
+def test_names_stand_beside_scores(folder: Path, tmp_path: Path, name: str, ending: str) -> None:
+    lines = (folder / "train.txt").read_text().splitlines()
+    rows = [f"{line} # docid = D{i}\n" for i, line in enumerate(lines) if i < 20] + [
+        "0 qid:b 1:1\n",
+        "0 qid:2 1:1 # x,y\n",
+    ]
+    order = [*range(0, 22, 2), *range(1, 22, 2)]  # scattered
+    (tmp_path / "new.txt").write_text("# qid:0: red shoe\n" + "".join(rows[i] for i in order))
+    options = (folder / name, tmp_path / "new.txt", "--zero-based", "false", "--regroup")
+    plain = invoke("predict", *options)
+    assert plain.exit_code == 0, plain.stderr
+    path = tmp_path / f"scores.{ending}"
+    result = invoke("predict", *options, "-o", path)
+    assert result.exit_code == 0, result.stderr
+    read = {
+        "csv": pd.read_csv,
+        "jsonl": partial(pd.read_json, lines=True, precise_float=True),
+        "parquet": pd.read_parquet,
+    }
+    frame = read[ending](path)
+    assert list(frame) == ["qid", "doc_id", "score"]
+    qids = [rows[i].split("qid:")[1].split()[0] for i in order]
+    assert frame["qid"].astype(str).tolist() == qids
+    names = [None if i == 20 else "x,y" if i == 21 else f"D{i}" for i in order]
+    assert [one if isinstance(one, str) and one else None for one in frame["doc_id"]] == names
+    assert frame["score"].tolist() == list(map(float, plain.stdout.split()))
+    logged = invoke("verify", *options, "--against", path) if ending != "parquet" else plain
+    assert logged.exit_code == 0, logged.stderr
 
 
 def test_models_that_need_all_rows_at_once_get_them(folder: Path, tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_ties_by_document_name_take_the_name_from_the_comment(tmp_path: Path) ->
     (tmp_path / "t.txt").write_text("1 qid:1 1:1\n0 qid:1 1:1\n")
     refused = invoke(*evaluate_it, "--conventions", "trec")
     assert refused.exit_code == 2
-    assert "no comment that names its document" in refused.stderr
+    assert "t.txt:1: query 1" in refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def qid(named: Path) -> str:
 def test_tables_and_bars_tell_the_two_apart(model: Path, named: Path, qid: str) -> None:
     result = invoke("why", model, named, "@1", 4, "--qid", qid, "--top", 3, "--threads", 1)
     assert result.exit_code == 0, result.stderr
-    told = why(RankingModel.load(model), RankingDataset.from_libsvm(named, keep_comments=True), qid, 1, 4)
+    told = why(RankingModel.load(model), RankingDataset.from_libsvm(named, keep_names=True), qid, 1, 4)
     lines = result.stdout.splitlines()
     assert lines[0].startswith(f"query {qid}, {told.documents} documents: A stands above B by {told.difference:.6g}")
     assert lines[2].split()[:3] == ["A", told.a.name, "1"]

@@ -62,6 +62,10 @@ def same_bits(one: np.ndarray, two: np.ndarray) -> bool:
     return bool(np.array_equal(one[known].view(np.uint32), two[known].view(np.uint32)))
 
 
+def _list(names: Any) -> list[str] | None:
+    return None if names is None else names.tolist()
+
+
 def same_data(one: RankingDataset, two: RankingDataset) -> bool:
     """Equal in everything but where it came from."""
     return (
@@ -71,6 +75,7 @@ def same_data(one: RankingDataset, two: RankingDataset) -> bool:
         and np.array_equal(one.queries.ptr, two.queries.ptr)
         and one.queries.qid.tolist() == two.queries.qid.tolist()
         and one.feature_names == two.feature_names
-        and one.comments == two.comments
+        and _list(one.document_names) == _list(two.document_names)
+        and _list(one.queries.words) == _list(two.queries.words)
         and one.provenance.index_base == two.provenance.index_base
     )

@@ -39,12 +39,13 @@ def test_fault_042_an_earlier_scattered_query_wins_over_a_later_bad_row(read: Re
 
 def test_fault_042_scattered_queries_are_regrouped_stably(read: Read) -> None:
     with pytest.warns(DataWarning, match="2 queries had scattered rows: regrouped"):
-        data = read(SCATTERED, regroup=True, keep_comments=True, chunk_bytes=20)
+        data = read(SCATTERED, regroup=True, keep_names=True, chunk_bytes=20)
     assert data.queries.qid.tolist() == [7, 3, 5]
     assert data.queries.sizes.tolist() == [3, 2, 1]
     assert data.labels.tolist() == [1, 3, 6, 2, 5, 4]
     assert dense(data)[:, 0].tolist() == [1, 3, 6, 2, 5, 4]
-    assert data.comments == ("a", "c", "", "b", "e", "d")
+    assert data.document_names is not None
+    assert data.document_names.tolist() == ["a", "c", "", "b", "e", "d"]
     assert data.input_rows is not None
     assert data.input_rows.tolist() == [0, 2, 5, 1, 4, 3]
     assert data.in_input_order(data.labels).tolist() == [1, 2, 3, 4, 5, 6]

@@ -38,7 +38,7 @@ from tests.data.conftest import Read, refused, same_data
 def make_text(layout: str, rows: int = 60) -> bytes:
     """Rows with everything that a chunk boundary can cut: comments, CRLF, blank lines, long numbers, text ids."""
     rng = np.random.default_rng(5)
-    out = ["\ufeff# head 1:1\r\n"]
+    out = ["\ufeff# head 1:1\r\n# qid:3: red shoe\r\n"]
     for row in range(rows):
         share = 0.9 if layout == "dense" else 0.1
         numbers = np.flatnonzero(rng.random(25) < share)
@@ -64,11 +64,11 @@ def quiet() -> Iterator[None]:
 @pytest.mark.parametrize("threads", [1, 2, 7])
 @pytest.mark.parametrize("chunk_bytes", [1, 2, 3, 17, 64, 333, 4096, 1 << 24])
 def test_chunks_and_threads_change_nothing(text: bytes, read: Read, chunk_bytes: int, threads: int) -> None:
-    whole = read(text, threads=1, keep_comments=True)
-    cut = read(text, threads=threads, chunk_bytes=chunk_bytes, keep_comments=True)
+    whole = read(text, threads=1, keep_names=True)
+    cut = read(text, threads=threads, chunk_bytes=chunk_bytes, keep_names=True)
     assert same_data(cut, whole)
     assert cut.fingerprint == whole.fingerprint
-    stream = read_libsvm(io.BytesIO(text), threads=threads, chunk_bytes=chunk_bytes, keep_comments=True)
+    stream = read_libsvm(io.BytesIO(text), threads=threads, chunk_bytes=chunk_bytes, keep_names=True)
     assert same_data(stream, whole)
 
 

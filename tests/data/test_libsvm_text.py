@@ -97,11 +97,16 @@ def test_fault_008_comments_are_ignored_whatever_they_hold(read: Read) -> None:
     assert same_data(read(text), read(PLAIN))
 
 
-def test_fault_008_comments_are_kept_on_request(read: Read) -> None:
+def test_fault_008_comments_name_documents_and_queries_on_request(read: Read) -> None:
     text = "1 qid:1 1:1 # docid = GX1 \n0 qid:1 1:2\n# 3\n0 qid:2 1:2#caf\u00e9\r\n0 qid:2 1:3##\tx\n"
-    data = read(text, keep_comments=True)
-    assert data.comments == ("docid = GX1", "", "caf\u00e9", "#\tx")
-    assert read("1 qid:1 1:1 # x\n").comments is None
+    data = read("# qid:2: red shoe\n" + text, keep_names=True)
+    assert data.document_names is not None
+    assert data.document_names.tolist() == ["GX1", "", "caf\u00e9", "x"]
+    assert [data.queries.shown(q) for q in range(2)] == ["1", "2: red shoe"]
+    assert data.take([1, 0]).queries.shown(0) == "2: red shoe"
+    plain = read("# qid:1: red\n1 qid:1 1:1 # x\n")
+    assert plain.document_names is None
+    assert plain.queries.words is None
 
 
 def test_fault_009_the_last_line_may_lack_its_newline(read: Read) -> None:

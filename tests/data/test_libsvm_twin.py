@@ -71,7 +71,7 @@ def check_against_twin(text: bytes, *, chunk_bytes: int, layout: str, skip: bool
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)
             return read_libsvm(
-                io.BytesIO(text), threads=1, chunk_bytes=chunk_bytes, layout=layout, keep_comments=True,
+                io.BytesIO(text), threads=1, chunk_bytes=chunk_bytes, layout=layout, keep_names=True,
                 on_bad_line="skip" if skip else "stop", max_bad_share=1, **options,
             )  # fmt: skip
 
@@ -85,7 +85,7 @@ def check_against_twin(text: bytes, *, chunk_bytes: int, layout: str, skip: bool
     assert np.array_equal(data.labels, wanted.labels())
     assert data.queries.row_ids().tolist() == wanted.qids()
     assert data.provenance.index_base == wanted.base
-    assert data.comments == tuple(row.comment for row in wanted.rows)
+    assert data.document_names.tolist() == [row.name for row in wanted.rows]
 
 
 @settings(max_examples=600)

@@ -27,7 +27,7 @@ def round_trip(tmp_path: Path, data: RankingDataset, name: str = "data.txt", **o
     write_libsvm(tmp_path / name, data, **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        return read_libsvm(tmp_path / name, inf="keep", keep_comments=True)
+        return read_libsvm(tmp_path / name, inf="keep", keep_names=True)
 
 
 def assert_same(back: RankingDataset, data: RankingDataset) -> None:
@@ -90,9 +90,11 @@ def significant(mantissa: str) -> str:
 
 def test_the_text_is_what_one_would_write_by_hand(tmp_path: Path) -> None:
     X = np.array([[1, 0.5, -0.0], [np.nan, 1e-7, 16777216]], np.float32)
-    write_libsvm(tmp_path / "data.txt", (X, [2, 0.25], ["a", "b"]), comments=["docid = 7", ""])
+    data = RankingDataset.from_arrays(X, [2, 0.25], qid=["a", "b"])
+    queries = replace(data.queries, words=np.array(["red shoe", ""], object))
+    write_libsvm(tmp_path / "data.txt", replace(data, queries=queries, document_names=["7", ""]))
     assert (tmp_path / "data.txt").read_text() == (
-        "2 qid:a 1:1 2:0.5 3:-0 # docid = 7\n0.25 qid:b 1:nan 2:1e-07 3:1.6777216e+07\n"
+        "# qid:a: red shoe\n2 qid:a 1:1 2:0.5 3:-0 # 7\n0.25 qid:b 1:nan 2:1e-07 3:1.6777216e+07\n"
     )
 
 
@@ -106,7 +108,7 @@ def test_a_sparse_matrix_keeps_its_width_and_base(tmp_path: Path, zero_based: bo
     assert back.fingerprint == data.fingerprint
 
 
-def test_many_batches_and_comments_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_batches_and_names_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from boostrank.data.text import writer
 
     batches: list[int] = []
@@ -114,14 +116,17 @@ def test_many_batches_and_comments_come_back(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(writer, "_BATCH_CELLS", 50)
     monkeypatch.setattr(writer, "_cells", lambda features: batches.append(features.shape[0]) or cells(features))
     rng = np.random.default_rng(0)
-    comments = [str(i) if i % 3 else "" for i in range(200)]
+    names = [str(i) if i % 3 else "" for i in range(200)]
     thin = sparse.csr_matrix(rng.normal(size=(200, 70)) * (rng.random((200, 70)) < 0.05))
     for X, rows in ((rng.normal(size=(200, 7)), 7), (thin, 1)):
         data = RankingDataset.from_arrays(X, rng.integers(0, 3, 200), qid=np.arange(200) // 9)
-        back = round_trip(tmp_path, data, comments=comments)
+        back = round_trip(tmp_path, replace(data, document_names=names))
         assert_same(back, data)
-        assert back.comments == tuple(comments)
-        assert round_trip(tmp_path, back, "again").comments == back.comments
+        assert back.document_names is not None
+        assert back.document_names.tolist() == names
+        again = round_trip(tmp_path, back, "again").document_names
+        assert again is not None
+        assert again.tolist() == names
         assert max(batches) == rows
         batches.clear()
 
@@ -169,12 +174,13 @@ def test_an_id_that_the_format_cannot_hold_is_refused(tmp_path: Path, name: str)
         write_libsvm(tmp_path / "data.txt", (np.eye(2), [0, 1], np.array(["x", name], dtype=object)))
 
 
-def test_comments_that_the_format_cannot_hold_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["b\nc", "b c", " ", "docid=b"])
+def test_names_that_the_format_cannot_hold_are_refused(tmp_path: Path, name: str) -> None:
     data = RankingDataset.from_arrays(np.eye(2), [0, 1], group=[2])
     with pytest.raises(DataError, match="row 1"):
-        write_libsvm(tmp_path / "data.txt", data, comments=["a", "b\nc"])
-    with pytest.raises(DataError, match="1 comments for 2 rows"):
-        write_libsvm(tmp_path / "data.txt", data, comments=["a"])
+        write_libsvm(tmp_path / "data.txt", replace(data, document_names=["a", name]))
+    with pytest.raises(DataError, match="2 rows but 1 names"):
+        replace(data, document_names=["a"])
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -299,9 +299,9 @@ def test_a_last_line_without_newline_is_said(write: Write) -> None:
         assert RankingDataset.read(write(HEAD + "1,1,2,3\n0,1,4,5")).features.tolist() == [[2.0, 3.0], [4.0, 5.0]]
 
 
-@pytest.mark.parametrize("drop", ["weight,doc_id", None])
+@pytest.mark.parametrize("drop", ["weight,docno", None])
 def test_a_column_that_hardly_is_a_feature_is_said(write: Write, drop: str | None) -> None:
-    path = write("label,qid,a,weight,doc_id,b\n1,1,2,3,x,16777217\n")
+    path = write("label,qid,a,weight,doc_id,docno,b\n1,1,2,3,x,x,16777217\n")
     if drop:
         RankingDataset.read(path, drop=drop)
         return
@@ -309,8 +309,59 @@ def test_a_column_that_hardly_is_a_feature_is_said(write: Write, drop: str | Non
         RankingDataset.read(path)
     words = [str(one.message) for one in caught]
     assert any("'weight' is a feature" in one and "--drop weight" in one for one in words)
-    assert any("left out: 'doc_id'" in one and "--drop doc_id" in one for one in words)
+    assert any("left out: 'docno'" in one and "--drop docno" in one for one in words)
     assert any("'b': integers above 16,777,216 are rounded" in one for one in words)
+
+
+NAMED = {
+    "grade": [2, 0, 1, 0],
+    "query": ["red shoe", "red shoe", "hat", "hat"],
+    "product_id": ["p1", "p,2", None, "p4"],
+    "bm25": [1.5, 2.5, 3.5, 4.5],
+}
+
+
+@pytest.mark.parametrize("place", range(5))
+@pytest.mark.parametrize("threads", [1, 3])
+def test_documents_keep_their_names_on_request(tmp_path: Path, place: int, threads: int) -> None:
+    path = write_tables(tmp_path, NAMED)[place]
+    plain = RankingDataset.read(path)
+    assert plain.feature_names == ("bm25",)
+    assert plain.document_names is None
+    assert plain.provenance.options["id"] == "product_id"
+    for data in (
+        RankingDataset.read(path, keep_names=True, chunk_bytes=20, threads=threads),
+        RankingDataset.read(path, id="product_id"),
+        RankingDataset.stream(path, keep_names=True),
+    ):
+        assert data.document_names is not None
+        assert data.document_names.tolist() == ["p1", "p,2", "", "p4"]
+        assert data.take([1, 0]).document_names.tolist() == ["", "p4", "p1", "p,2"]  # type: ignore[union-attr]
+        assert data.queries.qid.tolist() == ["red shoe", "hat"]
+        assert data.fingerprint == plain.fingerprint
+    framed = RankingDataset.from_frame(pa.table(NAMED), label="grade", qid="query", id="product_id", sort=True)
+    names = framed.document_names
+    assert names is not None
+    assert framed.in_input_order(names).tolist() == ["p1", "p,2", "", "p4"]
+
+
+def test_a_column_of_document_names_can_be_chosen_dropped_or_a_feature(tmp_path: Path) -> None:
+    path = write_tables(tmp_path, NAMED | {"product_id": [4711, 4712, 4713, 4714], "sku": [7.0, 8.0, None, 9.0]})[2]
+
+    def read(**options: Any) -> RankingDataset:
+        return RankingDataset.read(path, keep_names=True, **options)
+
+    assert read().document_names.tolist() == ["4711", "4712", "4713", "4714"]  # type: ignore[union-attr]
+    chosen = read(id="sku")
+    assert chosen.document_names.tolist() == ["7", "8", "", "9"]  # type: ignore[union-attr]
+    assert chosen.feature_names == ("product_id", "bm25")
+    assert read(like=chosen).document_names.tolist() == ["7", "8", "", "9"]  # type: ignore[union-attr]
+    assert read(drop="product_id,sku").document_names is None
+    assert read(categorical="product_id").feature_names == ("product_id", "bm25")
+    with pytest.raises(FileFormatError, match="'code'"):
+        read(id="code")
+    with pytest.raises(FileFormatError, match=r"'bm25'.*id and drop"):
+        read(id="bm25", drop="bm25")
 
 
 def test_columns_of_later_files_go_by_name(write: Write) -> None:

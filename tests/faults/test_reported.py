@@ -738,11 +738,11 @@ def infinite_values() -> None:
 @case(0, "doctor and train agree", "all columns of text in one run, each with its option")
 def columns_of_text() -> None:
     X, y, qid = arrays()
-    text = {"brand": ["red", "blue", "green"] * 40, "sku": [f"p{i}" for i in range(120)]}
+    text = {"brand": ["red", "blue", "green"] * 40, "code": [f"p{i}" for i in range(120)]}
     pd.DataFrame({"label": y, "qid": qid, "x": X[:, 0]} | text).to_csv("t.csv", index=False)
     (found,) = found_by_doctor("t.csv")
-    assert found["options"] == "--drop sku --categorical brand"
-    refused(*train("t.csv"), says=("t.csv:2", "'sku'", "'brand'", found["options"]))
+    assert found["options"] == "--drop code --categorical brand"
+    refused(*train("t.csv"), says=("t.csv:2", "'code'", "'brand'", found["options"]))
     accepted("doctor", "t.csv", *found["options"].split())
 
 

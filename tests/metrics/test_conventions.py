@@ -78,6 +78,8 @@ def test_tied_documents_may_be_ordered_by_name_as_trec_eval_does() -> None:
         evaluate("mrr", [1, 1, 0, 0], np.zeros(4), index, ties)
     with pytest.raises(DataError, match="3 document names for 4 documents"):
         evaluate("mrr", [1, 1, 0, 0], np.zeros(4), index, ties, docnos=["a", "b", "c"])
+    with pytest.raises(DataError, match="row 2"):
+        evaluate("mrr", [1, 1, 0, 0], np.zeros(4), index, ties, docnos=["a", "b", "", "c"])
 
 
 def test_scores_may_be_compared_as_float32() -> None:

@@ -29,7 +29,7 @@ class Row:
     label: float
     qid: str
     cells: dict[int, np.float32]
-    comment: str
+    name: str
 
 
 @dataclass
@@ -129,7 +129,16 @@ def parse_row(number: int, line: bytes, missing: tuple[str, ...], inf: str, max_
         if not match or int(match[1]) > max_feature or int(match[1]) in cells:
             raise Refused(number)
         cells[int(match[1])] = parse_value(number, match[2], missing, inf)
-    return Row(number, float(tokens[0]) + 0.0, qid, cells, comment.strip(b" \t").decode("utf-8", "surrogateescape"))
+    return Row(number, float(tokens[0]) + 0.0, qid, cells, name_in(comment.decode("utf-8", "backslashreplace")))
+
+
+def name_in(comment: str) -> str:
+    """The name of a document in the comment of its row."""
+    if "docid" in comment:
+        after = re.split(r"docid[ \t]*=[ \t]*(?=[^ \t])", comment, maxsplit=1)
+        if len(after) == 2:
+            return re.split(r"[ \t]", after[1])[0]
+    return next(iter(comment.lstrip("#").split()), "")
 
 
 def parse_value(number: int, token: bytes, missing: tuple[str, ...], inf: str) -> np.float32:

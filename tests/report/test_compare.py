@@ -225,7 +225,8 @@ def test_regressions_are_the_queries_that_lost_most(found: Comparison) -> None:
 
 def test_the_documents_that_moved_are_told_with_ranks_and_label() -> None:
     data = RankingDataset.from_arrays(np.zeros((4, 1)), [3, 0, 1, 0], qid=["q"] * 4)
-    found = compare([4, 3, 2, 1], [3, 4, 2, 1], data, "ndcg", top=3, docnos=["a", "b", "c", "d"])
+    data = replace(data, document_names=["a", "b", "c", "d"])
+    found = compare([4, 3, 2, 1], [3, 4, 2, 1], data, "ndcg", top=3)
     (regression,) = found.regressions
     assert regression.moves == (RankChange("a", 0, 3.0, 1, 2), RankChange("b", 1, 0.0, 2, 1))
     assert regression.swap is not None

@@ -16,17 +16,17 @@ from .test_why import QUERIES, SIZE, model_of, world
 
 
 def named(names: list[str]) -> RankingDataset:
-    """Two queries of four documents with comments."""
+    """Two queries of four documents with names."""
     some = world().take([0, 1])
     rows = np.concatenate([np.arange(4), np.arange(SIZE, SIZE + 4)])
     queries = QueryIndex(np.array([0, 4, 8]), np.array(["q1", "q2"], dtype=object))
     return RankingDataset(
-        some.features[rows], some.labels[rows], queries, some.feature_names, comments=tuple(names + names[::-1])
+        some.features[rows], some.labels[rows], queries, some.feature_names, document_names=names + names[::-1]
     )
 
 
 def test_documents_are_found_by_rank_row_and_name() -> None:
-    model, data = model_of("LightGBM"), named(["docid = D1 inc = 1", "D2 more words", "7", ""])
+    model, data = model_of("LightGBM"), named(["D1", "D2", "7", ""])
     scores = model.predict(data)
     first = 4 + int(np.argmax(scores[4:]))
     for told in ("@1", 1, "1", f"row:{first + 1}", f"row {first + 1}"):
@@ -36,8 +36,9 @@ def test_documents_are_found_by_rank_row_and_name() -> None:
     assert why(model, data, "q1", "7", "D2").a.row == 2
     told = why(model, data, "q1", "D2", "row:4")
     assert (told.a.name, told.b.name) == ("D2", "row 4")
-    given = why(model, data, "q1", "x", "y", docnos=["x", "y", "z", "u"] * 2)
-    assert (given.a.row, given.b.row) == (0, 1)
+    words = replace(data, queries=replace(data.queries, words=np.array(["red shoe", ""], object)))
+    given = why(model, words, "red shoe", "D1", "D2")
+    assert (given.qid, given.a.row, given.b.row) == ("q1: red shoe", 0, 1)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -95,7 +96,7 @@ def test_contributions_are_the_boosters_beyond_the_mean_of_the_documents_shown(
 def test_documents_are_called_by_their_names(model: RankingModel, data: RankingDataset) -> None:
     names = [f"<D{i}>" for i in range(data.n_documents)]
     names[int(data.queries.ptr[3])] = ""
-    told = query_values(study(data, model=model, docnos=names, threads=1), worst=200)
+    told = query_values(study(replace(data, document_names=names), model=model, threads=1), worst=200)
     shown = {d.document for w in told.worst for d in w.documents}
     assert "<D0>" in shown
     assert f"row {data.queries.ptr[3] + 1}" in shown

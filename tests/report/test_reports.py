@@ -131,7 +131,8 @@ def test_names_that_order_tied_documents_are_asked_for_where_they_matter(
     model: RankingModel, data: RankingDataset, found: Report
 ) -> None:
     names = [f"D{i}" for i in range(data.n_documents)]
-    told = report(model, data, "ndcg@10", conventions="trec", docnos=names, only=QUICK, threads=1)
+    named = replace(data, document_names=names)
+    told = report(model, named, "ndcg@10", conventions="trec", only=QUICK, threads=1)
     assert told.missing == {}
     assert told.verdict is not None
     assert told.verdict.conventions.ties == "docno"

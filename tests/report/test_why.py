@@ -402,7 +402,7 @@ def test_what_is_found_can_be_taken_out() -> None:
 
 def test_the_page_escapes_what_comes_from_files_and_holds_both_documents() -> None:
     names = ["<b>one</b>", *(f"D{i}" for i in range(2, QUERIES * SIZE + 1))]
-    page = why(model_of("LightGBM"), world(), 0, "<b>one</b>", "D2", docnos=names).to_html("<model>")
+    page = why(model_of("LightGBM"), replace(world(), document_names=names), 0, "<b>one</b>", "D2").to_html("<model>")
     assert "<b>one" not in page
     assert "&lt;b&gt;one&lt;/b&gt;" in page
     assert "&lt;model&gt;" in page

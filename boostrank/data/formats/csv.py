@@ -83,8 +83,10 @@ class CsvSource(TableSource):
             numbers = []
         numbers += [place for place in columns.places if place not in columns.coded]
         texts = [*columns.coded, *columns.texts]
-        if columns.qid is not None and not self.reading.rows_alone:
+        if columns.qid is not None and (not self.reading.rows_alone or self.reading.names):
             texts.append(columns.qid)
+        if columns.id is not None and self.reading.names:
+            texts.append(columns.id)
         array = np.frombuffer(text.buffer, np.uint8, text.size, text.start)
         table = self._table(text, array, len(columns.header), numbers, texts) if text.size else None
         ends = np.flatnonzero(array == 10)

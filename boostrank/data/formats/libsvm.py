@@ -21,7 +21,7 @@ from boostrank.core.types import Int64Array
 from boostrank.data import blocks as slots
 from boostrank.data.arrays import default_feature_names
 from boostrank.data.blocks import Block, fill_dense, fill_sparse, zeroed
-from boostrank.data.names import names_in_head, same_names
+from boostrank.data.names import name_in, names_in_head, same_names, words_in
 from boostrank.data.options import NUMBERED, FeatureSpace
 from boostrank.data.side_files import GROUP_SUFFIXES, find_sidecar
 from boostrank.data.source import AnySource, Format, OneSource, Reading, Source, expand, size_of
@@ -143,7 +143,9 @@ class Parser:
         for i in np.flatnonzero(block.runs[:, slots.RUN_IS_INTEGER] == 0):
             block.names[int(i)] = bytes(text.buffer[block.runs[i, slots.RUN_START] : block.runs[i, slots.RUN_END]])
         if self.options[parse.KEEP_COMMENTS]:
-            block.comments = [bytes(text.buffer[a:b]) for a, b in scratch.comments[:rows].tolist()]
+            comments = scratch.comments[:rows].tolist()
+            block.document_names = np.array([name_in(bytes(text.buffer[a:b])) for a, b in comments], object)
+            block.words = words_in(text.buffer[text.start : text.end])
         return block
 
     def _keep_cells(self, block: Block, scratch: Scratch) -> None:
@@ -170,7 +172,7 @@ def _python_float(buffer: bytearray, at: int) -> float:
 class LibsvmSource(Source):
     """Source of libsvm text; see `Source`."""
 
-    unused = ("label", "qid", "weight", "drop", "categorical")
+    unused = ("label", "qid", "weight", "id", "drop", "categorical")
 
     def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
         space, zero_based = reading.space, reading.zero_based
@@ -230,7 +232,7 @@ class LibsvmSource(Source):
         options[parse.REPEATED] = _REPEATED[reading.repeated]
         options[parse.STRICT] = reading.strict and not reading.lenient
         options[parse.SKIP] = reading.skip or reading.lenient
-        options[parse.KEEP_COMMENTS] = reading.keep_comments and not reading.lenient
+        options[parse.KEEP_COMMENTS] = reading.names and not reading.lenient
         # The beginning and the side files of the first file decide whether all rows or none have query ids.
         probed = _first_rows(first.head)  # type: ignore[attr-defined]
         has_qid = any(token.startswith(b"qid:") for row in probed for token in row[1:])

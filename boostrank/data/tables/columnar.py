@@ -91,6 +91,8 @@ class ColumnarFile:
         wanted: list[int | None] = [*columns.places, *columns.texts, *columns.others]
         if not source.reading.rows_alone:
             wanted += [columns.label, columns.qid, columns.weight]
+        if source.reading.names:
+            wanted += [columns.qid, columns.id]
         whole = range(len(names)) if source.reading.whole else ()
         self._places = sorted({place for place in (*wanted, *whole) if place is not None})
         for place in columns.places:

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, takewhile
 from typing import Any
 
@@ -21,10 +21,10 @@ DEFAULTS = {
     "label": (("label", "relevance"), ("grade",), ("rating",)),
     "qid": (("qid", "query_id"), ("query",)),
     "weight": (),
+    "id": (("doc_id", "docid", "document_id", "docno", "doc"), ("product_id", "sku", "item_id")),
 }
 """Default column names by role, most likely first: a rating column next to a label is a feature."""
 
-_DOCUMENT_IDS = {"doc", "doc_id", "docid", "document_id", "docno"}
 _NO_FEATURES = {"weight", "weights", "id", *DEFAULTS["label"][0], *DEFAULTS["qid"][0]}
 _INDEX_OF_CSV = "Unnamed: 0"
 """pandas' name for a nameless first column of a CSV file, the index of the written frame."""
@@ -42,9 +42,9 @@ class Columns:
         header: names of all columns.
         names: feature names, in the order of the data set.
         places: positions of the features, in the same order.
-        label, qid, weight: positions; None without such a column.
+        label, qid, weight, id: positions; None without such a column.
         coded: positions of categorical features.
-        how: `label`, `qid`, `weight` and `drop`, as recorded with models.
+        how: `label`, `qid`, `weight`, `id` and `drop`, as recorded with models.
         others: positions of other numeric columns, such as those of the gain.
         texts: positions of other text columns.
     """
@@ -52,11 +52,12 @@ class Columns:
     header: tuple[str, ...]
     names: tuple[str, ...]
     places: tuple[int, ...]
-    label: int | None
-    qid: int | None
-    weight: int | None
-    coded: frozenset[int]
-    how: dict[str, Any]
+    label: int | None = None
+    qid: int | None = None
+    weight: int | None = None
+    id: int | None = None
+    coded: frozenset[int] = frozenset()
+    how: dict[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     others: tuple[int, ...] = ()
     texts: tuple[int, ...] = ()
@@ -64,7 +65,7 @@ class Columns:
     @property
     def words(self) -> str:
         """Format `label 'rel', query id 'query_id'`."""
-        shown = {"label": "label", "qid": "query id", "weight": "weight"}
+        shown = {"label": "label", "qid": "query id", "weight": "weight", "id": "document id"}
         return ", ".join(f"{word} {self.how[role]!r}" for role, word in shown.items() if role in self.how)
 
 
@@ -108,7 +109,7 @@ def _picked(header: Sequence[str], pick: tuple[Sequence[str], Sequence[str]], fi
             hint = "" if name in header else did_you_mean(name, header, list_all=len(header) < 13)
             raise FileFormatError(f"{what} called {name!r}.{hint}", file=file)
     numbers, texts = (tuple(list(header).index(name) for name in names) for names in pick)
-    return Columns(tuple(header), (), (), None, None, None, frozenset(), {}, others=numbers, texts=texts)
+    return Columns(tuple(header), (), (), others=numbers, texts=texts)
 
 
 def _with_queries(header: Sequence[str], options: Reading, file: str, in_order: bool) -> Columns:
@@ -118,7 +119,7 @@ def _with_queries(header: Sequence[str], options: Reading, file: str, in_order: 
     if qid is None:
         raise _without("qid", header, file)
     names = tuple(header if in_order else sorted(header))
-    return Columns(tuple(header), names, (), None, list(header).index(qid), None, frozenset(), {"qid": qid})
+    return Columns(tuple(header), names, (), qid=list(header).index(qid), how={"qid": qid})
 
 
 def _without(role: str, header: Sequence[str], file: str) -> FileFormatError:
@@ -151,7 +152,7 @@ def _chosen(header: Sequence[str], options: Reading, file: str, has_sizes: bool,
     rest = [name for name in header if name not in roles.values() and name not in dropped]
     # Drop columns that tools add to features, unless the training data have them.
     known_features = {*(options.categorical or ()), *(options.space.feature_names if options.space is not None else ())}
-    ids = [name for name in rest if name.lower() in _DOCUMENT_IDS and name not in known_features]
+    ids = [name for name in rest if name.lower() in DEFAULTS["id"][0] and name not in known_features]
     first = set(takewhile(_RESET_INDEX.fullmatch, header))
     index = [name for name in rest if (name in first or _INDEX.fullmatch(name)) and name not in known_features]
     kept = [name for name in rest if name not in (*ids, *index)]
@@ -200,10 +201,9 @@ def _chosen(header: Sequence[str], options: Reading, file: str, has_sizes: bool,
             )
         coded = {places[column] for column in with_values}
     of_features, of_others = (tuple(places[name] for name in some) for some in (order, others))
-    label, qid, weight = (taken[role] for role in DEFAULTS)
-    return Columns(
-        tuple(header), names, of_features, label, qid, weight, frozenset(coded), how, tuple(warnings), of_others
-    )
+    label, qid, weight, document = (taken[role] for role in DEFAULTS)
+    more = how, tuple(warnings), of_others
+    return Columns(tuple(header), names, of_features, label, qid, weight, document, frozenset(coded), *more)
 
 
 def _usual(role: str) -> str:
@@ -245,11 +245,13 @@ def _column_of(role: str, header: Sequence[str], options: Reading, file: str) ->
     if name in header:
         return name
     taken = {*(options.roles.get("drop") or ()), *(options.space.feature_names if options.space is not None else ())}
+    if role == "id":
+        taken |= {*(options.categorical or ()), *filter(None, (options.label, options.qid, options.weight))}
     tiers: tuple[tuple[str, ...], ...] = DEFAULTS[role]
     plain = {name: re.sub(r"[\s-]+", "_", name.lower()) for name in header}  # `Query ID` is `query_id`
     known = ([name for name in header if plain[name] in tier and name not in taken] for tier in tiers)
     found = next(filter(None, known), [])
-    if len(found) > 1:
+    if len(found) > 1 and role != "id":
         raise FileFormatError(
             f"there are columns {' and '.join(map(repr, found))}; choose one with --{role}", file=file
         )

@@ -108,6 +108,17 @@ class Cells:
             words = f"column {self.columns.header[place]!r} is of type {array.type}; expected text or integers"
             raise FileFormatError(words, file=self.file) from None
 
+    def names(self, place: int) -> npt.NDArray[Any]:
+        """Return a column as text, object[n]; "" is missing, and whole floats are integers.
+
+        Raises:
+            FileFormatError: the column is neither text nor numeric.
+        """
+        text = self.text(place).fill_null("")
+        if arrow().types.is_floating(self.decoded(place).type):
+            text = arrow(".compute").replace_substring_regex(text, r"\.0$", "")
+        return np.asarray(text.to_numpy(zero_copy_only=False), object)
+
     def query_ids(self, place: int) -> tuple[npt.NDArray[Any], list[Fault]]:
         """Return the query id of each row, int64 or objects (see `runs_of`), and the rows without one.
 
@@ -265,9 +276,12 @@ class TableSource(Source):
                     faults += _missing(more[place], cells, columns.header[place], role)
             if columns.label is not None:
                 labels = more[columns.label]
-            if columns.qid is not None:
-                ids, without = cells.query_ids(columns.qid)
-                faults += without
+        if columns.qid is not None and (not self.reading.rows_alone or self.reading.names):
+            ids, without = cells.query_ids(columns.qid)
+            faults += without
+        documents = None
+        if columns.id is not None and self.reading.names:
+            documents = cells.names(columns.id)
         stand_ins = [fault for fault in faults if fault.stand_in] if self.reading.lenient else []
         faults = [fault for fault in faults if fault not in stand_ins] if stand_ins else faults
         coarse = _coarse(columns, values)
@@ -277,6 +291,7 @@ class TableSource(Source):
             keep = ~np.isin(lines, [fault.line for fault in bad])
             out, labels, lines = np.ascontiguousarray(out[keep]), labels[keep], lines[keep]
             ids = None if ids is None else ids[keep]
+            documents = None if documents is None else documents[keep]
             more = {place: array[keep] for place, array in more.items()}
         counts[slots.BAD_ROWS], counts[slots.LINES] = len(bad), cells.n_lines
         counts[slots.BLANK_LINES] = cells.n_lines - np.union1d(lines, [fault.line for fault in bad]).size
@@ -285,7 +300,7 @@ class TableSource(Source):
         counts[slots.TOP_ID], counts[slots.TOP_LINE] = max(out.shape[1] - 1, 0), 1
         block = Block(np.asarray(labels, np.float64) + 0.0, counts, lines, out)  # -0 becomes 0
         block.bad, block.unterminated, block.size = bad[: slots.BAD_KEPT], cells.unterminated, cells.size
-        block.coarse, block.categories = coarse, categories
+        block.coarse, block.categories, block.document_names = coarse, categories, documents
         block.stand_ins = {one.stand_in[0]: (one.line, 0) for one in reversed(stand_ins) if one.stand_in}
         block.stand_in_rows = len({one.line for one in stand_ins} - {one.line for one in bad})
         if columns.weight is not None and more:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Sequence
 from contextlib import nullcontext
 from itertools import pairwise
 from operator import add
@@ -17,6 +16,7 @@ from boostrank.core.errors import DataError
 from boostrank.core.files import replacing, write_atomically
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.names import name_in
 from boostrank.data.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX, refuse_sidecars
 
 _BATCH_CELLS = 1 << 20
@@ -28,9 +28,8 @@ def write_libsvm(
     data: RankingDataset | tuple[Any, Any, Any],
     *,
     zero_based: bool = False,
-    comments: Sequence[str] | None = None,
 ) -> None:
-    """Write `label qid:ID number:value ... # comment` lines atomically.
+    """Write `label qid:ID number:value ... # NAME` lines atomically, with the names of documents as far as known.
 
     Dense matrices are written completely; sparse ones with their stored entries (and a zero where the width requires
     it). Numbers are the shortest that read back to the same float32. Weights of queries or documents go to
@@ -40,10 +39,9 @@ def write_libsvm(
         path: compressed with gzip if it ends in `.gz`.
         data: a data set, or `(X, y, qid)` as for `RankingDataset.from_arrays`.
         zero_based: whether the first feature has number 0 instead of 1.
-        comments: one per row; None means those of the data set.
 
     Raises:
-        DataError: an id or comment that the format cannot store; weights of both queries and documents; an existing
+        DataError: an id or name that the format cannot store; weights of both queries and documents; an existing
             side file that would be read with the new file.
         TrainingError: the file cannot be written; an old one is unchanged.
     """
@@ -52,12 +50,14 @@ def write_libsvm(
         data = RankingDataset.from_arrays(X, y, qid=qid)
     target = os.fspath(path)
     heads, weights = _heads(data), _weights(data)
-    tails = _tails(data, data.comments if comments is None else comments)
+    tails = _tails(data)
     # An existing side file would be read with the new file; a weight file is replaced.
     refuse_sidecars(target, GROUP_SUFFIXES if weights is not None else (*GROUP_SUFFIXES, WEIGHT_SUFFIX))
     with replacing(target) as descriptor, open(descriptor, "wb", closefd=False) as file:
         is_packed = target.endswith(".gz")
         with gzip.GzipFile("", "wb", _GZIP_LEVEL, file, mtime=0) if is_packed else nullcontext(file) as out:
+            for query in [] if data.queries.words is None else np.flatnonzero(data.queries.words != "").tolist():
+                out.write(f"# qid:{data.queries.shown(query)}\n".encode())
             _write(out, data, heads, tails, 0 if zero_based else 1)
     if weights is not None:
         text = "".join(f"{weight!r}\n" for weight in weights.tolist())
@@ -126,15 +126,14 @@ def _heads(data: RankingDataset) -> list[bytes]:
     return [(labels[label] + qid).encode() for label, qid in zip(data.labels.tolist(), ids.tolist(), strict=True)]
 
 
-def _tails(data: RankingDataset, comments: Sequence[str] | None) -> list[bytes]:
-    if comments is None:
-        return [b""] * data.n_documents
-    if len(comments) != data.n_documents:
-        raise DataError(f"{len(comments)} comments for {data.n_documents} rows")
-    bad = next((row for row, text in enumerate(comments) if any(c in text for c in "\n\r\0")), None)
-    if bad is not None:
-        raise DataError(f"the comment of row {bad} spans lines, or contains NUL")
-    return [f" # {text}".encode("utf-8", "surrogateescape") if text else b"" for text in comments]
+def _tails(data: RankingDataset) -> list[bytes]:
+    tails = [b""] * data.n_documents
+    for row, name in enumerate([] if data.document_names is None else data.document_names.tolist()):
+        if name:
+            tails[row] = f" # {name}".encode()
+            if name_in(tails[row][1:]) != name:
+                raise data.queries.row_error(row, f"the name {name!r} cannot be written: names must not contain blanks")
+    return tails
 
 
 def score_text(scores: Float64Array) -> bytes:

@@ -398,8 +398,8 @@ def _changes(
     order = np.lexsort((-exposure[counted], -np.abs(change)))[:MOST]
     moves = tuple(
         MovedDocument(
-            qid=str(data.queries.qid[owner[row]]),
-            document=shown_name(row, data, c.docnos),
+            qid=data.queries.shown(owner[row]),
+            document=shown_name(row, data),
             position=float(position[i]),
             impressions=int(impressions[row]),
             clicks=int(clicks[row]),
@@ -457,7 +457,7 @@ def _against(c: Context, log: ClickLog, curve: AnyPropensities, previous: tuple[
     order = np.lexsort((-np.nan_to_num(np.abs(values[1] - values[0])), -differs))[:MOST]
     numbers = (differs, *values, known)
     chosen = tuple(
-        Disagreement(str(queries.qid[q]), int(queries.sizes[q]), *(float(v[q]) for v in numbers))
+        Disagreement(queries.shown(q), int(queries.sizes[q]), *(float(v[q]) for v in numbers))
         for q in order.tolist()
         if differs[q] > 0.0
     )

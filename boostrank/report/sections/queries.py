@@ -133,7 +133,9 @@ def query_values(c: Context, worst: int = 20) -> QueryValues:
         DataError: no query counts, or no query has a segment.
     """
     data, name = c.data, c.metric
-    bound = BoundMetrics([Metric.parse(name)], data.labels, data.queries, c.rules, c.threads, docnos=c.docnos)
+    bound = BoundMetrics(
+        [Metric.parse(name)], data.labels, data.queries, c.rules, c.threads, docnos=data.document_names
+    )
     values = bound.per_query(c.scores)[name]
     cuts = segmentations(c.segments, data.labels, data.queries)
     counted = values[~np.isnan(values)]
@@ -207,14 +209,12 @@ def _lists(
         top = top[spread[top] > 0.0]
         listed = zip(rows.tolist(), rank.tolist(), centred[:, top].tolist(), strict=True)
         documents = tuple(
-            RankedDocument(
-                r, shown_name(row, data, c.docnos), float(data.labels[row]), float(scores[row]), tuple(beyond)
-            )
+            RankedDocument(r, shown_name(row, data), float(data.labels[row]), float(scores[row]), tuple(beyond))
             for row, r, beyond in listed
         )
         found.append(
             WorstQuery(
-                qid=str(data.queries.qid[q]),
+                qid=data.queries.shown(q),
                 value=float(values[q]),
                 size=int(data.queries.sizes[q]),
                 parts={kind: str(part[q]) for kind, part in of_part.items()},

@@ -149,7 +149,7 @@ def ranking(c: Context) -> Ranking:
         over_k = Metric.parse(f"{family}@{','.join(map(str, k.tolist()))}")
         for called, of in rankings.items():
             # With equal scores, the mean over tied orders is the mean of a random order.
-            used, named = (replace(c.rules, ties="expected"), None) if of is None else (c.rules, c.docnos)
+            used, named = (replace(c.rules, ties="expected"), None) if of is None else (c.rules, data.document_names)
             bound = BoundMetrics([over_k], data.labels, data.queries, used, c.threads, docnos=named)
             values = bound.per_query(np.zeros(data.n_documents) if of is None else of)
             columns = np.column_stack([values[f"{family}@{d}"] for d in k.tolist()])
@@ -157,7 +157,9 @@ def ranking(c: Context) -> Ranking:
             depth.append(DepthCurve(called, k, found.mean, found.low, found.high))
     against = None
     for called, before in previous.items():
-        bound = BoundMetrics([Metric.parse(name)], data.labels, data.queries, c.rules, c.threads, docnos=c.docnos)
+        bound = BoundMetrics(
+            [Metric.parse(name)], data.labels, data.queries, c.rules, c.threads, docnos=data.document_names
+        )
         old, new = bound.per_query(before)[name], bound.per_query(c.scores)[name]
         counted = ~np.isnan(new)
         against = OldAndNew(called, data.queries.qid[counted], old[counted], new[counted])

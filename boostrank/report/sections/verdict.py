@@ -187,7 +187,7 @@ def verdict(c: Context) -> Verdict:
         DataError: scores that do not fit the data, labels that the gain does not support, or no query that counts.
     """
     data, rules, first = c.data, c.rules, c.metric
-    bound = BoundMetrics(c.metrics, data.labels, data.queries, rules, c.threads, docnos=c.docnos)
+    bound = BoundMetrics(c.metrics, data.labels, data.queries, rules, c.threads, docnos=data.document_names)
     # Values per query of each baseline: previous model, linear start, single feature, random and file order.
     notes: list[str] = []
     rankings: list[tuple[str, str, dict[str, Float64Array]]] = []

@@ -41,7 +41,7 @@ def check(text: bytes, **options: Any) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             data = read_libsvm(
-                io.BytesIO(text), threads=1, max_bad_share=1, max_feature=_MAX_FEATURE, keep_comments=True, **options
+                io.BytesIO(text), threads=1, max_bad_share=1, max_feature=_MAX_FEATURE, keep_names=True, **options
             )
     except BoostrankError as error:
         if refused_at is None:
@@ -56,8 +56,8 @@ def check(text: bytes, **options: Any) -> None:
         raise PromiseBroken("other numbers than the twin's")
     if data.queries.row_ids().tolist() != wanted.qids():
         raise PromiseBroken("other queries than the twin's")
-    if data.comments != tuple(row.comment for row in wanted.rows):
-        raise PromiseBroken("other comments than the twin's")
+    if data.document_names.tolist() != [row.name for row in wanted.rows]:
+        raise PromiseBroken("other names than the twin's")
     if not wanted.bad and options["inf"] == "keep":
         _compare_with_sklearn(text, data, wanted.base)
 
