@@ -311,7 +311,7 @@ def test_programs_that_add_in_float32_get_small_trees_first(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "target", ["c", "elasticsearch", "onnx", "python", "solr", "sql", "treelite", "vespa", "xgboost"]
+    "target", ["c", "elasticsearch", "javascript", "onnx", "python", "solr", "sql", "treelite", "vespa", "xgboost"]
 )
 def test_zeros_between_two_thresholds_stay_by_themselves(target: str, tmp_path: Path) -> None:
     if target in ("onnx", "treelite"):
@@ -327,7 +327,7 @@ def test_zeros_between_two_thresholds_stay_by_themselves(target: str, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    "target", ["c", "elasticsearch", "python", "solr", "sql", "vespa", "vespa-lightgbm", "xgboost"]
+    "target", ["c", "elasticsearch", "javascript", "python", "solr", "sql", "vespa", "vespa-lightgbm", "xgboost"]
 )
 def test_splits_that_no_number_passes(target: str, tmp_path: Path) -> None:
     """XGBoost 3.4 tells what is missing from all numbers by a threshold of -infinity."""

@@ -148,9 +148,9 @@ def _write(model: ServedModel) -> bytes:
         else ""
     )
     text = _TEXT.format(
-        title=re.sub(r"[^ -~]|[*/?\\]", "_", model.name),
+        title=plain(model.name),
         engine=model.engine,
-        name=_identifier(model.name),
+        name=identifier(model.name),
         number="float" if trees.single else "double",
         features=len(model.feature_names),
         trees=forest.roots.size,
@@ -170,7 +170,13 @@ def _write(model: ServedModel) -> bytes:
     return text.encode()
 
 
-def _identifier(name: str) -> str:
+def plain(name: str) -> str:
+    """Return a name for a comment."""
+    return re.sub(r"[^ -~]|[*/?\\]", "_", name)
+
+
+def identifier(name: str) -> str:
+    """Return a name for functions."""
     return "model_" * (not name[:1].isalpha()) + re.sub(r"\W", "_", name, flags=re.ASCII)
 
 

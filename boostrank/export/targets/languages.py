@@ -1,0 +1,417 @@
+"""go: Go file that needs no module: tables of nodes and leaves, and a loop over them.
+java: the same as a Java class, for Java 8 or later.
+javascript: the same as a JavaScript module, for browsers and Node.
+
+One text in Java's syntax becomes the others by replacements. Tables are text in string literals: a method of Java holds
+64 KB, too little for initialisers of arrays, and so does a literal.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.engines.trees import ServedTrees
+from boostrank.export.reading import Rules, scores
+from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec
+from boostrank.export.targets.c import identifier, plain
+from boostrank.kernels.trees.curves import ZERO
+from boostrank.kernels.trees.walker import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, ZERO_IS_MISSING, Forest
+
+# Numbers in the text of one run of a proof.
+_MOST_CELLS = 2**22
+
+# Names in capitals stand for sizes and literals.
+_TEXT = f"""
+// The score of a model without trees, and 1 if numbers are rounded to float32, as the engine does.
+private static final double[] head = doubles(2);
+private static final double[] thresholds = doubles(NODES);
+private static final double[] leaves = doubles(LEAVES);
+private static final int[] columns = ints(NODES);
+// Children: a node, or -1 - leaf.
+private static final int[] lefts = ints(NODES);
+private static final int[] rights = ints(NODES);
+// {NAN_LEFT}: missing values go left; {ZERO_IS_MISSING}: zeros are missing; {CATEGORICAL}: the threshold is a set of \
+categories, which go left; {LISTED_RIGHT}: right.
+private static final int[] kinds = ints(NODES);
+private static final int[] roots = ints(TREES);
+// Set i of categories: bit c % 32 of word c / 32 of words[ends[i]] to words[ends[i + 1]].
+private static final int[] words = ints(WORDS);
+private static final int[] ends = ints(ENDS);
+
+// Score of a document: higher is better within a query.
+public static double score(double[] row) {{
+    if (row.length != WIDTH) {{
+        throw new IllegalArgumentException("expected WIDTH features");
+    }}
+    double total = head[0];
+    for (int root : roots) {{
+        int node = root;
+        while (node >= 0) {{
+            if (goesLeft(number(row[columns[node]]), node)) {{
+                node = lefts[node];
+            }} else {{
+                node = rights[node];
+            }}
+        }}
+        total = number(total + leaves[-1 - node]);
+    }}
+    return total;
+}}
+
+private static double number(double value) {{
+    if (head[1] == 0) {{
+        return value;
+    }}
+    return (float) value;
+}}
+
+private static boolean goesLeft(double value, int node) {{
+    int kind = kinds[node];
+    if ((kind & {CATEGORICAL}) != 0 && value == value) {{
+        boolean others = (kind & {LISTED_RIGHT}) != 0;
+        int begin = ends[(int) thresholds[node]];
+        int end = ends[(int) thresholds[node] + 1];
+        if (value <= -1 || value >= 32 * (double) (end - begin) || (value < 0 && others)) {{
+            return others;
+        }}
+        int category = (int) value;
+        return (((words[begin + (category >> 5)] >> (category & 31)) & 1) != 0) != others;
+    }}
+    if (value != value || ((kind & {ZERO_IS_MISSING}) != 0 && value >= -{ZERO!r} && value <= {ZERO!r})) {{
+        return (kind & {NAN_LEFT}) != 0;
+    }}
+    return value <= thresholds[node];
+}}
+
+private static String names() {{
+    return String.join("", new String[] {{
+NAMES
+    }});
+}}
+
+private static String tables() {{
+    return String.join("", new String[] {{
+TABLES
+    }});
+}}
+"""
+
+
+@dataclass(frozen=True)
+class _Language:
+    """Language of a target.
+
+    Args:
+        head: beginning of the file; `NAME` is that of the model.
+        changes: patterns and their replacements, from Java's syntax.
+        files: names of the file and of a program that prints the score of each line of its input.
+        proof: that program.
+        commands: commands that compile and run it.
+        tail: end of the file.
+        ascii: whether literals spell other characters by their codes.
+    """
+
+    head: str
+    changes: tuple[tuple[str, str], ...]
+    files: tuple[str, str]
+    proof: str
+    commands: tuple[str, ...]
+    tail: str = ""
+    ascii: bool = True
+
+    def write(self, model: ServedModel) -> bytes:
+        forest, single = model.trees.forest, model.trees.single
+        with np.errstate(over="ignore"):
+            parts = [np.array([model.trees.base, single]), forest.threshold, forest.value]
+            parts = [part.astype(np.float32 if single else np.float64).astype(np.float64) for part in parts]
+        parts += [forest.feature, forest.left, forest.right, forest.kind, forest.roots, forest.sets.view(np.int32)]
+        tables = ",".join(map(repr, (number for part in (*parts, forest.set_ptr) for number in part.tolist())))
+        text = _TEXT
+        for pattern, replacement in (
+            ("NODES", str(forest.feature.size)),
+            ("LEAVES", str(forest.value.size)),
+            ("TREES", str(forest.roots.size)),
+            ("WORDS", str(forest.sets.size)),
+            ("ENDS", str(forest.set_ptr.size)),
+            ("WIDTH", str(len(model.feature_names))),
+            *self.changes,
+        ):
+            text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
+        text = text.replace("TABLES", _literals(_numbers(tables)))
+        text = text.replace("NAMES", _literals("\n".join(model.feature_names), self.ascii))
+        first = f"// Code generated by boostrank: {plain(model.name)}, with the same bits as {model.engine}."
+        return f"{first}\n\n{self.head.replace('NAME', identifier(model.name))}{text}{self.tail}".encode()
+
+    def read(self, body: bytes, feature_names: Sequence[str]) -> Score:
+        text = body.decode()
+        before, _, after = text.rpartition("tables()")
+        if _joined(before).split("\n") != list(feature_names):
+            raise ExportError("the file has different feature names")
+        if not self.runs:
+            trees = _trees(before, _joined(after))
+            return lambda rows: scores(trees, rows, Rules.of(trees)).astype(np.float64)
+        folder = tempfile.TemporaryDirectory(prefix="boostrank-")
+        found = re.search(r"^(?:package|public final class) (\w+)", text, re.MULTILINE)
+        name = found[1] if found else ""
+        text = re.sub("^package .*", "package main", text, flags=re.MULTILINE)
+        for file, content in zip(self.files, (text, self.proof.replace("NAME", name)), strict=True):
+            Path(folder.name, file.replace("NAME", name)).write_text(content, encoding="utf-8")
+        *compile, run = (command.replace("NAME", name).split() for command in self.commands)
+        for command in compile:
+            _run(command, folder.name)
+
+        def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            printed: list[str] = []
+            for part in np.array_split(rows, 1 + rows.size // _MOST_CELLS):
+                lines = "".join(" ".join(map(repr, row)) + "\n" for row in part.tolist())
+                printed += _run(run, folder.name, _numbers(lines)).split()
+            return np.array(printed, np.float64)
+
+        return score
+
+    @property
+    def runs(self) -> bool:
+        """Whether the programs of the proof are installed."""
+        return all(map(shutil.which, (command.split()[0] for command in self.commands if command[0] != ".")))
+
+
+def _numbers(text: str) -> str:
+    """Spell the numbers of Python's text as all languages do."""
+    return text.replace("inf", "Infinity").replace("nan", "NaN")
+
+
+def _literals(text: str, ascii: bool = True) -> str:
+    """Return string literals, one per line, each under Java's limit of 65,535 bytes."""
+    size = 60_000 if text.isascii() else 10_000
+    parts = (text[i : i + size] for i in range(0, len(text), size))
+    return "\n".join(f"{json.dumps(part, ensure_ascii=ascii)}," for part in parts)
+
+
+def _joined(text: str) -> str:
+    """Return the text of the literals."""
+    return "".join(map(json.loads, re.findall(r'^(".*"),$', text, re.MULTILINE)))
+
+
+def _trees(text: str, tables: str) -> ServedTrees:
+    """Read the tables back, in the order and with the sizes by which the file reads them."""
+    sizes = [int(size) for size in re.findall(r"= (?:doubles|ints)\((\d+)\)", text)]
+    parts = np.split(np.array(tables.split(","), np.float64), np.cumsum(sizes)[:-1])
+    head, threshold, value = parts[:3]
+    feature, left, right, kind, roots, sets, ends = (part.astype(np.int32) for part in parts[3:])
+    forest = Forest(
+        *(feature, threshold, kind.astype(np.uint8), left, right, value, roots, np.zeros_like(feature)),
+        sets=sets.view(np.uint32),
+        set_ptr=ends.astype(np.int64),
+    )
+    return ServedTrees(forest, np.zeros(feature.size), np.zeros(value.size), float(head[0]), bool(head[1]))
+
+
+def _run(command: list[str], folder: str, given: str = "") -> str:
+    done = subprocess.run(command, cwd=folder, input=given, capture_output=True, encoding="utf-8", check=False)
+    if done.returncode:
+        raise ExportError(f"{' '.join(command[:2])} does not take the file: {' '.join(done.stderr.split())[:500]}")
+    return done.stdout
+
+
+_JAVA = _Language(
+    head="""import java.util.Arrays;
+
+public final class NAME {
+private static final String[] names = names().split("\\n");
+private static final double[] numbers = Arrays.stream(tables().split(",")).mapToDouble(Double::parseDouble).toArray();
+private static int place = 0;
+
+private static double[] doubles(int count) {
+    place += count;
+    return Arrays.copyOfRange(numbers, place - count, place);
+}
+
+private static int[] ints(int count) {
+    return Arrays.stream(doubles(count)).mapToInt(number -> (int) number).toArray();
+}
+
+// Names of the features, in the order of a row. NaN is a missing value.
+public static String[] features() {
+    return names.clone();
+}
+""",
+    changes=(),
+    files=("NAME.java", "BoostrankProof.java"),
+    proof="""import java.io.*;
+import java.util.Arrays;
+class BoostrankProof {
+    public static void main(String[] none) {
+        new BufferedReader(new InputStreamReader(System.in)).lines().forEach(line -> System.out.println(
+            NAME.score(Arrays.stream(line.split(" ")).mapToDouble(Double::parseDouble).toArray())));
+    }
+}
+""",
+    commands=("javac -encoding UTF-8 NAME.java BoostrankProof.java", "java -cp . BoostrankProof"),
+    tail="}\n",
+)
+_JAVASCRIPT = _Language(
+    head="""// Names of the features, in the order of a row. NaN, null and undefined are missing values.
+export const features = names().split("\\n");
+const numbers = tables().split(",").map(Number);
+let place = 0;
+
+function doubles(count) {
+    place += count;
+    return Float64Array.from(numbers.slice(place - count, place));
+}
+
+function ints(count) {
+    return Int32Array.from(doubles(count));
+}
+""",
+    changes=(
+        (r"private static final \w+\[\] ", "const "),
+        (r"public static double score\(double\[\] ", "export function score("),
+        (r"private static \w+ (\w+)\(", r"function \1("),
+        (r"for \(int ", "for (const "),
+        (" : roots", " of roots"),
+        (r"^( +)(double|int|boolean) ", r"\1let "),
+        (r"\bdouble value, int ", "value, "),
+        (r"\bdouble value", "value"),
+        (r"\(double\) ", ""),
+        (r"\(float\) value", "Math.fround(value)"),
+        (r"\(int\) (value|thresholds\[node\])", r"Math.trunc(\1)"),
+        (r"row\[columns\[node\]\]", "row[columns[node]] ?? NaN"),
+        ("IllegalArgumentException", "RangeError"),
+        (r'String.join\("", new String\[\] \{', "["),
+        (r"^    \}\)", '    ].join("")'),
+    ),
+    files=("model.mjs", "proof.mjs"),
+    proof="""import { readFileSync } from "node:fs";
+import { score } from "./model.mjs";
+const lines = readFileSync(0, "utf8").trimEnd().split("\\n");
+process.stdout.write(lines.map((line) => score(line.split(" ").map(Number))).join("\\n"));
+""",
+    commands=("node proof.mjs",),
+)
+_GO = _Language(
+    head="""package NAME
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Features has the names of the features, in the order of a row. NaN is a missing value.
+var Features = strings.Split(names(), "\\n")
+
+var numbers = strings.Split(tables(), ",")
+var place = 0
+
+func doubles(count int) []float64 {
+	found := make([]float64, count)
+	for i := range found {
+		found[i], _ = strconv.ParseFloat(numbers[place+i], 64)
+	}
+	place += count
+	return found
+}
+
+func ints(count int) []int32 {
+	found := make([]int32, count)
+	for i, number := range doubles(count) {
+		found[i] = int32(number)
+	}
+	return found
+}
+""",
+    changes=(
+        (r"private static final \w+\[\] ", "var "),
+        ("// Score of", "// Score returns the score of"),
+        (r"public static double score\(double\[\] row\)", "func Score(row []float64) float64"),
+        (r"private static double (\w+)\(double value\)", r"func \1(value float64) float64"),
+        (r"private static boolean (\w+)\(double value, int node\)", r"func \1(value float64, node int32) bool"),
+        (r"private static String (\w+)\(\)", r"func \1() string"),
+        (r"for \(int root : roots\)", "for _, root := range roots"),
+        (r"\bwhile\b", "for"),
+        (r"(for|if) \((.+)\) \{$", r"\1 \2 {"),
+        (r"^( +)(double|int|boolean) (\w+) =", r"\1\3 :="),
+        (r"\(double\) ", "float64"),
+        (r"\(float\) value", "float64(float32(value))"),
+        (r"\(int\) (value|thresholds\[node\])", r"int32(\1)"),
+        (r"\brow.length", "len(row)"),
+        ("throw new IllegalArgumentException", "panic"),
+        (r'String.join\("", new String\[\] ', "strings.Join([]string"),
+        (r"^    \}\)", '    }, "")'),
+        (";$", ""),
+        ("    ", "\t"),
+    ),
+    files=("model.go", "proof.go"),
+    proof="""package main
+import ("fmt"; "io"; "os"; "strconv"; "strings")
+func main() {
+    text, _ := io.ReadAll(os.Stdin)
+    for _, line := range strings.Split(strings.TrimSpace(string(text)), "\\n") {
+        row := []float64{}
+        for _, word := range strings.Fields(line) {
+            value, _ := strconv.ParseFloat(word, 64)
+            row = append(row, value)
+        }
+        fmt.Println(Score(row))
+    }
+}
+""",
+    commands=("go build -o proof model.go proof.go", "./proof"),
+    ascii=False,
+)
+
+
+def _spec(name: str, title: str, language: _Language, *how: str, aliases: tuple[str, ...] = ()) -> TargetSpec:
+    programs = " and ".join(command.split()[0] for command in language.commands if command[0] != ".")
+    last = "Missing values are NaN; the value of a category is its code."
+    return TargetSpec(
+        name=name,
+        title=f"{title} without dependencies",
+        write=language.write,
+        read=language.read,
+        proved_by=programs if language.runs else f"reading the file's tables ({programs}: not installed)",
+        how=(how[0], how[1], last),
+        leaves="float64",
+        adds="float64",
+        gives="float64",
+        exact=("lightgbm", "xgboost"),
+        most_rows=20_000,
+        aliases=aliases,
+    )
+
+
+SPECS = (
+    _spec(
+        "go",
+        "a Go file",
+        _GO,
+        "Copy {file} into a folder of its own: it is the package of the model's name (--name).",
+        "Score(row []float64) returns the score of a document; Features has the names of the values of a row.",
+    ),
+    _spec(
+        "java",
+        "a Java class",
+        _JAVA,
+        "Copy {file} into the program. The class has the model's name, which must be that of the file (--name).",
+        "score(double[] row) returns the score of a document; features() returns the names of the values of a row.",
+    ),
+    _spec(
+        "javascript",
+        "a JavaScript module",
+        _JAVASCRIPT,
+        'Copy {file} into the program (Node wants .mjs): import {{ score, features }} from "./{file}"',
+        "score(row) returns the score of a document; `features` has the names of the values of a row.",
+        aliases=("js",),
+    ),
+)
