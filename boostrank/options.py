@@ -755,7 +755,7 @@ class ReadOptions(Options, group="Reading"):
     label_map: Any = option(None, "Replace labels, keep the others: -1=0,2=1.", metavar="OLD=NEW,...")
     strict: bool = option(False, "Turn warnings about the data into errors.")
     max_feature: int = option(2**24, "Largest feature number to accept.", ge=1, le=LARGEST_MAX_FEATURE)
-    max_bytes: int | None = option(None, "Refuse more text than this, uncompressed, over all files.", ge=1)
+    max_bytes: int | None = option(None, "Refuse more text than this, uncompressed, over all files.", ge=1, flag=None)
     n_features: int | None = option(
         None, "Number of features; larger numbers are refused. None: the largest number in the files.", ge=1, flag=None
     )

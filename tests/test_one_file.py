@@ -146,7 +146,7 @@ def test_a_new_objective(add: Callable[..., None], data: Path, tmp_path: Path) -
 def test_a_new_target_of_export(add: Callable[..., None], model: Path, tmp_path: Path) -> None:
     add(TARGETS, "boostrank.export.targets", "pickled_trees", TARGET)
     assert "pickled-trees" in invoke("export", "--help").stdout
-    result = invoke("export", model, "--to", "pickled-trees", "-o", tmp_path / "trees", "--how")
+    result = invoke("export", model, "--to", "pickled-trees", "-o", tmp_path / "trees")
     assert result.exit_code == 0, result.stderr
     _, proved, *how = result.stdout.splitlines()
     assert proved.startswith("proved by itself: ")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -32,10 +31,7 @@ from boostrank.options import (
 
 if TYPE_CHECKING:
     from boostrank.clicks.estimation import CurveCheck
-    from boostrank.clicks.propensities import AnyPropensities, Propensities
-    from boostrank.report.charts import Chart
-
-_PICTURES = (".svg", ".png", ".html")
+    from boostrank.clicks.propensities import Propensities
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,9 +101,6 @@ class PropensityCommand(JsonOptions):
     )
     check: str | None = option(None, "Check whether clicks agree with these propensities.", file="read")
     output: str | None = option(None, "Propensities to write, as JSON.", short="-o", file="write")
-    picture: str | None = option(
-        None, "Draw them with their intervals, and those of --check: .svg, .png, or .html, a page.", file="write"
-    )
 
 
 @command("propensities", PropensityCommand)
@@ -128,15 +121,8 @@ def propensities(own: PropensityCommand) -> None:
     from boostrank.clicks.propensities import Propensities, SegmentPropensities, read_propensities
     from boostrank.core.files import check_writable
 
-    if own.picture is not None:
-        from boostrank.report.vega import need_report_extra
-
-        if not own.picture.lower().endswith(_PICTURES):
-            raise InputError(f"--picture {own.picture}: its name ends in {', '.join(_PICTURES)}")
-        need_report_extra()
-    for path in (own.output, own.picture):
-        if path is not None:
-            check_writable(path)
+    if own.output is not None:
+        check_writable(own.output)
     if own.click_columns is None:
         log = read_clicks(own.clicks)
     else:
@@ -144,15 +130,10 @@ def propensities(own: PropensityCommand) -> None:
     say(f"{own.clicks}: {log!r}")
     curve = None if own.check is None else read_propensities(own.check)
     found = estimate(log)
-    curves: dict[str, AnyPropensities] = {own.clicks: found} | ({} if curve is None else {own.check or "": curve})
-    drawn = None if own.picture is None else _drawn(curves)
     check = None if curve is None else check_propensities(log, curve)
     if own.output is not None:
         found.write(own.output)
         say(f"{own.output}: written")
-    if drawn is not None and own.picture is not None:
-        drawn.save(own.picture)
-        say(f"{own.picture}: written")
     if own.as_json:
         print_json(found.to_dict() | ({} if check is None else {"check": vars(check)}))
         return
@@ -167,21 +148,6 @@ def propensities(own: PropensityCommand) -> None:
             _print(one, of_file)
     if check is not None:
         click.echo(_verdict(check, own.check or ""))
-
-
-def _drawn(found: Mapping[str, AnyPropensities]) -> Chart:
-    """Return the curves to draw, one per segment if there are segments.
-
-    Raises:
-        InputError: too many curves for one picture.
-    """
-    from boostrank.report.propensity_chart import MOST_CURVES, curve_chart, curves_of
-
-    curves = {name: curve for called, one in found.items() for name, curve in curves_of(called, one).items()}
-    if len(curves) > MOST_CURVES:
-        words = f"--picture draws {MOST_CURVES} curves at most, and there are {len(curves)}"
-        raise InputError(f"{words}: count segments apart (count-clicks --where)")
-    return curve_chart(curves)
 
 
 def _print(found: Propensities, given: Propensities | None) -> None:

@@ -213,7 +213,7 @@ class Command(click.Command):
 
     Args:
         structs: types of the structs that its function takes, in that order.
-        flags: name of an option -> another flag than the declared one; None: not an option of this command.
+        without: options of the structs that this command does not take.
         replaceable: options whose files the command may overwrite.
     """
 
@@ -222,10 +222,10 @@ class Command(click.Command):
         name: str,
         run: Callable[..., Any],
         structs: Sequence[type[Any]],
-        flags: Mapping[str, str | None],
+        without: Sequence[str],
         replaceable: Sequence[str],
     ) -> None:
-        self._run, self._structs, self._flags, self._replaceable = run, structs, flags, replaceable
+        self._run, self._structs, self._without, self._replaceable = run, structs, without, replaceable
         self.options = {one.name: one for struct in structs for one in declared(struct).values() if self._flag(one)}
         params: list[click.Parameter] = []
         for one in self.options.values():
@@ -258,8 +258,8 @@ class Command(click.Command):
         super().__init__(name, callback=self._call, params=params, help=run.__doc__)
 
     def _flag(self, one: Option) -> str:
-        flag = self._flags.get(one.name, "" if one.flag is None and not one.positional else one.spelled)
-        return flag or ""
+        of_python_only = one.flag is None and not one.positional
+        return "" if of_python_only or one.name in self._without else one.spelled
 
     def _call(self, **values: Any) -> Any:
         context = click.get_current_context()
@@ -344,11 +344,9 @@ class Command(click.Command):
                     formatter.write_dl(records)
 
 
-def command(
-    name: str, *structs: type[Any], flags: Mapping[str, str | None] | None = None, replaceable: Sequence[str] = ()
-) -> Callable[[Callable[..., Any]], Command]:
+def command(name: str, *structs: type[Any], replaceable: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Command]:
     """Decorate a function that takes one struct of options per type; see `Command`."""
-    return lambda run: Command(name, run, structs, flags or {}, replaceable)
+    return lambda run: Command(name, run, structs, (), replaceable)
 
 
 _ALL = "boostrank.help-all"

@@ -18,6 +18,7 @@ from boostrank.cli.errors import TERMINATED, say
 from boostrank.cli.progress import ReadProgress
 from boostrank.cli.reading import name_of
 from boostrank.core.errors import InputError
+from boostrank.core.text import parse_size
 from boostrank.options import Options, argument, option, parse_parts
 
 
@@ -110,8 +111,12 @@ def shard(own: Shard) -> None:
 class Sort(Tool):
     """Options of `sort`."""
 
-    memory: int = option(
-        256, "Megabytes of text to sort in memory; more uses a temporary file next to OUT.", metavar="MB", ge=1
+    memory_limit: int = option(
+        256 << 20,
+        "Text to sort in memory, as 256MiB or 2GB; more uses a temporary file next to OUT.",
+        metavar="SIZE",
+        parse=parse_size,
+        shown="256MiB",
     )
 
 
@@ -121,7 +126,7 @@ def sort(own: Sort) -> None:
 
     Queries come in the order of their first rows, the rows of a query in the order of the input.
     """
-    _run("sort", own, memory=own.memory << 20)
+    _run("sort", own, memory=own.memory_limit)
 
 
 @dataclass(frozen=True, kw_only=True)

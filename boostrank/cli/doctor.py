@@ -30,8 +30,7 @@ class Doctor(ClickOptions, JsonOptions, ThreadOptions, group="Data and report"):
     """Options of the command."""
 
     files: tuple[str, ...] = argument("FILE...", default=(), file="data")
-    valid: tuple[str, ...] = option((), "Validation data, compared with the training data.", file="data")
-    test: tuple[str, ...] = option((), "Test data, compared likewise.", file="data")
+    valid: tuple[str, ...] = option((), "Validation or test data, compared with the training data.", file="data")
     gain: str = option("exponential", "Gain of a label, as for train.", metavar="RULE")
 
 
@@ -43,7 +42,7 @@ def doctor(own: Doctor, reading: FileOptions) -> int:
     warnings; 1: warnings, with --strict; 2: errors, which train refuses.
 
     \b
-    boostrank doctor train.txt --valid vali.txt --test test.txt
+    boostrank doctor train.txt --valid vali.txt --valid test.txt
     """
     from boostrank.clicks.sidecar import ENDING, prepare
     from boostrank.core.gains import expression_of, rule_of
@@ -56,7 +55,7 @@ def doctor(own: Doctor, reading: FileOptions) -> int:
             raise InputError("doctor --clicks looks at queries as they stand: sort the file first")
         if len(own.files) > 1:
             raise InputError("--clicks counts the rows of one file: give one FILE")
-        columns, reading = prepare(own.click_columns, (*own.files, *own.valid, *own.test), reading, logs=False)
+        columns, reading = prepare(own.click_columns, (*own.files, *own.valid), reading, logs=False)
     if expression_of(own.gain) is not None:
         say(
             "the labels are looked at, not the gain of an expression: train refuses a value that is no gain by its line"
@@ -65,17 +64,15 @@ def doctor(own: Doctor, reading: FileOptions) -> int:
     how |= {"format": reading.data_format, "labelled": columns is None}
     sets = [_read("train", own.files, how)]
     how |= {"like": sets[0]}
-    sets += [_read(role, (one,), how) for role, each in (("valid", own.valid), ("test", own.test)) for one in each]
+    sets += [_read("valid", (one,), how) for one in own.valid]
     findings: Sequence[Finding]
     if own.clicks:
         from boostrank.clicks.sidecar import with_clicks
 
-        findings = with_clicks(
-            examine(sets), list(zip((*own.files, *own.valid, *own.test), sets, strict=True)), columns
-        )
+        findings = with_clicks(examine(sets), list(zip((*own.files, *own.valid), sets, strict=True)), columns)
     else:
         del how["like"]
-        findings = with_refusal(examine(sets), sets, [own.files, *own.valid, *own.test], **how)
+        findings = with_refusal(examine(sets), sets, [own.files, *own.valid], **how)
         for one in own.files:
             if one != "-" and os.path.isfile(f"{one}{ENDING}"):
                 say(f"{one}{ENDING} lies there: --clicks looks at it in place of labels")

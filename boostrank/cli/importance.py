@@ -32,15 +32,9 @@ class ImportanceOptions(MeasureOptions, group="Measures"):
     repeats: int | None = option(None, "Number of shuffles of each query.", ge=1, shown="1 to 5, as the work allows")
     documents: int | None = option(
         None,
-        "Shuffle a sample of whole queries with about N documents; 0: all.",
+        "Shuffle, and explain by SHAP, a sample of whole queries with about N documents; 0: all.",
         ge=0,
-        shown="as many as take half a minute",
-    )
-    shap_documents: int | None = option(
-        None,
-        "Explain a sample of whole queries with about N documents; 0: none.",
-        ge=0,
-        shown="as many as take ten seconds",
+        shown="as many as take half a minute, ten seconds for SHAP",
     )
     seed: int = option(0, "Seed of shuffles, samples and resampling.", ge=0)
     top: int = option(30, "Number of features in the table; --json has all.", ge=1, group="Results")
@@ -69,7 +63,7 @@ def importance(own: ImportanceOptions, reading: FileOptions) -> None:
             groups=groups,
             repeats=own.repeats,
             documents=own.documents,
-            shap_documents=own.shap_documents,
+            shap_documents=own.documents or (None if own.documents is None else dataset.n_documents),
             seed=own.seed,
             threads=own.threads,
             progress=progress,

@@ -19,7 +19,6 @@ from boostrank.options import (
     argument,
     declared,
     option,
-    parse_ranks,
 )
 from boostrank.options import ConventionOptions as _Conventions
 
@@ -27,19 +26,8 @@ if TYPE_CHECKING:
     from boostrank.report.convention_search import Match
     from boostrank.report.conventions import Explanation, Reading
 
-LIBRARIES = "lightgbm,xgboost,catboost,sklearn,trec,letor"
 # Number of rows of --target: matches, or the nearest ones if none matches.
 MOST_HITS, NEAREST = 20, 5
-
-
-def _libraries(text: str) -> tuple[str, ...]:
-    """`lightgbm,sklearn`."""
-    from boostrank.core.conventions import Conventions
-
-    names = tuple(dict.fromkeys(word.strip().lower() for word in text.split(",") if word.strip()))
-    for name in names:
-        Conventions.named(name)
-    return names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,17 +36,8 @@ class MetricOptions(JsonOptions, ThreadOptions, group="Measures"):
 
     ranker: str = argument("MODEL|SCORES", file="read")
     data: tuple[str, ...] = argument("DATA...", default=(), file="data")
-    at: tuple[int, ...] = option((10,), "Cut-offs of the metric.", kind="ranks", metavar="K,K,...", parse=parse_ranks)
-    libraries: tuple[str, ...] = option(
-        LIBRARIES,
-        f"Programs whose conventions are compared: {', '.join(CONVENTIONS)}.",
-        kind="names",
-        flag="--as",
-        metavar="NAME,...",
-        parse=_libraries,
-    )
     conventions: str = option("default", declared(_Conventions)["conventions"].help, choices=CONVENTIONS)
-    metric: str = option("ndcg", "ndcg, map, err, ... without its cut-off.", metavar="NAME")
+    metric: str = option("ndcg@10", "ndcg@1,5,10, map@10, err@20, ...", metavar="NAME")
     target: str | None = option(
         None, "Search for the conventions that give this number, to the digits that it has.", metavar="X"
     )
@@ -78,9 +57,13 @@ def metrics(own: MetricOptions, reading: FileOptions) -> None:
     from boostrank.report.convention_search import find_conventions
     from boostrank.report.conventions import explain_conventions
 
-    wanted, base = Metric(own.metric.strip(), own.at), own.conventions
+    wanted, base = Metric.parse(own.metric), own.conventions
     model = load_ranker(own.ranker)
+<<<<<<< HEAD
     reader = Reader(reading, own.threads, names="trec" in (*own.libraries, base))
+=======
+    reader = Reader(reading, own.threads, keep_comments=True)
+>>>>>>> 5e3f5e0 (Ten options fewer: what another option or argument says, or few would miss)
     ((_, dataset),) = reader.read_for({own.ranker: model}, own.data)
     scores = scores_of(own.ranker, model, dataset, own.threads)
     measured = (dataset.labels, scores, dataset.queries, wanted)
@@ -88,9 +71,14 @@ def metrics(own: MetricOptions, reading: FileOptions) -> None:
         found = find_conventions(own.target, *measured, base=base, threads=own.threads)
         _print_matches(found, own.target, as_json=own.as_json)
         return
+<<<<<<< HEAD
     names = dataset.document_names
     docnos = None if names is None or "" in names else names
     explanations = explain_conventions(*measured, own.libraries, base=base, docnos=docnos, threads=own.threads)
+=======
+    docnos = document_names(dataset, name_of(own.data), needed=False)
+    explanations = explain_conventions(*measured, base=base, docnos=docnos, threads=own.threads)
+>>>>>>> 5e3f5e0 (Ten options fewer: what another option or argument says, or few would miss)
     if own.as_json:
         plain = {one.metric: dataclasses.asdict(one) for one in explanations}
         for one in explanations:

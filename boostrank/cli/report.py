@@ -51,17 +51,10 @@ class ReportOptions(PropensityOptions, StudyOptions, group="Measures"):
     only: tuple[str, ...] = option((), "Only this section.", choices=" ".join(section_names()), group="Results")
     output: str | None = option(
         None,
-        "Write an HTML page; the default without --save and --json.",
+        "HTML page to write; a folder (`page/`): the page, each chart (SVG) and its numbers (CSV).",
         short="-o",
         file="write",
-        shown="MODEL-report.html",
-        group="Results",
-    )
-    save: str | None = option(
-        None,
-        "Write the page, each chart (SVG) and its numbers (CSV) to a folder.",
-        metavar="DIR",
-        file="write",
+        shown="MODEL-report.html, without --json",
         group="Results",
     )
 
@@ -83,8 +76,9 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
     from boostrank.report.segments import read_segments
 
     output = own.output
-    if output is None and own.save is None and not own.as_json:
+    if output is None and not own.as_json:
         output = page_beside(own.model)
+    folder = Path(output) if output is not None and (output.endswith("/") or Path(output).is_dir()) else None
     if own.baseline == own.model:
         raise InputError("the model is its own --baseline")
     # Check the options before reading.
@@ -96,10 +90,9 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
     if output is not None:
         read = [own.model, own.baseline, own.segments, own.groups, own.noise, *own.data]
         check_not_read(output, [one for one in read if one and one != "-"])
-    check_page(output)
-    if own.save is not None:
-        Path(own.save).mkdir(parents=True, exist_ok=True)
-        check_page(str(Path(own.save, "report.html")))
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    check_page(output if folder is None else str(folder / "report.html"))
     model = RankingModel.load(own.model)
     together = read_groups(own.groups, model.column_names) if own.groups else None
     old = load_ranker(own.baseline) if own.baseline else None
@@ -140,10 +133,10 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
         )
     for section, reason in found.missing.items():
         say(f"no {section}: {reason}")
-    if output is not None:
+    if folder is not None:
+        say(f"{folder}: {len(found.save(folder))} files written")
+    elif output is not None:
         write_page(output, found.to_html())
-    if own.save is not None:
-        say(f"{own.save}: {len(found.save(own.save))} files written")
     if own.as_json:
         print_json(found.to_dict())
 

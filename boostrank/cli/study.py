@@ -180,7 +180,6 @@ class Pareto(StartOptions, ConfigOptions, JsonOptions, group="Data and output"):
         shown="0,0.1,...,1",
         common=True,
     )
-    at: int = option(10, "Cut-off of NDCG and DCG.", metavar="K", ge=1, common=True)
     output: str | None = option(None, "Write an HTML page with the picture.", short="-o", file="write", common=True)
 
 
@@ -197,8 +196,8 @@ def pareto(own: Pareto, options: FitOptions, reading: FileOptions) -> None:
     """
     if options.early_stopping:
         raise InputError("mixes are compared after the same rounds: no --early-stopping here")
-    if options.metrics or options.eval_at:
-        raise InputError("mixes are measured by NDCG and DCG: --at says at which rank")
+    if options.metrics or len(options.eval_at or ()) > 1:
+        raise InputError("mixes are measured by NDCG and DCG at one rank: no --metric, and one number for --eval-at")
     files = [*own.train, *filter(None, [own.valid])]
     if "-" in files:
         raise InputError("the data are read twice, for the label and for the goal: put them into a file")
@@ -235,7 +234,7 @@ def pareto(own: Pareto, options: FitOptions, reading: FileOptions) -> None:
             valid_goal=valid_goals,
             name=expression.text,
             mixes=own.mixes or MIXES,
-            k=own.at,
+            k=next(iter(typed.eval_at or ()), 10),
             folds=own.folds,
             backend=options.backend,
             conventions=options.conventions,

@@ -56,7 +56,6 @@ class Tune(WithinQueryOptions, ConfigOptions, JsonOptions, group="Search"):
         parse=parse_assignment,
         common=True,
     )
-    no_trees: bool = option(False, "Do not search the parameters of the trees.")
 
 
 @command("tune", Tune, FitOptions, FileOptions)
@@ -101,7 +100,6 @@ def tune(own: Tune, options: FitOptions, reading: FileOptions) -> int:
                 trials=trials,
                 folds=own.folds,
                 space=space,
-                trees=not own.no_trees,
                 backend=options.backend,
                 conventions=options.conventions,
                 study=study,

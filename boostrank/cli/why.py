@@ -28,14 +28,14 @@ class WhyOptions(JsonOptions, ThreadOptions, group="Results"):
 
     model: str = argument("MODEL", file="read")
     data: tuple[str, ...] = argument("DATA...", default=(), file="data")
+    query: str = argument("Q")
     a: str = argument("A")
     b: str = argument("B")
-    query: str = option(None, "The query of both documents.", flag="--qid", metavar="Q", required=True)
     top: int = option(12, "Number of features in each table; --json and --html have all.", ge=1)
     html: str | None = option(None, "Write an HTML page.", file="write")
 
 
-@command("why", WhyOptions, FileOptions, flags={"qid": "--qid-column"})
+@command("why", WhyOptions, FileOptions)
 def why(own: WhyOptions, reading: FileOptions) -> None:
     """Explain why document A of query Q ranks above (or below) document B, and find the smallest swapping change.
 

@@ -1,4 +1,4 @@
-"""Chart of propensities, for the report and `boostrank data propensities --picture`."""
+"""Chart of propensities, for the report."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ CASES = [
     Case("split", "data split ../data/valid.txt --parts a=0.5,b=0.5 -o out.txt"),
     Case("shard", "data shard ../data/valid.txt --shards 2 -o out.txt.gz"),
     Case("sample", "data sample ../data/valid.txt --queries 5 -o out.txt"),
-    Case("sort", "data sort ../data/large.txt --memory 1 -o out.txt"),
+    Case("sort", "data sort ../data/large.txt --memory-limit 1MiB -o out.txt"),
     Case("merge", "data merge ../data/train.txt ../data/valid.txt --rename -o out.txt"),
     Case("predict", f"predict {_SAVED} -o scores.txt"),
     Case("export", "export ../data/model.txt --to python -o exported.py"),
@@ -64,7 +64,6 @@ CASES = [
     Case("simulate-clicks", "data simulate-clicks ../data/valid.txt --logger ../data/model.txt -o out.clicks"),
     Case("count-clicks", "data count-clicks ../data/sessions.csv -o out.clicks"),
     Case("propensities", "data propensities ../data/train.txt.clicks -o propensities.json"),
-    Case("propensities picture", "data propensities ../data/train.txt.clicks -o propensities.json --picture curve.svg"),
     Case("lightgbm", f"{_GBM} --checkpoint-every 2 --log rounds.jsonl"),
     Case("xgboost", f"{_XGB} --checkpoint-every 2"),
     Case("lightgbm clicks", "train ../data/train.txt --clicks --rounds 3 --quality plain --threads 1 -m model.txt"),
@@ -73,7 +72,7 @@ CASES = [
     Case("lightgbm streamed", f"{_GBM} --route bins --cache cache"),
     Case("xgboost streamed", f"{_XGB} --route external --cache cache"),
     Case("report", f"report {_SAVED} --documents 20 -o page.html --only ranking"),
-    Case("report saved", f"report {_SAVED} --documents 20 --save report --only ranking --only importance"),
+    Case("report saved", f"report {_SAVED} --documents 20 -o report/ --only ranking --only importance"),
 ]
 
 

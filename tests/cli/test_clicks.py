@@ -459,26 +459,6 @@ def test_a_log_counts_the_rows_of_a_file_whose_queries_are_in_pieces(folder: Pat
         assert one == other
 
 
-def test_a_picture_of_propensities_has_both_curves(folder: Path, tmp_path: Path) -> None:
-    pytest.importorskip("altair", reason="charts need the extra `report`")
-    Propensities.power(2.0, 6).write(tmp_path / "two.json")
-    words = ("data", "propensities", folder / "train.txt.clicks", "--check", tmp_path / "two.json", "--picture")
-    result = invoke(*words, tmp_path / "p.svg")
-    assert result.exit_code == 0, result.stderr
-    drawn = (tmp_path / "p.svg").read_text()
-    found = estimate_propensities(read_clicks(folder / "train.txt.clicks")).examination
-    assert f"position 6 {found[5]:.2f} [" in drawn  # for those who cannot see it
-    colours = {colour for colour in re.findall(r"#[0-9a-f]{6}", drawn) if drawn.count(f'stroke="{colour}"') > 1}
-    assert len(colours & {"#3b7fc4", "#d95f02"}) == 2
-    assert invoke(*words, tmp_path / "p.html").exit_code == 0
-    assert "two.json" in (tmp_path / "p.html").read_text()
-    assert invoke(*words[:3], "--picture", tmp_path / "p.png").exit_code == 0
-    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
-    wrong = invoke(*words, tmp_path / "p.pdf")
-    assert wrong.exit_code == 2
-    assert "its name ends in .svg, .png, .html" in wrong.stderr
-
-
 def test_a_report_on_clicks_in_columns_is_that_on_the_log(folder: Path, tmp_path: Path) -> None:
     """A row for each document and position; a baseline's scores are of the rows."""
     pytest.importorskip("altair", reason="the page's charts need the extra `report`")

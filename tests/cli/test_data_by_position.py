@@ -39,9 +39,9 @@ def commands(model: Path, other: Path, folder: Path) -> dict[str, tuple[list[obj
         "evaluate": ([model], few),
         "metrics": ([model], few),
         "compare": ([model, other], [*few, "--json"]),
-        "importance": ([model], [*few, "--json", "--repeats", 1, "--shap-documents", 0]),
+        "importance": ([model], [*few, "--json", "--repeats", 1]),
         "report": ([model], [*few, "--json", "--only", "queries"]),
-        "why": ([model], ["@1", "@2", "--qid", None, *few]),
+        "why": ([model], [None, "@1", "@2", *few]),
         "verify": ([model], ["--against", folder / "scores", *few]),
         "export": ([model], ["--to", "python", "-o", folder / "model.py"]),
     }
@@ -112,7 +112,7 @@ def test_a_dash_is_standard_output_or_refused(model: Path, data: Path, tmp_path:
         ("export", model, "--to", "python", "-o", "-"),
         ("report", model, test, "-o", "-"),
         ("compare", model, test, test, "--html", "-"),
-        ("why", model, test, "@1", "@2", "--qid", "1", "--html", "-"),
+        ("why", model, test, "1", "@1", "@2", "--html", "-"),
     ):
         result = invoke(*arguments)
         assert result.exit_code == 2, arguments

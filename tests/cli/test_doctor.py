@@ -21,7 +21,7 @@ def rows(data: Path) -> list[str]:
 
 
 def test_data_that_train_takes_leave_with_0(data: Path) -> None:
-    done = invoke("doctor", data / "train.txt", "--valid", data / "valid.txt", "--test", data / "test.txt")
+    done = invoke("doctor", data / "train.txt", "--valid", data / "valid.txt", "--valid", data / "test.txt")
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
     assert lines[-1].startswith("0 errors, 0 warnings, ")

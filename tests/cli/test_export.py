@@ -14,7 +14,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarni
 
 
 def test_a_model_is_written_with_its_proof(data: Path, model: Path, tmp_path: Path) -> None:
-    result = invoke("export", model, "--to", "solr", "-o", tmp_path / "solr.json", data / "test.txt", "--how")
+    result = invoke("export", model, "--to", "solr", "-o", tmp_path / "solr.json", data / "test.txt")
     assert result.exit_code == 0, result.stderr
     written, proved, moved, *how = result.stdout.splitlines()
     assert written.startswith(f"{tmp_path}/solr.json: for Solr 9.2 or later, ")
@@ -52,17 +52,10 @@ def test_what_would_score_otherwise_is_refused_and_allowed_by_name(model: Path, 
     assert path.exists()
 
 
-def test_how_alone_reads_and_writes_nothing(model: Path, tmp_path: Path) -> None:
-    result = invoke("export", model, "--to", "elasticsearch", "--how", "--name", "mine")
-    assert result.exit_code == 0, result.stderr
-    assert len(result.stdout.splitlines()) == 3
-    assert '"model": "mine"' in result.stdout
-
-
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["--to", "solr"], "give -o FILE"),
+        (["--to", "solr"], "-o"),
         (["--to", "slor", "-o", "out"], "unknown target 'slor'. Did you mean 'solr'"),
         (["--to", "solr", "-o", "no/such/folder/x"], "no/such/folder"),
         (["--to", "solr", "-o", "{model}"], "is read by this command"),

@@ -28,7 +28,7 @@ def test_paths_go_to_standard_output_and_what_is_in_them_to_standard_error(sourc
     assert f"rows, {100 - len((tmp_path / 'w-test.txt').read_text().splitlines()) // 4} queries: " in done.stderr
     done = invoke("data", "shard", source, "--shards", 2, "-o", tmp_path / "w-{}.gz")
     assert messages(done)[0] == f"200 rows, 50 queries: {tmp_path / 'w-000.gz'}"
-    done = invoke("data", "sort", tmp_path / "w-*.gz", "-o", tmp_path / "both.txt", "--memory", 1)
+    done = invoke("data", "sort", tmp_path / "w-*.gz", "-o", tmp_path / "both.txt", "--memory-limit", "1MiB")
     assert messages(done) == [f"400 rows, 100 queries: {tmp_path / 'both.txt'}"]
     assert sorted((tmp_path / "both.txt").read_text().splitlines()) == sorted(TEXT.splitlines())
     done = invoke("data", "merge", source, tmp_path / "both.txt", "--rename", "-o", tmp_path / "m.txt")

@@ -57,7 +57,7 @@ def test_evaluate_says_by_what_it_measures(folder: Path):
     "command",
     [
         ("compare", "m.txt", "scores.txt", "test.csv"),
-        ("importance", "m.txt", "test.csv", "--shap-documents", 0),
+        ("importance", "m.txt", "test.csv", "--repeats", 1),
         ("report", "m.txt", "test.csv", "--only", "verdict", "-o", "r.html"),
         ("doctor", "train.csv", *DROP),
         ("train", "train.csv", *DROP, "--route", "bins", "-m", "b.txt", *FEW),
@@ -124,7 +124,7 @@ def test_pareto_prints_the_table_writes_the_page_and_its_gain_trains(folder: Pat
         (("study", "pareto", "train.csv", "--goal", "b - 99", *DROP), "train.csv:2: query "),
         (("study", "pareto", "-", "--goal", "margin"), "read twice"),
         (("study", "pareto", "train.csv", "--goal", "margin", "--early-stopping", 3), "no --early-stopping"),
-        (("study", "pareto", "train.csv", "--goal", "margin", "--metric", "map"), "--at says"),
+        (("study", "pareto", "train.csv", "--goal", "margin", "--metric", "map"), "--eval-at"),
         (("study", "pareto", "train.csv", "--goal", "margin", "--mixes", "0,2"), "not a list of shares"),
         (("study", "pareto", "train.csv", "--goal", "margin", "--mixes", "0,half"), "'0,half' is not a list of shares"),
     ],

@@ -80,7 +80,7 @@ def test_every_command_takes_the_model(data: Path, good: tuple[Path, Any], model
     query = rows.queries.qid[int(np.argmax(rows.queries.sizes))]
     for command in (
         ("predict", path, test), ("evaluate", path, test), ("compare", model, path, test),
-        ("importance", path, test, "--repeats", 1), ("why", path, test, "@1", "@2", "--qid", query),
+        ("importance", path, test, "--repeats", 1), ("why", path, test, query, "@1", "@2"),
         ("report", path, test, "-o", tmp_path / "report.html", "--only", "queries"),
         ("export", path, "--to", "lightgbm", "-o", tmp_path / "exported"),
         ("study", "average", path, model, "-m", tmp_path / "averaged"),

@@ -98,8 +98,8 @@ def test_names_are_shown_where_features_are(folder: Path) -> None:
     assert result.exit_code == 0, result.stderr
     assert '"bm' in result.stdout
     assert '"f1"' not in result.stdout
-    text = invoke("why", folder / "csv.model", folder / "test.csv", "@1", "@2", "--qid",
-                  RankingDataset.read(folder / "test.txt").queries.qid[0])  # fmt: skip
+    text = invoke("why", folder / "csv.model", folder / "test.csv",
+                  RankingDataset.read(folder / "test.txt").queries.qid[0], "@1", "@2")  # fmt: skip
     assert text.exit_code == 0, text.stderr
     assert "bm" in text.stdout
     position = invoke("predict", folder / "csv.model", folder / "test.txt")

@@ -32,7 +32,7 @@ def qid(named: Path) -> str:
 
 
 def test_tables_and_bars_tell_the_two_apart(model: Path, named: Path, qid: str) -> None:
-    result = invoke("why", model, named, "@1", 4, "--qid", qid, "--top", 3, "--threads", 1)
+    result = invoke("why", model, named, qid, "@1", 4, "--top", 3, "--threads", 1)
     assert result.exit_code == 0, result.stderr
     told = why(RankingModel.load(model), RankingDataset.from_libsvm(named, keep_names=True), qid, 1, 4)
     lines = result.stdout.splitlines()
@@ -48,16 +48,16 @@ def test_tables_and_bars_tell_the_two_apart(model: Path, named: Path, qid: str) 
 
 
 def test_json_holds_everything(model: Path, named: Path, qid: str) -> None:
-    result = invoke("why", model, named, "@2", "@3", "--qid", qid, "--json", "--threads", 1)
+    result = invoke("why", model, named, qid, "@2", "@3", "--json", "--threads", 1)
     told = json.loads(result.stdout)
     assert (told["a"]["rank"], told["b"]["rank"]) == (2, 3)
     assert sum(f["part"] for f in told["features"]) == pytest.approx(told["difference"], abs=1e-9)
-    again = invoke("why", model, named, told["a"]["name"], f"row:{told['b']['row'] + 1}", "--qid", qid, "--json")
+    again = invoke("why", model, named, qid, told["a"]["name"], f"row:{told['b']['row'] + 1}", "--json")
     assert json.loads(again.stdout) == told
 
 
 def test_a_page_is_written(model: Path, named: Path, qid: str, tmp_path: Path) -> None:
-    result = invoke("why", model, named, 1, 2, "--qid", qid, "--html", tmp_path / "why.html", "--threads", 1)
+    result = invoke("why", model, named, qid, 1, 2, "--html", tmp_path / "why.html", "--threads", 1)
     assert result.exit_code == 0, result.stderr
     assert "why.html: written" in result.stderr
     assert "What would swap them" in (tmp_path / "why.html").read_text()
@@ -67,7 +67,7 @@ def test_equal_documents_and_bare_files_are_told(model: Path, data: Path, tmp_pa
     row = (data / "test.txt").read_text().splitlines()[0].partition("#")[0].split()
     lines = [" ".join([label, "qid:7", *row[2:]]) for label in ("1", "0")]
     (tmp_path / "two.txt").write_text("\n".join(lines) + "\n")
-    result = invoke("why", model, tmp_path / "two.txt", 1, 2, "--qid", 7)
+    result = invoke("why", model, tmp_path / "two.txt", 7, 1, 2)
     assert result.exit_code == 0, result.stderr
     assert "A stands above B by the order of the rows alone" in result.stdout
     assert "A  row 1" in result.stdout
@@ -82,12 +82,12 @@ def test_equal_documents_and_bare_files_are_told(model: Path, data: Path, tmp_pa
     ],
 )
 def test_what_cannot_be_is_refused(model: Path, named: Path, qid: str, a: str, b: str, words: str) -> None:
-    result = invoke("why", model, named, a, b, "--qid", qid)
+    result = invoke("why", model, named, qid, a, b)
     assert result.exit_code == 2
     assert words in result.stderr
 
 
 def test_an_unknown_query_is_refused_with_those_there_are(model: Path, named: Path, qid: str) -> None:
-    result = invoke("why", model, named, 1, 2, "--qid", f"{qid}x")
+    result = invoke("why", model, named, f"{qid}x", 1, 2)
     assert result.exit_code == 2
     assert f"no query '{qid}x'. Did you mean" in result.stderr

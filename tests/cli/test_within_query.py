@@ -43,7 +43,7 @@ def test_every_command_takes_files_of_the_features_alone(data: Path, model: Path
     for command in (
         ("evaluate", model, test), ("compare", plain, model, test),
         ("importance", model, test, "--repeats", 1),
-        ("why", model, test, "@1", "@2", "--qid", rows.queries.qid[0]),
+        ("why", model, test, rows.queries.qid[0], "@1", "@2"),
         ("report", model, test, "-o", tmp_path / "report.html", "--only", "queries"),
     ):  # fmt: skip
         result = invoke(*command)

@@ -222,29 +222,6 @@ def test_the_commands_go_by_each_segments_curve(folder: Path, tmp_path: Path) ->
     assert "by segment, but the click log has none" in refused.stderr
 
 
-def test_a_picture_has_the_curve_of_each_segment(folder: Path, tmp_path: Path) -> None:
-    pytest.importorskip("altair", reason="charts need the extra `report`")
-    clicks, words = folder / "data.txt.clicks", ("--picture", tmp_path / "p.svg")
-    assert invoke("data", "propensities", clicks, "-o", tmp_path / "p.json").exit_code == 0
-    result = invoke("data", "propensities", clicks, "--check", tmp_path / "p.json", *words)
-    assert result.exit_code == 0, result.stderr
-    drawn, found = (tmp_path / "p.svg").read_text(), read_propensities(tmp_path / "p.json")
-    assert isinstance(found, SegmentPropensities)
-    for name, curve in found.curves.items():
-        for whose in (clicks, tmp_path / "p.json"):
-            assert f"{name}, {whose}: position 2 {curve.examination[1]:.2f} [" in drawn
-    log = read_clicks(clicks, 600)
-    words = tuple(f"s{i}" for i in range(9))
-    many = ClickLog(log.rows, log.positions, log.impressions, log.clicks, 600, log.rows // 5 % 9, words)
-    write_clicks(tmp_path / "many.clicks", many)
-    refused = invoke(
-        "data", "propensities", tmp_path / "many.clicks", "--picture", tmp_path / "m.svg", "-o", tmp_path / "m.json"
-    )
-    assert refused.exit_code == 2
-    assert "8 curves at most, and there are 9" in refused.stderr
-    assert not (tmp_path / "m.json").exists()
-
-
 def test_the_page_and_the_comparison_go_by_the_same_curves(folder: Path, tmp_path: Path) -> None:
     for module in ("altair", "vl_convert"):
         pytest.importorskip(module, reason="the page's charts need the extra `report`")

@@ -334,7 +334,7 @@ def test_a_kill_leaves_old_outputs_as_they_were(name: str, tmp_path: Path) -> No
     (tmp_path / "good").write_bytes(TEXT)
     outputs = run(name, tmp_path / "good", tmp_path / "out.txt")
     before = {path: path.read_bytes() for path in outputs}
-    options = ["--parts", "a=0.5,b=0.3,c=0.2"] if name == "split" else ["--memory", "1"]
+    options = ["--parts", "a=0.5,b=0.3,c=0.2"] if name == "split" else ["--memory-limit", "1MiB"]
     command = [sys.executable, "-m", "boostrank", "data", name, "-", *options, "-o", str(tmp_path / "out.txt")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdin is not None

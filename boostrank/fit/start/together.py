@@ -1,6 +1,6 @@
-"""Linear start of a training on several workers: the one that a single machine makes of the same shards.
+"""Fit the linear start of a distributed training. It equals the start that one machine fits on the same shards.
 
-It is learnt from tens of thousands of rows, which all workers send to the first one.
+Worker 0 collects a sample of tens of thousands of rows and fits the coefficients.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Fetched:
-    """Some slices of a longer array, by first row."""
+    """Slices of a longer array, by first row."""
 
     def __init__(self, shape: tuple[int, ...], found: Mapping[int, Any]) -> None:
         self.shape, self._found = shape, found
@@ -31,7 +31,7 @@ class _Fetched:
 
 
 class _Everywhere(NamedTuple):
-    """The rows of all workers, as a `fit.start.rows.Source`."""
+    """Rows of all workers, as a `fit.start.rows.Source`."""
 
     queries: QueryIndex
     feature_names: tuple[str, ...]
@@ -39,12 +39,12 @@ class _Everywhere(NamedTuple):
 
 
 class StartTogether:
-    """Makes the start of all workers' rows, as `fit.start.cross_fit.cross_fitted` does of one data set.
+    """Fit the start on the rows of all workers; see `fit.start.cross_fit.cross_fitted`.
 
     Args:
         mesh: links of the workers, with `rank`, `share` and `all_reduce`.
         parts: training shards of this worker.
-        order: (rank, number there) of every shard, in the order given.
+        order: (rank, index on that rank) of each shard, in input order.
     """
 
     def __init__(self, mesh: Any, parts: Sequence[RankingDataset], order: Sequence[tuple[int, int]]) -> None:
@@ -61,7 +61,7 @@ class StartTogether:
         ends = np.cumsum([0, *(int(each.sum()) for each in sizes)])
         firsts = np.cumsum([0, *(part.n_documents for part in self._parts)])
         gains = weighted_gains(data.labels, gain, data.queries)
-        # The parts of the data that it is learnt from lie in pieces on the workers.
+        # Find the worker, shard and rows of each sampled part.
         parts = start_rows.sampled(start_rows.parts_of(queries, len(names)))
         pieces = [[(*self._order[i], a, b) for i, a, b in spans(ends, part.at)] for part in parts]
         own = [
@@ -79,7 +79,7 @@ class StartTogether:
             everywhere = _Everywhere(queries, names, _Fetched((int(ends[-1]), len(names)), rows))
             learnt = cross_fit.learnt(everywhere, _Fetched((int(ends[-1]),), values), threads, limits)
         learnt = mesh.share(learnt)[0]
-        # Each worker finds where its own rows begin.
+        # Score the rows of this worker with the models of their folds.
         folds = np.split(start_rows.folds(len(queries)), np.cumsum([each.size for each in sizes])[:-1])
         own_folds = [fold for rank, fold in zip(ranks, folds, strict=True) if rank == mesh.rank]
         scores, counts = learnt.scores(data, np.concatenate(own_folds), threads)

@@ -26,7 +26,7 @@ BASES = {
     "evaluate": ["model.txt", "train.txt"],
     "metrics": ["model.txt", "train.txt"],
     "compare": ["model.txt", "scores.txt", "train.txt"],
-    "why": ["model.txt", "train.txt", "1", "2", "--qid", "1"],
+    "why": ["model.txt", "train.txt", "1", "1", "2"],
     "importance": ["model.txt", "train.txt"],
     "objectives": [],
     "doctor": ["train.txt"],
