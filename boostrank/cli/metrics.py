@@ -59,11 +59,7 @@ def metrics(own: MetricOptions, reading: FileOptions) -> None:
 
     wanted, base = Metric.parse(own.metric), own.conventions
     model = load_ranker(own.ranker)
-<<<<<<< HEAD
-    reader = Reader(reading, own.threads, names="trec" in (*own.libraries, base))
-=======
-    reader = Reader(reading, own.threads, keep_comments=True)
->>>>>>> 5e3f5e0 (Ten options fewer: what another option or argument says, or few would miss)
+    reader = Reader(reading, own.threads, names=True)
     ((_, dataset),) = reader.read_for({own.ranker: model}, own.data)
     scores = scores_of(own.ranker, model, dataset, own.threads)
     measured = (dataset.labels, scores, dataset.queries, wanted)
@@ -71,14 +67,9 @@ def metrics(own: MetricOptions, reading: FileOptions) -> None:
         found = find_conventions(own.target, *measured, base=base, threads=own.threads)
         _print_matches(found, own.target, as_json=own.as_json)
         return
-<<<<<<< HEAD
     names = dataset.document_names
     docnos = None if names is None or "" in names else names
-    explanations = explain_conventions(*measured, own.libraries, base=base, docnos=docnos, threads=own.threads)
-=======
-    docnos = document_names(dataset, name_of(own.data), needed=False)
     explanations = explain_conventions(*measured, base=base, docnos=docnos, threads=own.threads)
->>>>>>> 5e3f5e0 (Ten options fewer: what another option or argument says, or few would miss)
     if own.as_json:
         plain = {one.metric: dataclasses.asdict(one) for one in explanations}
         for one in explanations:
