@@ -628,7 +628,21 @@ class PropensityOptions(ClickOptions, group="Clicks"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainCommand(PropensityOptions, MemoryOptions, ConfigOptions, JsonOptions, group="Data and output"):
+class TargetOptions(Options, group="Data and output"):
+    """The program that will serve the model."""
+
+    target: str | None = option(
+        None,
+        "Program that will serve the model, of `boostrank export --to`: refuse what it cannot hold before training.",
+        flag="--for",
+        metavar="TARGET",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainCommand(
+    PropensityOptions, MemoryOptions, ConfigOptions, JsonOptions, TargetOptions, group="Data and output"
+):
     """Options of `boostrank train` only."""
 
     train: tuple[str, ...] = argument("TRAIN...", default=(), file="data")

@@ -153,6 +153,7 @@ _VALUES: dict[str, Callable[[], Sequence[str]]] = {
     "backend": lambda: tuple(ENGINES),
     "gain": lambda: ("exponential", "linear"),
     "to": lambda: [name for name, _ in target_lines()],
+    "target": lambda: [name for name, _ in target_lines()],
     "data_format": lambda: ["auto", *registered("data.formats")],
 }
 

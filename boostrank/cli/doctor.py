@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,15 @@ from boostrank.cli.reading import name_of
 from boostrank.cli.show import width
 from boostrank.core.errors import InputError
 from boostrank.core.text import count_of
-from boostrank.options import ClickOptions, FileOptions, JsonOptions, ThreadOptions, argument, option
+from boostrank.options import (
+    ClickOptions,
+    FileOptions,
+    JsonOptions,
+    TargetOptions,
+    ThreadOptions,
+    argument,
+    option,
+)
 
 if TYPE_CHECKING:
     from boostrank.data.doctor import Profile
@@ -26,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Doctor(ClickOptions, JsonOptions, ThreadOptions, group="Data and report"):
+class Doctor(ClickOptions, JsonOptions, ThreadOptions, TargetOptions, group="Data and report"):
     """Options of the command."""
 
     files: tuple[str, ...] = argument("FILE...", default=(), file="data")
@@ -76,6 +84,8 @@ def doctor(own: Doctor, reading: FileOptions) -> int:
         for one in own.files:
             if one != "-" and os.path.isfile(f"{one}{ENDING}"):
                 say(f"{one}{ENDING} lies there: --clicks looks at it in place of labels")
+    if own.target:
+        findings = sorted([*findings, *_of_target(own.target, sets[0])], key=lambda f: list(Severity).index(f.severity))
     errors, warnings = (sum(f.severity is s for f in findings) for s in (Severity.ERROR, Severity.WARNING))
     status = BAD_INPUT if errors else GATE_SHUT if warnings and strict else DONE
     settle(status)
@@ -93,6 +103,21 @@ def doctor(own: Doctor, reading: FileOptions) -> int:
     if options:
         click.echo(f"options that train needs: {' '.join(dict.fromkeys(options))}")
     return status
+
+
+def _of_target(target: str, profile: Profile) -> Iterator[Finding]:
+    """Yield what the program that will serve the model cannot hold, as `train --for` knows before training."""
+    from boostrank.data.blocks import MISSING
+    from boostrank.data.doctor import Severity
+    from boostrank.export import TARGETS
+
+    missing, cost = bool(profile.counts[MISSING]), f"train --for {target} refuses the data, as export does the model"
+    coded = [name for name in profile.space.categories if name not in profile.text] if profile.space else []
+    names = tuple(profile.feature_names.values())
+    for one in TARGETS.get(target).objections(names=names, categorical=coded, missing=missing):
+        severity = Severity.ERROR if one.final else Severity.WARNING
+        costs = cost if one.final else f"export --to {target} may refuse the model"
+        yield profile.finding(f"target-{one.kind}", severity, 0, 1, one.words, costs, one.fix)
 
 
 def _read(role: str, files: tuple[str, ...], reading: dict[str, Any]) -> Profile:

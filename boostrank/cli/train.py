@@ -67,6 +67,9 @@ def train(own: TrainCommand, options: TrainOptions, reading: FileOptions) -> int
         raise ParameterError("--folds takes rows from memory: leave out --route and --cache")
     if options.within_query:
         options = replace(options, within_query=WithinQuery(options.within_query, options.of), of=None)
+    if own.target:
+        within = ", ".join(options.within_query.kinds) if options.within_query else ""
+        _check_for(own.target, engine=options.backend, within_query=within)
     check_ending(own.model)
     check_writable(own.model)
     checkpoint = _checkpoint(own, options)
@@ -87,6 +90,7 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
     from boostrank.core.errors import InputError
     from boostrank.core.files import remove_leftovers
     from boostrank.core.gains import expression_of
+    from boostrank.data.rows import missing_in
     from boostrank.fit.callbacks import StopWhenAsked
     from boostrank.fit.click_gate import copied_rows, tell_gate
     from boostrank.fit.params import headline
@@ -150,6 +154,13 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
     with contextlib.redirect_stdout(sys.stderr):  # the engines print
         plan = resolve(replace(options, rounds=rounds), train_set, watched, Sayer())
     recipe, checkpoint = plan.recipe, plan.checkpoint
+    if own.target:
+        data, rounds = plan.train_set, plan.rounds * len(recipe.members)
+        trees = rounds + data.n_features * (plan.start is not None)
+        trees = min(trees, plan.limit.trees or trees)
+        missing = bool(missing_in(data.features).any())
+        facts = {"categorical": tuple(data.categories), "trees": trees, "missing": missing}
+        _check_for(own.target, names=data.feature_names, **facts)
     if on_folds and not recipe.folds and not valid_sets:
         plan = replace(plan, valid=(("training", plan.train_set),))
     many = len(recipe.members) if recipe.folds else 0
@@ -181,6 +192,24 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
     if checkpoint and stopped:
         say("there is no checkpoint to go on from" if checkpoint.holds is None else resume_words(checkpoint))
     return stop.exit_status if stopped else DONE
+
+
+def _check_for(target: str, **facts: Any) -> None:
+    """Refuse or warn of what the program that will serve the model cannot hold; `facts` as for `objections`.
+
+    The library's trainings know no targets: `fit` lies below `export`.
+
+    Raises:
+        InputError: no option of the export can help.
+    """
+    from boostrank.core.errors import InputError
+    from boostrank.export import TARGETS
+
+    for one in TARGETS.get(target).objections(**facts):
+        words = f"--for {target}: {one.words}; {one.fix}"
+        if one.final:
+            raise InputError(words)
+        say(words)
 
 
 def prepared(options: Fit) -> Fit:

@@ -312,7 +312,7 @@ class Assembler(Totals):
         others = {name: np.concatenate([block.others[name] for block in blocks]) for name in blocks[0].others}
         del blocks  # blocks are freed one by one while they are copied
         features = self._features(base, len(names), threads)
-        self.describe(lambda c: _shown(source, names, c, base), lambda: _missing_in(features))
+        self.describe(lambda c: _shown(source, names, c, base), lambda: missing_in(features))
         # Bring regrouped rows into their new order.
         if order is not None:
             features, labels = features[order], labels[order]
@@ -438,11 +438,6 @@ class Assembler(Totals):
 def _shown(source: Source, names: tuple[str, ...], column: int, base: int) -> str:
     """Return the name of a column for messages: its name in a table, its number in libsvm text."""
     return names[column] if source.how(base)[0] is None else f"f{base + column}"
-
-
-def _missing_in(features: Features) -> Int64Array:
-    begins = range(0, features.shape[0], 1 << 16)
-    return np.sum([missing_in(features[begin : begin + (1 << 16)]) for begin in begins], axis=0, dtype=np.int64)
 
 
 @takes_reader_options

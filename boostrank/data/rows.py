@@ -283,8 +283,14 @@ class DenseRows:
         return np.flatnonzero(~np.any([np.zeros(self.columns.size), *found], axis=0))
 
 
-def missing_in(piece: Any) -> Int64Array:
-    """Return the number of missing values of each column of a dense or CSR matrix, int64[d]."""
+def missing_in(features: Any) -> Int64Array:
+    """Return the number of missing values of each column of rows or a dense or CSR matrix, int64[d]."""
+    begins = range(0, features.shape[0], 1 << 16)
+    parts = (_missing_in(features[begin : begin + (1 << 16)]) for begin in begins)
+    return sum(parts, np.zeros(features.shape[1], np.int64))
+
+
+def _missing_in(piece: Any) -> Int64Array:
     if sparse.issparse(piece):
         return np.bincount(piece.indices[np.isnan(piece.data)], minlength=piece.shape[1]).astype(np.int64)
     return np.count_nonzero(np.isnan(piece), axis=0).astype(np.int64)

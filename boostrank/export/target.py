@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
@@ -12,10 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import InputError
-from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.core.text import count_of
+from boostrank.core.types import Float32Array, Float64Array
+from boostrank.data.names import quoted
+from boostrank.engines import get_backend
 from boostrank.engines.trees import ServedTrees
 from boostrank.kernels.trees.curves import rounded_down
 from boostrank.kernels.trees.walker import NAN_LEFT, ZERO_IS_MISSING, Forest
+from boostrank.options import typed_names
 
 # Programs that read or write nested trees recurse, so depth is limited.
 MOST_NESTED = 200
@@ -51,6 +55,21 @@ class ServedModel:
     feature_names: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Objection:
+    """Reason why a target cannot hold a model, with its remedy.
+
+    Args:
+        kind: within-query, engine, categories, names, trees or missing.
+        final: whether no option of the export can help.
+    """
+
+    kind: str
+    words: str
+    fix: str
+    final: bool = True
+
+
 @dataclass(frozen=True, kw_only=True)
 class TargetSpec:
     """Serving program, or family of programs.
@@ -73,6 +92,10 @@ class TargetSpec:
         most_rows: maximum number of rows of the proof; `read` may be slow.
         helps: kind of row (`pack.KINDS`) -> remedy if the target has no rule for it.
         aliases: alternative names.
+        engine: the only engine whose models the target takes; empty for any.
+        categories: whether it takes categorical splits.
+        most_trees: maximum number of trees.
+        name_fault: function of the feature names that returns why the target refuses them, or nothing.
     """
 
     name: str
@@ -91,6 +114,56 @@ class TargetSpec:
     most_rows: int = 150_000
     helps: Mapping[str, str] = field(default_factory=dict)
     aliases: tuple[str, ...] = ()
+    engine: str = ""
+    categories: bool = True
+    most_trees: int | None = None
+    name_fault: Callable[[Sequence[str]], str | None] = lambda names: None
+
+    def objections(
+        self,
+        *,
+        engine: str = "",
+        names: Sequence[str] = (),
+        categorical: Sequence[str] = (),
+        within_query: str = "",
+        trees: int = 0,
+        missing: bool = False,
+    ) -> Iterator[Objection]:
+        """Yield what the target cannot hold of a model, or of a model to be trained.
+
+        Args:
+            engine: engine of the model.
+            names: names of its features.
+            categorical: those with categorical splits.
+            within_query: columns computed within queries.
+            trees: number of trees.
+            missing: whether the data have missing values.
+        """
+        if within_query:
+            words = f"the model computes {within_query} among the documents of a query, but {self.title} sees one "
+            fix = "train without --within-query, or score with boostrank (predict)"
+            yield Objection("within-query", f"{words}document at a time", fix)
+        if engine and self.engine not in ("", engine):
+            words = f"{engine} compares and sums in float32, but {self.title} in float64: scores would differ"
+            fix = f"train with --backend {self.engine}, or export to xgboost, onnx, treelite or c"
+            yield Objection("engine", words, fix)
+        if engine and not get_backend(engine).grows_trees:
+            yield Objection("engine", f"models of {engine} have no trees", "train with --backend lightgbm or xgboost")
+        if categorical and not self.categories:
+            words = (
+                f"{count_of(len(categorical), 'categorical feature')} ({quoted(categorical)}): {self.title} does not"
+            )
+            fix = f"train with numbers in their place, or with --drop {typed_names(*categorical)}"
+            yield Objection("categories", f"{words} support categorical splits", fix)
+        if fault := self.name_fault(names):
+            yield Objection("names", fault, "pass others with --feature-names when you export", final=False)
+        if self.most_trees is not None and trees > self.most_trees:
+            words = f"{trees:,} is more than {self.most_trees:,} trees, the limit of {self.title}"
+            fix = f"train with --max-trees {self.most_trees}, or choose another target (onnx, c)"
+            yield Objection("trees", words, fix, final=False)
+        if missing and "missing" in self.helps:
+            what, _, fix = self.helps["missing"].removesuffix("; ").partition(": ")
+            yield Objection("missing", f"the data have missing values; {what}", fix, final=False)
 
 
 def with_version(title: str, *packages: str) -> str:
@@ -175,17 +248,3 @@ def nested(
             )
         made.append(done[root])
     return made
-
-
-def no_categories(forest: Forest, target: str, instead: str) -> None:
-    """Check that a model has no categorical splits.
-
-    Raises:
-        ExportError: the model has categorical splits.
-    """
-    if bool(forest.categorical.any()):
-        columns: Int64Array = np.unique(forest.feature[forest.categorical]).astype(np.int64)
-        raise ExportError(
-            f"{columns.size} categorical feature{'s' * (columns.size > 1)} (the first is column {columns[0]}): "
-            f"{target} does not support categorical splits; {instead}"
-        )

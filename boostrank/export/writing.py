@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Collection, Iterable, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from boostrank.engines import format_of
 from boostrank.export import TARGETS
 from boostrank.export.pack import KINDS
 from boostrank.export.proof import MOVED, Proof, prove
-from boostrank.export.target import ExportError, ServedModel, TargetSpec
+from boostrank.export.target import ExportError, Objection, ServedModel, TargetSpec
 from boostrank.model.ranking_model import RankingModel, as_model
 
 # Control characters, line ends and lone surrogates.
@@ -95,11 +95,8 @@ def how_to(target: TargetSpec, path: str | os.PathLike[str], name: str | None = 
 
 def _served(model: RankingModel, target: TargetSpec, feature_names: Sequence[str] | None, name: str) -> ServedModel:
     names = model.feature_names if feature_names is None else tuple(feature_names)
-    if model.within_query is not None:
-        raise ExportError(
-            f"the model computes {model.within_query.words()} among the documents of a query, but {target.title} sees "
-            "one document at a time: score with boostrank (predict), or train without within_query"
-        )
+    within = "" if model.within_query is None else model.within_query.words()
+    _check(target.objections(within_query=within))
     if len(names) != model.n_features:
         raise ParameterError(f"{len(names)} feature names for a model with {model.n_features} features")
     for what, option, one in [*(("feature", "--feature-names", one) for one in names), ("model", "--name", name)]:
@@ -117,6 +114,9 @@ def _served(model: RankingModel, target: TargetSpec, feature_names: Sequence[str
         trees = format.served(format.parse(body))
     except ModelError as error:
         raise ModelError(f"this model cannot be exported: {error}") from error
+    categorical = [names[i] for i in np.unique(trees.forest.feature[trees.forest.categorical])]
+    count = trees.forest.roots.size
+    _check(target.objections(engine=model.backend, names=names, categorical=categorical, trees=count))
     value = trees.forest.value
     if target.leaves == "float32" and np.abs(value).max(initial=0.0) > np.finfo(np.float32).max:
         raise ExportError(
@@ -126,6 +126,11 @@ def _served(model: RankingModel, target: TargetSpec, feature_names: Sequence[str
     if target.adds == "float32" and not trees.single and model.backend not in target.exact:
         trees = trees.small_first()
     return ServedModel(name, model.backend, format.stamp(body), trees, names)
+
+
+def _check(objections: Iterable[Objection]) -> None:
+    for one in objections:
+        raise ExportError(f"{one.words}; {one.fix}")
 
 
 def _plain(name: str) -> str:

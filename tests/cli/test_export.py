@@ -91,3 +91,62 @@ def test_codes_of_categories_are_said(tmp_path: Path) -> None:
     result = invoke("export", tmp_path / "m.txt", "--to", "python", "-o", tmp_path / "m.py")
     assert result.exit_code == 0, result.stderr
     assert f"shop: codes of categories are expected there, as {tmp_path}/m.txt.meta.json numbers them" in result.stderr
+
+
+def table(path: Path) -> Path:
+    rows = [f"{q},{i % 3},{'' if i == 4 else i},{'abc'[i % 3]},{q + i}" for q in range(30) for i in range(5)]
+    path.write_text("qid,label,price,colour,title match\n" + "\n".join(rows) + "\n")
+    return path
+
+
+CATEGORICAL, DROP = ("--categorical", "colour"), ("--drop", "colour")
+
+
+@pytest.mark.parametrize(("target", "options", "words"), [
+    ("solr", CATEGORICAL, "--drop colour"),
+    ("vespa", CATEGORICAL, "'colour'"),
+    ("es", CATEGORICAL, "'colour'"),
+    ("onnx", (*DROP, "--within-query", "rank"), "--within-query"),
+    ("lightgbm", (*DROP, "--backend", "xgboost"), "--backend lightgbm"),
+    ("c", (*DROP, "--backend", "linear"), "--backend lightgbm"),
+    ("sorl", DROP, "solr"),
+])  # fmt: skip
+def test_what_a_target_cannot_hold_is_refused_before_training(
+    target: str, options: tuple[str, ...], words: str, tmp_path: Path
+) -> None:
+    data = table(tmp_path / "t.csv")
+    result = invoke("train", data, *options, *FEW, "--for", target, "-m", tmp_path / "m.txt")
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert "round 1" not in result.stderr
+    assert not (tmp_path / "m.txt").exists()
+
+
+@pytest.mark.parametrize(("target", "words"), [
+    ("solr-8", "missing"), ("opensearch-2", "missing"), ("vespa-lightgbm", "--feature-names"),
+    ("sql", "--max-trees 900"),
+])  # fmt: skip
+def test_what_an_option_of_the_export_mends_is_a_warning(target: str, words: str, tmp_path: Path) -> None:
+    data = table(tmp_path / "t.csv")
+    options = ("--rounds", 1000, "--learning-rate", "1e-9") if target == "sql" else ("--rounds", 2)
+    result = invoke("train", data, *DROP, *FEW, *options, "--for", target, "-m", tmp_path / "m.txt")
+    assert result.exit_code == 0, result.stderr
+    assert any(f"--for {target}: " in line and words in line for line in messages(result))
+
+
+def test_a_target_that_holds_everything_is_silent(tmp_path: Path) -> None:
+    data = table(tmp_path / "t.csv")
+    result = invoke("train", data, *CATEGORICAL, *FEW, "--for", "onnx", "-m", tmp_path / "m.txt")
+    assert result.exit_code == 0, result.stderr
+    assert "--for" not in result.stderr
+
+
+def test_the_doctor_knows_the_target(tmp_path: Path) -> None:
+    data = table(tmp_path / "t.csv")
+    result = invoke("doctor", data, *CATEGORICAL, "--for", "solr-8", "--json")
+    found = {one["check"]: one["severity"] for one in json.loads(result.stdout)}
+    assert found.items() >= {"target-categories": "error", "target-missing": "warning"}.items()
+    assert result.exit_code == 2
+    result = invoke("doctor", data, *DROP, "--for", "vespa", "--json")
+    assert [one["check"] for one in json.loads(result.stdout) if "target" in one["check"]] == ["target-names"]
+    assert invoke("doctor", data, "--for", "sorl").exit_code == 2

@@ -10,9 +10,8 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 
-from boostrank.export.target import ExportError
 from boostrank.export.targets.lightgbm import SPEC
-from tests.export.conftest import KINDS, Example, example
+from tests.export.conftest import KINDS, example
 
 OURS = [kind for kind in KINDS if kind.startswith("lightgbm")]
 
@@ -42,7 +41,8 @@ def test_objectives_that_change_scores_are_not_named() -> None:
     assert b"\nobjective=lambdarank\n" in SPEC.write(replace(one.served, body=odd))
 
 
-def test_models_of_xgboost_are_refused(each: Example) -> None:
-    if each.served.engine == "xgboost":
-        with pytest.raises(ExportError, match=r"float32.*Export to xgboost"):
-            SPEC.write(each.served)
+def test_models_of_xgboost_are_refused() -> None:
+    (objection,) = SPEC.objections(engine="xgboost")
+    assert objection.final
+    assert "--backend lightgbm" in objection.fix
+    assert not [*SPEC.objections(engine="lightgbm")]

@@ -23,11 +23,6 @@ _PLAIN = (b"lambdarank", b"rank_xendcg")
 
 
 def _write(model: ServedModel) -> bytes:
-    if model.engine != "lightgbm":
-        raise ExportError(
-            f"{model.engine} compares and sums in float32, but readers of LightGBM's text use float64: "
-            "scores would differ. Export to xgboost, onnx, treelite or c, or train with --backend lightgbm"
-        )
     found = re.search(rb"^objective=(\S*)", model.body.partition(b"\n\n")[0], re.MULTILINE)
     text = LIGHTGBM.parse(model.body if found and found[1] in _PLAIN else stamped(model.body))
     before, line, after = re.split(rb"^feature_names=(.*)$", text.head, maxsplit=1, flags=re.MULTILINE)
@@ -84,4 +79,5 @@ SPEC = TargetSpec(
     adds="float64",
     gives="float64",
     exact=("lightgbm",),
+    engine="lightgbm",
 )

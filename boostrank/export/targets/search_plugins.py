@@ -25,7 +25,6 @@ from boostrank.export.target import (
     java_text,
     missing_goes_left,
     nested,
-    no_categories,
     shortest,
 )
 
@@ -37,17 +36,16 @@ _HOW = (
 )
 
 
-def dump(model: ServedModel, engine: str, exact_text: bool = False) -> list[dict[str, Any]]:
+def dump(model: ServedModel, exact_text: bool = False) -> list[dict[str, Any]]:
     """Return the trees in the form of XGBoost's dump: values below a condition go to `yes`.
 
     Args:
         exact_text: write float32 numbers in full, for programs that read float64; otherwise the shortest text.
 
     Raises:
-        ExportError: the model has categories or zeros that count as missing, or a tree is too deep.
+        ExportError: the model has zeros that count as missing, or a tree is too deep.
     """
     forest = model.trees.forest
-    no_categories(forest, engine, "train with numbers in their place")
     conditions, left = above(cuts(forest)), missing_goes_left(forest).tolist()
 
     def number(value: Any) -> float:
@@ -94,7 +92,7 @@ def created_model(model: ServedModel, kind: str, definition: str) -> bytes:
 
 def write_dump(model: ServedModel) -> bytes:
     """Write `model/xgboost+json`."""
-    trees = dump(model, "the plugin")
+    trees = dump(model)
     return created_model(model, "model/xgboost+json", json.dumps(trees, separators=(",", ":")))
 
 
@@ -105,7 +103,6 @@ def write_ranklib(model: ServedModel) -> bytes:
         ExportError: see `dump`.
     """
     forest = model.trees.forest
-    no_categories(forest, "RankLib", "train with numbers in their place")
     missing_goes_left(forest)
     cut = cuts(forest)
 
@@ -172,6 +169,7 @@ ELASTICSEARCH = TargetSpec(
     how=_HOW,
     finite=True,
     aliases=("es",),
+    categories=False,
 )
 ELASTICSEARCH_RANKLIB = replace(
     ELASTICSEARCH,

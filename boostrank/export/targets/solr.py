@@ -23,7 +23,6 @@ from boostrank.export.target import (
     java_text,
     missing_goes_left,
     nested,
-    no_categories,
 )
 from boostrank.kernels.trees.walker import Forest
 
@@ -38,11 +37,10 @@ def write(model: ServedModel, *, missing: bool = True) -> bytes:
         missing: write the direction of missing values at each split, which Solr reads since 9.2.
 
     Raises:
-        ExportError: the model has categories or zeros that count as missing, a tree is too deep, or Solr's slack makes
+        ExportError: the model has zeros that count as missing, a tree is too deep, or Solr's slack makes
             thresholds equal.
     """
     forest = model.trees.forest
-    no_categories(forest, "Solr", "train with numbers in their place")
     stored, left = _before_slack(forest), missing_goes_left(forest)
 
     def leaf(number: int) -> dict[str, Any]:
@@ -126,6 +124,7 @@ SOLR = TargetSpec(
     read=by_rules(_read, _RULES),
     proved_by="reading the file by the rules of Solr 9.2's MultipleAdditiveTreesModel",
     resolution=_resolution,
+    categories=False,
     how=(
         'features: in the feature store under the names in {file}, each with "params": {{"defaultValue": "NaN"}}; '
         "without it missing values are 0",

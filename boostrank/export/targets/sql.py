@@ -38,7 +38,6 @@ _Part = tuple[str, int, int]
 
 def _write(model: ServedModel) -> bytes:
     trees, forest = model.trees, model.trees.forest
-    _check_names(model.feature_names)
     names = ['d."' + name.replace('"', '""') + '"' for name in model.feature_names]
     limits = _limits(trees).tolist()
     value = [_number(number) for number in forest.value.tolist()]
@@ -61,7 +60,6 @@ def _write(model: ServedModel) -> bytes:
     )
     # Limits of SQLite and DuckDB.
     for number, most, what in (
-        (len(made), _MOST_TREES, "trees, the limit of sums in SQLite and DuckDB"),
         (max((part[2] for part in made), default=0), _MOST_NESTED, "nested CASEs, the limit of SQLite's parser"),
         (len(text), _MOST_BYTES, "bytes"),
         (forest.used.size, _MOST_COLUMNS, "features, the limit of SQLite's tables"),
@@ -78,15 +76,11 @@ def _case(part: _Part) -> str:
     return f"CASE {part[0]} END" if part[0].startswith("WHEN") else part[0]
 
 
-def _check_names(names: Sequence[str]) -> None:
+def _name_fault(names: Sequence[str]) -> str | None:
     seen = {"score": "the score"}
-    for name in names:
-        other = seen.setdefault(name.lower(), name)
-        if other != name or "\0" in name:
-            raise ExportError(
-                f"{other!r} and {name!r} are the same column in SQL, which ignores case: rename the "
-                "features (--feature-names)"
-            )
+    pairs = ((seen.setdefault(name.lower(), name), name) for name in names)
+    one = next((pair for pair in pairs if pair[0] != pair[1] or "\0" in pair[1]), None)
+    return one and f"{one[0]!r} and {one[1]!r} are the same column in SQL, which ignores case"
 
 
 def _tests(kind: int, name: str, limit: float, forest: Forest, i: int) -> tuple[str, str]:
@@ -180,4 +174,6 @@ SPEC = TargetSpec(
     leaves="float64",
     adds="float64",
     most_rows=2_000,
+    most_trees=_MOST_TREES,
+    name_fault=_name_fault,
 )

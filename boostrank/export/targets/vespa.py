@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from boostrank.core.text import count_of
 from boostrank.engines.trees import ServedTrees
 from boostrank.export.reading import Rules, Split, by_rules, read_trees
 from boostrank.export.target import (
@@ -39,24 +40,15 @@ _FUNCTION = re.compile(
 )
 
 
-def check_names(model: ServedModel) -> None:
-    """Check that all feature names are rank features.
-
-    Raises:
-        ExportError: a name is not a rank feature.
-    """
-    wrong = [name for name in model.feature_names if not _FEATURE.fullmatch(name) or _FUNCTION.fullmatch(name)]
-    if wrong:
-        raise ExportError(
-            f"{wrong[0]!r} is not a rank feature of Vespa ({len(wrong)} such names): pass the names of your rank "
-            "profile with --feature-names, such as attribute(price) or bm25(title)"
-        )
+def _name_fault(names: Sequence[str]) -> str | None:
+    wrong = [name for name in names if not _FEATURE.fullmatch(name) or _FUNCTION.fullmatch(name)]
+    words = "is not a rank feature of Vespa, such as attribute(price) or bm25(title)"
+    return f"{wrong[0]!r} {words} ({count_of(len(wrong), 'such name')})" if wrong else None
 
 
 def _write(model: ServedModel) -> bytes:
     """Write XGBoost's dump in float32 numbers, because Vespa reads float64, or float32 in large models."""
-    check_names(model)
-    return (json.dumps(dump(model, "Vespa", exact_text=True), indent=0) + "\n").encode()
+    return (json.dumps(dump(model, exact_text=True), indent=0) + "\n").encode()
 
 
 def _read(body: bytes, feature_names: Sequence[str]) -> ServedTrees:
@@ -68,7 +60,6 @@ def _write_lightgbm(model: ServedModel) -> bytes:
 
     All numbers are float32 numbers, since Vespa rounds to float32 in large models.
     """
-    check_names(model)
     forest = model.trees.forest
     conditions, left = above(cuts(forest)), missing_goes_left(forest).tolist()
     listed_right = (forest.kind & LISTED_RIGHT) != 0
@@ -145,6 +136,8 @@ VESPA = TargetSpec(
     adds="float64",
     gives="float64",
     finite=True,
+    categories=False,
+    name_fault=_name_fault,
 )
 SPECS = (
     VESPA,
@@ -160,5 +153,6 @@ SPECS = (
             'profile:  first-phase {{ expression: lightgbm("{file}") }}, or in second-phase or a function',
             VESPA.how[2],
         ),
+        categories=True,
     ),
 )
