@@ -17,7 +17,6 @@ from boostrank.cli.command import command
 from boostrank.cli.errors import TERMINATED, say
 from boostrank.cli.progress import ReadProgress
 from boostrank.cli.reading import name_of
-from boostrank.core.errors import InputError
 from boostrank.core.text import parse_size
 from boostrank.options import Options, argument, option, parse_parts
 
@@ -72,12 +71,24 @@ def split(own: Split) -> None:
     _run("split", own, own.parts, seed=own.seed)
 
 
+def _number_or_share(text: str) -> int | float:
+    try:
+        return float(text[:-1]) / 100 if text.endswith("%") else int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is neither a number of queries, 1000, nor a share of them, 10%") from None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sample(Tool, SeedOptions):
     """Options of `sample`."""
 
-    queries: int | None = option(None, "Number of queries to keep.", ge=1)
-    fraction: float | None = option(None, "Approximate share of the queries to keep.", gt=0, le=1, conflicts="queries")
+    queries: int | float = option(
+        None,
+        "Queries to keep: their number, or about a share of them, 10%.",
+        metavar="N|SHARE%",
+        parse=_number_or_share,
+        required=True,
+    )
 
 
 @command("sample", Sample)
@@ -86,16 +97,14 @@ def sample(own: Sample) -> None:
 
     A hash of the ids draws them: the same ones in any order of the rows. A larger sample holds the smaller ones.
     """
-    if own.queries is None and own.fraction is None:
-        raise InputError("give one of the two: --queries or --fraction")
-    _run("sample", own, queries=own.queries, fraction=own.fraction, seed=own.seed)
+    _run("sample", own, seed=own.seed, **{"queries" if isinstance(own.queries, int) else "fraction": own.queries})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shard(Tool):
     """Options of `shard`."""
 
-    shards: int = option(None, "Number of files.", ge=1, required=True)
+    parts: int = option(None, "Number of files.", ge=1, required=True)
 
 
 @command("shard", Shard, replaceable=("files",))
@@ -104,7 +113,7 @@ def shard(own: Shard) -> None:
 
     Each query goes to the file with the fewest rows so far, so that no two differ by more than the longest query.
     """
-    _run("shard", own, own.shards)
+    _run("shard", own, own.parts)
 
 
 @dataclass(frozen=True, kw_only=True)

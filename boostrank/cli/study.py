@@ -69,15 +69,15 @@ class Noise(ConfigOptions, JsonOptions, group="Data and output"):
 
     train: tuple[str, ...] = argument("TRAIN...", default=(), file="data")
     valid: str = option(None, "Measure on this file.", file="data", required=True)
-    runs: int = option(10, "Number of trainings for each source of luck.", ge=3, common=True)
+    repeats: int = option(10, "Number of trainings for each source of luck.", ge=3, common=True)
 
 
 @command("noise", Noise, FitOptions, FileOptions)
 def noise(own: Noise, options: FitOptions, reading: FileOptions) -> None:
     """Measure how far luck alone moves the metric: smaller differences of two trainings mean nothing.
 
-    Trains on TRAIN --runs times each with other seeds, other orders of the rows, and other draws (with replacement) of
-    the training queries. Takes the options of `boostrank train`. Prints an upper limit of the time first.
+    Trains on TRAIN --repeats times each with other seeds, other orders of the rows, and other draws (with replacement)
+    of the training queries. Takes the options of `boostrank train`. Prints an upper limit of the time first.
     """
     from boostrank.report.noise import SOURCES, expected_seconds, measure_noise
 
@@ -87,7 +87,7 @@ def noise(own: Noise, options: FitOptions, reading: FileOptions) -> None:
     reader = Reader(reading, options.threads, gain=gain)
     train_set = reader.read(own.train)
     valid_set = reader.read(own.valid, like=train_set)
-    how: dict[str, Any] = {"runs": own.runs, "backend": options.backend, "conventions": options.conventions}
+    how: dict[str, Any] = {"runs": own.repeats, "backend": options.backend, "conventions": options.conventions}
 
     def progress(done: int, total: int, source: str, metrics: dict[str, float]) -> None:
         """Print the result of a run and the time left."""
@@ -96,7 +96,7 @@ def noise(own: Noise, options: FitOptions, reading: FileOptions) -> None:
 
     with contextlib.redirect_stdout(sys.stderr):  # the engines print
         seconds = expected_seconds(params, train_set, valid_set, rounds, **how)
-        say(f"{own.runs * len(SOURCES)} trainings of {rounds} rounds: about {duration(seconds)} at most")
+        say(f"{own.repeats * len(SOURCES)} trainings of {rounds} rounds: about {duration(seconds)} at most")
         left = time_left()
         found = measure_noise(params, train_set, valid_set, rounds, **how, progress=progress)
     if own.as_json:

@@ -252,6 +252,6 @@ def _refusal(candidates: Sequence[Route], routes: Sequence[Route], work: Work, b
         train = replace(work.train, rows=round((work.train.rows or 0) * share))
         changed = peak_of(least.backend, least.name, replace(work, train=train))
         if changed is not None and changed <= bound:
-            part = f"a part of the queries (boostrank data sample --fraction {share:g})"
+            part = f"a part of the queries (boostrank data sample --queries {100 * share:g}%)"
             return f"{words}: {part} would take about {size_words(changed)} with {least.options}"
     return f"{words}: nothing fits in that, the program alone takes about {size_words(_PROGRAM)}"

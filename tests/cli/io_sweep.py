@@ -53,7 +53,7 @@ _GBM, _XGB = f"{TRAIN} -m model.txt", f"{TRAIN} --backend xgboost -m model.json"
 _SAVED = "../data/model.txt ../data/valid.txt --threads 1"
 CASES = [
     Case("split", "data split ../data/valid.txt --parts a=0.5,b=0.5 -o out.txt"),
-    Case("shard", "data shard ../data/valid.txt --shards 2 -o out.txt.gz"),
+    Case("shard", "data shard ../data/valid.txt --parts 2 -o out.txt.gz"),
     Case("sample", "data sample ../data/valid.txt --queries 5 -o out.txt"),
     Case("sort", "data sort ../data/large.txt --memory-limit 1MiB -o out.txt"),
     Case("merge", "data merge ../data/train.txt ../data/valid.txt --rename -o out.txt"),

@@ -83,7 +83,7 @@ def test_a_route_that_is_asked_for_is_refused_when_it_does_not_fit() -> None:
 
 
 def test_a_part_of_the_queries_is_offered_when_no_route_fits() -> None:
-    with pytest.raises(InputError, match=r"boostrank data sample --fraction 0\.\d+\) would take about"):
+    with pytest.raises(InputError, match=r"boostrank data sample --queries \d+%\) would take about"):
         make_plan(a_survey(50_000_000), limit=1e9).check()
 
 

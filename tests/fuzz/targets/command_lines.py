@@ -32,7 +32,7 @@ BASES = {
     "doctor": ["train.txt"],
     "data split": ["train.txt", "--parts", "0.5,0.5", "-o", "a.txt", "-o", "b.txt"],
     "data sample": ["train.txt", "--queries", "2", "-o", "out.txt"],
-    "data shard": ["train.txt", "--shards", "2", "-o", "part-{}.txt"],
+    "data shard": ["train.txt", "--parts", "2", "-o", "part-{}.txt"],
     "data sort": ["train.txt", "-o", "out.txt"],
     "data merge": ["train.txt", "-o", "out.txt"],
     "data make": ["made", "--queries", "3"],

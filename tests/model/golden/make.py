@@ -161,7 +161,7 @@ def command(*words: str) -> str:
 def make_records() -> None:
     """What commands write for other commands."""
     command("tune", *STUDY, "--trials", "2", "-o", "tune.toml")
-    Path("noise.json").write_text(command("study", "noise", *STUDY, "--runs", "3", "--json"))
+    Path("noise.json").write_text(command("study", "noise", *STUDY, "--repeats", "3", "--json"))
     command("predict", "lightgbm.txt", "new.txt", "-o", "scores.txt")
     command("data", "simulate-clicks", "rows.txt", "--logger", "lightgbm.txt", "-o", "clicks.txt")
     command("data", "propensities", "clicks.txt", "-o", "propensities.json")
