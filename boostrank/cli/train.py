@@ -18,6 +18,7 @@ from boostrank.cli.interrupt import graceful_stop
 from boostrank.cli.outcome import FoldTable, Sayer, print_outcome
 from boostrank.cli.progress import RoundProgress
 from boostrank.cli.reading import Reader
+from boostrank.engines import of_engine
 from boostrank.options import DEFAULT_ROUNDS, STARTS, FileOptions, FitOptions, TrainCommand, TrainOptions
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def train(own: TrainCommand, options: TrainOptions, reading: FileOptions) -> int
         objective = str(options.objective or "")
         if options.gain is not None:
             raise ParameterError("--clicks and --gain do not go together")
-        if ":" in objective and ".py" not in objective:
+        if of_engine(objective):
             raise ParameterError(f"--clicks learns real gains, and {objective} takes grades: one of ours")
         if len(own.train) > 1:
             raise InputError("--clicks counts the rows of one file: give one TRAIN")

@@ -65,6 +65,12 @@ ENGINES = {
 """Name -> engine; an entry here registers an engine."""
 
 
+def of_engine(objective: str) -> bool:
+    """Return True for an engine's own objective, "lightgbm:lambdarank"."""
+    engine = ENGINES.get(objective.partition(":")[0])
+    return ":" in objective and engine is not None and bool(engine.native_objectives)
+
+
 def workers_of(engine: str) -> Any:
     """Return the module by which several workers train with this engine.
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from boostrank.core.errors import ParameterError
 from boostrank.core.params import find_param, resolve_params
-from boostrank.engines import get_backend
+from boostrank.engines import get_backend, of_engine
 from boostrank.fit.params import default_objective
 from boostrank.fit.plan import PLAIN
 from boostrank.fit.presets import GOOD
@@ -28,7 +28,7 @@ def check_sides(options: FitOptions) -> None:
         raise ParameterError("the objective is chosen by --objective, not by --param")
     if options.objective is None or isinstance(options.objective, str):
         name = options.objective or default_objective(options.backend)
-        if ":" in name:
+        if of_engine(name):
             for setting in options.settings:
                 raise ParameterError(f"{name} takes its parameters from the engine: use --param for {setting!r}")
             return
@@ -45,6 +45,10 @@ def check_sides(options: FitOptions) -> None:
     if "gain" in own:
         raise ParameterError(f"the gain is not a parameter of the engine: use --gain {own['gain']}")
     for key in options.settings:
+        if key == "metric" and find_param(key, takes):
+            raise ParameterError(
+                f"--set metric is no parameter of training: --metric is reported, {name}(metric=...) trained on"
+            )
         if find_param(key, [SEED]):
             raise ParameterError("the objective and the trees share one seed: use --seed")
     resolve_params(takes, options.settings, owner=f"objective {name!r}")

@@ -7,6 +7,7 @@ an engine in `engines.NAME.params`.
 from __future__ import annotations
 
 import copy
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from boostrank.core.gains import parse_gain
 from boostrank.core.machine import resolve_threads
 from boostrank.core.params import Param, find_param
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines import ENGINES, engines_with
+from boostrank.engines import ENGINES, engines_with, of_engine
 from boostrank.engines.base import Backend
 from boostrank.kernels.noise import SEED
 from boostrank.kernels.objective.contract import ObjectiveSpec
@@ -154,14 +155,13 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
     metrics = _metric_names(pop_param(rest, _METRIC, "ndcg"), pop_param(rest, _EVAL_AT, DEFAULT_EVAL_AT))
 
     native, function = None, None
-    engines_with_own = [name for name, engine in ENGINES.items() if engine.native_objectives]
     objective: TrainingObjective | None = None
     gain: Any = "exponential"
     if isinstance(chosen, CompiledFunction):
         raise ParameterError("this is a kernel, not an objective: pass the result of boostrank.define_objective")
     if callable(chosen) and not isinstance(chosen, TrainingObjective):
         function, gain = chosen, pop_param(rest, ("gain",), "exponential")  # of metrics
-    elif isinstance(chosen, str) and chosen.partition(":")[0] in engines_with_own and ":" in chosen:
+    elif isinstance(chosen, str) and of_engine(chosen):
         engine, native = chosen.split(":", 1)
         if engine != backend.name:
             raise ParameterError(f"objective {chosen!r} belongs to the {engine} backend, not to {backend.name}")
@@ -211,7 +211,7 @@ def _objective(
     gain = pop_param(rest, GAIN_NAMES, None)
     if gain is not None:
         own_params["gain"] = gain
-    name = chosen.name if isinstance(chosen, ObjectiveSpec) else str(chosen).partition("(")[0].strip()
+    name = chosen.name if isinstance(chosen, ObjectiveSpec) else re.split(r"[(:]", str(chosen), maxsplit=1)[0].strip()
     differing = backend.params.of_ours.get(OBJECTIVES.get(name).name, {}) if _is_ours(name) else {}
     given = {find_param(key, takes) for key in own_params}
     own_params |= {key: value for key, value in differing.items() if find_param(key, takes) not in given}

@@ -2,6 +2,7 @@
 
 shf-sdcg                                               by name
 shf-sdcg(sigma=0.5, score_noise=gumbel)                with parameters
+LambdaMart:metric=MAP;sigmoid=2                        the same in CatBoost's form
 mix(shf-sdcg(sigma=0.5), xe-ndcg, mix=0.3)             a mixture
 auto                                                   the default: see `AUTO`
 """
@@ -35,6 +36,7 @@ AUTO = "mix(lambdarank, xe-ndcg)"
 
 _NAMES = ("mix", "mixture")
 _CALL = re.compile(r"\s*([^\s()]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
+_SETTINGS = re.compile(r"\s*([^\s():=]+):([^\s():]+=[^():]+)")
 
 
 class Mixture(TrainingObjective):
@@ -220,7 +222,9 @@ def _beside(params: Sequence[Param], beside: Mapping[str, Any], inside: Mapping[
 
 
 def _call(text: str) -> tuple[str, list[str], dict[str, Any]]:
-    """Parse `name(a, b, c=d)` into name, [a, b], {c: d}."""
+    """Parse `name(a, b, c=d)`, or `name:c=d`, into name, [a, b], {c: d}."""
+    if settings := _SETTINGS.fullmatch(text):
+        text = f"{settings[1]}({settings[2].replace(';', ',')})"
     call = _CALL.fullmatch(AUTO if text.strip().lower() == "auto" else text)
     if call is None:
         raise ParameterError(f"{text!r} is not an objective: write name, name(param=value) or mix(first, second)")

@@ -1,19 +1,26 @@
-"""LambdaRank as in LightGBM: pairs weighted by the change in NDCG if they were swapped.
+"""LambdaRank as in LightGBM: pairs weighted by the change in the metric if they were swapped.
 
     pairs with g_i > g_j and at least one document among the first `truncation_level`, x = s_i - s_j
-    w   = |g_i - g_j| |D(rank_i) - D(rank_j)| / Z,       divided by 0.01 + |x| if norm_distance
+    w   = |change of the metric|, for NDCG |g_i - g_j| |D(rank_i) - D(rank_j)| / Z;  over 0.01 + |x| if norm_distance
     rho = 1 / (1 + exp(sigmoid x));   gradient sigmoid w rho up on i, down on j;   curvature sigmoid^2 w rho (1 - rho)
     both times log2(1 + S) / S, S = sum of 2 sigmoid w rho, if norm_query
 
 Z is the ideal DCG at the truncation level. No function has this gradient, since w jumps when the order changes; the
-reported loss is its target, the hard -NDCG at the truncation level.
+reported loss is its target, minus the hard metric at the truncation level.
 
-Source: Burges, "From RankNet to LambdaRank to LambdaMART", 2010; LightGBM src/objective/rank_objective.hpp. Deviations:
-equal gains make no pair (LightGBM: equal labels); the sigmoid is not a look-up table and sums are doubles
-(`lightgbm_rounding` restores both); LightGBM's `lambdarank_norm` is two switches here, since its two parts differ.
+`metric` chooses NDCG, MAP, MRR, ERR or precision; `kernels.ranks.swaps` has the changes. Relevance and probabilities of
+ERR are those of boostrank's metrics. As for NDCG, the truncation level chooses pairs, and a change is that of the whole
+list's metric; only precision is cut off there. A training's own `metric` is the one that it reports, so write
+`lambdarank(metric=map)` or CatBoost's `LambdaMart:metric=MAP`.
+
+Source: Burges, "From RankNet to LambdaRank to LambdaMART", 2010; LightGBM src/objective/rank_objective.hpp; for MAP and
+MRR, Donmez, Svore, Burges, "On the local optimality of LambdaRank", SIGIR 2009. MAP is XGBoost's `rank:map`, whose
+Hessian is twice this one. Deviations: equal grades make no pair (LightGBM: equal labels); the sigmoid is not a look-up
+table and sums are doubles (`lightgbm_rounding` restores both); LightGBM's `lambdarank_norm` is two switches here, since
+its two parts differ.
 
 Hessian: a proxy, the curvature of the pair losses with w held.
-Cost: n times the truncation level, and n exponentials.
+Cost: n times the truncation level, and n exponentials. ERR updates two more numbers a pair; the others take one pass.
 """
 
 from __future__ import annotations
@@ -26,9 +33,19 @@ import numpy as np
 from boostrank.core.params import Param
 from boostrank.core.types import Constants, Float64Array, HessianKind, Int64Array, ParamValues
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT, default_constants, positive
-from boostrank.kernels.primitives import LN2, discount, ideal_dcg
+from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT, positive
+from boostrank.kernels.primitives import LN2, discount, gather, ideal_dcg
 from boostrank.kernels.ranks.sigmoid import UNDERFLOW
+from boostrank.kernels.ranks.swaps import (
+    ERR,
+    METRICS,
+    NDCG,
+    SWAP_PARAMS,
+    SWAP_SCRATCH,
+    next_document,
+    swap_constants,
+    swap_rows,
+)
 from boostrank.kernels.runtime.jit import inline, inline_sums
 
 PARAMS = (
@@ -47,8 +64,10 @@ PARAMS = (
     Param(
         "lightgbm_rounding",
         False,
-        "round as LightGBM does (sigmoid table, float32 sums); with hessian_scale=raw trees are bit-identical",
+        "round NDCG as LightGBM does (sigmoid table, float32 sums); with hessian_scale=raw trees are bit-identical",
     ),
+    Param("metric", "ndcg", "metric whose change by a swap weighs a pair", choices=METRICS),
+    *SWAP_PARAMS,
 )
 
 # Distance that LightGBM adds, so that tied pairs do not explode.
@@ -58,24 +77,23 @@ _TABLE_BINS = 1024 * 1024
 _TABLE_REACH = 50.0
 
 
-@objective_kernel(params=PARAMS, scratch="d z", by_score=True)
+@objective_kernel(params=PARAMS, scratch=f"{SWAP_SCRATCH} z", by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
     n, blend = query.scores.size, params.train_discount
     ideal = ideal_dcg(query.query_const, blend)
     if n < 2 or ideal <= 0.0:
         return 0.0
-    s, d = query.scores, scratch.d
-    depth = min(params.truncation_level, n)
-    value = 0.0
-    for pos in range(n):
-        d[pos] = discount(pos + 1.0, blend, n) / ideal
-        if pos < depth:
-            value += query.gains[pos] * d[pos]
+    s, c, depth = query.scores, query.gains, min(params.truncation_level, n)
+    if params.metric != NDCG:
+        c = scratch.grades
+        gather(query.doc_const[:, 0], query.order, c)
+    k = params.truncation_level
+    value = swap_rows(params.metric, c, k, blend, ideal, scratch.up, scratch.down, scratch.reading)
     damped = params.norm_distance and s[0] != s[n - 1]
-    if params.lightgbm_rounding:
+    if params.lightgbm_rounding and params.metric == NDCG:
         _pair_gradient_of_lightgbm(query, params, depth, damped, ideal, grad, hess)
         return -value
-    magnitude = _pair_gradient(query, params.sigmoid, depth, damped, grad, hess, scratch)
+    magnitude = _pair_gradient(s, c, params.metric, params.sigmoid, depth, damped, grad, hess, scratch)
     if params.norm_query and magnitude > 0.0:
         factor = math.log1p(2.0 * magnitude) / (LN2 * 2.0 * magnitude)
         for pos in range(n):
@@ -86,24 +104,34 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 
 @inline_sums
 def _pair_gradient(
-    query: Query, sigmoid: float, depth: int, damped: bool, grad: Float64Array, hess: Float64Array, scratch: Any
+    s: Float64Array,
+    g: Float64Array,
+    metric: int,
+    sigmoid: float,
+    depth: int,
+    damped: bool,
+    grad: Float64Array,
+    hess: Float64Array,
+    scratch: Any,
 ) -> float:
     """Add the gradients of all pairs, documents by descending score; return the sum of their magnitudes."""
-    s, g, d, z, n = query.scores, query.gains, scratch.d, scratch.z, query.scores.size
+    u, z, n = scratch.up, scratch.z, s.size
     offset, damping = (_DISTANCE_OFFSET, 1.0) if damped else (1.0, 0.0)
     total = 0.0
     for j in range(1, n):
         step = math.exp(sigmoid * (s[j] - s[j - 1]))
         if j <= depth:
             z[j - 1] = 1.0
-        score, gain, disc = s[j], g[j], d[j]
+        if metric == ERR:
+            next_document(j, depth, g, u, scratch.reading, scratch.between, scratch.passing)
+        score, gain, disc = s[j], g[j], scratch.down[j]
         up, curvature = 0.0, 0.0
         for i in range(min(j, depth)):
             e = z[i] * step
             e = 0.0 if e < UNDERFLOW else e
             z[i] = e
             gap = g[i] - gain
-            w = abs(gap) * (d[i] - disc) / (offset + damping * (s[i] - score))
+            w = abs(gap) * (u[i] - disc) / (offset + damping * (s[i] - score))
             above = 1.0 / (1.0 + e)
             size = sigmoid * w * (e * above if gap > 0.0 else above)
             f = size if gap > 0.0 else -size
@@ -164,14 +192,14 @@ def _pair_gradient_of_lightgbm(
 
 
 def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
-    return default_constants(labels, gains, ptr, {"k": values["truncation_level"]})
+    return swap_constants(str(values["metric"]), values["truncation_level"], labels, gains, ptr, values)
 
 
 SPEC = ObjectiveSpec(
     name="lambdarank",
     aliases=("lambdamart",),
-    summary="pairs weighted by the change in NDCG if they were swapped, as in LightGBM: the baseline",
-    equation="sum over pairs of |g_i - g_j| |D_i - D_j| / Z * ln(1 + exp(-sigmoid (s_i - s_j))), weights held",
+    summary="pairs weighted by the change in NDCG (or another metric) if swapped, as in LightGBM: the baseline",
+    equation="sum over pairs of |change of the metric| ln(1 + exp(-sigmoid (s_i - s_j))), weights held",
     kernel=kernel,
     hessian=HessianKind.PROXY,
     exact_gradient=False,

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from boostrank.core.params import find_param
-from boostrank.engines import DEFAULT_BACKEND
+from boostrank.engines import DEFAULT_BACKEND, of_engine
 from boostrank.objective.mixture import accepted_params
 from boostrank.options import FitOptions
 from boostrank.tuning.result import TuningResult
@@ -19,7 +19,7 @@ def as_toml(found: TuningResult, given: FitOptions) -> str:
     params = dict(found.params)
     chosen = params.pop("objective")
     objective = given.objective if given.objective and not isinstance(chosen, str) else chosen
-    known = () if not isinstance(chosen, str) or ":" in chosen else accepted_params(chosen)
+    known = () if not isinstance(chosen, str) or of_engine(chosen) else accepted_params(chosen)
     options: dict[str, Any] = {"objective": objective}
     if given.backend != DEFAULT_BACKEND:
         options["backend"] = given.backend

@@ -9,8 +9,11 @@ import pytest
 
 import boostrank
 from boostrank.core.errors import ParameterError
+from boostrank.fit.checks import check_sides
 from boostrank.metric import Metric
+from boostrank.objective.mixture import parse_objective
 from boostrank.objectives import _OTHER_WORDS
+from boostrank.options import FitOptions
 
 PARAMS: dict[str, Any] = {"objective": "lambdarank", "verbosity": -1, "num_threads": 1, "min_data_in_leaf": 5}
 
@@ -86,4 +89,19 @@ def test_a_metric_or_another_programs_loss_names_objectives_for_it(
     with pytest.raises(ParameterError, match=f"{word}.*{one}"):
         boostrank.train(PARAMS | {"objective": word}, data, 1)
     named = {name for names in _OTHER_WORDS.values() for name in names} - {"auto"}
-    assert all(boostrank.Objective(name) for name in named)
+    assert all(parse_objective(name) for name in named)
+
+
+def test_catboosts_form_of_parameters_is_read(data: boostrank.RankingDataset) -> None:
+    model = boostrank.train(PARAMS | {"objective": "LambdaMart:metric=MAP;truncation_level=7"}, data, 1)
+    found = model.info.objective["params"]
+    assert (found["metric"], found["truncation_level"]) == ("map", 7)
+    assert parse_objective("mix(lambdarank(metric=err), xe-ndcg)").parts[0].params["metric"] == "err"
+    with pytest.raises(ParameterError, match="metric"):
+        parse_objective("LambdaMart:metric=recall")
+
+
+def test_the_metric_of_lambdarank_is_no_setting_beside_the_reported_one() -> None:
+    check_sides(FitOptions(objective="lambdarank:metric=map", settings={"sigmoid": 2}))
+    with pytest.raises(ParameterError, match=r"--set metric.*lambdarank\(metric="):
+        check_sides(FitOptions(objective="lambdarank", settings={"metric": "map"}))

@@ -20,6 +20,7 @@ SCALARS, QUERY, ERROR, RUN = (
 )
 COMPOSE, SCALING = "kernels/objective/options.py", "kernels/objective/scaling.py"
 SHF, REG, SMOOTH = "objectives/shf_sdcg.py", "objectives/reg_shf_sdcg.py", "objectives/smooth_ndcg.py"
+SWAPS = "kernels/ranks/swaps.py"
 LAMBDA, APPROX, SDCG = "objectives/lambdarank.py", "objectives/approx_ndcg.py", "objectives/sdcg.py"
 APPROX_AP, SMOOTH_AP, SMOOTH_MRR = "objectives/approx_ap.py", "objectives/smooth_ap.py", "objectives/smooth_mrr.py"
 PRECISION, MARGIN = "objectives/smooth_precision.py", "objectives/margin_ndcg.py"
@@ -93,7 +94,13 @@ MUTATIONS = [
     (SMOOTH, "discount(pos + 1.0, params", "discount(pos + 2.0, params", "smooth-ndcg"),
     (SMOOTH, "anchors = min(params.k, n)", "anchors = min(params.k + 1, n)", "smooth-ndcg"),
     (SMOOTH, "_FARTHEST, _NEAR = 700.0, 42.0", "_FARTHEST, _NEAR = 2.0, 2.0", "smooth-ndcg"),
-    (LAMBDA, "d[pos] = discount(pos + 1.0,", "d[pos] = discount(pos + 2.0,", "lambdarank"),
+    (SWAPS, "up[pos] = discount(pos + 1.0,", "up[pos] = discount(pos + 2.0,", "lambdarank"),
+    (SWAPS, "between[i] += here * grades[j]", "between[i] -= here * grades[j]", "lambdarank"),
+    (SWAPS, "first if pos == first else second", "first", "lambdarank"),
+    (SWAPS, "(1.0 - grades[pos]) / (pos + 1.0) - shares", "1.0 / (pos + 1.0) - shares", "lambdarank"),
+    (SWAPS, "down[pos] = (precision - shares)", "down[pos] = (shares - precision)", "lambdarank"),
+    (SWAPS, "passing[i] *= left", "passing[i] *= 1.0", "lambdarank"),
+    (SWAPS, "1.0 / k if pos < k", "1.0 / k if pos <= k", "lambdarank"),
     (LAMBDA, "for i in range(min(j, depth)):", "for i in range(min(j, depth + 1)):", "lambdarank"),
     (LAMBDA, "and s[0] != s[n - 1]", "and True", "lambdarank"),
     (APPROX, "params.k + 0.5 if", "params.k if", "approx-ndcg"),

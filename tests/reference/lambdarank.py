@@ -4,23 +4,29 @@ import numpy as np
 from scipy.special import expit
 
 from tests.reference._ranking import descending, discount, ideal_dcg
+from tests.reference._swaps import change, grades_of, metric_of
 
 
 def freeze(query, scores, values):
     """The pairs (better, worse) with their weights, and the factor of the query."""
-    if not query.teaches:
+    metric = values["metric"]
+    grades = grades_of(metric, query, values)
+    if len(query) < 2 or np.ptp(grades) == 0:
         return [], 1.0
     n, level, blend = len(query), values["truncation_level"], values["train_discount"]
     order = descending(scores)
-    z = ideal_dcg(query, level, blend)
     weights = []
     for a in range(min(level, n)):
         for b in range(a + 1, n):
             i, j = order[a], order[b]
-            if query.gains[i] == query.gains[j]:
+            if grades[i] == grades[j]:
                 continue
-            high, low = (i, j) if query.gains[i] > query.gains[j] else (j, i)
-            delta = (query.gains[high] - query.gains[low]) * (discount(a + 1, blend, n) - discount(b + 1, blend, n)) / z
+            high, low = (i, j) if grades[i] > grades[j] else (j, i)
+            if metric == "ndcg":
+                delta = (grades[high] - grades[low]) * (discount(a + 1, blend, n) - discount(b + 1, blend, n))
+                delta /= ideal_dcg(query, level, blend)
+            else:
+                delta = change(metric, grades[order], a, b, level)
             if values["norm_distance"] and np.ptp(scores) > 0:
                 delta /= 0.01 + abs(scores[high] - scores[low])
             weights.append((high, low, delta))
@@ -63,16 +69,15 @@ def hessian(query, scores, values):
 
 
 def report(query, scores, values):
-    """-NDCG at the truncation level, which the gradients aim at."""
-    if not query.teaches:
+    """Minus the metric at the truncation level, which the gradients aim at."""
+    metric, level, blend = values["metric"], values["truncation_level"], values["train_discount"]
+    grades = grades_of(metric, query, values)
+    if len(query) < 2 or np.ptp(grades) == 0:
         return 0.0
-    level, blend = values["truncation_level"], values["train_discount"]
-    top = query.gains[descending(scores)][:level]
-    return -float(
-        np.sum(top * discount(np.arange(1, len(top) + 1), blend, len(query))) / ideal_dcg(query, level, blend)
-    )
+    ideal = ideal_dcg(query, level, blend) if metric == "ndcg" else 1.0
+    return -metric_of(metric, grades[descending(scores)], level, blend) / ideal
 
 
 def tolerance(values):
     """`lightgbm_rounding` sums in float32 and reads the sigmoid from a table: the same gradients, less exactly."""
-    return 1e-3 if values.get("lightgbm_rounding") else 0.0
+    return 1e-3 if values.get("lightgbm_rounding") and values["metric"] == "ndcg" else 0.0
