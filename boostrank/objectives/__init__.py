@@ -9,10 +9,10 @@ _OTHER_WORDS = {
     "map mean_average_precision rank:map": ("lambdarank(metric=map)", "smooth-ap", "approx-ap"),
     "mrr reciprocal_rank recip_rank": ("lambdarank(metric=mrr)", "smooth-mrr"),
     "precision p pre precision_at": ("lambdarank(metric=precision)", "smooth-precision"),
-    "err pfound": ("lambdarank(metric=err)", "yetirank"),
+    "err pfound": ("lambdarank(metric=err)", "smooth-err"),
     "pairlogit pairlogit_pairwise rank:pairwise pairwise": ("ranknet", "lambdarank"),
     "query_softmax softmax": ("listnet", "xe-ndcg"),
-    "query_rmse query_cross_entropy rmse": ("regression",),
+    "query_cross_entropy rmse": ("query-rmse", "regression"),
 }
 """Metrics, and losses of other programs -> objectives to use instead."""
 

@@ -15,12 +15,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from boostrank.core.params import Param
-from boostrank.core.types import Constants, Float64Array, HessianKind, Int64Array, ParamValues
-from boostrank.kernels.losses.squared_error import target_constants, target_param
-from boostrank.kernels.objective.contract import DOCUMENT_WEIGHTS, ObjectiveSpec, Query, objective_kernel
+from boostrank.core.types import Float64Array, HessianKind
+from boostrank.kernels.losses.squared_error import target_param, weighted_target_constants
+from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.primitives import bounded
 
 PARAMS = (
@@ -42,12 +40,6 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     return bounded(value)
 
 
-def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
-    targets, queries = target_constants(labels, gains, ptr, values)
-    weights = np.broadcast_to(np.asarray(values.get(DOCUMENT_WEIGHTS, 1.0), np.float64), labels.size)
-    return np.column_stack([targets, weights]), queries
-
-
 SPEC = ObjectiveSpec(
     name="regression",
     aliases=("l2", "mse"),
@@ -56,7 +48,7 @@ SPEC = ObjectiveSpec(
     kernel=kernel,
     hessian=HessianKind.EXACT,
     reference="baseline of Wu, Chang, Zheng, Zha 2009",
-    prepare=_constants,
+    prepare=weighted_target_constants,
     shift_invariant=False,
     quadratic=False,
     ordered=False,

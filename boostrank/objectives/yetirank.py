@@ -1,36 +1,55 @@
 """YetiRank as in CatBoost on a CPU: neighbours in noisy orders become weighted pairs.
 
-In each of `permutations`, add logistic noise to the scores and sort. The documents at positions pos and pos + 1 (from
-0) with different targets form a pair of weight
+In each of `permutations`, add noise to the scores and sort. The documents at positions pos and pos + 1 (from 0) with
+different targets form a pair of weight
 
     w = 0.15 decay^pos |t_i - t_j|,    averaged over the permutations
 
     L = sum over pairs with t_i > t_j of w_ij ln(1 + exp(-(s_i - s_j))),    on the scores without noise, weights held
 
+With `mode=ndcg`, `map`, `mrr`, `err` or `dcg` it is YetiLoss: a pair's weight is the change of that metric if the two
+were swapped in the noisy order, and a document pairs with `neighbors` below it. `kernels.ranks.swaps` has the changes.
+
 Source: Gulin, Kuralenok, Pavlov, "Winning the transfer learning track of Yahoo!'s learning to rank challenge with
-YetiRank", 2011; CatBoost catboost/private/libs/algo/yetirank_helpers.cpp. Deviations: t may be the gain; the noise is
-ln(u / (1 - u)), CatBoost's ln(u / (1.000001 - u)). Defaults are CatBoost's.
+YetiRank", 2011; Lyzhin, Ustimenko, Gulin, Prokhorenkova, "Which tricks are important for learning to rank?", ICML 2023;
+CatBoost catboost/private/libs/algo/yetirank_helpers.cpp. Deviations: t may be the gain; logistic noise is
+ln(u / (1 - u)), CatBoost's ln(u / (1.000001 - u)), which it calls Gumbel. CatBoost's weights are the change of the
+metric for NDCG, DCG, ERR and, of neighbours, MRR. For MAP it sums 1 / rank over the upper document and the relevant
+ones between, however many are above or in all. Its gains for NDCG and ERR are labels; here they are the metrics'.
+Defaults are CatBoost's.
 
 Hessian: a proxy, the curvature w rho (1 - rho) of the pair losses with w held, as in CatBoost.
-Cost: n log n per permutation, with one random number and two exponentials per document.
+Cost: n log n per permutation, with a random number a document and two exponentials a neighbour.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from boostrank.core.params import Param
 from boostrank.core.types import Constants, Float64Array, HessianKind, Int64Array, ParamValues
 from boostrank.kernels.losses.squared_error import TARGETS, target_constants
-from boostrank.kernels.noise import SEED, logistic
+from boostrank.kernels.noise import SEED, gumbel, logistic
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.objective.shared_params import numbered_constants
-from boostrank.kernels.primitives import LARGEST, bounded, expit, ideal_dcg, origin, softplus, sort_descending
+from boostrank.kernels.primitives import LARGEST, bounded, expit, gather, ideal_dcg, origin, softplus, sort_descending
+from boostrank.kernels.ranks.swaps import ERR, METRICS, NDCG, SWAP_PARAMS, swap_constants, swap_rows
+from boostrank.kernels.runtime.jit import inline
+
+_CLASSIC, _DCG = 0, 5
+_MODES = ("classic", *METRICS[: ERR + 1], "dcg")
 
 PARAMS = (
     Param("permutations", 10, "noisy orders per round", low=1),
     Param("decay", 0.85, "weight of a position relative to the one above it", low=0.0, high=1.0, schedulable=True),
     Param("target", "labels", "a pair's weight is the difference of these values", choices=TARGETS),
+    Param("mode", "classic", "a pair's weight: by targets and decay, or the change of a metric", choices=_MODES),
+    Param("neighbors", 1, "documents below to pair with, but for classic; 0: all", low=0, aliases=("num_neighbors",)),
+    Param("k", 0, "pairs need a document above this rank; 0: all", low=0, unit="rank", aliases=("top", "at")),
+    Param("noise", "logistic", "noise of the orders", choices=("logistic", "gumbel")),
+    *SWAP_PARAMS,
     SEED,
 )
 
@@ -40,43 +59,84 @@ _WEIGHT = 0.15
 _LEAST_WEIGHT = 1e-20
 
 
-@objective_kernel(params=PARAMS, scratch="target noisy", int_scratch="places spare", by_score=True)
+@objective_kernel(
+    params=PARAMS, scratch="target noisy grades up down reading", int_scratch="places spare", by_score=True
+)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
-    n, s = query.scores.size, query.scores
-    if n < 2 or ideal_dcg(query.query_const, 0.0) <= 0.0:
+    n, s, divisor = query.scores.size, query.scores, ideal_dcg(query.query_const, 0.0)
+    if n < 2 or divisor <= 0.0:
         return 0.0
     target, noisy, places = scratch.target, scratch.noisy, scratch.places
     seed, stream, permutations = params.seed, int(query.query_const[3]), params.permutations
-    for pos in range(n):
-        target[pos] = query.doc_const[query.order[pos], 0]
+    depth = min(params.k, n - 1) if params.k > 0 else n - 1
+    gather(query.doc_const[:, 0], query.order, target)
     # Centre the scores, so that a common offset does not swallow the noise.
     value, middle = 0.0, origin(s)
     for draw in range(permutations):
         for pos in range(n):
-            noisy[pos] = (s[pos] - middle) + logistic(seed, stream, draw * n + pos)
+            index = draw * n + pos
+            noise = logistic(seed, stream, index) if params.noise == 0 else gumbel(seed, stream, index)
+            noisy[pos] = (s[pos] - middle) + noise
         sort_descending(noisy, places, scratch.spare)
+        if params.mode != _CLASSIC:
+            value += _swapped_pairs(s, params, depth, divisor, grad, hess, scratch)
+            continue
         weight = _WEIGHT / permutations
-        for pos in range(n - 1):
+        for pos in range(depth):
             i, j = places[pos], places[pos + 1]
-            if target[i] < target[j]:
-                i, j = j, i
-            w = weight * (target[i] - target[j])
-            x = s[i] - s[j]
-            wrong = expit(-x)
-            value += w * softplus(min(-x, LARGEST))
-            grad[i] -= w * wrong
-            grad[j] += w * wrong
-            hess[i] += w * wrong * (1.0 - wrong)
-            hess[j] += w * wrong * (1.0 - wrong)
+            value += _add_pair(s, i, j, weight * (target[i] - target[j]), grad, hess)
             weight *= params.decay
             if weight < _LEAST_WEIGHT:
                 break
     return bounded(value)
 
 
+@inline
+def _swapped_pairs(
+    s: Float64Array, params: Any, depth: int, divisor: float, grad: Float64Array, hess: Float64Array, scratch: Any
+) -> float:
+    """Add the pairs of one noisy order, weighted by the change of the metric; return their loss."""
+    n, places, c, up, down, reading = s.size, scratch.places, scratch.grades, scratch.up, scratch.down, scratch.reading
+    metric = NDCG if params.mode == _DCG else params.mode - 1
+    gather(scratch.target, places, c)
+    swap_rows(metric, c, n, 0.0, 1.0 if params.mode == _DCG else divisor, up, down, reading)
+    reach = params.neighbors if params.neighbors > 0 else n
+    value = 0.0
+    for pos in range(depth):
+        between, passing = 0.0, 1.0
+        for other in range(pos + 1, min(n, pos + 1 + reach)):
+            change = up[pos] - down[other]
+            if metric == ERR:
+                here = passing / (other + 1.0)
+                change = reading[pos] * (1.0 / (pos + 1.0) - between - here)
+                between += here * c[other]
+                passing *= 1.0 - c[other]
+            w = (c[pos] - c[other]) * change / params.permutations
+            value += _add_pair(s, places[pos], places[other], w, grad, hess)
+    return value
+
+
+@inline
+def _add_pair(s: Float64Array, i: int, j: int, w: float, grad: Float64Array, hess: Float64Array) -> float:
+    """Add a pair of weight |w|, of which i is the better one if w > 0; return its loss."""
+    if w < 0.0:
+        i, j, w = j, i, -w
+    x = s[i] - s[j]
+    wrong = expit(-x)
+    grad[i] -= w * wrong
+    grad[j] += w * wrong
+    hess[i] += w * wrong * (1.0 - wrong)
+    hess[j] += w * wrong * (1.0 - wrong)
+    return w * softplus(min(-x, LARGEST))
+
+
 def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
-    documents, _ = target_constants(labels, gains, ptr, values)
-    return documents, numbered_constants(labels, gains, ptr, values)[1]
+    mode = str(values["mode"])
+    if mode == "classic":
+        return target_constants(labels, gains, ptr, values)[0], numbered_constants(labels, gains, ptr, values)[1]
+    of_gains = mode in ("ndcg", "dcg")
+    documents, queries = swap_constants("ndcg" if of_gains else mode, values["k"], labels, gains, ptr, values)
+    return gains[:, None] if of_gains else documents, np.column_stack([queries, np.arange(ptr.size - 1)])
 
 
 SPEC = ObjectiveSpec(

@@ -81,7 +81,7 @@ def test_objectives_are_spelled_as_in_lgb_train_or_as_in_lgbmranker(data: boostr
 
 @pytest.mark.parametrize(
     ("word", "one"),
-    [("NDCG", "lambdarank"), ("QueryRMSE", "regression"), ("PairLogit", "ranknet"), ("map", "smooth-ap")],
+    [("NDCG", "lambdarank"), ("RMSE", "query-rmse"), ("PairLogit", "ranknet"), ("map", "smooth-ap")],
 )
 def test_a_metric_or_another_programs_loss_names_objectives_for_it(
     word: str, one: str, data: boostrank.RankingDataset

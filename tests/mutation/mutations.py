@@ -20,7 +20,7 @@ SCALARS, QUERY, ERROR, RUN = (
 )
 COMPOSE, SCALING = "kernels/objective/options.py", "kernels/objective/scaling.py"
 SHF, REG, SMOOTH = "objectives/shf_sdcg.py", "objectives/reg_shf_sdcg.py", "objectives/smooth_ndcg.py"
-SWAPS = "kernels/ranks/swaps.py"
+SWAPS, ERR, QUERY_RMSE = "kernels/ranks/swaps.py", "objectives/smooth_err.py", "objectives/query_rmse.py"
 LAMBDA, APPROX, SDCG = "objectives/lambdarank.py", "objectives/approx_ndcg.py", "objectives/sdcg.py"
 APPROX_AP, SMOOTH_AP, SMOOTH_MRR = "objectives/approx_ap.py", "objectives/smooth_ap.py", "objectives/smooth_mrr.py"
 PRECISION, MARGIN = "objectives/smooth_precision.py", "objectives/margin_ndcg.py"
@@ -94,6 +94,12 @@ MUTATIONS = [
     (SMOOTH, "discount(pos + 1.0, params", "discount(pos + 2.0, params", "smooth-ndcg"),
     (SMOOTH, "anchors = min(params.k, n)", "anchors = min(params.k + 1, n)", "smooth-ndcg"),
     (SMOOTH, "_FARTHEST, _NEAR = 700.0, 42.0", "_FARTHEST, _NEAR = 2.0, 2.0", "smooth-ndcg"),
+    (ERR, "slope[p] -= share", "slope[p] += share", "smooth-err"),
+    (ERR, "grad[p] -= better", "grad[p] += better", "smooth-err"),
+    (ERR, "draw * n + pos", "pos", "smooth-err"),
+    (ERR, "return -mean", "return mean", "smooth-err"),
+    (QUERY_RMSE, "grad[i] -= mean / total", "grad[i] += mean / total", "query-rmse"),
+    (QUERY_RMSE, "(1.0 - weight / total)", "1.0", "query-rmse"),
     (SWAPS, "up[pos] = discount(pos + 1.0,", "up[pos] = discount(pos + 2.0,", "lambdarank"),
     (SWAPS, "between[i] += here * grades[j]", "between[i] -= here * grades[j]", "lambdarank"),
     (SWAPS, "first if pos == first else second", "first", "lambdarank"),

@@ -100,7 +100,7 @@ def is_defined(spec: Any, scores: np.ndarray, values: Values) -> bool:
         return highest < _NOISE_SHOWS
     if spec.name.endswith("shf-sdcg") and values["k"] > 0 and highest / width_of(values) > _RANKS_WITH_FRACTIONS:
         return False
-    grows = spec.name in ("gbrank", "ranksvm", "regression", "shf-sdcg", "reg-shf-sdcg")
+    grows = spec.name in ("gbrank", "query-rmse", "ranksvm", "regression", "shf-sdcg", "reg-shf-sdcg")
     return not grows or highest / width_of(values) < _LARGEST
 
 

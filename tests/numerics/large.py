@@ -15,7 +15,7 @@ from boostrank.data.text.writer import write_libsvm
 from boostrank.objective.description import Objective
 
 # Ranks of tied documents, or numbers that are drawn for them, go by their order in the file.
-BY_ORDER = ("lambdarank", "lambdaloss", "smooth-ndcg", "stochastic-rank", "xe-ndcg", "yetirank")
+BY_ORDER = ("lambdarank", "lambdaloss", "smooth-ndcg", "smooth-err", "stochastic-rank", "xe-ndcg", "yetirank")
 
 
 def hard_lists(n: int) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:

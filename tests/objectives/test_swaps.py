@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import exp, log2
+
 import numpy as np
 import pytest
 import xgboost
@@ -56,13 +58,42 @@ def test_map_is_xgboosts():
     assert steps == pytest.approx(-grad / hess / 2, rel=1e-4)
 
 
-@pytest.mark.parametrize("metric", METRICS)
-def test_a_list_of_two_hundred_thousand_documents(metric):
+@pytest.mark.parametrize(
+    ("mode", "change"),
+    [("ndcg", 1 - 1 / log2(3)), ("dcg", 7 - 7 / log2(3)), ("map", 0.5), ("mrr", 0.5), ("err", 7 / 8 / 2)],
+)
+def test_two_documents_of_yetirank_weigh_what_their_swap_changes(mode, change):
+    _, grad, _ = run("yetirank", [0, 3], [0.7, 0.0], mode=mode)
+    assert grad == pytest.approx(change / (1 + exp(-0.7)) * np.array([1, -1]), rel=1e-12)
+
+
+@pytest.mark.parametrize("metric", ["ndcg", "map", "mrr", "err"])
+def test_all_neighbours_of_one_order_are_the_pairs_of_lambdarank(metric):
+    # Scores so far apart that no noise changes the order.
+    labels, scores = [0, 2, 1, 0, 3], np.arange(5) * 1e4
+    wanted = run("lambdarank", labels, scores, metric=metric, norm_distance=False, norm_query=False)[1]
+    assert run("yetirank", labels, scores, mode=metric, neighbors=0)[1] == pytest.approx(wanted, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [*(("lambdarank", {"metric": m}) for m in METRICS), *(("yetirank", {"mode": m}) for m in METRICS[:4])],
+)
+def test_a_list_of_two_hundred_thousand_documents(name, params):
     rng = np.random.default_rng(0)
     n = 200_000
     labels, scores = rng.choice(5, n, p=[0.5, 0.3, 0.1, 0.06, 0.04]), rng.normal(size=n)
-    bound = Objective("lambdarank", metric=metric, threads=1).bind(labels, QueryIndex.from_sizes([n]))
+    bound = Objective(name, threads=1, **params).bind(labels, QueryIndex.from_sizes([n]))
     result = bound.gradient(scores, 0)
     assert result.grad.any()
     assert np.isfinite(result.grad).all()
     assert (result.hess > 0).all()
+
+
+def test_smooth_err_of_many_users_tends_to_err():
+    rng = np.random.default_rng(4)
+    for _ in range(5):
+        labels, scores = rng.integers(0, 5, 9).astype(float), rng.permutation(9) / 5
+        wanted = metric_err.value(labels[np.argsort(-scores)].tolist(), None, Conventions(max_grade=4))
+        found = run("smooth-err", labels, scores, alpha=1e3, draws=20_000, max_gain=15.0)[0]
+        assert -found == pytest.approx(wanted, abs=0.01)

@@ -6,6 +6,7 @@ import numpy as np
 
 from boostrank.core.params import Param
 from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
+from boostrank.kernels.objective.contract import DOCUMENT_WEIGHTS
 from boostrank.kernels.objective.kernel import Query
 from boostrank.kernels.objective.shared_params import default_constants
 from boostrank.kernels.primitives import bounded
@@ -28,6 +29,15 @@ def target_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array,
     """Return the target of each document in column 0, and the query constants of `default_constants`."""
     target = labels if values["target"] == "labels" else gains
     return np.array(target, dtype=np.float64)[:, None], default_constants(labels, gains, ptr, values)[1]
+
+
+def weighted_target_constants(
+    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues
+) -> Constants:
+    """Return the target and the weight of each document, and the query constants of `default_constants`."""
+    targets, queries = target_constants(labels, gains, ptr, values)
+    weights = np.broadcast_to(np.asarray(values.get(DOCUMENT_WEIGHTS, 1.0), np.float64), labels.size)
+    return np.column_stack([targets, weights]), queries
 
 
 @inline

@@ -1,0 +1,63 @@
+"""QueryRMSE as in CatBoost: squared error within queries, each query's mean error aside.
+
+    L = (1/2) sum_i w_i (r_i - r)^2,   r_i = s_i - t_i,  r = sum_i w_i r_i / sum_i w_i,  w the weights of documents, 1
+
+Only differences within a query count, so the level of a query, which no ranking needs, is not learnt. Longer queries
+weigh more, as in `regression`.
+
+Source: CatBoost's QueryRMSE, catboost/private/libs/algo_helpers/error_functions.h. Deviations: t may be the gain,
+queries of equal gains teach nothing, and the Hessian is exact: w_i (1 - w_i / sum_j w_j), CatBoost's w_i.
+
+Cost: n per query.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from boostrank.core.types import Float64Array, HessianKind
+from boostrank.kernels.losses.squared_error import target_param, weighted_target_constants
+from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.primitives import bounded
+
+PARAMS = (target_param("labels"),)
+
+
+@objective_kernel(params=PARAMS)
+def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    n, doc, total = query.scores.size, query.doc_const, 0.0
+    for i in range(n):
+        # From the first error, so that a common offset costs no digits.
+        grad[i] = bounded((query.scores[i] - query.scores[0]) - (doc[i, 0] - doc[0, 0]))
+        total += doc[i, 1]
+    if query.query_const[0] <= 0.0 or total <= 0.0:
+        grad[:] = 0.0
+        return 0.0
+    for _ in range(2):  # the second mean is the rounding of the first
+        mean = 0.0
+        for i in range(n):
+            mean += doc[i, 1] * grad[i]
+        for i in range(n):
+            grad[i] -= mean / total
+    value = 0.0
+    for i in range(n):
+        weight = doc[i, 1]
+        value += 0.5 * weight * grad[i] * grad[i]
+        grad[i] *= weight
+        hess[i] = weight * (1.0 - weight / total)
+    return bounded(value)
+
+
+SPEC = ObjectiveSpec(
+    name="query-rmse",
+    aliases=("centred-regression", "centered-regression"),
+    summary="squared error on labels or gains within queries, as in CatBoost: each query's mean error is left out",
+    equation="(1/2) sum_i (r_i - mean r)^2,  r_i = s_i - t_i",
+    kernel=kernel,
+    hessian=HessianKind.EXACT,
+    reference="CatBoost error_functions.h",
+    prepare=weighted_target_constants,
+    quadratic=False,
+    ordered=False,
+    document_weights="loss",
+)
