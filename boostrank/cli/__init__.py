@@ -44,7 +44,7 @@ _HEADINGS = {
     },
     "Data": {
         "doctor": ("doctor", "Find faults in ranking data."),
-        "data": ("data", "Split, sample, sort, shard, merge or make data; count and simulate clicks."),
+        "data": ("data", "Join judgements and logs; split, sample, sort, merge, make data; count clicks."),
     },
 }
 _SUBCOMMANDS = {
@@ -53,6 +53,7 @@ _SUBCOMMANDS = {
         "sample": ("data:sample", "Draw whole queries from ranking data."),
         "shard": ("data:shard", "Split ranking data into files of about equal size."),
         "sort": ("data:sort", "Group the rows of each query."),
+        "join": ("data:join", "Join judgements with logged features to a table."),
         "merge": ("data:merge", "Join ranking data sets into one file."),
         "make": ("data:make", "Generate realistic ranking data with a known truth."),
         "count-clicks": ("clicks:count_clicks", "Count clicks and impressions in session logs."),
@@ -95,10 +96,12 @@ class _Commands(click.Group):
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        grouped = {word: f"{group} {word}" for group, own in _SUBCOMMANDS.items() for word in own}
+        if self.name not in _SUBCOMMANDS and args[0] in grouped:  # `boostrank join` is `boostrank data join`
+            args = [*grouped[args[0]].split(), *args[1:]]
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:  # suggest commands of groups too
-            grouped = {word: f"{group} {word}" for group, own in _SUBCOMMANDS.items() for word in own}
             known = {**grouped, **{name: name for name in self._places}}
             near = [known[word] for word in difflib.get_close_matches(args[0], known, 1)]
             raise click.UsageError(

@@ -17,7 +17,7 @@ from boostrank.cli.command import command
 from boostrank.cli.errors import TERMINATED, say
 from boostrank.cli.progress import ReadProgress
 from boostrank.cli.reading import name_of
-from boostrank.core.text import parse_size
+from boostrank.core.text import count_of, parse_size
 from boostrank.options import Options, argument, option, parse_parts
 
 
@@ -152,6 +152,62 @@ def merge(own: Merge) -> None:
     A query id in two sets is refused, unless --rename makes ids unique.
     """
     _run("merge", own, rename=own.rename)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Join(Options):
+    """Options of `join`."""
+
+    judgements: str = argument("JUDGEMENTS", file="read")
+    features: tuple[str, ...] = argument("FEATURES...", default=(), file="data")
+    output: str = option(
+        None, "Table to write: .csv or .parquet.", short="-o", metavar="OUT", file="write", required=True
+    )
+    unjudged: str = option(
+        "drop",
+        "Logged documents without a judgement: drop them, give those of judged queries the grade 0, or stop.",
+        choices="drop zero stop",
+    )
+    label: str | None = option(
+        None, "Column of grades, as for train.", metavar="COLUMN", shown="label, grade or rating"
+    )
+    qid: str | None = option(
+        None, "Query id column of tables, as for train.", metavar="COLUMN", shown="qid, query_id or query"
+    )
+    id: str | None = option(
+        None, "Document column of tables, as for train.", metavar="COLUMN", shown="doc_id, docid, docno or id"
+    )
+
+
+@command("join", Join)
+def join(own: Join) -> None:
+    """Join JUDGEMENTS with logged FEATURES by query and document, to a table that `train` takes.
+
+    \b
+    JUDGEMENTS  a table (Quepid's query,docid,rating), lines `4 qid:1 # 7555` and `# qid:1: red shoe`
+                (RankLib, Quepid), or TREC qrels
+    FEATURES    tables, or JSON lines: responses or hits that Solr's, Elasticsearch's and OpenSearch's
+                plugins logged ([features], _ltrlog) with a `query`, or rows
+
+    OUT has qid, doc_id, label and the features, sorted by query and document. Queries are called by their words, if
+    JUDGEMENTS has them. Features that a document lacks are missing. The mean counts where judges disagree.
+    """
+    from boostrank.data.join import join
+
+    given = own.judgements, own.features, own.output
+    found = join(*given, unjudged=own.unjudged, label=own.label, qid=own.qid, id=own.id)
+    say(f"{own.output}: {found.documents:,} documents, {found.queries:,} queries")
+    what_became = {"drop": "left out", "zero": "0 in judged queries, others left out"}.get(own.unjudged, "")
+    for (count, first), words in (
+        (found.unlogged, "judged, but not logged: left out"),
+        (found.unjudged, f"logged, but not judged: {what_became}"),
+        (found.disagreeing, "graded differently: the mean counts"),
+        (found.repeated, "logged again: the first counts"),
+        (found.unrated, "in the judgements without a grade: left out"),
+    ):
+        if count:
+            say(f"{count_of(count, 'document')} {words}; the first is {first}")
+    click.echo(own.output)
 
 
 def _run(tool: str, own: Tool, *arguments: Any, **options: Any) -> None:

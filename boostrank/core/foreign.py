@@ -46,7 +46,7 @@ _TEXT = (
     (r"tree\r?\nversion=", "a model of LightGBM"),
     (
         r'\s*(\{\s*["}]|\[\s*[\[{"])',
-        "JSON: pandas.read_json(FILE, lines=True).to_csv(...) makes a table of its lines",
+        "JSON: boostrank data join reads features that a search engine logged",
     ),
     (
         r",[^\s,]*\r?\n0,[^\s,]*\r?\n",
@@ -55,7 +55,7 @@ _TEXT = (
     (r"[A-Za-z]\w*\r?\n-?\d+(\.\d+)?(e-?\d+)?\r?\n", "scores below a header: `tail -n +2 FILE` leaves it out"),
     (r"booster\[0\]:", "XGBoost's dump as text: save the model with save_model('model.json')"),
     (r"\S+[ \t]+Q0[ \t]+\S+[ \t]+\d+[ \t]+\S+[ \t]+\S+", "a run file of TREC: query Q0 document rank score tag"),
-    (r"\S+[ \t]+0[ \t]+\S+[ \t]+-?\d+[ \t]*(\r?\n|$)", "qrels of TREC: query 0 document grade"),
+    (r"\S+[ \t]+0[ \t]+\S+[ \t]+-?\d+[ \t]*(\r?\n|$)", "qrels of TREC: boostrank data join joins them with features"),
     (r"\S+\t\d+\t-?[\d.eE+-]+[ \t]*(\r?\n|$)", "scores of RankLib: query, row, score; pass the third column only"),
 )
 

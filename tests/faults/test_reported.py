@@ -538,7 +538,7 @@ def parameters_of_the_other_engine() -> None:
 @case(0, "names people type", "the command that is near, also that of a group")
 def unknown_command() -> None:
     refused("trian", says=("'trian'", "'train'"))
-    refused("split", says=("'split'", "'data split'"))
+    refused("splt", says=("'splt'", "'data split'"))
     assert "mean" not in invoke("xyzzy").stderr
 
 

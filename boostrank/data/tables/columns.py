@@ -115,7 +115,7 @@ def _picked(header: Sequence[str], pick: tuple[Sequence[str], Sequence[str]], fi
 def _with_queries(header: Sequence[str], options: Reading, file: str, in_order: bool) -> Columns:
     """Return the column of query ids alone; `names` are those that the next file must have."""
     _check_header(header, file)
-    qid = _column_of("qid", header, options, file)
+    qid = column_of("qid", header, options, file)
     if qid is None:
         raise _without("qid", header, file)
     names = tuple(header if in_order else sorted(header))
@@ -134,7 +134,7 @@ def _chosen(header: Sequence[str], options: Reading, file: str, has_sizes: bool,
     _check_header(header, file)
     given, roles = options.roles, {}
     for role in DEFAULTS:
-        name = _column_of(role, header, options, file)
+        name = column_of(role, header, options, file)
         if name is not None:
             roles[role] = name
     if labelled and not rows_alone and "label" not in roles:
@@ -236,7 +236,7 @@ def _check_header(header: Sequence[str], file: str) -> None:
         raise FileFormatError(f"{count} columns are called {name!r}; names must be distinct", file=file)
 
 
-def _column_of(role: str, header: Sequence[str], options: Reading, file: str) -> str | None:
+def column_of(role: str, header: Sequence[str], options: Reading, file: str) -> str | None:
     """Return the column of a role, by option or default name; None if there is none."""
     name: str | None = getattr(options, role)
     if name is not None:

@@ -83,7 +83,7 @@ class Cells:
 
     def codes(self, place: int) -> tuple[Float64Array, list[Any]]:
         """Return positions in the categories of these rows (NaN is missing), and the categories."""
-        array = self._sound(place)
+        array = self.sound(place)
         if not arrow().types.is_dictionary(array.type):
             array = array.dictionary_encode()
         codes = array.indices.cast(arrow().float64()).to_numpy(zero_copy_only=False)
@@ -158,14 +158,14 @@ class Cells:
         """Return a column, with dictionaries of text or numbers decoded."""
         array = self.arrays[place]
         if not arrow().types.is_dictionary(array.type):
-            return array if is_number(array.type) else self._sound(place)
+            return array if is_number(array.type) else self.sound(place)
         kind = array.type.value_type
         if not is_text(kind) and not is_number(kind):
             return array
-        values = self._sound(place).dictionary
+        values = self.sound(place).dictionary
         return (values.cast(arrow().large_string()) if is_text(kind) else values).take(array.indices)
 
-    def _sound(self, place: int) -> Any:
+    def sound(self, place: int) -> Any:
         """Return a validated text or dictionary column: damaged files may contain any bytes and codes."""
         try:
             self.arrays[place].validate(full=True)

@@ -167,9 +167,6 @@ class TextFile:
         for magic, words in _FOREIGN.items():
             if head.startswith(magic):
                 raise FileFormatError(words, file=name)
-        kind = foreign_kind(head[:1000])
-        if kind is not None:
-            raise FileFormatError(f"not ranking data: {kind}", file=name)
         pairs = min(len(head), 64) // 2
         if pairs >= 2 and b"\0" * pairs in (head[0 : 2 * pairs : 2], head[1 : 2 * pairs : 2]):
             raise FileFormatError(_UTF16, file=name)
@@ -339,11 +336,21 @@ def _ready(text: Text, buffer: bytearray | None) -> Text:
 
 
 def open_text(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) -> TextFile:
-    """Open a path, "-" (standard input) or a binary file object.
+    """Open ranking data: a path, "-" (standard input) or a binary file object.
 
     Raises:
         FileFormatError: the file cannot be opened, is a directory, or has an unsupported format.
     """
+    file = _open_any(source, max_bytes)
+    kind = foreign_kind(file.head[:1000])
+    if kind is not None:
+        file.close()
+        raise FileFormatError(f"not ranking data: {kind}", file=file.name)
+    return file
+
+
+def _open_any(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) -> TextFile:
+    """Open text of any kind."""
     closing = contextlib.ExitStack()
     if not isinstance(source, (str, os.PathLike)):
         name = str(getattr(source, "name", "<stream>"))
@@ -383,3 +390,22 @@ def open_text(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) 
     except BaseException:
         closing.close()
         raise
+
+
+def lines_of(path: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a text, plain or compressed, with their numbers from 1, without line ends.
+
+    Raises:
+        FileFormatError: the file cannot be read.
+    """
+    number = 0
+    with contextlib.closing(_open_any(path, None)) as file:
+        for load in file.loads(4 << 20):
+            try:
+                text = load(None)
+            except LineTooLong as error:
+                raise error.within(path, number) from None
+            found = bytes(text.buffer[text.start : text.end]).split(b"\n")
+            for line in found if text.unterminated else found[:-1]:
+                number += 1
+                yield number, line.removesuffix(b"\r")

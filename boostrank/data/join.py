@@ -1,0 +1,386 @@
+"""Join judgements with logged features to a table that `train` takes."""
+
+from __future__ import annotations
+
+import os
+import re
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from boostrank.core.errors import DataError, FileFormatError, ParameterError
+from boostrank.core.files import check_output, read_whole, writing
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.names import name_in, words_in
+from boostrank.data.source import Reading, expand
+from boostrank.data.tables.batches import batches, header_of
+from boostrank.data.tables.columns import DEFAULTS, choose_columns, column_of
+from boostrank.data.tables.source import arrow
+from boostrank.data.text.files import lines_of
+from boostrank.records import from_json
+
+UNJUDGED = ("drop", "zero", "stop")
+"""What to do with logged documents of judged queries that have no judgement."""
+
+_INTEGER = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)
+_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_BINARY = (".parquet", ".arrow", ".arrows", ".feather")
+_QUERY_KEYS = tuple(chain(*DEFAULTS["qid"]))
+_DOCUMENT_KEYS = ("_id", *chain(*DEFAULTS["id"]), "id")
+
+
+@dataclass
+class _Rows:
+    """Judgements or logged documents of one file.
+
+    Args:
+        qids, names: text of each row.
+        lines: line or row of each, from 1.
+        table: Arrow table of the other columns.
+        words: query id -> words.
+        unrated: number of judgements without a grade, and the place of the first.
+    """
+
+    file: str
+    qids: list[str]
+    names: list[str]
+    lines: list[int]
+    table: Any = None
+    by_row: bool = False
+    words: dict[str, str] = field(default_factory=dict)
+    unrated: tuple[int, str] = (0, "")
+
+    def add(self, qid: str, name: str, line: int) -> None:
+        """Add a row."""
+        self.qids.append(qid)
+        self.names.append(name)
+        self.lines.append(line)
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Counts of a join, and the first place of each problem ("" without one).
+
+    Args:
+        documents, queries: rows and queries written.
+        unlogged: judged documents that no log has.
+        unjudged: logged documents without a judgement.
+        disagreeing: documents that judges graded differently; their grade is the mean.
+        repeated: repeated rows of the log; the first one counts.
+        unrated: judgements without a grade, which are left out.
+    """
+
+    documents: int
+    queries: int
+    unlogged: tuple[int, str]
+    unjudged: tuple[int, str]
+    disagreeing: tuple[int, str]
+    repeated: tuple[int, str]
+    unrated: tuple[int, str]
+
+
+def join(
+    judgements: str,
+    features: str | Sequence[str],
+    output: str,
+    *,
+    unjudged: str = "drop",
+    label: str | None = None,
+    qid: str | None = None,
+    id: str | None = None,
+) -> Joined:
+    """Join judgements with logged features by query and document, and write a table (CSV or Parquet, by its ending).
+
+    The table has the columns `qid`, `doc_id`, `label` and the features, and is sorted by query and document: the order
+    of the files changes nothing, and ties do not follow grades. Several grades of a document are averaged.
+
+    Args:
+        judgements: a table; a list of RankLib or Quepid, `4 qid:1 # 7555` with `# qid:1: red shoe`; or TREC qrels.
+        features: tables, or JSON lines as the plugins of Solr, Elasticsearch and OpenSearch log them. Features that a
+            document lacks are missing.
+        unjudged: "drop" documents without a judgement, "zero": give those of judged queries the grade 0, or "stop".
+        label, qid, id: columns of tables; None recognises them by name.
+
+    Raises:
+        FileFormatError: unreadable content, with file and line.
+        DataError: nothing meets, or a document without a judgement is refused.
+    """
+    if unjudged not in UNJUDGED:
+        raise ParameterError(f"unjudged={unjudged!r}: {' | '.join(UNJUDGED)}")
+    if os.path.splitext(output)[1].lower() not in (".csv", ".parquet"):
+        raise ParameterError(f"{output}: the name of a table ends in .csv or .parquet")
+    check_output(output)
+    roles = {role: name for role, name in (("label", label), ("qid", qid), ("id", id)) if name is not None}
+    used: set[str] = set()
+    judged = _judgements(judgements, roles, used)
+    logs = [_features(str(one), roles, used) for one in expand(features)]
+    for role in roles.keys() - used:
+        raise FileFormatError(f"no column is called {roles[role]!r} (--{role})", file=judgements)
+    _name_queries(judged, logs)
+
+    # Number queries and documents in their order; one integer is the key of a pair.
+    qids, q = _numbered([judged.qids, *(log.qids for log in logs)])
+    names, d = _numbered([judged.names, *(log.names for log in logs)])
+    of_judged, of_logged = np.split(q * len(names) + d, [len(judged.qids)])
+    documents, grades, disagreeing = _graded(of_judged, judged.table["label"].to_numpy())
+    logged, first = np.unique(of_logged, return_index=True)
+    is_judged, again = np.isin(logged, documents), np.setdiff1d(np.arange(of_logged.size), first)
+    unlogged, without = (np.flatnonzero(~np.isin(*pair)) for pair in ((of_judged, logged), (of_logged, documents)))
+    if not is_judged.any():
+        raise DataError(
+            f"no judged document was logged: {_where([judged], 0)} is judged, {_where(logs, 0)} is logged; queries and "
+            "documents must have the same names in both"
+        )
+    if unjudged == "stop" and without.size:
+        raise DataError(f"{_where(logs, int(without[0]))} has no judgement: --unjudged drop or zero")
+
+    # Keep logged documents in the order of their keys.
+    kept = is_judged | (unjudged == "zero") & np.isin(logged // len(names), documents // len(names))
+    key, labels = logged[kept], np.zeros(int(kept.sum()))
+    labels[is_judged[kept]] = grades[np.searchsorted(documents, logged[is_judged])]
+    pa = arrow()
+    table = pa.concat_tables([log.table for log in logs], promote_options="permissive").take(pa.array(first[kept]))
+    given = {
+        "qid": pa.array([qids[i] for i in (key // len(names)).tolist()]),
+        "doc_id": pa.array([names[i] for i in (key % len(names)).tolist()]),
+        "label": pa.array(labels.astype(np.int64) if np.array_equal(labels, np.floor(labels)) else labels),
+    }
+    twice = next((name for name in given if name in table.column_names), None)
+    if twice is not None:
+        raise FileFormatError(
+            f"the feature {twice!r} is called as a column of the result: rename it", file=logs[0].file
+        )
+    choose_columns((*given, *table.column_names), Reading(), output)  # as train does
+    _write(pa.table(given | dict(zip(table.column_names, table.columns, strict=True))), output)
+    return Joined(
+        key.size,
+        np.unique(key // len(names)).size,
+        unlogged=(np.unique(of_judged[unlogged]).size, _where([judged], *unlogged[:1])),
+        unjudged=(int((~is_judged).sum()), _where(logs, *without[:1])),
+        disagreeing=(disagreeing.size, _where([judged], *disagreeing[:1])),
+        repeated=(again.size, _where(logs, *again[:1])),
+        unrated=judged.unrated,
+    )
+
+
+def _write(table: Any, output: str) -> None:
+    with writing(output) as descriptor, open(descriptor, "wb", closefd=False) as file:
+        if output.lower().endswith(".csv"):
+            arrow(".csv").write_csv(table, file)
+        else:
+            arrow(".parquet").write_table(table, file)
+
+
+def _name_queries(judged: _Rows, logs: Sequence[_Rows]) -> None:
+    """Call queries by their words, if each has its own. The logs may call them by their ids."""
+    words, known = judged.words, set(judged.qids)
+    if not known <= words.keys() or len({words[one] for one in known}) < len(known):
+        return
+    logged = set(chain.from_iterable(log.qids for log in logs))
+    by_id = len(logged & known) > len(logged & set(words.values()))
+    for rows in (judged, *(logs if by_id else ())):
+        rows.qids = [words.get(one, one) for one in rows.qids]
+
+
+def _numbered(parts: Sequence[Sequence[str]]) -> tuple[list[Any], Int64Array]:
+    """Return the distinct names in order, integers if all are, and the number of each name in it."""
+    coded = arrow().array(list(chain.from_iterable(parts)), arrow().string()).dictionary_encode()
+    words = coded.dictionary.to_pylist()
+    names: list[Any] = list(map(int, words)) if all(map(_INTEGER.fullmatch, words)) else words
+    order = sorted(range(len(names)), key=names.__getitem__)
+    rank = np.empty(len(names), np.int64)
+    rank[order] = np.arange(len(names))
+    return [names[i] for i in order], rank[coded.indices.to_numpy()]
+
+
+def _graded(keys: Int64Array, grades: Float64Array) -> tuple[Int64Array, Float64Array, Int64Array]:
+    """Return the distinct keys, their mean grades, and the first row of each key that has several grades."""
+    order = np.lexsort((grades, keys))
+    distinct, start, count = np.unique(keys[order], return_index=True, return_counts=True)
+    low, high = grades[order][start], grades[order][start + count - 1]
+    mean = np.where(low == high, low, np.add.reduceat(grades[order], start) / count)
+    first = np.unique(keys, return_index=True)[1]
+    return distinct, mean, np.sort(first[low != high])
+
+
+def _where(parts: Sequence[_Rows], *row: int) -> str:
+    """Format `FILE:line: document '7555' of query 'red shoe'` of a row; "" without one."""
+    for i in row:
+        for rows in parts:
+            if i < len(rows.qids):
+                place = f"{rows.file}: row {rows.lines[i]}" if rows.by_row else f"{rows.file}:{rows.lines[i]}"
+                return f"{place}: document {rows.names[i]!r} of query {rows.qids[i]!r}"
+            i -= len(rows.qids)
+    return ""
+
+
+def _judgements(path: str, roles: Mapping[str, str], used: set[str]) -> _Rows:
+    """Read judgements; their table has the column `label`."""
+    content = (line for _, line in lines_of(path) if line.strip() and not line.startswith(b"#"))
+    if not path.lower().endswith(_BINARY) and _entry(next(content, b"")) is not None:
+        rows, grades = _of_list(path)
+    else:
+        rows = _of_table(path, roles, used, judged=True)
+        grades = rows.table["label"].to_numpy()
+    unrated = np.flatnonzero(np.isnan(grades))
+    if unrated.size:
+        kept = np.flatnonzero(~np.isnan(grades))
+        rows.unrated = unrated.size, _where([rows], int(unrated[0]))
+        rows.qids, rows.names, rows.lines = (
+            [one[i] for i in kept.tolist()] for one in (rows.qids, rows.names, rows.lines)
+        )
+    rows.table = arrow().table({"label": grades[~np.isnan(grades)]})
+    if not rows.qids:
+        raise FileFormatError("no judgements", file=path)
+    return rows
+
+
+def _entry(line: bytes) -> tuple[bytes, bytes, str] | None:
+    """Return (grade, query id, document) of `4 qid:1 # 7555` or of TREC's `1 0 7555 4`; None for other lines."""
+    content, _, comment = line.partition(b"#")
+    words = content.split()
+    if len(words) > 1 and words[1].startswith(b"qid:"):
+        entry = words[0], words[1][4:], name_in(comment)
+    elif len(words) == 4:
+        entry = words[3], words[0], words[2].decode("utf-8", "backslashreplace")
+    else:
+        return None
+    return entry if _NUMBER.fullmatch(entry[0]) and entry[1] and entry[2] else None
+
+
+def _of_list(path: str) -> tuple[_Rows, Float64Array]:
+    rows, grades = _Rows(path, [], [], []), array("d")
+    for number, line in lines_of(path):
+        if line.startswith(b"#"):
+            rows.words |= words_in(line)
+        elif line.strip():
+            entry = _entry(line)
+            if entry is None:
+                words = "expected `grade qid:ID # document` or `query 0 document grade` (TREC)"
+                raise FileFormatError(words, file=path, line=number)
+            grades.append(float(entry[0]))
+            rows.add(entry[1].decode("utf-8", "backslashreplace"), entry[2], number)
+    return rows, np.array(grades)
+
+
+def _of_table(path: str, roles: Mapping[str, str], used: set[str], *, judged: bool) -> _Rows:
+    """Read a table: the grades of judgements, else all columns."""
+    header, found = header_of(path), {}
+    there = {role: name for role, name in roles.items() if name in header}
+    given = Reading(label=there.get("label"), qid=there.get("qid"), id=there.get("id"))
+    used.update(there)
+    for role in ("qid", "id", "label") if judged else ("qid", "id"):
+        name = column_of(role, header, given, path)
+        name = "id" if name is None and role == "id" and "id" in header else name
+        if name is None:
+            usual = repr(roles[role]) if role in roles else " or ".join(chain(*DEFAULTS[role]))
+            raise FileFormatError(f"no column is called {usual}; name it with --{role} COLUMN", file=path)
+        found[role] = name
+    texts = (found["qid"], found["id"]) if judged else header
+    rows, parts = _Rows(path, [], [], []), []
+    others = {name: place for place, name in enumerate(header) if name not in found.values()}
+    for batch in batches(path, texts=texts, numbers=[found["label"]] if judged else []):
+        rows.by_row, cells = batch.by_row, batch.cells
+        qids, names = (cells.names(header.index(found[role])).tolist() for role in ("qid", "id"))
+        blank = next((i for i, pair in enumerate(zip(qids, names, strict=True)) if "" in pair), None)
+        if blank is not None:
+            raise batch.refuse(blank, f"column {found['id' if qids[blank] else 'qid']!r} is empty")
+        rows.qids += qids
+        rows.names += names
+        rows.lines += (cells.lines + batch.first).tolist()
+        pick = {"label": batch.number(found["label"])} if judged else {n: cells.sound(i) for n, i in others.items()}
+        parts.append(arrow().table(pick))
+    if not parts:
+        raise FileFormatError("no rows", file=path)
+    whole = arrow().concat_tables(parts)
+    if not judged and not rows.by_row:  # text
+        whole = arrow().table({name: _typed(whole[name]) for name in whole.column_names})
+    rows.table = whole
+    return rows
+
+
+def _typed(column: Any) -> Any:
+    """Return text as integers or floats, if all of it is."""
+    for kind in (arrow().int64(), arrow().float64()):
+        try:
+            return column.cast(kind)
+        except arrow().ArrowInvalid:
+            continue
+    return column
+
+
+def _features(path: str, roles: Mapping[str, str], used: set[str]) -> _Rows:
+    """Read logged features."""
+    head = b"" if path.lower().endswith(_BINARY) else next((line for _, line in lines_of(path) if line.strip()), b"")
+    if head.lstrip()[:1] not in (b"{", b"["):
+        return _of_table(path, roles, used, judged=False)
+    rows = _Rows(path, [], [], [])
+    columns: dict[str, array[float]] = {}
+    for number, value in _json_of(path, head):
+        try:
+            for query, name, features in _logged(value):
+                if not query or not name:
+                    what = "document" if query else "query"
+                    raise FileFormatError(f"a {what} without its id: add {what!r} to the line", file=path, line=number)
+                for feature, one in features:
+                    column = columns.setdefault(str(feature), array("d"))
+                    column.extend([np.nan] * (len(rows.qids) + 1 - len(column)))
+                    column[-1] = np.nan if one is None else float(one)
+                rows.add(query, name, number)
+        except (LookupError, TypeError, AttributeError, ValueError) as error:
+            words = f"not a log of features: {type(error).__name__}: {error}"
+            raise FileFormatError(words, file=path, line=number) from None
+    if not columns:
+        raise FileFormatError("no features", file=path)
+    for column in columns.values():
+        column.extend([np.nan] * (len(rows.qids) - len(column)))
+    pa = arrow()
+    rows.table = pa.table({name: pa.array(np.array(one), from_pandas=True) for name, one in columns.items()})
+    return rows
+
+
+def _json_of(path: str, head: bytes) -> Iterator[tuple[int, Any]]:
+    """Yield (line, value) of lines of JSON, or of one value that spans lines."""
+    try:
+        from_json(head)
+    except ValueError:
+        try:
+            yield 1, from_json(read_whole(path))
+            return
+        except ValueError as error:
+            raise FileFormatError(f"neither JSON nor lines of JSON: {error}", file=path) from None
+    for number, line in lines_of(path):
+        if line.strip():
+            try:
+                yield number, from_json(line)
+            except ValueError as error:
+                raise FileFormatError(f"no JSON: {error}", file=path, line=number) from None
+
+
+def _logged(value: Any, query: str = "") -> Iterator[tuple[str, str, Iterable[tuple[str, Any]]]]:
+    """Yield (query, document, features) of a response of Solr or Elasticsearch, of a hit, or of a plain row."""
+    if isinstance(value, list):
+        for one in value:
+            yield from _logged(one, query)
+        return
+    params = value.get("responseHeader", {}).get("params", {})
+    given = (where[key] for where in (value, params) for key in _QUERY_KEYS if isinstance(where.get(key), str | int))
+    query = str(next(given, query or params.get("q", "")))
+    inner = value.get("hits", value.get("response"))
+    if inner is not None:
+        yield from _logged(inner["hits" if "hits" in inner else "docs"], query)
+        return
+    name = str(next((value[key] for key in _DOCUMENT_KEYS if value.get(key) is not None), ""))
+    if "[features]" in value:  # Solr
+        pairs = (one.rpartition("=") for one in value["[features]"].split(",") if one)
+        yield query, name, [(feature, number) for feature, _, number in pairs]
+    elif "_ltrlog" in value.get("fields", {}):
+        entries = (entry for log in value["fields"]["_ltrlog"] for entries in log.values() for entry in entries)
+        yield query, name, [(entry["name"], entry.get("value")) for entry in entries]
+    else:
+        keys = {*_QUERY_KEYS, *_DOCUMENT_KEYS}
+        yield query, name, [(key, one) for key, one in value.items() if key not in keys]
