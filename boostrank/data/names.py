@@ -72,21 +72,35 @@ def read_names(path: str) -> Names:
 
 
 def names_in_json(text: str, path: str) -> tuple[str, ...]:
-    """Return a list of names, of objects with a `name`, or such a list anywhere below a `features`.
+    """Return the names of `features_in_json`."""
+    return tuple(map(name_of, features_in_json(text, path)))
+
+
+def features_in_json(text: str, path: str) -> tuple[Any, ...]:
+    """Return a list of names, of objects with a `name`, of Elasticsearch's feature extractors, or such a list anywhere
+    below a `features` or `feature_extractors`.
 
     Raises:
         FileFormatError: the text holds none.
     """
+    keys = ("features", "featureset", "_source", "inference_config", "learning_to_rank", "feature_extractors")
     try:
         found: Any = json.loads(text)
         while isinstance(found, dict):
-            found = next(found[key] for key in ("features", "featureset", "_source") if key in found)
-        names = tuple(one if isinstance(one, str) else one["name"] for one in found)
-        if not set(map(type, names)) <= {str}:
+            found = next(found[key] for key in keys if key in found)
+        if not {type(name_of(one)) for one in found} <= {str}:
             raise TypeError
-        return names
-    except (ValueError, KeyError, TypeError, StopIteration, RecursionError):
+        return tuple(found)
+    except (ValueError, KeyError, TypeError, AttributeError, StopIteration, RecursionError):
         raise FileFormatError("expected one name per line or JSON with a list of features", file=path) from None
+
+
+def name_of(feature: Any) -> str:
+    """Return the name of an entry of `features_in_json`."""
+    if isinstance(feature, str):
+        return feature
+    name: str = feature["query_extractor"]["feature_name"] if "query_extractor" in feature else feature["name"]
+    return name
 
 
 def name_in(comment: bytes) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 TARGETS: Registry[TargetSpec] = Registry("boostrank.export.targets", "target")
 
-_LINE = re.compile(r"([a-z0-9-]+): (.+)")
+_LINE = re.compile(r"([a-z0-9.-]+): (.+)")
 
 
 def target_lines() -> list[tuple[str, str]]:

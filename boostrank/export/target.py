@@ -46,6 +46,7 @@ class ServedModel:
         trees: all trees. Those with small leaves come first if the target sums in float32 and the engine does not,
             unless the target claims identical bits.
         feature_names: d names in column order, as the serving program knows them.
+        extractors: name -> Elasticsearch's feature extractor, if the user gave them.
     """
 
     name: str
@@ -53,6 +54,7 @@ class ServedModel:
     body: bytes
     trees: ServedTrees
     feature_names: tuple[str, ...]
+    extractors: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

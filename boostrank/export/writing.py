@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from boostrank.core.arguments import takes
 from boostrank.core.errors import ModelError, ParameterError
 from boostrank.core.files import check_writable, read_text, write_atomically
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.names import names_in_json
+from boostrank.data.names import features_in_json, name_of
 from boostrank.engines import format_of
 from boostrank.export import TARGETS
 from boostrank.export.pack import KINDS
@@ -39,7 +39,7 @@ def export_model(
     path: str | os.PathLike[str],
     to: str,
     *,
-    feature_names: Sequence[str] | None = None,
+    feature_names: Sequence[str | Mapping[str, Any]] | None = None,
     name: str | None = None,
     data: RankingDataset | None = None,
     allow: Collection[str] = (),
@@ -52,7 +52,8 @@ def export_model(
     Args:
         model: ranker of LightGBM or XGBoost: a `RankingModel`, its path, or a booster or ranker of these libraries.
         to: name of a target in `boostrank.export.TARGETS`: "solr", "onnx", "c" ...
-        feature_names: d names of features in the serving program; None: the model's own.
+        feature_names: d names of features in the serving program, or Elasticsearch's feature extractors; None: the
+            model's own names.
         name: name of the model in the serving program; None: the file's name without its suffix.
         data: your own rows with queries; no document may change its rank.
         allow: kinds of rows whose scores may differ (`boostrank.export.pack.KINDS`), and "moved": documents of `data`
@@ -93,8 +94,12 @@ def how_to(target: TargetSpec, path: str | os.PathLike[str], name: str | None = 
     return [line.format(file=file, model=name or _plain(file.partition(".")[0])) for line in target.how]
 
 
-def _served(model: RankingModel, target: TargetSpec, feature_names: Sequence[str] | None, name: str) -> ServedModel:
-    names = model.feature_names if feature_names is None else tuple(feature_names)
+def _served(
+    model: RankingModel, target: TargetSpec, given: Sequence[str | Mapping[str, Any]] | None, name: str
+) -> ServedModel:
+    names = model.feature_names if given is None else tuple(map(name_of, given))
+    if sorted(names) == sorted(model.feature_names):  # the model's own, in the order of a feature store
+        names = model.feature_names
     within = "" if model.within_query is None else model.within_query.words()
     _check(target.objections(within_query=within))
     if len(names) != model.n_features:
@@ -125,7 +130,8 @@ def _served(model: RankingModel, target: TargetSpec, feature_names: Sequence[str
         )
     if target.adds == "float32" and not trees.single and model.backend not in target.exact:
         trees = trees.small_first()
-    return ServedModel(name, model.backend, format.stamp(body), trees, names)
+    extractors = {name_of(one): one for one in given or () if not isinstance(one, str) and "query_extractor" in one}
+    return ServedModel(name, model.backend, format.stamp(body), trees, names, extractors)
 
 
 def _check(objections: Iterable[Objection]) -> None:
@@ -137,10 +143,8 @@ def _plain(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "_", name) or "model"
 
 
-def read_feature_names(path: str) -> tuple[str, ...]:
-    """Read feature names in column order: one per line, or the JSON of a feature store.
-
-    A JSON file holds a list of names, a list of objects with a `name`, or such a list anywhere below a `features`.
+def read_feature_names(path: str) -> tuple[str | Mapping[str, Any], ...]:
+    """Read feature names in column order: one per line, or the JSON of a feature store or of feature extractors.
 
     Raises:
         FileFormatError: the file has none of these forms.
@@ -148,4 +152,4 @@ def read_feature_names(path: str) -> tuple[str, ...]:
     text = read_text(path)
     if not text.lstrip().startswith(("[", "{")):
         return tuple(line.strip() for line in text.splitlines() if line.strip())
-    return names_in_json(text, path)
+    return features_in_json(text, path)

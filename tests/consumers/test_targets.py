@@ -12,10 +12,12 @@ from boostrank.export import TARGETS
 from boostrank.export.pack import parity_pack
 from boostrank.export.proof import prove
 from boostrank.export.target import ExportError
-from tests.consumers import elasticsearch, opensearch, solr, vespa
+from tests.consumers import elastic, elasticsearch, opensearch, solr, vespa
 from tests.export.conftest import KINDS, example
 
 EMULATORS = {
+    "elastic": elastic.read,
+    "elastic-8.12": partial(elastic.read, version=(8, 12)),
     "elasticsearch": elasticsearch.read,
     "elasticsearch-ranklib": elasticsearch.read,
     "opensearch": opensearch.read,

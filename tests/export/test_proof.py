@@ -13,6 +13,7 @@ import pytest
 import boostrank
 from boostrank.core.errors import FileFormatError, ModelError, ParameterError
 from boostrank.core.queries import QueryIndex
+from boostrank.data.names import name_of
 from boostrank.export import TARGETS, target_lines
 from boostrank.export.proof import moves_of, prove
 from boostrank.export.reading import Rules, scores
@@ -236,22 +237,51 @@ def test_what_cannot_be_exported_is_refused(tmp_path: Path) -> None:
         json.dumps(["bm25", "clicks", "age"]),
         json.dumps([{"name": "bm25", "class": "x"}, {"name": "clicks"}, {"name": "age"}]),
         json.dumps({"featureset": {"name": "s", "features": [{"name": "bm25"}, {"name": "clicks"}, {"name": "age"}]}}),
+        json.dumps(
+            {
+                "learning_to_rank": {
+                    "feature_extractors": [
+                        {"query_extractor": {"feature_name": name, "query": {}}} for name in ("bm25", "clicks", "age")
+                    ]
+                }
+            }
+        ),
     ],
 )
 def test_feature_names_are_read_from_lines_and_feature_stores(tmp_path: Path, text: str) -> None:
     path = tmp_path / "names"
     path.write_text(text)
-    assert read_feature_names(str(path)) == ("bm25", "clicks", "age")
+    assert tuple(map(name_of, read_feature_names(str(path)))) == ("bm25", "clicks", "age")
 
 
 @pytest.mark.parametrize(
-    "text", ["{}", "[1, 2]", '[{"name": null}]', '[{"name": {}}]', '[{"class": "x"}]', "[" * 100_000, '{"features": 3}']
+    "text",
+    [
+        "{}",
+        "[1, 2]",
+        '[{"name": null}]',
+        '[{"name": {}}]',
+        '[{"class": "x"}]',
+        "[" * 100_000,
+        '{"features": 3}',
+        '[{"query_extractor": {}}]',
+        '[{"query_extractor": 1}]',
+        '[{"query_extractor": {"feature_name": 1}}]',
+    ],
 )
 def test_other_json_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "names"
     path.write_text(text)
     with pytest.raises(FileFormatError, match="one name per line"):
         read_feature_names(str(path))
+
+
+def test_a_feature_store_in_another_order_keeps_the_names_of_the_columns(tmp_path: Path) -> None:
+    model = RankingModel(example("lightgbm-none-whole").model.booster)
+    own = tmp_path / "own.json"
+    export_model(model, own, "solr", name="m")
+    export_model(model, tmp_path / "m.json", "solr", name="m", feature_names=model.feature_names[::-1])
+    assert own.read_bytes() == (tmp_path / "m.json").read_bytes()
 
 
 def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
@@ -311,7 +341,8 @@ def test_programs_that_add_in_float32_get_small_trees_first(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "target", ["c", "elasticsearch", "javascript", "onnx", "python", "solr", "sql", "treelite", "vespa", "xgboost"]
+    "target",
+    ["c", "elastic", "elasticsearch", "javascript", "onnx", "python", "solr", "sql", "treelite", "vespa", "xgboost"],
 )
 def test_zeros_between_two_thresholds_stay_by_themselves(target: str, tmp_path: Path) -> None:
     if target in ("onnx", "treelite"):
@@ -327,7 +358,8 @@ def test_zeros_between_two_thresholds_stay_by_themselves(target: str, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    "target", ["c", "elasticsearch", "javascript", "python", "solr", "sql", "vespa", "vespa-lightgbm", "xgboost"]
+    "target",
+    ["c", "elastic", "elasticsearch", "javascript", "python", "solr", "sql", "vespa", "vespa-lightgbm", "xgboost"],
 )
 def test_splits_that_no_number_passes(target: str, tmp_path: Path) -> None:
     """XGBoost 3.4 tells what is missing from all numbers by a threshold of -infinity."""
@@ -363,7 +395,16 @@ def test_solr_has_each_threshold_or_the_next_number_that_can_be_had(engine: str,
 
 @pytest.mark.parametrize(
     "target",
-    ["elasticsearch-ranklib", "opensearch", "opensearch-2", "opensearch-ranklib", "solr-8", "vespa-lightgbm"],
+    [
+        "elastic",
+        "elastic-8.12",
+        "elasticsearch-ranklib",
+        "opensearch",
+        "opensearch-2",
+        "opensearch-ranklib",
+        "solr-8",
+        "vespa-lightgbm",
+    ],
 )
 def test_a_target_has_the_same_bits_or_refuses_and_leaves_no_file(target: str, tmp_path: Path) -> None:
     """What is missing is 0 to RankLib and to older versions; `allow` writes the file anyway."""

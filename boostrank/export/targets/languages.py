@@ -1,6 +1,6 @@
-"""go: Go file that needs no module: tables of nodes and leaves, and a loop over them.
-java: the same as a Java class, for Java 8 or later.
-javascript: the same as a JavaScript module, for browsers and Node.
+"""go: Go file without dependencies: tables of nodes and leaves, and a loop over them.
+java: Java class without dependencies, for Java 8 or later.
+javascript: JavaScript module without dependencies, for browsers and Node.
 
 One text in Java's syntax becomes the others by replacements. Tables are text in string literals: a method of Java holds
 64 KB, too little for initialisers of arrays, and so does a literal.

@@ -1,0 +1,138 @@
+"""elastic: Elasticsearch's own learning to rank from 8.15, without a plugin.
+elastic-8.12: Elasticsearch's own learning to rank, 8.12 to 8.14.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.errors import warn_user
+from boostrank.engines.trees import ServedTrees
+from boostrank.export.reading import Rules, Split, by_rules, read_trees
+from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec
+from boostrank.export.targets.search_plugins import dump
+
+_ID = re.compile("[a-z0-9]([a-z0-9_.-]{0,62}[a-z0-9])?")
+_MOST_BYTES = 100 * 2**20  # of a request, unless http.max_content_length says otherwise
+
+
+def write(model: ServedModel, *, fields: bool = False) -> bytes:
+    """Write the body of `PUT _ml/trained_models/ID`.
+
+    Args:
+        fields: name the input fields, which versions before 8.15 need and later ones refuse.
+
+    Raises:
+        ExportError: see `search_plugins.dump`; the name is no id of a model, or the body is too long.
+    """
+    if not _ID.fullmatch(model.name):
+        raise ExportError(
+            f"{model.name!r} is not a valid model id in Elasticsearch: use up to 64 lowercase letters and digits, with "
+            "- _ . between them (--name)"
+        )
+    names = [model.feature_names[i] for i in model.trees.forest.used] or list(model.feature_names[:1])
+    ensemble = {
+        "feature_names": names,
+        "trained_models": [{"tree": _tree(tree)} for tree in dump(model, exact_text=True)],
+        "aggregate_output": {"weighted_sum": {}},
+        "target_type": "regression",
+    }
+    definition = json.dumps({"trained_model": {"ensemble": ensemble}}, separators=(",", ":")).encode()
+    extractors = [model.extractors.get(name, _template(name)) for name in names]
+    document: dict[str, Any] = {"inference_config": {"learning_to_rank": {"feature_extractors": extractors}}}
+    if fields:
+        document["input"] = {"field_names": names}
+    document["compressed_definition"] = base64.b64encode(gzip.compress(definition, mtime=0)).decode()
+    body = (json.dumps(document, indent=1) + "\n").encode()
+    if len(body) > _MOST_BYTES:
+        raise ExportError(f"{len(body):,} bytes exceed {_MOST_BYTES:,}, Elasticsearch's limit: train fewer trees")
+    if not model.extractors:
+        warn_user(
+            f"the file has a template for each of {len(names)} features: replace FIELD, or the whole query, or pass "
+            "feature extractors as JSON (--feature-names)",
+            UserWarning,
+        )
+    return body
+
+
+def _template(name: str) -> dict[str, Any]:
+    return {"query_extractor": {"feature_name": name, "query": {"match": {"FIELD": "{{query}}"}}}}
+
+
+def _tree(root: Mapping[str, Any]) -> dict[str, Any]:
+    """Turn a tree of `dump` into an array of nodes, which refer to each other by their places."""
+    level, names = [root], dict[str, int]()
+    nodes: list[dict[str, Any]] = []
+    for one in level:  # level by level, as `dump` numbers them
+        if "leaf" in one:
+            nodes.append({"node_index": one["nodeid"], "leaf_value": one["leaf"]})
+            continue
+        split = {"split_feature": names.setdefault(one["split"], len(names)), "threshold": one["split_condition"]}
+        sides = {"left_child": one["yes"], "right_child": one["no"], "default_left": one["missing"] == one["yes"]}
+        nodes.append({"node_index": one["nodeid"], "decision_type": "lt", **split, **sides})
+        level += one["children"]
+    return {"feature_names": list(names), "tree_structure": nodes, "target_type": "regression"}
+
+
+def _parse(body: bytes, feature_names: Sequence[str]) -> ServedTrees:
+    columns = {name: column for column, name in enumerate(feature_names)}
+    definition = json.loads(gzip.decompress(base64.b64decode(json.loads(body)["compressed_definition"])))
+
+    def parsed(place: tuple[Mapping[str, Any], int]) -> Split | float:
+        tree, at = place
+        node = tree["tree_structure"][at]
+        if "leaf_value" in node:
+            return float(node["leaf_value"])
+        column = columns[tree["feature_names"][node["split_feature"]]]
+        children = (tree, node["left_child"]), (tree, node["right_child"])
+        return Split(column, float(node["threshold"]), node["default_left"], *children)
+
+    trees = definition["trained_model"]["ensemble"]["trained_models"]
+    return read_trees([(one["tree"], 0) for one in trees], parsed)
+
+
+def _read(body: bytes, feature_names: Sequence[str]) -> Score:
+    score = by_rules(_parse, Rules(strict=True))(body, feature_names)
+
+    def rounded(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return score(rows).astype(np.float32)
+
+    return rounded
+
+
+ELASTIC = TargetSpec(
+    name="elastic",
+    title="Elasticsearch 8.15 or later without a plugin",
+    write=write,
+    read=_read,
+    proved_by="reading the file by the rules of Elasticsearch's TreeInferenceModel",
+    how=(
+        "features: the queries of {file}; a document that one does not match lacks that feature, as NaN in training",
+        "upload:   curl -XPUT http://HOST:9200/_ml/trained_models/{model} --data-binary @{file} "
+        "-H 'Content-type: application/json'",
+        'query:    "rescore": {{"window_size": 100, "learning_to_rank": {{"model_id": "{model}", "params": '
+        '{{"query": "..."}}}}}}',
+    ),
+    adds="float64",
+    finite=True,
+    categories=False,
+)
+SPECS = (
+    ELASTIC,
+    replace(
+        ELASTIC,
+        name="elastic-8.12",
+        title="Elasticsearch 8.12 to 8.14 without a plugin",
+        write=partial(write, fields=True),
+    ),
+)
