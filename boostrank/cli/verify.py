@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 from dataclasses import asdict, dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
 from boostrank.cli.command import command
 from boostrank.cli.errors import DONE, GATE_SHUT, settle
-from boostrank.cli.reading import Reader, name_of
+from boostrank.cli.reading import Reader
 from boostrank.cli.show import print_json, shown
 from boostrank.core.errors import InputError, did_you_mean
 from boostrank.options import FileOptions, JsonOptions, ThreadOptions, argument, option
+
+if TYPE_CHECKING:
+    from boostrank.data.dataset import RankingDataset
 
 _EQUAL = {
     "equal": "equal",
@@ -58,13 +62,13 @@ def verify(own: Verify, reading: FileOptions) -> int:
         hint = did_you_mean(own.against, known)
         raise InputError(f"--against {own.against!r}: neither a file nor a column of {own.data[0]}.{hint}")
     ignored = frozenset([own.against] if column else [])
-    reader = Reader(reading, own.threads, labelled=False)
+    reader = Reader(reading, own.threads, labelled=False, names=True)
     model, rows = reader.read_for_model(own.model, own.data, ignored=ignored)
     read = partial(read_logged_column, own.data) if column else read_logged
     scores, precision = read(own.against, rows.n_documents)
     found = verify(model, rows, scores, precision=precision)
     equal = found.equal(own.tolerance)
-    place = None if found.first is None else _place(own.data, found.first[0], reading)
+    place = None if found.first is None else _place(rows, found.first[0])
     settle(DONE if equal else GATE_SHUT)
     if own.as_json:
         print_json({**asdict(found), "equal": equal, "first_place": place})
@@ -78,17 +82,17 @@ def verify(own: Verify, reading: FileOptions) -> int:
             f"other scores: {found.different:,} ({share:.1f}%), by up to {found.largest:.3g}; "
             f"other ranks in their query: {found.moved:,}"
         )
-        click.echo(f"the first: {place}, query {shown(query)}: {logged:.9g} logged, {own_score:.9g} by the model")
+        click.echo(
+            f"the first: {shown(place or '')}, query {shown(query)}: {logged:.9g} logged, {own_score:.9g} by the model"
+        )
     return DONE if equal else GATE_SHUT
 
 
-def _place(data: tuple[str, ...], row: int, reading: FileOptions) -> str:
-    """Return the place of a row."""
-    from boostrank.data.formats.libsvm import place_of_row
-    from boostrank.data.source import format_of
-
-    if format_of(data, reading.data_format).name == "libsvm" and reading.on_bad_line == "stop":
-        found = place_of_row(list(data), row)
-        if found is not None:
-            return f"{found[0]}:{found[1]}"
-    return f"{name_of(data)}, row {row + 1:,}"
+def _place(data: RankingDataset, row: int) -> str:
+    """Return the name and place of an input row, counted from 0."""
+    at = row if data.input_rows is None else int((data.input_rows == row).argmax())
+    assert data.queries.places is not None  # it was read from files
+    file, line = data.queries.places(at)
+    place = f"{file}:{line}" if line else file
+    name = "" if data.document_names is None else data.document_names[at]
+    return f"{name} ({place})" if name else place

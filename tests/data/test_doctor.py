@@ -62,6 +62,27 @@ def one(found: dict[str, Finding], check: str, severity: str, line: int, *words:
     return found[check]
 
 
+@pytest.mark.parametrize("ending", ["txt", "csv", "csv.gz", "parquet"])
+def test_documents_have_their_names(tmp_path: Path, ending: str) -> None:
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    rng, n = np.random.default_rng(0), 600
+    frame = pd.DataFrame({"label": rng.integers(0, 3, n), "qid": np.arange(n) // 10, "a": rng.random(n), "b": 1.0})
+    frame["sku"] = [f"s{i}" for i in range(n)]
+    frame.loc[[503, 507], ["a", "label"]] = [[0.5, 1], [0.5, 2]]
+    path = tmp_path / f"data.{ending}"
+    if ending == "txt":
+        path.write_text("".join(f"{r.label} qid:{r.qid} 1:{r.a} 2:{r.b} # {r.sku} x\n" for r in frame.itertuples()))
+    elif ending == "parquet":
+        frame.to_parquet(path, row_group_size=100)
+    else:
+        frame.to_csv(path, index=False)
+    found = {f.check: f.message for f in boostrank.doctor(path, threads=1)}["contradicting-duplicates"]
+    line = {"txt": "line 508", "parquet": "row 508"}.get(ending, "line 509")
+    assert "(s503)" in found
+    assert f"{line} (s507)" in found
+
+
 def changed(lines: Lines, number: int, change: Callable[[str], str]) -> Lines:
     """The lines with another one at the 1-based number."""
     return [change(line) if i == number else line for i, line in enumerate(lines, start=1)]

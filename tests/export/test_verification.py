@@ -92,7 +92,7 @@ def test_scores_that_do_not_fit_are_refused(model: Any, data: Any) -> None:
 def test_the_command_reads_what_was_logged(model: Any, tmp_path: Path, form: str) -> None:
     rows = table(100, 4)
     write_libsvm(tmp_path / "d.txt", ranking(rows))
-    text = "# a comment\n\n" + (tmp_path / "d.txt").read_text()
+    text = "# a comment\n\n" + (tmp_path / "d.txt").read_text().replace("\n", " # D7\n")
     (tmp_path / "d.txt").write_text(text)
     model.save(tmp_path / "m.txt")
     own = boostrank.RankingModel.load(tmp_path / "m.txt").predict(ranking(rows))
@@ -113,7 +113,7 @@ def test_the_command_reads_what_was_logged(model: Any, tmp_path: Path, form: str
     other[:30] = own[:30]
     result = run(other)
     assert result.exit_code == 1
-    assert f"the first: {tmp_path / 'd.txt'}:33, query 1: " in result.stdout
+    assert f"D7 ({tmp_path / 'd.txt'}:33), query 1: " in result.stdout
     printed = json.loads(run(other, "--json").stdout)
     assert (printed["different"], printed["equal"]) == (70, False)
     assert run(own + 0.25).exit_code == 1

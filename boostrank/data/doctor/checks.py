@@ -424,7 +424,8 @@ def contradictions(profile: Profile) -> Iterator[Finding]:
             alike.line,
             alike.rows,
             f"{profile.of_rows(alike.rows)} in {plural(alike.queries, 'query', 'queries')} have the features of "
-            f"another document of their query, and another label: the first is like {profile.at(alike.twin)}",
+            f"another document of their query, and another label: the first{profile.document(alike.line)} is like "
+            f"{profile.at(alike.twin)}{profile.document(alike.twin)}",
             "no model can put them in order: the best NDCG is below 1",
             "keep one of each, if they are one document; otherwise add a feature that tells them apart",
         )
@@ -441,7 +442,8 @@ def duplicates(profile: Profile) -> Iterator[Finding]:
             alike.line,
             alike.rows,
             f"{profile.of_rows(alike.rows)} in {plural(alike.queries, 'query', 'queries')} have features and label of "
-            f"another document of their query: the first is like {profile.at(alike.twin)}",
+            f"another document of their query: the first{profile.document(alike.line)} is like "
+            f"{profile.at(alike.twin)}{profile.document(alike.twin)}",
             "they get one score, and take ranks from other documents in the metric",
             "keep one of each",
         )

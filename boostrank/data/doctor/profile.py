@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, fields
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.errors import FileFormatError
+from boostrank.core.errors import BoostrankError, FileFormatError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data import blocks as slots
@@ -19,10 +20,13 @@ from boostrank.data.assemble import NO_ROWS, Totals
 from boostrank.data.blocks import Block, Int32Array
 from boostrank.data.doctor import column_stats
 from boostrank.data.doctor.finding import Finding, Severity, percent
+from boostrank.data.names import name_in
 from boostrank.data.options import FeatureSpace, Progress
 from boostrank.data.side_files import check_sizes, read_weights, some_sizes, weighted
 from boostrank.data.source import AnySource, Reading, Source, open_files
+from boostrank.data.tables.batches import batches
 from boostrank.data.tables.source import TableSource
+from boostrank.data.text.files import lines_of
 
 CHUNK_BYTES = 4 << 20
 SHOWN_ROWS = 5  # refused rows listed individually
@@ -453,6 +457,24 @@ class Profile:
     def place(self, line: int) -> tuple[str, int]:
         """Return (file, line) of a line counted over all files."""
         return self.totals.place(line) if self.totals and self.parts else (self.role, 0)
+
+    def document(self, line: int) -> str:
+        """Format ` (D7)`, the name of the document at a line, for which its file is read again; "" if unknown."""
+        assert self.totals is not None
+        part = next(one for one in reversed(self.parts) if one.lines < line or one is self.parts[0])
+        number, name = line - part.lines, ""
+        column = None if self.space is None else self.space.columns.get("id")
+        with suppress(BoostrankError, StopIteration):
+            if part.path is not None and self.space is None:
+                _, text = next(islice(lines_of(part.path), number - 1, None))
+                name = name_in(text.partition(b"#")[2])
+            elif part.path is not None and column is not None:
+                for batch in batches(part.path, texts=[column]):
+                    at = np.flatnonzero(batch.first + batch.cells.lines == number + self.totals.source.header_lines)
+                    if at.size:
+                        name = batch.cells.names(batch.cells.columns.header.index(column))[at[0]]
+                        break
+        return f" ({name})" if name else ""
 
     def qid(self, query: int) -> str:
         """Query id as in the file."""

@@ -24,7 +24,7 @@ from boostrank.data.blocks import Block, fill_dense, fill_sparse, zeroed
 from boostrank.data.names import name_in, names_in_head, same_names, words_in
 from boostrank.data.options import NUMBERED, FeatureSpace
 from boostrank.data.side_files import GROUP_SUFFIXES, find_sidecar
-from boostrank.data.source import AnySource, Format, OneSource, Reading, Source, expand, size_of
+from boostrank.data.source import Format, OneSource, Reading, Source
 from boostrank.data.text import parser as parse
 from boostrank.data.text.files import Load, Text, TextFile, open_text
 from boostrank.data.text.plain import parse_plain
@@ -323,26 +323,6 @@ def _first_rows(head: bytes) -> list[list[bytes]]:
 def counts_from_zero(head: bytes) -> bool:
     """Return whether one of the first rows of a text has feature 0."""
     return any(token.startswith(b"0:") for row in _first_rows(head) for token in row)
-
-
-def place_of_row(source: AnySource, row: int) -> tuple[str, int] | None:
-    """Return (file, line) of a row, counted from 0 over all files; None if they can be read only once."""
-    files = expand(source)
-    if any(size_of(one) is None for one in files):
-        return None
-    for one in files:
-        lines = 0
-        with closing(open_text(one, None)) as opened:
-            for load in opened.loads(4 << 20):
-                text = load(None)
-                found = bytes(text.buffer[text.start : text.end]).split(b"\n")
-                for line in found if text.unterminated else found[:-1]:
-                    lines += 1
-                    if line.strip() and not line.lstrip().startswith(b"#"):
-                        if row == 0:
-                            return opened.name, lines
-                        row -= 1
-    return None
 
 
 SPEC = Format(
