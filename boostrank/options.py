@@ -222,14 +222,6 @@ def parse_assignment(text: str) -> tuple[str, int | float | bool | str]:
     return name.strip(), typed_value(value.strip())
 
 
-def parse_cell(text: str) -> tuple[str, str]:
-    """(column, text) of `COLUMN=TEXT`."""
-    name, equals, value = text.partition("=")
-    if not (name and equals):
-        raise ValueError(f"{text!r} is not COLUMN=TEXT")
-    return name, value
-
-
 def parse_shares(text: str) -> tuple[float, ...]:
     """`0,0.25,0.5,1`."""
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,6 @@ from boostrank.options import (
     declared,
     listed_names,
     option,
-    parse_cell,
 )
 
 if TYPE_CHECKING:
@@ -55,9 +53,6 @@ class CountClicks(Options):
         needs="documents",
     )
     documents: str | None = option(None, "Table of documents with the columns of --key.", file="read", needs="key")
-    where: tuple[tuple[str, str], ...] = option(
-        (), "Count only rows with this text in this column.", metavar="COLUMN=TEXT", parse=parse_cell
-    )
     by: str | None = option(None, "Count each segment in this column separately, such as devices.", metavar="COLUMN")
 
 
@@ -72,12 +67,9 @@ def count_clicks(own: CountClicks) -> None:
     from boostrank.core.files import check_writable
 
     check_writable(own.output)
-    twice = [name for name, times in Counter(name for name, _ in own.where).items() if times > 1]
-    if twice:
-        raise InputError(f"--where has {twice[0]} twice: an impression has one text there")
     keys = tuple(name.strip() for name in own.key.split(",")) if own.key else ()
     started = time.monotonic()
-    columns = SessionColumns(own.position, own.clicked, own.row, keys, dict(own.where), own.impressions, own.by)
+    columns = SessionColumns(own.position, own.clicked, own.row, keys, own.impressions, own.by)
     log = count_clicks(own.sessions, columns, own.documents)
     write_clicks(own.output, log)
     say(f"{own.output}: {log!r}, counted in {duration(time.monotonic() - started)}")
@@ -172,16 +164,10 @@ def _verdict(check: CurveCheck, path: str) -> str:
 class SimulateClicks(ThreadOptions, group="Users"):
     """Options of `simulate-clicks`."""
 
+    ranker: str = argument("MODEL|SCORES", file="read")
     data: tuple[str, ...] = argument("DATA...", default=(), file="data")
-    logger: str = option(
-        None, "Ranker that produced the lists: a model or scores.", file="read", required=True, group="Options"
-    )
     output: str = option(None, "Click log to write.", short="-o", file="write", required=True, group="Options")
     impressions: int = option(10, "Number of lists shown per query.", ge=1)
-    shown: int = option(10, "Number of documents in a list.", ge=1)
-    spread: float = option(
-        0.5, "Noise on the scores of each list, in standard deviations of the query's; 0: nothing moves.", ge=0
-    )
     users: str = option(
         "position",
         "How users click: by position (p is examined with probability 1/p); from the top until they leave; or by "
@@ -198,7 +184,8 @@ class SimulateClicks(ThreadOptions, group="Users"):
 def simulate_clicks(own: SimulateClicks, reading: FileOptions) -> None:
     """Simulate users who click on graded DATA, to test learning from clicks against a known truth.
 
-    Writes a line `row,position,impressions,clicks` for each document and position at which it was shown; rows count
+    MODEL|SCORES ranks each list, with some noise, and ten documents are shown. Writes a line
+    `row,position,impressions,clicks` for each document and position at which it was shown; rows count
     the documents from 1 in the order of DATA.
     """
     if reading.on_bad_line == "skip":
@@ -211,17 +198,15 @@ def simulate_clicks(own: SimulateClicks, reading: FileOptions) -> None:
     check_writable(own.output)
     kind: Any = own.users
     how = Users(kind, noise=own.click_noise)
-    model, reader = load_ranker(own.logger), Reader(reading, own.threads)
-    documents = reader.read(own.data, like=reader.feature_space(model, own.logger, own.data) if model else None)
-    scores = scores_of(own.logger, model, documents, own.threads)
+    model, reader = load_ranker(own.ranker), Reader(reading, own.threads)
+    documents = reader.read(own.data, like=reader.feature_space(model, own.ranker, own.data) if model else None)
+    scores = scores_of(own.ranker, model, documents, own.threads)
     log = simulate_clicks(
         documents.labels,
         documents.queries,
         scores,
         how,
         impressions=own.impressions,
-        shown=own.shown,
-        spread=own.spread,
         seed=own.seed,
     ).renumbered(documents.input_rows)
     write_clicks(own.output, log)

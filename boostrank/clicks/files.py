@@ -105,7 +105,7 @@ def read_entries(path: str | PathLike[str], n_documents: int, *, most_refused: i
         n_refused += bad.size
         kept = np.ones(len(batch), bool)
         kept[bad] = False
-        segments = segment_numbers(batch, SEGMENT, kept, known) if texts else np.zeros(len(batch), np.int64)
+        segments = segment_numbers(batch, SEGMENT, known, kept) if texts else np.zeros(len(batch), np.int64)
         lines = np.zeros(len(batch), np.int64) if batch.by_row else batch.first + batch.cells.lines
         for part, one in zip(parts, (rows - 1, positions, impressions, clicks, segments, lines), strict=True):
             part.append(np.asarray(one, np.int64)[kept])
@@ -114,7 +114,9 @@ def read_entries(path: str | PathLike[str], n_documents: int, *, most_refused: i
     return Entries(rows, positions, impressions, clicks, by, tuple(known), lines, refused, n_refused)
 
 
-def segment_numbers(batch: Batch, by: str, kept: npt.NDArray[np.bool_] | None, known: dict[str, int]) -> Int64Array:
+def segment_numbers(
+    batch: Batch, by: str, known: dict[str, int], kept: npt.NDArray[np.bool_] | None = None
+) -> Int64Array:
     """Return the segment of each row by index, int64[n]; add new names to `known`.
 
     Raises:

@@ -5,8 +5,8 @@ Tables of any size: memory holds one batch of rows, and an entry per document an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
@@ -33,7 +33,6 @@ class SessionColumns:
         clicked: 1 or true if clicked, else 0 or false; with `impressions`, the number of clicks.
         row: row of the document in the data, from 1; ignored if there are keys.
         keys: columns that identify the document, in the log and in the data.
-        where: column -> required text, to select one segment.
         impressions: number of impressions of a row; None for one each.
         by: segment of a row, for a log by segment.
     """
@@ -42,7 +41,6 @@ class SessionColumns:
     clicked: str = "clicked"
     row: str = "row"
     keys: tuple[str, ...] = ()
-    where: Mapping[str, str] = field(default_factory=dict)
     impressions: str | None = None
     by: str | None = None
 
@@ -76,15 +74,14 @@ def count_clicks(
             path,
             numbers=numbers,
             truths=() if counted else (c.clicked,),
-            texts=(*c.keys, *c.where, *segmented),
+            texts=(*c.keys, *segmented),
         ):
-            kept = _kept(batch, c.where)
-            positions = batch.whole(c.position, 1, MAX_POSITION, kept)
-            rows = batch.whole(c.row, 1, MAX_ROWS, kept) - 1 if known is None else known.rows(batch, kept)
+            positions = batch.whole(c.position, 1, MAX_POSITION)
+            rows = batch.whole(c.row, 1, MAX_ROWS) - 1 if known is None else known.rows(batch)
             if c.impressions is None:
-                shown, clicks = np.ones(len(batch), np.int64), batch.truth(c.clicked, kept)
+                shown, clicks = np.ones(len(batch), np.int64), batch.truth(c.clicked)
             else:
-                shown, clicks = batch.whole(c.impressions, 1, MOST, kept), batch.whole(c.clicked, 0, MOST, kept)
+                shown, clicks = batch.whole(c.impressions, 1, MOST), batch.whole(c.clicked, 0, MOST)
                 more = np.flatnonzero(clicks > shown)
                 if more.size:
                     words = f"{clicks[more[0]]} clicks of {shown[more[0]]} impressions: an impression has at most one"
@@ -92,8 +89,8 @@ def count_clicks(
             # Pack row, position and segment into one key below 2^63.
             keys = rows * (MAX_POSITION + 1) + positions
             if c.by is not None:
-                keys = keys * MAX_SEGMENTS + segment_numbers(batch, c.by, kept, segments)
-            total.add(*(one if kept is None else one[kept] for one in (keys, shown, clicks)))
+                keys = keys * MAX_SEGMENTS + segment_numbers(batch, c.by, segments)
+            total.add(keys, shown, clicks)
     keys, impressions, clicks = total.sums()
     number: Int64Array | None = None
     if c.by is not None:
@@ -125,11 +122,11 @@ class _Documents:
             raise FileFormatError(words, file=str(path))
         return cls(keys, len(index), index)
 
-    def rows(self, batch: Batch, kept: npt.NDArray[np.bool_] | None) -> Int64Array:
+    def rows(self, batch: Batch) -> Int64Array:
         """Return the document row of each impression, int64."""
         pc, texts = arrow(".compute"), _joined(batch, self.keys)
         found = pc.fill_null(pc.index_in(texts, self.index, skip_nulls=True), -1).to_numpy(zero_copy_only=False)
-        missing = np.flatnonzero((found < 0) if kept is None else (found < 0) & kept)
+        missing = np.flatnonzero(found < 0)
         if missing.size:
             row = int(missing[0])
             raise batch.refuse(row, f"no document {_shown(texts[row].as_py())} in the data")
@@ -152,15 +149,6 @@ def _joined(batch: Batch, keys: Sequence[str]) -> Any:
     """Join the keys of each row to one text; null if one is null."""
     texts = [batch.text(key) for key in keys]
     return arrow(".compute").binary_join_element_wise(*texts, _BETWEEN) if len(texts) > 1 else texts[0]
-
-
-def _kept(batch: Batch, where: Mapping[str, str]) -> npt.NDArray[np.bool_] | None:
-    """Return a mask of the rows to keep, bool[n]; None for all."""
-    pc, kept = arrow(".compute"), None
-    for name, wanted in where.items():
-        one = pc.fill_null(pc.equal(batch.text(name), wanted), False).to_numpy(zero_copy_only=False)
-        kept = one if kept is None else kept & one
-    return kept
 
 
 class Sums:

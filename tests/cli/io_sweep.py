@@ -61,7 +61,7 @@ CASES = [
     Case("export", "export ../data/model.txt --to python -o exported.py"),
     Case("average", "average ../data/model.txt ../data/model.txt -m model.txt"),
     Case("make-data", "data make made --queries 10 --mean-length 4"),
-    Case("simulate-clicks", "data simulate-clicks ../data/valid.txt --logger ../data/model.txt -o out.clicks"),
+    Case("simulate-clicks", "data simulate-clicks ../data/model.txt ../data/valid.txt -o out.clicks"),
     Case("count-clicks", "data count-clicks ../data/sessions.csv -o out.clicks"),
     Case("propensities", "data propensities ../data/train.txt.clicks -o propensities.json"),
     Case("lightgbm", f"{_GBM} --checkpoint-every 2 --log rounds.jsonl"),
@@ -106,7 +106,7 @@ class Sweep:
             assert in_child(partial(self.command, words), log) == 0, log.read_text()
         shutil.move(self.folder / "large/train.txt", self.data / "large.txt")
         self.old = contents(self.run)
-        words = "simulate-clicks ../data/train.txt --logger model.txt --impressions 40 -o ../data/train.txt.clicks"
+        words = "simulate-clicks model.txt ../data/train.txt --impressions 40 -o ../data/train.txt.clicks"
         assert in_child(partial(self.command, words), log) == 0, log.read_text()
         rows = [f"{row},{position},{row % 3 // 2}" for row in range(1, 40) for position in (row % 2 + 1, row % 5 + 2)]
         (self.data / "sessions.csv").write_text("\n".join(["row,position,clicked", *rows]) + "\n")

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import boostrank
 from boostrank.clicks.estimation import estimate_propensities
-from boostrank.clicks.files import read_clicks
+from boostrank.clicks.files import read_clicks, write_clicks
 from boostrank.clicks.propensities import Propensities, read_propensities
+from boostrank.clicks.simulate import simulate_clicks
 from boostrank.core.errors import InputError
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
@@ -33,6 +35,13 @@ def dcg(gains: np.ndarray, queries: QueryIndex, scores: np.ndarray) -> float:
     return float(np.mean(values))
 
 
+def simulate(data: Path, ranker: Path, **how: Any) -> None:
+    """As the command does, with more choices."""
+    rows, model = RankingDataset.read(data), RankingModel.load(ranker)
+    log = simulate_clicks(rows.labels, rows.queries, model.predict(rows), **how)
+    write_clicks(f"{data}.clicks", log.renumbered(rows.input_rows))
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """train.txt and held.txt with clicks, logger.txt that made their lists, p.json, m.txt trained on them."""
@@ -41,22 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "test.txt").rename(folder / "held.txt")
     assert invoke("train", folder / "valid.txt", "-m", folder / "logger.txt", *FEW).exit_code == 0
     for name in ("train", "held"):
-        result = invoke(
-            "data",
-            "simulate-clicks",
-            folder / f"{name}.txt",
-            "--logger",
-            folder / "logger.txt",
-            "-o",
-            folder / f"{name}.txt.clicks",
-            "--impressions",
-            40,
-            "--shown",
-            6,
-            "--spread",
-            1,
-        )
-        assert result.exit_code == 0, result.stderr
+        simulate(folder / f"{name}.txt", folder / "logger.txt", impressions=40, shown=6, spread=1.0)
     assert invoke("data", "propensities", folder / "train.txt.clicks", "-o", folder / "p.json").exit_code == 0
     result = invoke("train", folder / "train.txt", "--clicks", "-m", folder / "m.txt", *FEW)
     assert result.exit_code == 0, result.stderr
@@ -193,18 +187,7 @@ def test_what_does_not_go_with_clicks_is_refused(words: tuple[str, ...], reason:
 def test_lists_that_never_varied_are_refused(folder: Path, tmp_path: Path) -> None:
     data = tmp_path / "held.txt"
     data.write_bytes((folder / "held.txt").read_bytes())
-    made = invoke(
-        "data",
-        "simulate-clicks",
-        data,
-        "--logger",
-        folder / "logger.txt",
-        "-o",
-        f"{data}.clicks",
-        "--spread",
-        0,
-    )
-    assert made.exit_code == 0
+    simulate(data, folder / "logger.txt", spread=0.0)
     for words in (
         ("data", "propensities", f"{data}.clicks"),
         ("train", data, "--clicks", "-m", tmp_path / "m.txt", *FEW),
@@ -348,20 +331,7 @@ def test_folds_and_auto_columns_see_all_documents(folder: Path, tmp_path: Path) 
 def test_few_queries_get_no_verdict_and_parameters_of_stopping_are_not_the_gates(folder: Path, tmp_path: Path) -> None:
     few = ("".join((folder / "train.txt").read_text().splitlines(keepends=True)[:100]), tmp_path / "few.txt")
     few[1].write_text(few[0])
-    made = invoke(
-        "data",
-        "simulate-clicks",
-        few[1],
-        "--logger",
-        folder / "logger.txt",
-        "-o",
-        f"{few[1]}.clicks",
-        "--spread",
-        2,
-        "--impressions",
-        100,
-    )
-    assert made.exit_code == 0, made.stderr
+    simulate(few[1], folder / "logger.txt", spread=2.0, impressions=100)
     stopping = ("--valid", folder / "held.txt", "--param", "early_stopping_round=2")
     for words, said in (((few[1],), "are too few"), ((folder / "train.txt", *stopping), "exposure-DCG@10")):
         result = invoke("train", *words, "--clicks", "-m", tmp_path / "m.txt", *FEW)

@@ -67,8 +67,6 @@ def test_forms_are_added_up_alike(
     assert entries(count_clicks([path])) == twin(frame)
     half = write(frame[:2_000], tmp_path / f"a-{name}"), write(frame[2_000:], tmp_path / f"b-{name}")
     assert entries(count_clicks(half)) == twin(frame)
-    mobile = frame[frame["device"] == "mobile"]
-    assert entries(count_clicks([path], SessionColumns(where={"device": "mobile"}))) == twin(mobile)
 
 
 def test_clicks_may_be_true_and_false_and_columns_have_other_names(frame: pd.DataFrame, tmp_path: Path) -> None:
@@ -181,12 +179,11 @@ def test_a_file_that_is_none_is_refused(name: str, content: bytes, words: str, t
 
 def test_the_command_writes_the_log(frame: pd.DataFrame, tmp_path: Path) -> None:
     path = write(frame, tmp_path / "log.csv")
-    result = invoke("data", "count-clicks", path, "-o", tmp_path / "out.clicks", "--where", "device=desktop")
+    result = invoke("data", "count-clicks", path, "-o", tmp_path / "out.clicks")
     assert result.exit_code == 0, result.stderr
-    assert entries(read_clicks(tmp_path / "out.clicks")) == twin(frame[frame["device"] == "desktop"])
+    assert entries(read_clicks(tmp_path / "out.clicks")) == twin(frame)
     for words, reason in (
         (("--key", "qid,doc"), "--key is for --documents"), (("--documents", path), "--documents is for --key"),
-        (("--where", "device=mobile", "--where", "device=desktop"), "--where has device twice"),
     ):  # fmt: skip
         refused = invoke("data", "count-clicks", path, "-o", tmp_path / "no.clicks", *words)
         assert refused.exit_code == 2

@@ -52,19 +52,18 @@ class Batch:
         """Return float64[n]; NaN is missing."""
         return np.asarray(self.cells.numbers(self._place(name)), np.float64)
 
-    def whole(self, name: str, low: int, high: int, kept: Kept = None) -> Int64Array:
+    def whole(self, name: str, low: int, high: int) -> Int64Array:
         """Return an integer column, int64[n].
 
         Args:
             low, high: allowed range.
-            kept: bool[n], rows to check; the others become `low`.
 
         Raises:
             FileFormatError: a missing, fractional or out-of-range number, with its row.
         """
-        return whole_numbers(self.number(name), name, low, high, kept, self.refuse)
+        return whole_numbers(self.number(name), name, low, high, None, self.refuse)
 
-    def truth(self, name: str, kept: Kept = None) -> Int64Array:
+    def truth(self, name: str) -> Int64Array:
         """Return a Boolean column (0 and 1, or false and true) as int64[n].
 
         Raises:
@@ -79,13 +78,13 @@ class Batch:
             pa, pc, shown = arrow(), arrow(".compute"), self.cells.text(place)
             found = pc.fill_null(pc.index_in(shown, pa.array([*_NO, *_YES])), -1).to_numpy(zero_copy_only=False)
             wrong, numbers = found < 0, found // len(_NO)
-        bad = np.flatnonzero(wrong if kept is None else wrong & kept)
+        bad = np.flatnonzero(wrong)
         if bad.size:
             value = shown[int(bad[0])]
             value = value.as_py() if hasattr(value, "as_py") else f"{value:.17g}"
             what = "is missing" if value in (None, "nan") else f"is {str(value)[:40]}"
             raise self.refuse(int(bad[0]), f"{name} {what}, and must be 0 or 1 (or false, true)")
-        return np.where(wrong, 0, numbers).astype(np.int64)
+        return np.asarray(numbers, np.int64)
 
     def _place(self, name: str) -> int:
         return self.cells.columns.header.index(name)
@@ -94,7 +93,12 @@ class Batch:
 def whole_numbers(
     values: Float64Array, name: str, low: int, high: int, kept: Kept, refuse: Callable[[int, str], Exception]
 ) -> Int64Array:
-    """Return int64[n] of numbers; see `Batch.whole`. `refuse` makes the error about a row."""
+    """Return int64[n] of numbers; see `Batch.whole`.
+
+    Args:
+        kept: bool[n], rows to check; the others become `low`.
+        refuse: makes the error about a row.
+    """
     with np.errstate(invalid="ignore"):
         good = (values >= low) & (values <= high) & (values == np.floor(values))
     bad = np.flatnonzero(~good if kept is None else ~good & kept)

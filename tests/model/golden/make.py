@@ -163,7 +163,7 @@ def make_records() -> None:
     command("tune", *STUDY, "--trials", "2", "-o", "tune.toml")
     Path("noise.json").write_text(command("study", "noise", *STUDY, "--repeats", "3", "--json"))
     command("predict", "lightgbm.txt", "new.txt", "-o", "scores.txt")
-    command("data", "simulate-clicks", "rows.txt", "--logger", "lightgbm.txt", "-o", "clicks.txt")
+    command("data", "simulate-clicks", "lightgbm.txt", "rows.txt", "-o", "clicks.txt")
     command("data", "propensities", "clicks.txt", "-o", "propensities.json")
 
 
