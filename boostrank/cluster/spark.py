@@ -54,11 +54,11 @@ class SparkWorkers(Launcher):
                 serve(call, rank, threads, _tables(batches, rank))
             yield from ()
 
-        self._session.addTag(self._tag)
+        self._session.sparkContext.addJobTag(self._tag)
         self._rows.mapInArrow(task, "done long", barrier=True).collect()
 
     def stop(self, ranks: Sequence[int]) -> None:
-        self._session.interruptTag(self._tag)
+        self._session.sparkContext.cancelJobsWithTag(self._tag)  # the session's `interruptTag` needs the job's thread
 
 
 def _tables(batches: Iterator[Any], rank: int) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def predict(model: RankingModel, frame: Any, column: str = "score") -> Any:
         for batch in batches:
             yield from scored(model, batch, column).to_batches()
 
-    return frame.mapInArrow(work, f"{frame._jdf.schema().toDDL()}, `{column}` double")
+    return frame.mapInArrow(work, type(frame.schema)([*frame.schema.fields]).add(column, "double"))
 
 
 LAUNCHER = SparkWorkers

@@ -85,14 +85,18 @@ def ray_tasks() -> list[int]:
 
 
 def processes(words: str) -> list[int]:
+    """Processes with these words in their command, of those that descend from this one."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
             try:
                 command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                elder = int(folder.name) if words in command else 0
+                while elder not in (0, os.getpid()):
+                    elder = parent(elder)
             except OSError:
                 continue
-            if words in command:
+            if elder:
                 found.append(int(folder.name))
     return sorted(found)
 
