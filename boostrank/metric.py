@@ -218,6 +218,7 @@ class BoundMetrics:
     Args:
         metrics, labels, queries, conventions, docnos, threads: as in `evaluate`.
         partial: the data set is a part of a larger one, for `sums`, and may have no included query.
+        judged: labels and queries of all judged documents, if not all are ranked: what is ideal or relevant there.
 
     Raises:
         DataError, ParameterError: as `evaluate`, except for scores.
@@ -227,7 +228,7 @@ class BoundMetrics:
         self, metrics: Metric | str | Iterable[Metric | str], labels: npt.ArrayLike,
         queries: QueryIndex | npt.ArrayLike,
         conventions: Conventions | str = "default", threads: int | None = None, *,
-        docnos: Names | None = None, partial: bool = False,
+        docnos: Names | None = None, partial: bool = False, judged: tuple[Float64Array, QueryIndex] | None = None,
     ) -> None:  # fmt: skip
         self.metrics = tuple(Metric.all_of(metrics))
         self.conventions = Conventions.of(conventions)
@@ -247,7 +248,7 @@ class BoundMetrics:
                 raise queries.row_error(int(unnamed[0]), "has no name; ties='docno' sorts tied documents by name")
             rank = np.unique(names, return_inverse=True)[1] if names.size else np.zeros(0, np.int64)
             self._rows = np.lexsort((-rank, queries.of_rows())).astype(np.int64)
-        self._labels, self._partial = y, partial
+        self._labels, self._partial, self._judged = y, partial, judged
         self._grades: dict[Grades, Float64Array] = {}  # shared by metrics to save 8 bytes per document
         self._bound = [self._bind(m) for m in self.metrics]
 
@@ -264,7 +265,10 @@ class BoundMetrics:
                 given = spec.grades(self._labels, conventions)
             self._grades[spec.grades] = given if self._rows is None else given[self._rows]
         grades = self._grades[spec.grades]
-        total = totals(grades, queries.ptr)
+        pool, ptr = grades, queries.ptr
+        if self._judged is not None and spec.ratio:
+            pool, ptr = spec.grades(self._judged[0], conventions), self._judged[1].ptr
+        total = totals(pool, ptr)
         if not np.isfinite(total).all():
             q = int(np.flatnonzero(~np.isfinite(total))[0])
             raise DataError(f"{metric}: the gains of query {queries.qid[q]} overflow when summed")
@@ -281,7 +285,7 @@ class BoundMetrics:
                 f"{int((queries.sizes == 1).sum())} have one document); conventions: {conventions.describe()}"
             )
         weights = np.where(counted, 1.0 if queries.weights is None else queries.weights, 0.0)
-        divisors = spec.divisors(grades, queries.ptr, cutoffs, conventions)
+        divisors = spec.divisors(pool, ptr, cutoffs, conventions)
         weight = float(weights.sum())
         return _Bound(metric, work, divisors, empty, counted, weights / weight if weight else weights, weight)
 

@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli.command import InputFile, command
+from boostrank.cli.errors import say
 from boostrank.cli.reading import Reader
 from boostrank.cli.show import print_json, print_table, print_wrapped
 from boostrank.core.errors import InputError
 from boostrank.options import FileOptions, MeasureOptions, argument, option
 
 if TYPE_CHECKING:
+    from boostrank.core.conventions import Conventions
     from boostrank.metric import MetricResult, PairedDifference
+
+    Results = dict[str, MetricResult]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +30,9 @@ class Evaluate(MeasureOptions, group="Measures"):
     metrics: tuple[str, ...] = option(
         ("ndcg@1,3,5,10",), "ndcg@10, map, ...", flag="--metric", metavar="NAME", shown="ndcg@1,3,5,10"
     )
+    qrels: str | None = option(
+        None, "Judgements in TREC's form: all files are run files, measured as trec_eval does.", file="read"
+    )
 
 
 @command("evaluate", Evaluate, FileOptions)
@@ -35,30 +42,23 @@ def evaluate(own: Evaluate, reading: FileOptions) -> None:
     Each ranker is a model, or a file with one score per line in the order of DATA. DATA begins with the first file that
     is neither, judged by content. All rankers after the first are compared with the first, query by query; with several
     of them p-values are adjusted by Holm's method, for each metric.
+
+    With --qrels the files are run files of TREC, measured by the conventions of trec_eval. Metrics that boostrank does
+    not know (judged@10, bpref, rbp(p=0.8,rel=1)) are those of ir-measures, if it is installed.
     """
-    rankers, data = _rankers_and_data(own.files)
-    from boostrank.metric import BoundMetrics, Conventions, Metric, paired_difference
-    from boostrank.model.score_files import load_ranker, scores_of
+    from boostrank.metric import Conventions, paired_difference
     from boostrank.report.segments import holm
 
-    wanted = [Metric.parse(name) for name in own.metrics]
-    rules = Conventions.given(own.conventions, own.gain)
-    models = {path: load_ranker(path) for path in rankers}
-    reader = Reader(reading, own.threads, gain=own.gain, asks=True, names=rules.ties == "docno")
-    bound, results = None, {}
-    for path, dataset in reader.read_for(models, data):
-        if bound is None:
-            measured = wanted, dataset.labels, dataset.queries, rules
-            bound = BoundMetrics(*measured, docnos=dataset.document_names, threads=own.threads)
-        results[path] = bound.results(scores_of(path, models[path], dataset, own.threads))
+    rules = Conventions.given(own.conventions or ("trec" if own.qrels else None), own.gain)
+    results, weights = _of_runs(own, own.qrels, rules) if own.qrels else _of_rankers(own, reading, rules)
     first, *others = results
-    differences = {
-        path: {
-            name: paired_difference(result.per_query, results[first][name].per_query, weights=dataset.queries.weights)
-            for name, result in results[path].items()
-        }
-        for path in others
-    }
+    differences: dict[str, dict[str, PairedDifference]] = {path: {} for path in others}
+    for path in others:
+        for name, result in results[path].items():
+            ours, theirs = result.per_query, results[first][name].per_query
+            if own.qrels:  # queries that both runs have
+                ours, theirs = ours + 0.0 * theirs, theirs + 0.0 * ours
+            differences[path][name] = paired_difference(ours, theirs, weights=weights)
     for name in next(iter(results.values())) if len(others) > 1 else ():
         adjusted = holm([differences[path][name].p for path in others]).tolist()
         for path, p in zip(others, adjusted, strict=True):
@@ -70,6 +70,41 @@ def evaluate(own: Evaluate, reading: FileOptions) -> None:
         _print_block(path, results[path], first, differences.get(path))
     several = f"; p by Holm's method for {len(others)} rankers" * (len(others) > 1)
     print_wrapped([rules.describe() + several], indent="")
+
+
+def _of_rankers(own: Evaluate, reading: FileOptions, rules: Conventions) -> tuple[dict[str, Results], Any]:
+    """Return the results of each ranker, and the weights of the queries."""
+    from boostrank.metric import BoundMetrics, Metric
+    from boostrank.model.score_files import load_ranker, scores_of
+
+    rankers, data = _rankers_and_data(own.files)
+    wanted = [Metric.parse(name) for name in own.metrics]
+    models = {path: load_ranker(path) for path in rankers}
+    reader = Reader(reading, own.threads, gain=own.gain, asks=True, names=rules.ties == "docno")
+    bound, results = None, {}
+    for path, dataset in reader.read_for(models, data):
+        if bound is None:
+            measured = wanted, dataset.labels, dataset.queries, rules
+            bound = BoundMetrics(*measured, docnos=dataset.document_names, threads=own.threads)
+        results[path] = bound.results(scores_of(path, models[path], dataset, own.threads))
+    return results, dataset.queries.weights
+
+
+def _of_runs(own: Evaluate, qrels: str, rules: Conventions) -> tuple[dict[str, Results], None]:
+    """Return the results of each run file."""
+    from boostrank.model.trec import QRELS, RUN, evaluate_run, read_trec
+
+    judged, results = read_trec(qrels, QRELS), {}
+    for path in own.files:
+        run = read_trec(InputFile().convert(path, None, None), RUN)
+        results[path] = evaluate_run(own.metrics, run, judged, rules, own.threads)
+        missing, more = len(judged.keys() - run.keys()), len(run.keys() - judged.keys())
+        if missing or more:
+            say(
+                f"{path}: left out, as trec_eval does: {missing:,} queries of {qrels} without documents here "
+                f"(trec_eval -c counts them as 0) and {more:,} queries without judgements"
+            )
+    return results, None
 
 
 def _rankers_and_data(files: tuple[str, ...]) -> tuple[list[str], list[str]]:

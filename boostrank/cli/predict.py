@@ -19,6 +19,9 @@ class Predict(ThreadOptions):
     model: str = argument("MODEL", file="read")
     data: tuple[str, ...] = argument("DATA...", default=(), file="data")
     output: str = option("-", "File to write the scores to.", short="-o", file="stream", shown="-, standard output")
+    run: str | None = option(
+        None, "Write a run file of TREC with this tag: query Q0 document rank score TAG.", metavar="TAG"
+    )
     num_iteration: int | None = option(None, "Use the first N rounds.", ge=1, shown="the best")
 
 
@@ -33,7 +36,7 @@ def predict(own: Predict, reading: FileOptions) -> None:
     refused.
 
     -o with the ending .csv, .jsonl or .parquet writes a table: query id, name of the document (--id, or the comment of
-    a libsvm row) and score.
+    a libsvm row) and score. --run TAG writes a run file of TREC, which needs these names too.
 
     MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). Higher is better, within one query only.
     """
@@ -49,16 +52,19 @@ def predict(own: Predict, reading: FileOptions) -> None:
         from boostrank.data.text.writer import score_text
         from boostrank.model.ranking_model import RankingModel
         from boostrank.model.score_files import has_names, write_scores
+        from boostrank.model.trec import run_text
 
         if own.output != "-":
             check_output(own.output)
         with without("sklearn", "pandas"):  # an engine would import them, which takes a second, without need
             model = RankingModel.load(own.model)
-        reader = Reader(reading, own.threads, names=has_names(own.output))
+        reader = Reader(reading, own.threads, names=bool(own.run) or has_names(own.output))
         pieces = reader.scores(own.data, model, own.model, own.num_iteration)
+        if own.run:
+            pieces = run_text(pieces, own.run)
         first = list(islice(pieces, 1))
     if own.output == "-":
         for scores in chain(first, pieces):
-            sys.stdout.write(score_text(scores).decode())
+            sys.stdout.write((scores if own.run else score_text(scores)).decode())
         return
     write_scores(own.output, chain(first, pieces))

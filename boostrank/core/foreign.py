@@ -54,8 +54,14 @@ _TEXT = (
     ),
     (r"[A-Za-z]\w*\r?\n-?\d+(\.\d+)?(e-?\d+)?\r?\n", "scores below a header: `tail -n +2 FILE` leaves it out"),
     (r"booster\[0\]:", "XGBoost's dump as text: save the model with save_model('model.json')"),
-    (r"\S+[ \t]+Q0[ \t]+\S+[ \t]+\d+[ \t]+\S+[ \t]+\S+", "a run file of TREC: query Q0 document rank score tag"),
-    (r"\S+[ \t]+0[ \t]+\S+[ \t]+-?\d+[ \t]*(\r?\n|$)", "qrels of TREC: boostrank data join joins them with features"),
+    (
+        r"\S+[ \t]+Q0[ \t]+\S+[ \t]+\d+[ \t]+\S+[ \t]+\S+",
+        "a run file of TREC: boostrank evaluate RUN --qrels QRELS measures it",
+    ),
+    (
+        r"\S+[ \t]+0[ \t]+\S+[ \t]+-?\d+[ \t]*(\r?\n|$)",
+        "qrels of TREC: boostrank evaluate RUN --qrels FILE measures runs, boostrank data join adds features",
+    ),
     (r"\S+\t\d+\t-?[\d.eE+-]+[ \t]*(\r?\n|$)", "scores of RankLib: query, row, score; pass the third column only"),
 )
 

@@ -42,13 +42,13 @@ def write_scores(path: str, pieces: Iterable[Any]) -> None:
     Tables have the columns `qid` and `doc_id`, as far as the data have them, and `score`.
 
     Args:
-        pieces: float64[n]; for tables `boostrank.data.assemble.Named`.
+        pieces: float64[n], or text; for tables `boostrank.data.assemble.Named`.
     """
     ending, writer = os.path.splitext(path)[1].lower(), None
     with writing(path) as descriptor, open(descriptor, "wb", closefd=False) as file:
         for piece in pieces:
-            if not has_names(path):
-                file.write(score_text(piece))
+            if isinstance(piece, bytes) or not has_names(path):
+                file.write(piece if isinstance(piece, bytes) else score_text(piece))
                 continue
             qids, names = (None if one is None else one.tolist() for one in piece[1:])
             given = {"qid": qids, "doc_id": names, "score": piece.values.tolist()}

@@ -1,0 +1,155 @@
+"""TREC's files: runs (`query Q0 document rank score tag`), qrels (`query 0 document grade`), and metrics of runs."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from boostrank.core.conventions import Conventions
+from boostrank.core.errors import DataError, FileFormatError, InputError, MissingDependency, ParameterError
+from boostrank.core.queries import QueryIndex
+from boostrank.core.resampling import bootstrap_intervals
+from boostrank.data.text.files import lines_of
+from boostrank.data.text.reasons import shown
+from boostrank.metric import BoundMetrics, Metric, MetricResult
+
+RUN, QRELS = "query Q0 document rank score tag", "query 0 document grade"
+Values = Mapping[str, Mapping[str, float]]
+"""Query -> document -> score or grade."""
+
+
+def run_text(pieces: Iterable[Any], tag: str) -> Iterator[bytes]:
+    """Yield a run, ranked as trec_eval does: by the score in float32, then by the name of the document, descending.
+
+    Args:
+        pieces: `boostrank.data.assemble.Named`.
+
+    Raises:
+        InputError: rows without query ids or names, or names with blanks.
+    """
+    for qid, rows in groupby(_rows(pieces), lambda row: row[0]):
+        for rank, (_, name, score, _) in enumerate(sorted(rows, key=lambda row: (row[3], row[1].encode()))[::-1], 1):
+            line = f"{qid} Q0 {name} {rank} {score!r} {tag}"
+            if len(line.split()) != len(RUN.split()):
+                raise InputError(f"{line!r} is no line of a run, `{RUN}`: names may not be empty or contain blanks")
+            yield f"{line}\n".encode()
+
+
+def _rows(pieces: Iterable[Any]) -> Iterator[tuple[str, str, float, float]]:
+    for piece in pieces:
+        if piece.qids is None or piece.document_names is None:
+            raise InputError("a run needs query ids and names of documents: --id COLUMN, or comments of libsvm rows")
+        single = piece.values.astype(np.float32).tolist()
+        yield from zip(map(str, piece.qids), map(str, piece.document_names), piece.values.tolist(), single, strict=True)
+
+
+def read_trec(path: str, form: str) -> dict[str, dict[str, float]]:
+    """Read a run or qrels.
+
+    Args:
+        form: RUN or QRELS.
+
+    Raises:
+        FileFormatError: a line of another form, a document twice in a query, or no line.
+    """
+    found: dict[str, dict[str, float]] = {}
+    names = form.split()
+    place = names.index("score" if "score" in names else "grade")
+    for number, line in lines_of(path):
+        cells = line.decode(errors="backslashreplace").split()
+        try:
+            value = float(cells[place]) if len(cells) == len(names) else math.nan
+        except ValueError:
+            value = math.nan
+        if cells and not math.isfinite(value):
+            raise FileFormatError(f"{shown(line)} is not of the form `{form}`", file=path, line=number)
+        if cells and cells[2] in found.setdefault(cells[0], {}):
+            raise FileFormatError(f"document {cells[2]} of query {cells[0]} is listed twice", file=path, line=number)
+        if cells:
+            found[cells[0]][cells[2]] = value
+    if not found:
+        raise FileFormatError(f"no line of the form `{form}`", file=path)
+    return found
+
+
+def evaluate_run(
+    metrics: Sequence[str], run: Values, qrels: Values, rules: Conventions | str = "trec", threads: int | None = None
+) -> dict[str, MetricResult]:
+    """Measure a run as trec_eval does.
+
+    Unjudged documents are irrelevant. Judged documents that the run lacks count in recall, MAP and the ideal of NDCG.
+    Queries of the qrels without documents in the run are left out (`trec_eval -c` counts them as 0).
+
+    Args:
+        metrics: metrics of boostrank, or of ir-measures: `judged@10`, `bpref`, `rbp(p=0.8,rel=1)`.
+
+    Returns:
+        Metric -> result; `per_query` has the order of `qrels`, NaN for queries that are left out.
+
+    Raises:
+        DataError: no query of the run is judged.
+        MissingDependency: a metric that boostrank does not know, without ir-measures.
+        ParameterError: a metric that neither knows.
+    """
+    asked = [qid for qid in qrels if qid in run]
+    if not asked:
+        raise DataError(f"no query of the run is judged: it has {next(iter(run))}, the qrels have {next(iter(qrels))}")
+    ours, theirs = [], {}
+    for name in metrics:
+        try:
+            ours.append(Metric.parse(name))
+        except ParameterError as error:
+            theirs[name] = _of_ir_measures(name, error)
+    labels = [max(qrels[qid].get(name, 0.0), 0.0) for qid in asked for name in run[qid]]
+    judged = [max(grade, 0.0) for qid in asked for grade in qrels[qid].values()]
+    ids = np.array(asked, object)
+    queries, pool = (QueryIndex(np.cumsum([0, *(len(one[qid]) for qid in asked)]), ids) for one in (run, qrels))
+    names = [name for qid in asked for name in run[qid]]
+    bound = BoundMetrics(ours, labels, queries, rules, threads, docnos=names, judged=(np.array(judged), pool))
+    results = bound.results([score for qid in asked for score in run[qid].values()])
+    for name, measure in theirs.items():
+        values = _by_ir_measures(measure, {qid: run[qid] for qid in asked}, qrels)
+        low, high = bootstrap_intervals(values[:, None], np.ones(values.size))
+        mean = float(values.mean())
+        results[name] = MetricResult(name, mean, float(low[0]), float(high[0]), values.size, 0, 0, values)
+    places = np.flatnonzero([qid in run for qid in qrels])
+    for name, result in results.items():
+        everywhere = np.full(len(qrels), np.nan)
+        everywhere[places] = result.per_query
+        results[name] = replace(result, per_query=everywhere)
+    return results
+
+
+def _of_ir_measures(name: str, error: ParameterError) -> Any:
+    """Return a measure of ir-measures, whose spelling may differ in case."""
+    try:
+        library = import_module("ir_measures")
+    except ImportError:
+        words = f"{error} ir-measures has others, such as judged@10, bpref and rbp: pip install 'boostrank[trec]'"
+        raise MissingDependency(words) from None
+    known = {one.lower(): one for one in library.measures.registry}
+    try:
+        return library.parse_measure(re.sub(r"^\w+", lambda word: known.get(word[0].lower(), word[0]), name.strip()))
+    except (NameError, ValueError, SyntaxError):
+        raise error from None
+
+
+def _by_ir_measures(measure: Any, run: Values, qrels: Values) -> Any:
+    """Return the value of each query of the run; scores are replaced by ranks, so that nothing ties."""
+    grades = {qid: {name: int(grade) for name, grade in of_query.items()} for qid, of_query in qrels.items()}
+    ranked = {}
+    for qid, scores in run.items():
+        order = sorted(scores, key=lambda name: (np.float32(scores[name]), name.encode()))
+        ranked[qid] = {name: float(rank) for rank, name in enumerate(order)}
+    try:
+        found = {one.query_id: one.value for one in import_module("ir_measures").iter_calc([measure], grades, ranked)}
+    except ValueError as error:  # a measure that lacks a parameter or a package
+        raise ParameterError(f"{measure}: {' '.join(str(error).split())}") from None
+    return np.array([found.get(qid, 0.0) for qid in run], np.float64)

@@ -1,0 +1,143 @@
+"""Run files and qrels: written, read, measured as trec_eval does, and recognised where they do not belong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from boostrank.core.errors import DataError, FileFormatError, InputError, MissingDependency, ParameterError
+from boostrank.data.assemble import Named
+from boostrank.model.trec import QRELS, RUN, evaluate_run, read_trec, run_text
+from tests.cli.conftest import FEW, invoke, messages
+from tests.model.trec_golden import NAMES, Values, by_trec_eval, draw
+
+
+def check(run: Values, qrels: Values, values: dict[str, dict[str, float]]) -> None:
+    """Ours are theirs, query by query and to the last printed digit."""
+    results = evaluate_run(list(NAMES), run, qrels)
+    assert results.keys() == values.keys()
+    for name, theirs in values.items():
+        ours = dict(zip(qrels, results[name].per_query.tolist(), strict=True))
+        assert {qid: value for qid, value in ours.items() if value == value} == pytest.approx(theirs, abs=1e-12)
+        assert f"{results[name].mean:.4f}" == f"{sum(theirs.values()) / len(theirs):.4f}"
+        assert results[name].queries == len(theirs)
+
+
+def test_trec_eval_gives_these_values() -> None:
+    told = json.loads((Path(__file__).parent / "trec_golden.json").read_text())
+    assert told["run"].keys() - told["qrels"].keys()
+    assert told["qrels"].keys() - told["run"].keys()
+    check(told["run"], told["qrels"], told["values"])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_trec_eval_gives_our_values_of_any_run(seed: int) -> None:
+    pytest.importorskip("pytrec_eval")
+    run, qrels = draw(60, seed)
+    check(run, qrels, by_trec_eval(run, qrels))
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model, data with names, its qrels and its run."""
+    folder = tmp_path_factory.mktemp("trec")
+    rng = np.random.default_rng(0)
+    rows = [(q, d, int(rng.integers(0, 3)), rng.random()) for q in range(30) for d in range(8)]
+    (folder / "data.txt").write_text("".join(f"{g} qid:{q} 1:{x + g:.6f} # docid = D{d}-{q}\n" for q, d, g, x in rows))
+    cells = "".join(f"{q},D{d}-{q},{g},{x + g}\n" for q, d, g, x in rows)
+    (folder / "table.csv").write_text("qid,sku,label,f1\n" + cells)
+    (folder / "qrels").write_text("".join(f"{q} 0 D{d}-{q} {g}\n" for q, d, g, _ in rows))
+    done = invoke("train", folder / "data.txt", "-m", folder / "m.txt", *FEW)
+    assert done.exit_code == 0, done.stderr
+    done = invoke("predict", folder / "m.txt", folder / "data.txt", "--run", "mine", "-o", folder / "run")
+    assert done.exit_code == 0, done.stderr
+    return folder
+
+
+def test_a_run_ranks_as_trec_eval_does_and_gives_the_model_s_metrics(files: Path) -> None:
+    lines = [line.split() for line in (files / "run").read_text().splitlines()]
+    assert {(line[1], line[5]) for line in lines} == {("Q0", "mine")}
+    for query in {line[0] for line in lines}:
+        of_query = [(int(rank), float(score), name) for qid, _, name, rank, score, _ in lines if qid == query]
+        assert [rank for rank, _, _ in of_query] == list(range(1, 9))
+        assert of_query == sorted(of_query, key=lambda row: (np.float32(row[1]), row[2].encode()), reverse=True)
+    options = ("--metric", "ndcg@5", "--metric", "map", "--json")
+    ours = invoke("evaluate", files / "m.txt", files / "data.txt", "--conventions", "trec", *options)
+    theirs = invoke("evaluate", files / "run", "--qrels", files / "qrels", *options)
+    assert json.loads(ours.stdout) == json.loads(theirs.stdout)
+
+
+def test_names_come_from_a_column_and_the_run_goes_to_standard_output(files: Path) -> None:
+    done = invoke("predict", files / "m.txt", files / "table.csv", "--id", "sku", "--run", "mine")
+    names = {tuple(line.split()[:3]) for line in (files / "run").read_text().splitlines()}
+    assert {tuple(line.split()[:3]) for line in done.stdout.splitlines()} == names
+
+
+def test_runs_are_compared_and_queries_that_are_left_out_are_said(files: Path) -> None:
+    lines = (files / "run").read_text().splitlines(keepends=True)
+    kept = "".join(line for line in lines if not line.startswith(("1 ", "2 ")))
+    (files / "worse").write_text(kept + "99 Q0 x 1 2 t\n")
+    done = invoke("evaluate", files / "run", files / "worse", "--qrels", files / "qrels", "--metric", "P_5")
+    assert done.exit_code == 0, done.stderr
+    (said,) = messages(done)
+    assert said.startswith(f"{files / 'worse'}: ")
+    assert "2 queries" in said
+    assert "-c" in said
+    assert "1 queries" in said
+    assert "difference" in done.stdout
+
+
+@pytest.mark.parametrize(("body", "form", "line"), [
+    ("1 Q0 a 1 2\n", RUN, 1), ("1 Q0 a 1 2 t\n1 Q0 b 1 x t\n", RUN, 2), ("1 Q0 a 1 nan t\n", RUN, 1),
+    ("1 Q0 a 1 2 t\n\n1 Q0 a 2 1 t\n", RUN, 3), ("1 0 a\n", QRELS, 1), ("1 0 a 1\n1 0 a 1\n", QRELS, 2), ("", QRELS, 0),
+])  # fmt: skip
+def test_a_line_of_another_form_is_refused_with_its_place(body: str, form: str, line: int, tmp_path: Path) -> None:
+    (tmp_path / "f").write_text(body)
+    with pytest.raises(FileFormatError) as caught:
+        read_trec(str(tmp_path / "f"), form)
+    assert (caught.value.file, caught.value.line) == (str(tmp_path / "f"), line)
+
+
+def test_a_run_of_other_queries_is_refused() -> None:
+    with pytest.raises(DataError, match=r"q1.*q2"):
+        evaluate_run(["map"], {"q1": {"a": 1.0}}, {"q2": {"a": 1}})
+
+
+def test_rows_without_names_make_no_run(files: Path) -> None:
+    done = invoke("predict", files / "m.txt", files / "table.csv", "--drop", "sku", "--run", "mine")
+    assert done.exit_code == 2
+    assert "--id" in done.stderr
+    for name in ("", "a b"):
+        with pytest.raises(InputError, match="names"):
+            list(run_text([Named(np.ones(1), np.array([1]), np.array([name], object))], "t"))
+
+
+@pytest.mark.parametrize("arguments", [
+    ("evaluate", "m.txt", "run"), ("evaluate", "run", "data.txt"), ("compare", "m.txt", "run", "data.txt"),
+    ("train", "run", "-m", "new.txt"), ("evaluate", "m.txt", "qrels"),
+])  # fmt: skip
+def test_files_of_trec_are_recognised_in_other_places(arguments: tuple[str, ...], files: Path) -> None:
+    done = invoke(*(files / one if (files / one).exists() or one == "new.txt" else one for one in arguments))
+    assert done.exit_code == 2
+    assert "TREC" in done.stderr
+    assert "--qrels" in done.stderr
+
+
+def test_other_metrics_are_those_of_ir_measures(monkeypatch: pytest.MonkeyPatch) -> None:
+    run, qrels = draw(30)
+    with monkeypatch.context() as patch:
+        patch.setitem(__import__("sys").modules, "ir_measures", None)
+        with pytest.raises(MissingDependency, match=r"boostrank\[trec\]"):
+            evaluate_run(["judged@5"], run, qrels)
+    pytest.importorskip("ir_measures")
+    both = {qid: one for qid, one in run.items() if qid in qrels}
+    results = evaluate_run(["judged@5", "Rprec", "ndcg@5", "NDCG@5", "AP(rel=1)"], run, qrels)
+    assert results["AP(rel=1)"].mean == pytest.approx(evaluate_run(["map"], run, qrels)["map"].mean)
+    top = {qid: sorted(one, key=lambda d: (np.float32(one[d]), d.encode()))[-5:] for qid, one in both.items()}
+    share = [sum(name in qrels[qid] for name in names) / len(names) for qid, names in top.items()]
+    assert results["judged@5"].mean == pytest.approx(np.mean(share))
+    with pytest.raises(ParameterError, match="nothing"):
+        evaluate_run(["nothing@3"], run, qrels)
