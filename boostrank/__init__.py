@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from boostrank.kernels.runtime.jit import inline
     from boostrank.metric import Conventions, Metric
     from boostrank.model.averaging import average
+    from boostrank.model.calibration import calibrate
     from boostrank.model.ranking_model import RankingModel
     from boostrank.model.within_query import WithinQuery
     from boostrank.objective.description import Objective
@@ -53,6 +54,7 @@ _NAMES = {
     "objective.mixture": "Mixture", "checking.user_file": "load_objective",
     "report.comparison": "compare", "report.pareto_front": "pareto",
     "sklearn": "BoostRanker QueryKFold QueryShuffleSplit QueryTimeSplit", "model.averaging": "average",
+    "model.calibration": "calibrate",
     "fit.doctor": "doctor", "fit.callbacks": "EarlyStopping", "fit.checkpoint": "Checkpoint",
     "model.ranking_model": "RankingModel", "fit.train": "train",
     "model.within_query": "WithinQuery", "tuning.search": "tune",
@@ -65,7 +67,7 @@ _PACKAGES = ("cluster", "data", "export", "report", "tracking", "tuning")
 __all__ = [
     "BoostrankError", "Checkpoint", "Conventions", "DataError", "EarlyStopping", "InputError", "Metric", "Mixture",
     "ModelError", "Objective", "ObjectiveSpec", "Param", "ParameterError", "QueryIndex", "RankingDataset",
-    "RankingModel", "TrainingError", "WithinQuery", "__version__", "average", "compare",
+    "RankingModel", "TrainingError", "WithinQuery", "__version__", "average", "calibrate", "compare",
     "define_objective", "doctor", "export_model", "inline", "load_objective", "objective_kernel", "pareto", "train",
     "tune", "verify",
 ]  # fmt: skip

@@ -98,6 +98,21 @@ class PriceRecord(TypedDict, total=False):
     max_microseconds: float
 
 
+class CalibrationRecord(TypedDict, total=False):
+    """Map from scores to expected grades. Errors and shares of variance are of queries left out of the fit."""
+
+    scores: list[float]
+    values: list[float]
+    ends: list[float]
+    queries: Count
+    rows: Count
+    fingerprint: str
+    error: list[float]
+    uncalibrated_error: float
+    explained: float
+    explained_by_query: float
+
+
 class _MappingStruct(type(Struct), ABCMeta):  # type: ignore[misc]
     """Metaclass for structs that are mappings."""
 
@@ -123,6 +138,7 @@ class ModelInfo(
         averaged: `rounds` and `params` of each model of an average.
         folds: members of an average over folds, with rounds and held-out metrics.
         price: number of trees and its limits.
+        calibration: map from scores to expected grades.
     """
 
     backend: str | None = None
@@ -138,6 +154,7 @@ class ModelInfo(
     folds: FoldsRecord | None = None
     within_query: WithinRecord | None = None
     price: PriceRecord | None = None
+    calibration: CalibrationRecord | None = None
 
     def __post_init__(self) -> None:
         for place, value in (("objective.name", self.objective_name), ("data.reader.gain", self.gain)):

@@ -39,6 +39,7 @@ _HEADINGS = {
     },
     "Ship": {
         "predict": ("predict", "Score documents, one score per line in input order."),
+        "calibrate": ("calibrate", "Map scores to expected grades, in the same order."),
         "export": ("export", "Write a model for a search engine or library, with proof."),
         "verify": ("verify", "Compare scores that a search engine logged with the model's."),
     },

@@ -23,6 +23,7 @@ class Predict(ThreadOptions):
         None, "Write a run file of TREC with this tag: query Q0 document rank score TAG.", metavar="TAG"
     )
     num_iteration: int | None = option(None, "Use the first N rounds.", ge=1, shown="the best")
+    calibrated: bool = option(False, "Write expected grades, by `boostrank calibrate`.", conflicts="num_iteration")
 
 
 @command("predict", Predict, FileOptions)
@@ -38,7 +39,8 @@ def predict(own: Predict, reading: FileOptions) -> None:
     -o with the ending .csv, .jsonl or .parquet writes a table: query id, name of the document (--id, or the comment of
     a libsvm row) and score. --run TAG writes a run file of TREC, which needs these names too.
 
-    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). Higher is better, within one query only.
+    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). Higher is better, within one query only,
+    unless scores are --calibrated.
     """
     if reading.on_bad_line == "skip":
         raise InputError(
@@ -50,6 +52,7 @@ def predict(own: Predict, reading: FileOptions) -> None:
     with uncollected():
         from boostrank.core.files import check_output
         from boostrank.data.text.writer import score_text
+        from boostrank.model.booster_methods import calibrated
         from boostrank.model.ranking_model import RankingModel
         from boostrank.model.score_files import has_names, write_scores
         from boostrank.model.trec import run_text
@@ -58,8 +61,15 @@ def predict(own: Predict, reading: FileOptions) -> None:
             check_output(own.output)
         with without("sklearn", "pandas"):  # an engine would import them, which takes a second, without need
             model = RankingModel.load(own.model)
-        reader = Reader(reading, own.threads, names=bool(own.run) or has_names(own.output))
-        pieces = reader.scores(own.data, model, own.model, own.num_iteration)
+        known, named = model.info.calibration, bool(own.run) or has_names(own.output)
+        if own.calibrated and known is None:
+            raise InputError(f"{own.model} is not calibrated: boostrank calibrate {own.model} DATA, on unseen queries")
+        pieces = Reader(reading, own.threads, names=named).scores(own.data, model, own.model, own.num_iteration)
+        if own.calibrated:
+            pieces = (
+                one._replace(values=calibrated(known, one.values)) if named else calibrated(known, one)
+                for one in pieces
+            )
         if own.run:
             pieces = run_text(pieces, own.run)
         first = list(islice(pieces, 1))

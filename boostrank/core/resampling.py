@@ -48,21 +48,31 @@ def bootstrap_intervals(
         error = np.sqrt(np.square(share) @ np.square(values - mean))
         width = ndtri(1.0 - _TAIL) * error
         return mean - width, mean + width
-    # Draw queries, count the draws of each, and turn the counts into weighted means with one matrix product.
+    sums = resampled_sums(np.column_stack([values * weights[:, None], weights]), resamples=resamples, seed=seed)
+    return expanded_interval(sums[:, :-1] / sums[:, -1:], count)
+
+
+def resampled_sums(columns: Float64Array, *, resamples: int, seed: int) -> Float64Array:
+    """Return the sum of each column, float64[Q, m], over queries drawn with replacement: float64[resamples, m]."""
+    count = columns.shape[0]
     rng = np.random.default_rng(seed)
-    weighted = np.column_stack([values * weights[:, None], weights])
-    means = np.empty((resamples, values.shape[1]))
+    found = np.empty((resamples, columns.shape[1]))
+    # Draw queries, count the draws of each, and turn the counts into sums with one matrix product.
     for start, stop in _chunks(resamples, count):
         rows = stop - start
         draws = rng.integers(0, count, size=(rows, count), dtype=np.int64)
         draws += count * np.arange(rows)[:, None]
         times = np.bincount(draws.ravel(), minlength=rows * count).reshape(rows, count)
-        sums = times.astype(np.float64) @ weighted
-        means[start:stop] = sums[:, :-1] / sums[:, -1:]
+        found[start:stop] = times.astype(np.float64) @ columns
+    return found
+
+
+def expanded_interval(draws: Float64Array, count: int) -> tuple[Float64Array, Float64Array]:
+    """Return the ends of the 95% interval of resampled values, along the first axis, widened for few queries."""
     tail = _TAIL
     if count > 1:
         tail = float(ndtr(np.sqrt(count / (count - 1.0)) * stdtrit(count - 1.0, tail)))
-    low, high = np.quantile(means, [tail, 1.0 - tail], axis=0)
+    low, high = np.quantile(draws, [tail, 1.0 - tail], axis=0)
     return low, high
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.arguments import takes
-from boostrank.core.errors import ModelError, ParameterError
+from boostrank.core.errors import DataWarning, ModelError, ParameterError, warn_user
 from boostrank.core.files import check_writable, read_text, write_atomically
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.names import features_in_json, name_of
@@ -85,6 +85,8 @@ def export_model(
             f"export to {target.name} needs {error.name}: pip install 'boostrank[{target.extra}]'"
         ) from error
     write_atomically(path, body)
+    if model.info.calibration is not None:
+        warn_user(f"{os.fspath(path)}: has raw scores; the calibration stays in the model's record", DataWarning)
     return proof
 
 

@@ -58,15 +58,6 @@ def widened(model: RankingModel, data: RankingDataset, columns: Int64Array) -> R
     """Convert a model of some columns to all features of a data set."""
     engine = model._engine
     body = engine.format.widened(model._booster.to_bytes(), columns.tolist(), engine_names(data.feature_names))
-    known = {
-        "features": data.n_features,
-        "feature_names": list(data.feature_names),
-        "fingerprint": data.fingerprint,
-    }
-    return RankingModel(
-        engine.load(body),
-        best_rounds=model._best_rounds,
-        info=model.info | {"data": {**(model.info.data or {}), **known}},
-        evals_result=model.evals_result,
-        summary=model.summary,
-    )
+    known = {"features": data.n_features, "feature_names": list(data.feature_names), "fingerprint": data.fingerprint}
+    info = model.info | {"data": {**(model.info.data or {}), **known}}
+    return model.altered(booster=engine.load(body), info=info)

@@ -60,7 +60,7 @@ def average(models: Sequence[RankingModel], weights: Sequence[float] | None = No
         | ({} if model.info.averaged is None else {"averaged": model.info.averaged})
         for i, model in enumerate(models)
     ]
-    info = structs.replace(first.info, price=None, folds=None)  # these describe the first model alone
+    info = structs.replace(first.info, price=None, folds=None, calibration=None)  # these describe the first model alone
     return RankingModel(booster, info=info | {"averaged": origins})
 
 

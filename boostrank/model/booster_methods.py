@@ -8,13 +8,13 @@ from typing import Any, Literal, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.errors import MissingDependency, ParameterError
+from boostrank.core.errors import MissingDependency, ModelError, ParameterError
 from boostrank.core.text import small_table
 from boostrank.core.types import Float64Array
 from boostrank.engines.base import LEAVES, Backend, Booster
 from boostrank.engines.trees import Trees
 from boostrank.model.within_query import WithinColumns
-from boostrank.records import ModelInfo
+from boostrank.records import CalibrationRecord, ModelInfo
 
 IMPORTANCES = ("split", "gain")
 
@@ -213,6 +213,27 @@ def predict_otherwise(
         return model._each_row(LEAVES, data, last, threads, shape).astype(np.int32)[:, begin:]
     found = model._rows_worth(data, last, threads, contributions)
     return found - model._rows_worth(data, first, threads, contributions) if first else found
+
+
+def calibrated(record: CalibrationRecord | None, scores: Float64Array) -> Float64Array:
+    """Map scores of a model's best rounds by its record. Equal scores stay equal, and higher scores are higher.
+
+    Raises:
+        ModelError: the record has no map.
+    """
+    if record is None:
+        raise ModelError("the model is not calibrated: model = boostrank.calibrate(model, data), with unseen queries")
+    distinct, place = np.unique(scores, return_inverse=True)
+    x, y, (lowest, highest) = record["scores"], record["values"], record["ends"]
+    found = np.interp(distinct, x, y)
+    # Beyond the known scores, approach the extreme grades: half way at ten times their range.
+    for beyond, room in ((distinct - x[-1], highest - y[-1]), (x[0] - distinct, lowest - y[0])):
+        far = np.maximum(beyond, 0.0) / (x[-1] - x[0])
+        found += room * far / (10.0 + far)
+    # Scores that differ in their last digits alone may round to the same value: keep their order.
+    while (tied := np.flatnonzero(np.diff(found) <= 0.0)).size:
+        found[tied + 1] = np.nextafter(found[tied], np.inf)
+    return found[place]
 
 
 def _need_trees(model: _Model, what: str) -> None:

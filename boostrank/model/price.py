@@ -48,13 +48,7 @@ def cut_model(model: RankingModel, rounds: int) -> RankingModel:
     if model.best_iteration <= rounds:
         return model
     summary = None if model.summary is None else replace(model.summary, best_round=rounds)
-    return RankingModel(
-        model._booster,
-        best_rounds=rounds,
-        info=model.info,
-        evals_result=model.evals_result,
-        summary=summary,
-    )
+    return model.altered(best_rounds=rounds, summary=summary)
 
 
 @dataclass(frozen=True)

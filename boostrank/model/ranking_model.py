@@ -25,6 +25,7 @@ from boostrank.engines.base import CONTRIBUTIONS, SCORES, Backend, Booster, Want
 from boostrank.engines.model_format import LARGEST_SCORE, LinearStart, in_range
 from boostrank.engines.trees import Trees
 from boostrank.model.booster_methods import BoosterMethods, predict_otherwise
+from boostrank.model.booster_methods import calibrated as to_calibrated
 from boostrank.model.files import check_ending, read_model_files, sidecar_path, write_model_files
 from boostrank.model.within_query import WithinColumns
 from boostrank.records import History, ModelInfo, as_record, jsonable
@@ -224,6 +225,7 @@ class RankingModel(BoosterMethods):
         start_iteration: int = 0,
         pred_leaf: bool = False,
         pred_contrib: bool = False,
+        calibrated: bool = False,
     ) -> Float64Array:
         """Score documents: higher is better within a query.
 
@@ -245,16 +247,22 @@ class RankingModel(BoosterMethods):
                 or
                 XGBoost's node numbers.
             pred_contrib: return `contributions` in place of scores.
+            calibrated: return expected grades in place of scores, in the same order; see `boostrank.calibrate`.
 
         Returns:
             float64[N], in input order; int32[N, trees] for leaves, float64[N, d+1] for contributions.
 
         Raises:
-            ParameterError: leaves of a model without trees, or both outputs at once.
+            ParameterError: leaves of a model without trees, or several outputs at once.
+            ModelError: calibrated scores of a model without calibration.
             DataError: a different number of features, a missing column or one of another kind (text for numbers), or no
                 queries for a model that needs them.
         """
         data = self._with_queries(data, qid, group)
+        if calibrated:
+            if pred_leaf or pred_contrib or start_iteration > 0 or self._rounds(num_iteration) != self._rounds(None):
+                raise ParameterError("calibrated=True maps scores of the best rounds: pass no other output or rounds")
+            return to_calibrated(self.info.calibration, self._each_row(SCORES, data, self._best_rounds, threads))
         if pred_leaf or pred_contrib or start_iteration > 0:
             return predict_otherwise(  # type: ignore[no-any-return]
                 self, data, start_iteration, num_iteration, threads, leaves=pred_leaf, contributions=pred_contrib
@@ -308,16 +316,15 @@ class RankingModel(BoosterMethods):
         """
         if self.within_query is None:
             return self, self.check_features(data)
-        plain = RankingModel(
-            self._booster,
-            best_rounds=self._best_rounds,
-            evals_result=self.evals_result,
-            summary=self.summary,
-            info=self.info
-            | {"within_query": {"kinds": []}, "data": {**(self.info.data or {}), "feature_names": self.column_names}},
-        )
+        own = {**(self.info.data or {}), "feature_names": self.column_names}
+        plain = self.altered(info=self.info | {"within_query": {"kinds": []}, "data": own})
         data = self.check_features(data)
         return plain, replace(self.within_query, features=self.feature_names).dataset(data, resolve_threads(None))
+
+    def altered(self, **changes: Any) -> RankingModel:
+        """Return a copy with other arguments of the constructor."""
+        own: dict[str, Any] = {"booster": self._booster, "best_rounds": self._best_rounds, "info": self.info}
+        return RankingModel(**own | {"evals_result": self.evals_result, "summary": self.summary} | changes)
 
     def _each_row(self, what: str, data: Any, rounds: int, threads: int | None, *columns: int) -> Float64Array:
         if self.within_query is not None:
@@ -457,9 +464,14 @@ class RankingModel(BoosterMethods):
             TrainingError: the files cannot be written; existing files are untouched.
         """
         check_ending(path)
+        info = dict(self.info)
+        if self._rounds(num_iteration) != self._rounds(None) and info.pop("calibration", None):
+            warn_user(
+                f"{path}: saved without its calibration, which was for other rounds: calibrate again", DataWarning
+            )
         body = self._booster.to_bytes(self._rounds(num_iteration))
         body = self._engine.format.stamp(body)
-        write_model_files(Path(path), body, jsonable({**self.info, "evals_result": self.evals_result}))
+        write_model_files(Path(path), body, jsonable({**info, "evals_result": self.evals_result}))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> RankingModel:

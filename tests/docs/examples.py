@@ -42,7 +42,7 @@ _SMALLER = [
     (r"shards, \d+,", "shards, 6,"),
     (r"n_estimators=\d+", "n_estimators=6"),
     (r"--trials \d+", "--trials 2 --rounds 6"),
-    (r"--repeats \d+", "--runs 3 --rounds 6"),
+    (r"--repeats \d+", "--repeats 3 --rounds 6"),
 ]
 _NOT_OURS = ("make", "pip", "git", "cd", "dask", "pre-commit", ".")
 

@@ -113,7 +113,7 @@ def test_a_part_that_cannot_be_had_leaves_the_others(
 def test_frames_tables_and_sections_have_their_names(found: Report) -> None:
     names = ["verdict", "ranking", "importance", "shapes", "learning", "queries"]
     assert [section.name for section in found.sections] == names
-    assert sorted([*names, "clicks"]) == section_names() == SECTIONS.names()
+    assert sorted([*names, "calibration", "clicks"]) == section_names() == SECTIONS.names()
     assert {"depth", "grades", "old and new"} <= set(found.frames)
     assert {"verdict", "importance", "prefixes", "objective", "gradient", "queries", "parts"} <= set(found.frames)
     assert {"metrics", "worst", "prefixes"} <= set(found.tables)

@@ -23,6 +23,7 @@ BASES = {
     "plan": ["train.txt"],
     "export": ["model.txt", "train.txt", "--to", "lightgbm", "-o", "out.txt"],
     "predict": ["model.txt", "train.txt"],
+    "calibrate": ["model.txt", "train.txt", "-o", "out.txt"],
     "evaluate": ["model.txt", "train.txt"],
     "metrics": ["model.txt", "train.txt"],
     "compare": ["model.txt", "scores.txt", "train.txt"],

@@ -74,6 +74,7 @@ def models(data: Any, valid: Any) -> dict[str, Callable[[], Any]]:
         "linear.json": lambda: linear(),
         "lightgbm-within.txt": lambda: train("lambdarank", within_query="rank,zscore"),
         "lightgbm-gain.txt": lambda: train("lambdarank", gain="2**label - 1 + 0.5*f5"),
+        "lightgbm-calibrated.txt": lambda: calibrated(),
         "lightgbm-price.txt": lambda: train("lambdarank", max_trees=2),
         "lightgbm-quality.txt": lambda: train("lambdarank", rounds=4, quality="good", max_trees=6),
         "lightgbm-frame.txt": lambda: frame("lightgbm"),
@@ -83,6 +84,10 @@ def models(data: Any, valid: Any) -> dict[str, Callable[[], Any]]:
 
     def linear() -> Any:
         return boostrank.train({"objective": "lambdarank", "seed": 7}, data, ROUNDS, backend="linear")
+
+    def calibrated() -> Any:
+        first, others = data.take(range(6)), data.take(range(6, 16))
+        return boostrank.calibrate(boostrank.train({**TREES, "objective": "lambdarank"}, first, ROUNDS), others)
 
     def folds() -> Any:
         return boostrank.train({**TREES, "objective": "lambdarank", "metric": "ndcg@5"}, data, ROUNDS, folds=2)

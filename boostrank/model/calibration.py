@@ -1,0 +1,146 @@
+"""Calibration: a strictly increasing map from scores to expected grades.
+
+Documents of queries that the model has not seen are grouped by score, and isotonic regression makes the mean grades of
+the groups increase (Zadrozny and Elkan, "Transforming classifier scores into accurate multiclass probability
+estimates", KDD 2002). Groups with the same mean form a block. The map is linear between the mean scores of blocks and
+approaches the extreme grades beyond them. It has no steps, so documents keep their order.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from boostrank.core.arguments import takes
+from boostrank.core.errors import DataError, DataWarning, warn_user
+from boostrank.core.queries import QueryIndex
+from boostrank.core.resampling import RESAMPLES, expanded_interval, resampled_sums
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.dataset import RankingDataset
+from boostrank.model.booster_methods import calibrated
+from boostrank.model.ranking_model import RankingModel, as_model
+from boostrank.records import CalibrationRecord
+
+_FEW_QUERIES, _FOLDS, _MOST_GROUPS = 20, 5, 100
+_INWARDS = 1e-4  # share by which values move towards the middle of the grades, so that the ends are never reached
+_MOST_RESAMPLED = 2_000  # with more queries, groups of queries are resampled
+_NO_RELATION = "these data do not say what a score means: "
+
+
+@dataclass(frozen=True, eq=False)
+class Reliability:
+    """Mean prediction and mean grade (`observed`) of documents in bins by prediction, with 95% intervals over queries.
+
+    `error` is the expected calibration error, the mean of abs(observed - predicted) over documents, and its interval.
+    Noise makes it positive: with few queries, a perfect map has an error too.
+    """
+
+    documents: Int64Array
+    predicted: Float64Array
+    observed: Float64Array
+    low: Float64Array
+    high: Float64Array
+    error: tuple[float, float, float]
+
+
+def reliability(
+    predictions: Float64Array, grades: Float64Array, queries: QueryIndex, *, bins: int = 10, seed: int = 0
+) -> Reliability:
+    """Compare predictions with grades, float64[N], in bins with about the same number of documents."""
+    group, owner = _groups(predictions, bins), queries.of_rows()
+    count, drawn = int(group.max()) + 1, min(len(queries), _MOST_RESAMPLED)
+    cell, weights = owner % drawn * count + group, queries.each_weight[owner]
+    each = (np.bincount(cell, weights * of, drawn * count) for of in (np.ones(grades.size), predictions, grades))
+    columns = np.hstack([one.reshape(drawn, count) for one in each], dtype=np.float64)
+    sums = np.vstack([columns.sum(axis=0), resampled_sums(columns, resamples=RESAMPLES, seed=seed)])
+    weight, predicted, observed = np.split(sums, 3, axis=1)
+    means = np.divide(observed, weight, out=np.tile(observed[0] / weight[0], (len(sums), 1)), where=weight > 0.0)
+    errors = np.abs(observed - predicted).sum(axis=1) / weight.sum(axis=1)
+    low, high = expanded_interval(means[1:], drawn)
+    ends = expanded_interval(errors[1:], drawn)
+    error = float(errors[0]), float(min(errors[0], ends[0])), float(ends[1])
+    return Reliability(np.bincount(group), predicted[0] / weight[0], means[0], low, high, error)
+
+
+@takes(data=RankingDataset)
+def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -> RankingModel:
+    """Fit a map from the scores of a model to expected grades; `predict(calibrated=True)` applies it.
+
+    The map is strictly increasing, so no order within a query changes. The model's record keeps it, with its error on
+    queries left out of the fit (5 folds).
+
+    Args:
+        model: a model, booster or fitted ranker, or its file.
+        data: labelled queries that the model has not seen. With labels 0 and 1, grades are probabilities.
+        threads: None for every available core.
+
+    Returns:
+        The same model with `info.calibration`. Save it to keep the map.
+
+    Raises:
+        DataError: the training data, equal grades, fewer than two queries, or grades that do not rise with the score.
+    """
+    ranker = as_model(model)
+    data = ranker.check_features(data)
+    trained, queries = ranker.info.data or {}, data.queries
+    if trained.get("fingerprint") == data.fingerprint:
+        raise DataError("the model was trained on these data, and its scores are too good there: give other queries")
+    files = set(map(os.path.abspath, trained.get("files", ())))
+    if seen := [name for name in data.provenance.files if os.path.abspath(name) in files]:
+        warn_user(f"{seen[0]}: was read in training; scores are too good for the same queries", DataWarning)
+    grades, owner, count = data.labels, queries.of_rows(), len(queries)
+    if count < 2 or not np.ptp(grades):
+        raise DataError(f"{_NO_RELATION}{'all grades are equal' if count > 1 else 'give several queries'}")
+    scores, weights = data.in_row_order(ranker.predict(data, threads=threads)), queries.each_weight[owner]
+    # Predict each fold of queries by the map, and by the mean grade, of the others.
+    fold = (np.random.default_rng(0).permutation(count) % min(_FOLDS, count))[owner]
+    held_out, constant = np.empty(scores.size), np.empty(scores.size)
+    for inside in (fold == one for one in np.unique(fold)):
+        x, y, w = scores[~inside], grades[~inside], weights[~inside]
+        held_out[inside], constant[inside] = calibrated(_fit(x, y, w), scores[inside]), np.average(y, weights=w)
+    explained = 1.0 - float(weights @ (grades - held_out) ** 2 / (weights @ (grades - constant) ** 2))
+    if explained <= 0.0:
+        raise DataError(f"{_NO_RELATION}on queries left out of the fit, the mean grade predicts as well")
+    # The share of the variance of grades between queries, corrected for their number.
+    mean = np.bincount(owner, weights * grades, count) / np.maximum(np.bincount(owner, weights, count), 1e-300)
+    within, whole = (weights @ (grades - of) ** 2 for of in (mean[owner], np.average(grades, weights=weights)))
+    by_query = max(0.0, 1.0 - float(within / whole) * (grades.size - 1) / max(1, grades.size - count))
+    if count < _FEW_QUERIES:
+        warn_user(f"{count} queries are few: the map may be far off; give {_FEW_QUERIES} or more", DataWarning)
+    if by_query > explained:
+        words = f"the query explains {by_query:.0%} of the variance of grades, the calibrated score {explained:.0%}"
+        warn_user(f"{words}: do not compare calibrated scores of single documents between queries", DataWarning)
+    record = _fit(scores, grades, weights) | CalibrationRecord(
+        queries=count,
+        rows=scores.size,
+        fingerprint=data.fingerprint,
+        error=list(reliability(held_out, grades, queries).error),
+        uncalibrated_error=reliability(scores, grades, queries).error[0],
+        explained=explained,
+        explained_by_query=by_query,
+    )
+    return ranker.altered(info=ranker.info | {"calibration": record})
+
+
+def _fit(scores: Float64Array, grades: Float64Array, weights: Float64Array) -> CalibrationRecord:
+    from scipy.optimize import isotonic_regression
+
+    group = _groups(scores, min(_MOST_GROUPS, math.isqrt(scores.size)))
+    weight, x, y = (np.bincount(group, weights * of) for of in (np.ones(scores.size), scores, grades))
+    means, block = np.unique(isotonic_regression(y / weight, weights=weight).x, return_inverse=True)
+    if means.size < 2:
+        raise DataError(f"{_NO_RELATION}grades do not rise with the score")
+    ends = [float(grades.min()), float(grades.max())]
+    values = means + _INWARDS * (sum(ends) / 2.0 - means)
+    mean_scores = np.bincount(block, x) / np.bincount(block, weight)
+    return {"scores": mean_scores.tolist(), "values": values.tolist(), "ends": ends}
+
+
+def _groups(values: Float64Array, count: int) -> Int64Array:
+    """Number at most `count` groups of about equal size, by ascending value; equal values share a group."""
+    edges = np.unique(np.sort(values)[np.arange(1, count) * values.size // count])
+    return np.unique(np.searchsorted(edges, values, side="right"), return_inverse=True)[1].astype(np.int64)

@@ -1,0 +1,92 @@
+"""Reliability of calibrated scores: predicted against observed grades, by prediction and by segment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from boostrank.model.booster_methods import calibrated
+from boostrank.model.calibration import Reliability, reliability
+from boostrank.report.charts import Chart, tooltips
+from boostrank.report.html import Column, Table, interval
+from boostrank.report.result import Result
+from boostrank.report.section import Context, Section
+from boostrank.report.segments import segmentations
+from boostrank.report.vega import alt
+
+_COLUMNS = ("documents", "predicted", "observed", "low", "high")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Calibration(Result):
+    """Result of `calibration`.
+
+    Args:
+        uncalibrated_error: calibration error of raw scores.
+        parts: criterion, segment, queries, documents, predicted and observed value, and its interval.
+        fitted_here: True if the map was fitted to these data.
+    """
+
+    bins: Reliability
+    uncalibrated_error: float
+    parts: tuple[tuple[Any, ...], ...]
+    fitted_here: bool
+
+    TABLES: ClassVar = {"calibration": lambda self: {name: getattr(self.bins, name) for name in _COLUMNS}}
+
+
+def calibration(c: Context) -> Calibration:
+    """Compare calibrated scores with grades.
+
+    Raises:
+        ModelError: the model is not calibrated.
+    """
+    record, grades, queries, parts = c.model.info.calibration, c.data.labels, c.data.queries, []
+    values = calibrated(record, c.scores)
+    *cuts, _ = segmentations(c.segments, grades, queries)  # not by best label, which is what is predicted
+    for cut in cuts:
+        for i, name in enumerate(cut.names):
+            index, rows = queries.take(np.flatnonzero(cut.of_query == i))
+            if rows.size:
+                one = reliability(values[rows], grades[rows], index, bins=1, seed=c.seed)
+                parts.append((cut.kind, name, len(index), *(getattr(one, column).item() for column in _COLUMNS)))
+    bins, raw = (reliability(one, grades, queries, seed=c.seed) for one in (values, c.scores))
+    return Calibration(bins, raw.error[0], tuple(parts), record["fingerprint"] == c.data.fingerprint)
+
+
+def _parts(found: Calibration) -> dict[str, Any]:
+    frame, (error, low, high) = found.to_frame("calibration"), found.bins.error
+    tips = tooltips("predicted:Q .3f", "observed:Q .3f", "low:Q .3f from", "high:Q .3f to", "documents:Q ,d")
+    base = alt.Chart(frame).encode(x=alt.X("predicted:Q", title="predicted mean grade"), tooltip=tips)
+    y = alt.Y("predicted:Q", title="observed", scale=alt.Scale(zero=False))
+    drawn = alt.layer(
+        base.mark_line(strokeDash=[4, 4], strokeWidth=1).encode(y=y),
+        base.mark_rule(opacity=0.6).encode(y="low:Q", y2="high:Q"),
+        base.mark_point().encode(y="observed:Q"),
+    )
+    about = (
+        f"Bins of documents by calibrated score, with 95% intervals; on the dashed line, predictions are right. The "
+        f"calibration error is {error:.4f}{interval(low, high)}, that of raw scores {found.uncalibrated_error:.4f}."
+        f"{' The map was fitted to these data, where it looks too good.' * found.fitted_here}"
+    )
+    names = zip(("by", "part", "queries", *_COLUMNS), (None, None, "", "", *[".3f"] * 4), strict=True)
+    columns = [Column(name, name, format) for name, format in names]
+    table = Table.of("calibration-parts", found.parts, columns, caption="By part of the data")
+    return {
+        "chart": Chart("calibration-reliability", frame, drawn.properties(height=300), "Reliability", about),
+        "table": table,
+    }
+
+
+SPEC = Section(
+    "calibration",
+    "Calibration",
+    calibration,
+    _parts,
+    frames=lambda found: {"calibration": found.to_frame()},
+    place=55,
+    after=("learning",),
+    applies=lambda model: model.info.calibration is not None,
+)

@@ -1,0 +1,68 @@
+"""`boostrank calibrate` and `predict --calibrated`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import boostrank
+from boostrank.data.dataset import RankingDataset
+from tests.cli.conftest import FEW, invoke
+
+pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model, its training data, and other data."""
+    folder, rng = tmp_path_factory.mktemp("calibrate"), np.random.default_rng(0)
+    for name in ("train", "other"):
+        x = rng.normal(size=(900, 3))
+        grades = np.digitize(x[:, 0] + rng.normal(size=900), [0.7, 2.0])
+        lines = [f"{y} qid:{i // 15} 1:{a} 2:{b} 3:{c}" for i, (y, (a, b, c)) in enumerate(zip(grades, x, strict=True))]
+        (folder / f"{name}.txt").write_text("\n".join(lines) + "\n")
+    result = invoke("train", folder / "train.txt", "-m", folder / "raw", *FEW)
+    assert result.exit_code == 0, result.stderr
+    return folder
+
+
+def test_the_record_gets_the_map_and_predict_applies_it(folder: Path) -> None:
+    raw, known, data = folder / "raw", folder / "known", folder / "other.txt"
+    result = invoke("calibrate", raw, data, "-o", known, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert known.read_bytes() == raw.read_bytes()
+    model = boostrank.RankingModel.load(known)
+    assert json.loads(result.stdout) == json.loads(json.dumps(model.info["calibration"]))
+    expected = model.predict(RankingDataset.from_libsvm(data), calibrated=True).tolist()
+    assert list(map(float, invoke("predict", known, data, "--calibrated").stdout.split())) == expected
+    table = folder / "scores.csv"
+    assert invoke("predict", known, data, "--calibrated", "-o", table).exit_code == 0
+    assert [float(line.rpartition(",")[2]) for line in table.read_text().splitlines()[1:]] == expected
+
+
+def test_the_model_itself_is_the_default_output(folder: Path) -> None:
+    own = folder / "own"
+    assert invoke("train", folder / "train.txt", "-m", own, *FEW).exit_code == 0
+    before = own.read_bytes()
+    result = invoke("calibrate", own, folder / "other.txt")
+    assert result.exit_code == 0, result.stderr
+    assert own.read_bytes() == before
+    found = boostrank.RankingModel.load(own).info["calibration"]
+    numbers = (*found["error"], found["uncalibrated_error"])
+    assert all(f"{number:.4f}" in result.stdout for number in numbers)
+    assert f"{found['explained']:.1%}" in result.stdout
+
+
+def test_what_cannot_be_is_refused(folder: Path) -> None:
+    for command, words in (
+        (("predict", folder / "raw", folder / "other.txt", "--calibrated"), f"boostrank calibrate {folder / 'raw'}"),
+        (("predict", folder / "raw", folder / "other.txt", "--calibrated", "--num-iteration", 2), "--num-iteration"),
+        (("calibrate", folder / "raw", folder / "train.txt"), "trained"),
+    ):
+        result = invoke(*command)
+        assert result.exit_code == 2
+        assert words in result.stderr
+    assert boostrank.RankingModel.load(folder / "raw").info.calibration is None

@@ -1,0 +1,48 @@
+"""The section about calibrated scores."""
+
+from __future__ import annotations
+
+import pytest
+
+import boostrank
+from boostrank.core.errors import ModelError
+from boostrank.model.calibration import reliability
+from boostrank.report import report
+from boostrank.report.sections.calibration import SPEC, calibration
+from tests.model.test_calibration import PARAMS, made
+from tests.report.studies import study, words_of
+
+
+@pytest.fixture(scope="module")
+def model() -> boostrank.RankingModel:
+    return boostrank.train(PARAMS, made(0), num_boost_round=5)
+
+
+def test_bins_and_parts_compare_predictions_with_grades(model: boostrank.RankingModel) -> None:
+    known, data = boostrank.calibrate(model, made(1)), made(2)
+    segments = {int(q): "many" if q % 3 else "few" for q in data.queries.qid}
+    found = calibration(study(data, model=known, segments=segments))
+    values, grades = known.predict(data, calibrated=True), data.labels
+    bins = reliability(values, grades, data.queries)
+    assert found.bins.error == bins.error
+    assert found.to_frame()["observed"].tolist() == bins.observed.tolist()
+    parts = {part[:2]: part[2:] for part in found.parts}
+    assert {kind for kind, _ in parts} == {"segment", "list length"}
+    inside = data.queries.of_rows() % 3 > 0
+    queries, documents, predicted, observed, low, high = parts["segment", "many"]
+    assert (queries, documents) == (40, inside.sum())
+    assert (predicted, observed) == pytest.approx((values[inside].mean(), grades[inside].mean()))
+    assert low < observed < high
+    text = words_of(SPEC.on_page(found))
+    assert f"{bins.error[0]:.4f} [{bins.error[1]:.4f}, {bins.error[2]:.4f}]" in text
+    assert "fitted" not in text
+    assert "fitted" in words_of(SPEC.on_page(calibration(study(made(1), model=known))))
+
+
+def test_only_calibrated_models_have_the_section(model: boostrank.RankingModel) -> None:
+    known = boostrank.calibrate(model, made(1))
+    assert not SPEC.applies(model)
+    assert SPEC.applies(known)
+    with pytest.raises(ModelError, match="calibrate"):
+        report(model, made(2), only=["calibration"])
+    assert report(known, made(2), only=["calibration"]).calibration.bins.documents.sum() == made(2).n_documents
