@@ -1,9 +1,10 @@
-"""go: Go file without dependencies: tables of nodes and leaves, and a loop over them.
+"""c: C file without dependencies: tables of nodes and leaves, and a loop over them.
+go: Go file without dependencies: tables of nodes and leaves, and a loop over them.
 java: Java class without dependencies, for Java 8 or later.
 javascript: JavaScript module without dependencies, for browsers and Node.
 
-One text in Java's syntax becomes the others by replacements. Tables are text in string literals: a method of Java holds
-64 KB, too little for initialisers of arrays, and so does a literal.
+One text in Java's syntax becomes the others by replacements. C has tables as arrays, the others as text in literals: a
+method of Java holds 64 KB, and so does a literal. Nested conditions would take a compiler ten times as long.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ import numpy.typing as npt
 from boostrank.engines.trees import ServedTrees
 from boostrank.export.reading import Rules, scores
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec
-from boostrank.export.targets.c import identifier, plain
 from boostrank.kernels.trees.curves import ZERO
 from boostrank.kernels.trees.walker import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, ZERO_IS_MISSING, Forest
 
@@ -48,26 +48,6 @@ private static final int[] roots = ints(TREES);
 // Set i of categories: bit c % 32 of word c / 32 of words[ends[i]] to words[ends[i + 1]].
 private static final int[] words = ints(WORDS);
 private static final int[] ends = ints(ENDS);
-
-// Score of a document: higher is better within a query.
-public static double score(double[] row) {{
-    if (row.length != WIDTH) {{
-        throw new IllegalArgumentException("expected WIDTH features");
-    }}
-    double total = head[0];
-    for (int root : roots) {{
-        int node = root;
-        while (node >= 0) {{
-            if (goesLeft(number(row[columns[node]]), node)) {{
-                node = lefts[node];
-            }} else {{
-                node = rights[node];
-            }}
-        }}
-        total = number(total + leaves[-1 - node]);
-    }}
-    return total;
-}}
 
 private static double number(double value) {{
     if (head[1] == 0) {{
@@ -94,6 +74,30 @@ private static boolean goesLeft(double value, int node) {{
     return value <= thresholds[node];
 }}
 
+private static double leaf(double[] row, int root) {{
+    int node = root;
+    while (node >= 0) {{
+        if (goesLeft(number(row[columns[node]]), node)) {{
+            node = lefts[node];
+        }} else {{
+            node = rights[node];
+        }}
+    }}
+    return leaves[-1 - node];
+}}
+
+// Score of a document: higher is better within a query.
+public static double score(double[] row) {{
+    if (row.length != WIDTH) {{
+        throw new IllegalArgumentException("expected WIDTH features");
+    }}
+    double total = head[0];
+    for (int root : roots) {{
+        total = number(total + leaf(row, root));
+    }}
+    return total;
+}}
+
 private static String names() {{
     return String.join("", new String[] {{
 NAMES
@@ -113,13 +117,13 @@ class _Language:
     """Language of a target.
 
     Args:
-        head: beginning of the file; `NAME` is that of the model.
+        head, tail: beginning and end of the file; `MODEL` is the name of the model.
         changes: patterns and their replacements, from Java's syntax.
         files: names of the file and of a program that prints the score of each line of its input.
         proof: that program.
         commands: commands that compile and run it.
-        tail: end of the file.
         ascii: whether literals spell other characters by their codes.
+        arrays: whether columns and names are arrays; otherwise text.
     """
 
     head: str
@@ -128,7 +132,8 @@ class _Language:
     proof: str
     commands: tuple[str, ...]
     tail: str = ""
-    ascii: bool = True
+    ascii: bool = False
+    arrays: bool = False
 
     def write(self, model: ServedModel) -> bytes:
         forest, single = model.trees.forest, model.trees.single
@@ -136,38 +141,50 @@ class _Language:
             parts = [np.array([model.trees.base, single]), forest.threshold, forest.value]
             parts = [part.astype(np.float32 if single else np.float64).astype(np.float64) for part in parts]
         parts += [forest.feature, forest.left, forest.right, forest.kind, forest.roots, forest.sets.view(np.int32)]
-        tables = ",".join(map(repr, (number for part in (*parts, forest.set_ptr) for number in part.tolist())))
+        columns = [_numbers(",".join(map(repr, part.tolist()))) for part in (*parts, forest.set_ptr)]
         text = _TEXT
-        for pattern, replacement in (
-            ("NODES", str(forest.feature.size)),
-            ("LEAVES", str(forest.value.size)),
-            ("TREES", str(forest.roots.size)),
-            ("WORDS", str(forest.sets.size)),
-            ("ENDS", str(forest.set_ptr.size)),
-            ("WIDTH", str(len(model.feature_names))),
-            *self.changes,
-        ):
+        for pattern, replacement in self.changes:
             text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
-        text = text.replace("TABLES", _literals(_numbers(tables)))
-        text = text.replace("NAMES", _literals("\n".join(model.feature_names), self.ascii))
-        first = f"// Code generated by boostrank: {plain(model.name)}, with the same bits as {model.engine}."
-        return f"{first}\n\n{self.head.replace('NAME', identifier(model.name))}{text}{self.tail}".encode()
+        text = f"{self.head}{text}{self.tail}"
+        for what, value in (
+            ("NODES", forest.feature.size),
+            ("LEAVES", forest.value.size),
+            ("TREES", forest.roots.size),
+            ("WORDS", forest.sets.size),
+            ("ENDS", forest.set_ptr.size),
+            ("WIDTH", len(model.feature_names)),
+            ("MODEL", "model_" * (not model.name[:1].isalpha()) + re.sub(r"\W", "_", model.name, flags=re.ASCII)),
+        ):
+            text = text.replace(what, str(value))
+        if self.arrays:
+            for column in columns:
+                text = text.replace("COLUMN", column.replace("Infinity", "INFINITY").replace("NaN", "NAN") or "0", 1)
+            names = "\n".join(map(_literals, model.feature_names)).replace("?", "\\?")  # no trigraphs
+        else:
+            text = text.replace("TABLES", _literals(",".join(filter(None, columns))))
+            names = _literals("\n".join(model.feature_names), self.ascii)
+        title = re.sub(r"[^ -~]|[*/?\\]", "_", model.name)
+        first = f"// Code generated by boostrank: {title}, with the same bits as {model.engine}."
+        return f"{first}\n\n{text.replace('NAMES', names)}".encode()
 
     def read(self, body: bytes, feature_names: Sequence[str]) -> Score:
         text = body.decode()
         before, _, after = text.rpartition("tables()")
-        if _joined(before).split("\n") != list(feature_names):
+        names = _strings(text.replace("\\?", "?")) if self.arrays else "".join(_strings(before)).split("\n")
+        if names != list(feature_names):
             raise ExportError("the file has different feature names")
         if not self.runs:
-            trees = _trees(before, _joined(after))
+            columns = re.findall(r'= \{([^"{}]*)\};', text)[:10] if self.arrays else ["".join(_strings(after))]
+            sizes = map(int, re.findall(r"= (?:doubles|ints)\((\d+)\)", before))
+            trees = _trees([np.array(column.split(","), np.float64) for column in columns], [*sizes])
             return lambda rows: scores(trees, rows, Rules.of(trees)).astype(np.float64)
         folder = tempfile.TemporaryDirectory(prefix="boostrank-")
-        found = re.search(r"^(?:package|public final class) (\w+)", text, re.MULTILINE)
-        name = found[1] if found else ""
+        found = re.search(r"^(?:package (\w+)|public final class (\w+)|double (\w+)_score)", text, re.MULTILINE)
+        model = found[found.lastindex or 0] if found else ""
         text = re.sub("^package .*", "package main", text, flags=re.MULTILINE)
-        for file, content in zip(self.files, (text, self.proof.replace("NAME", name)), strict=True):
-            Path(folder.name, file.replace("NAME", name)).write_text(content, encoding="utf-8")
-        *compile, run = (command.replace("NAME", name).split() for command in self.commands)
+        for file, content in zip(self.files, (text, self.proof.replace("MODEL", model)), strict=True):
+            Path(folder.name, file.replace("MODEL", model)).write_text(content, encoding="utf-8")
+        *compile, run = (command.replace("MODEL", model).split() for command in self.commands)
         for command in compile:
             _run(command, folder.name)
 
@@ -191,24 +208,22 @@ def _numbers(text: str) -> str:
     return text.replace("inf", "Infinity").replace("nan", "NaN")
 
 
-def _literals(text: str, ascii: bool = True) -> str:
+def _literals(text: str, ascii: bool = False) -> str:
     """Return string literals, one per line, each under Java's limit of 65,535 bytes."""
     size = 60_000 if text.isascii() else 10_000
     parts = (text[i : i + size] for i in range(0, len(text), size))
     return "\n".join(f"{json.dumps(part, ensure_ascii=ascii)}," for part in parts)
 
 
-def _joined(text: str) -> str:
-    """Return the text of the literals."""
-    return "".join(map(json.loads, re.findall(r'^(".*"),$', text, re.MULTILINE)))
+def _strings(text: str) -> list[str]:
+    """Return the strings of all literals."""
+    return [json.loads(literal) for literal in re.findall(r'^(".*"),$', text, re.MULTILINE)]
 
 
-def _trees(text: str, tables: str) -> ServedTrees:
-    """Read the tables back, in the order and with the sizes by which the file reads them."""
-    sizes = [int(size) for size in re.findall(r"= (?:doubles|ints)\((\d+)\)", text)]
-    parts = np.split(np.array(tables.split(","), np.float64), np.cumsum(sizes)[:-1])
-    head, threshold, value = parts[:3]
-    feature, left, right, kind, roots, sets, ends = (part.astype(np.int32) for part in parts[3:])
+def _trees(columns: list[npt.NDArray[Any]], sizes: Sequence[int]) -> ServedTrees:
+    """Return the trees of a file's columns; with sizes, all columns are in one."""
+    head, threshold, value, *others = np.split(columns[0], np.cumsum(sizes)[:-1]) if sizes else columns
+    feature, left, right, kind, roots, sets, ends = (column.astype(np.int32) for column in others)
     forest = Forest(
         *(feature, threshold, kind.astype(np.uint8), left, right, value, roots, np.zeros_like(feature)),
         sets=sets.view(np.uint32),
@@ -224,10 +239,86 @@ def _run(command: list[str], folder: str, given: str = "") -> str:
     return done.stdout
 
 
+_C = _Language(
+    head="""// Compile with -ffp-contract=off, never with -ffast-math. A row has MODEL_features() values in the order of
+// MODEL_feature_names(); NaN is a missing value. Rows stand one after another.
+//   double MODEL_score(const double *row);
+//   void MODEL_scores(const double *rows, size_t count, double *scores);
+
+#include <math.h>
+#include <stddef.h>
+""",
+    changes=(
+        (r"private static final (\w+)\[\] (\w+) = .*", r"static const \1 \2[] = {COLUMN};"),
+        (
+            r"public static double score.*",
+            "double MODEL_score(const double *row);\ndouble MODEL_score(const double *row)\n{",
+        ),
+        (r"^private ", ""),
+        ("boolean ", "int "),
+        (r"\bdouble\[\] ", "const double *"),
+        (r"    if \(row.length(.*\n){3}", ""),
+        (r"int root : roots", "int tree = 0; tree < TREES; tree++"),
+        (r"leaf\(row, root\)", "leaf(row, roots[tree])"),
+        (r"static String (.*\n)*", ""),
+    ),
+    tail="""
+void MODEL_scores(const double *rows, size_t count, double *scores);
+void MODEL_scores(const double *rows, size_t count, double *scores)
+{
+    // Rows scored together, while a tree stays in the cache.
+    for (size_t begin = 0; begin < count; begin += 64) {
+        size_t end = count - begin < 64 ? count : begin + 64;
+        for (size_t i = begin; i < end; i++) {
+            scores[i] = head[0];
+        }
+        for (int tree = 0; tree < TREES; tree++) {
+            for (size_t i = begin; i < end; i++) {
+                scores[i] = number(scores[i] + leaf(rows + i * WIDTH, roots[tree]));
+            }
+        }
+    }
+}
+
+static const char *const names[] = {
+NAMES
+};
+
+int MODEL_features(void);
+int MODEL_features(void) { return WIDTH; }
+
+const char *const *MODEL_feature_names(void);
+const char *const *MODEL_feature_names(void) { return names; }
+""",
+    files=("MODEL.c", "proof.c"),
+    proof="""#include <stdio.h>
+#include <stdlib.h>
+void MODEL_scores(const double *rows, size_t count, double *scores);
+int MODEL_features(void);
+int main(void)
+{
+    size_t size = 0, count, i;
+    double *rows = NULL, *scores, value;
+    while (scanf("%lf", &value) == 1) {
+        if (size % 65536 == 0)
+            rows = realloc(rows, (size + 65536) * sizeof value);
+        rows[size++] = value;
+    }
+    count = size / (size_t)MODEL_features();
+    scores = malloc((count + 1) * sizeof value);
+    MODEL_scores(rows, count, scores);
+    for (i = 0; i < count; i++)
+        printf("%.17g\\n", scores[i]);
+    return 0;
+}
+""",
+    commands=("cc -std=c99 -O2 -ffp-contract=off MODEL.c proof.c -o proof", "./proof"),
+    arrays=True,
+)
 _JAVA = _Language(
     head="""import java.util.Arrays;
 
-public final class NAME {
+public final class MODEL {
 private static final String[] names = names().split("\\n");
 private static final double[] numbers = Arrays.stream(tables().split(",")).mapToDouble(Double::parseDouble).toArray();
 private static int place = 0;
@@ -247,18 +338,19 @@ public static String[] features() {
 }
 """,
     changes=(),
-    files=("NAME.java", "BoostrankProof.java"),
+    files=("MODEL.java", "BoostrankProof.java"),
     proof="""import java.io.*;
 import java.util.Arrays;
 class BoostrankProof {
     public static void main(String[] none) {
         new BufferedReader(new InputStreamReader(System.in)).lines().forEach(line -> System.out.println(
-            NAME.score(Arrays.stream(line.split(" ")).mapToDouble(Double::parseDouble).toArray())));
+            MODEL.score(Arrays.stream(line.split(" ")).mapToDouble(Double::parseDouble).toArray())));
     }
 }
 """,
-    commands=("javac -encoding UTF-8 NAME.java BoostrankProof.java", "java -cp . BoostrankProof"),
+    commands=("javac -encoding UTF-8 MODEL.java BoostrankProof.java", "java -cp . BoostrankProof"),
     tail="}\n",
+    ascii=True,
 )
 _JAVASCRIPT = _Language(
     head="""// Names of the features, in the order of a row. NaN, null and undefined are missing values.
@@ -279,6 +371,7 @@ function ints(count) {
         (r"private static final \w+\[\] ", "const "),
         (r"public static double score\(double\[\] ", "export function score("),
         (r"private static \w+ (\w+)\(", r"function \1("),
+        (r"\bdouble\[\] row, int ", "row, "),
         (r"for \(int ", "for (const "),
         (" : roots", " of roots"),
         (r"^( +)(double|int|boolean) ", r"\1let "),
@@ -301,7 +394,7 @@ process.stdout.write(lines.map((line) => score(line.split(" ").map(Number))).joi
     commands=("node proof.mjs",),
 )
 _GO = _Language(
-    head="""package NAME
+    head="""package MODEL
 
 import (
 	"strconv"
@@ -338,6 +431,7 @@ func ints(count int) []int32 {
         (r"private static double (\w+)\(double value\)", r"func \1(value float64) float64"),
         (r"private static boolean (\w+)\(double value, int node\)", r"func \1(value float64, node int32) bool"),
         (r"private static String (\w+)\(\)", r"func \1() string"),
+        (r"private static double leaf\(double\[\] row, int root\)", "func leaf(row []float64, root int32) float64"),
         (r"for \(int root : roots\)", "for _, root := range roots"),
         (r"\bwhile\b", "for"),
         (r"(for|if) \((.+)\) \{$", r"\1 \2 {"),
@@ -368,7 +462,6 @@ func main() {
 }
 """,
     commands=("go build -o proof model.go proof.go", "./proof"),
-    ascii=False,
 )
 
 
@@ -386,12 +479,19 @@ def _spec(name: str, title: str, language: _Language, *how: str, aliases: tuple[
         adds="float64",
         gives="float64",
         exact=("lightgbm", "xgboost"),
-        most_rows=20_000,
+        most_rows=50_000,
         aliases=aliases,
     )
 
 
 SPECS = (
+    _spec(
+        "c",
+        "a C file",
+        _C,
+        "Compile {file} into the program: cc -std=c99 -O2 -ffp-contract=off -c {file}",
+        "Its first lines show the functions to declare, for one row of doubles and for many.",
+    ),
     _spec(
         "go",
         "a Go file",
