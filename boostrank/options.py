@@ -865,4 +865,5 @@ class FileOptions(ReadOptions, group="Reading"):
     @property
     def keywords(self) -> dict[str, Any]:
         """The options that differ from their defaults, without the format, as keywords of the readers."""
-        return {name: value for name, value in self.changed.items() if name != "data_format"}
+        changed = {name: value for name, value in self.changed.items() if name != "data_format"}
+        return changed | {"keep_names": bool(self.keep_names)}  # --id alone keeps none, as trainings need none

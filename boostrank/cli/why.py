@@ -43,7 +43,7 @@ def why(own: WhyOptions, reading: FileOptions) -> None:
     A and B are documents of the query, each given by
       @3         its rank by the model: the third; also as 3, unless a document is named 3
       row:17     its row in DATA, counted from 1
-      D7         its name in the comment of its row: `# docid = D7`, or the first word
+      D7         its name: the column --id of a table, or the comment of its row
       name:D7    the same, whatever the name looks like
 
     MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). Feature contributions are the engine's TreeSHAP

@@ -239,17 +239,20 @@ def _judgements(path: str, roles: Mapping[str, str], used: set[str]) -> _Rows:
     return rows
 
 
-def _entry(line: bytes) -> tuple[bytes, bytes, str] | None:
-    """Return (grade, query id, document) of `4 qid:1 # 7555` or of TREC's `1 0 7555 4`; None for other lines."""
+def _entry(line: bytes) -> tuple[float, bytes, str] | None:
+    """Return (grade, query id, document) of `4 qid:1 # 7555` or of TREC's `1 0 7555 4`; None for other lines.
+
+    TREC's negative grades are 0, as for trec_eval.
+    """
     content, _, comment = line.partition(b"#")
     words = content.split()
     if len(words) > 1 and words[1].startswith(b"qid:"):
-        entry = words[0], words[1][4:], name_in(comment)
+        grade, qid, name, least = words[0], words[1][4:], name_in(comment), -np.inf
     elif len(words) == 4:
-        entry = words[3], words[0], words[2].decode("utf-8", "backslashreplace")
+        grade, qid, name, least = words[3], words[0], words[2].decode("utf-8", "backslashreplace"), 0.0
     else:
         return None
-    return entry if _NUMBER.fullmatch(entry[0]) and entry[1] and entry[2] else None
+    return (max(float(grade), least), qid, name) if _NUMBER.fullmatch(grade) and qid and name else None
 
 
 def _of_list(path: str) -> tuple[_Rows, Float64Array]:
@@ -262,7 +265,7 @@ def _of_list(path: str) -> tuple[_Rows, Float64Array]:
             if entry is None:
                 words = "expected `grade qid:ID # document` or `query 0 document grade` (TREC)"
                 raise FileFormatError(words, file=path, line=number)
-            grades.append(float(entry[0]))
+            grades.append(entry[0])
             rows.add(entry[1].decode("utf-8", "backslashreplace"), entry[2], number)
     return rows, np.array(grades)
 

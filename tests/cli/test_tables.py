@@ -127,7 +127,7 @@ def test_the_plan_and_the_doctor_know_tables(folder: Path) -> None:
     assert said.exit_code == 2
     assert "bad.csv:3: error: value 'x' of column 'a' is not a number" in said.stdout
     assert "bad.csv:5: error: qid 1 reappears after another query; it was first seen on line 2" in said.stdout
-    assert "fix: sort the table by query, stably, or --regroup" in said.stdout
+    assert "boostrank data sort" in said.stdout
 
 
 @pytest.mark.parametrize(

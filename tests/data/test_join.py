@@ -209,6 +209,9 @@ def test_what_cannot_be_joined_is_refused_with_its_place(tmp_path: Path, judged:
 def test_columns_can_be_named(tmp_path: Path) -> None:
     judged = written(tmp_path, "j.csv", "q,url,rating,points\n1,7,0,3\n1,8,0,4\n")
     log = written(tmp_path, "f.csv", "url,query,a\n7,1,0.5\n8,1,1.5\n")
+    qrels = written(tmp_path, "qrels", "1 0 7 -2\n1 0 8 1\n")
+    join(qrels, log, str(tmp_path / "out.csv"), qid="query", id="url")
+    assert csv.read_csv(tmp_path / "out.csv")["label"].to_pylist() == [0, 1]  # as trec_eval counts
     join(judged, log, str(tmp_path / "out.csv"), qid="q", id="url", label="points")
     assert csv.read_csv(tmp_path / "out.csv").to_pydict() == {
         "qid": [1, 1],
