@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import csv
 import io
 import json
@@ -18,7 +19,7 @@ from boostrank.core.errors import FileFormatError
 from boostrank.core.files import read_text, writing
 from boostrank.core.foreign import foreign_kind
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.tables.batches import batches
+from boostrank.data.tables.batches import batches, header_of, is_table
 from boostrank.data.tables.source import arrow
 from boostrank.data.text.writer import score_text
 from boostrank.engines import formats
@@ -27,6 +28,7 @@ from boostrank.records import from_json
 
 _LOOK, _HEAD = 64, 1024
 _TABLES = (".csv", ".jsonl", ".parquet")
+_COLUMNS = ("qid", "doc_id", "score")
 # Stricter than `float`, which accepts 1_000 and digits of other scripts.
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
@@ -51,7 +53,7 @@ def write_scores(path: str, pieces: Iterable[Any]) -> None:
                 file.write(piece if isinstance(piece, bytes) else score_text(piece))
                 continue
             qids, names = (None if one is None else one.tolist() for one in piece[1:])
-            given = {"qid": qids, "doc_id": names, "score": piece.values.tolist()}
+            given = dict(zip(_COLUMNS, (qids, names, piece.values.tolist()), strict=True))
             columns = {name: values for name, values in given.items() if values is not None}
             if ending == ".parquet":
                 if qids is not None:
@@ -85,8 +87,7 @@ def load_ranker(path: str) -> RankingModel | None:
         raise FileFormatError("the file is empty: neither a model nor scores", file=path)
     if head[:1].isdigit() or head[:1] in (b"+", b"-", b".") or head[:3].lower() in (b"nan", b"inf"):
         return None
-
-    return RankingModel.load(path)
+    return None if _names_of(path) else RankingModel.load(path)
 
 
 def holds_ranker(path: str) -> bool:
@@ -98,26 +99,64 @@ def holds_ranker(path: str) -> bool:
     first, _, more = head.partition(b"\n")
     word = first.strip().decode("latin-1")
     scores = bool(_NUMBER.fullmatch(word) or word.lower() in ("nan", "inf", "-inf"))
-    return not head or (scores and (bool(more) or len(head) < _HEAD)) or any(one.recognises(head) for one in formats())
+    plain = scores and (bool(more) or len(head) < _HEAD)
+    return not head or plain or any(one.recognises(head) for one in formats()) or bool(_names_of(path))
 
 
 def scores_of(path: str, model: RankingModel | None, data: RankingDataset, threads: int | None) -> Any:
-    """Return one score per row of `data`, float64[N], in the order of its rows."""
-    scores = read_scores(path, data.n_documents) if model is None else model.predict(data, threads=threads)
-    return data.in_row_order(scores)
+    """Return one score per row of `data`, float64[N], in the order of its rows.
+
+    Raises:
+        FileFormatError: unreadable scores, or scores of other queries.
+    """
+    if model is not None:
+        return data.in_row_order(model.predict(data, threads=threads))
+    scores = data.in_row_order(read_scores(path, data.n_documents))
+    if "qid" in _names_of(path):
+        found = data.in_row_order(np.array(_column(path, "qid"), object))
+        for row, (own, known) in enumerate(zip(found, data.queries.row_ids(), strict=True)):
+            if own != str(known):
+                place = row if data.input_rows is None else int(data.input_rows[row])
+                words = f"score {place + 1:,} is of query {own}, but row {place + 1:,} of the data is of query {known}"
+                raise FileFormatError(words, file=path)
+    return scores
+
+
+def _names_of(path: str) -> tuple[str, ...]:
+    """Return the columns of a table that `write_scores` wrote; empty for other files."""
+    with open(path, "rb") as file:
+        head = file.readline(_HEAD)
+    names: tuple[str, ...] = ()
+    if head.startswith(b"{"):
+        with contextlib.suppress(ValueError):
+            names = tuple(from_json(head))
+    elif is_table(path):
+        names = header_of(path)
+    return names if {"score"} <= set(names) <= set(_COLUMNS) else ()
+
+
+def _column(path: str, name: str) -> list[str]:
+    """Return a column of a table that `write_scores` wrote, as text."""
+    if is_table(path):
+        return [word or "" for batch in batches(path, texts=(name,)) for word in batch.text(name).to_pylist()]
+    return [str(from_json(line).get(name, "")) for line in read_text(path).splitlines()]
 
 
 def read_scores(path: str, rows: int) -> Any:
     """Read a score file, float64[N].
 
     Args:
-        path: the file; blank lines are allowed only at the end.
+        path: one score per line, blank lines only at the end; or a table of `write_scores`.
         rows: N, the number of rows of the data.
 
     Raises:
         FileFormatError: a line that is not one finite number, or a wrong number of lines.
     """
-    lines = _lines_of(path, rows)
+    if _names_of(path):
+        lines = _column(path, "score")
+        _check_count(len(lines), rows, path)
+    else:
+        lines = _lines_of(path, rows)
     kind = foreign_kind("\n".join(lines[:9]).encode("utf-8", "replace"))
     if kind is not None:
         raise FileFormatError(f"not one score per line: {kind}", file=path, line=1)
@@ -148,9 +187,13 @@ def read_logged(path: str, rows: int) -> tuple[Any, Any]:
     Raises:
         FileFormatError: a line without a finite score, or a wrong number of lines.
     """
+    if _names_of(path):
+        words = _column(path, "score")
+        _check_count(len(words), rows, path)
+        return _with_precision(words)
     lines = _lines_of(path, rows)
     column, begin = -1, 0
-    cut = re.compile(r"[,;\t]\s*|\s+")
+    cut = re.compile(r"[,;\t]\s*" if re.search(r"[,;\t]", lines[0]) else r"\s+")
     heading = [name.strip('" _').lower() for name in cut.split(lines[0].strip())]
     if not lines[0].lstrip().startswith("{") and not any(map(_NUMBER.fullmatch, heading)):
         column, begin = (heading.index("score") if "score" in heading else -1), 1
