@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from pathlib import Path
 
@@ -24,8 +25,8 @@ def test_the_examples_of_a_page_run(page: Path, folder: Path, request: pytest.Fi
         replaced[f"--model {shown}"] = f"--quality quick --model {shown}"
     if page.name == "README.md":  # the page about reports has whole ones
         replaced["boostrank report"] = "boostrank report --only queries"
-    if "--qid 4864" in text_of(page):
-        replaced["--qid 4864"] = f"--qid {_longest_query(folder)}"
+    if " 4864 @" in text_of(page):
+        replaced[" 4864 @"] = f" {_longest_query(folder)} @"
     if page.name == "clusters.md":
         replaced |= {"/data/": f"{folder}/data/", "tcp://10.0.0.1:8786": request.getfixturevalue("scheduler")}
     printed = run_page(page, replaced)
@@ -50,7 +51,15 @@ def _of_data(folder: Path, printed: str) -> None:
     assert len(list((folder / "shards").glob("web-*"))) == 16
 
 
-_OUTCOMES = {"README.md": _of_readme, "data.md": _of_data}
+def _of_judgements(folder: Path, printed: str) -> None:
+    assert "scores.csv: equal" in printed
+    assert "SKU-" in printed.partition("worst of")[2]  # of compare
+    assert json.loads((folder / "solr.json").read_text())["name"] == "solr"
+    for name, words in (("scores.csv", "red running coat,SKU-23"), ("shop.html", "SKU-"), ("shop.csv", '"SKU-')):
+        assert words in (folder / name).read_text()
+
+
+_OUTCOMES = {"README.md": _of_readme, "data.md": _of_data, "judgements.md": _of_judgements}
 
 
 def _longest_query(folder: Path) -> str:
