@@ -45,9 +45,7 @@ def calibrate(own: Calibrate, reading: FileOptions) -> None:
         print_json(found)
         return
     error, low, high = found["error"]
-    click.echo(
-        f"{output}: scores of {found['rows']:,} documents in {found['queries']:,} queries became expected grades"
-    )
-    click.echo(f"calibration error: {error:.4f} [{low:.4f}, {high:.4f}]; raw scores: {found['uncalibrated_error']:.4f}")
     shares = f"{found['explained']:.1%} by the calibrated score, {found['explained_by_query']:.1%} by the query"
+    click.echo(f"{output}: scores became grades, by {found['rows']:,} documents in {found['queries']:,} queries")
+    click.echo(f"calibration error: {error:.4f} [{low:.4f}, {high:.4f}]; raw scores: {found['uncalibrated_error']:.4f}")
     click.echo(f"variance of grades explained: {shares}")

@@ -260,7 +260,7 @@ class RankingModel(BoosterMethods):
         """
         data = self._with_queries(data, qid, group)
         if calibrated:
-            if pred_leaf or pred_contrib or start_iteration > 0 or self._rounds(num_iteration) != self._rounds(None):
+            if pred_leaf or pred_contrib or start_iteration > 0 or self._are_others(num_iteration):
                 raise ParameterError("calibrated=True maps scores of the best rounds: pass no other output or rounds")
             return to_calibrated(self.info.calibration, self._each_row(SCORES, data, self._best_rounds, threads))
         if pred_leaf or pred_contrib or start_iteration > 0:
@@ -374,6 +374,9 @@ class RankingModel(BoosterMethods):
             return self._best_rounds
         return min(max(0, num_iteration), self._booster.rounds)
 
+    def _are_others(self, num_iteration: int | None) -> bool:
+        return self._rounds(num_iteration) not in (self._best_rounds, self.best_iteration)
+
     def check_features(self, data: RankingDataset) -> RankingDataset:
         """Return the data set with its features in the model's order.
 
@@ -465,10 +468,8 @@ class RankingModel(BoosterMethods):
         """
         check_ending(path)
         info = dict(self.info)
-        if self._rounds(num_iteration) != self._rounds(None) and info.pop("calibration", None):
-            warn_user(
-                f"{path}: saved without its calibration, which was for other rounds: calibrate again", DataWarning
-            )
+        if self._are_others(num_iteration) and info.pop("calibration", None):
+            warn_user(f"{path}: saved without the calibration of other rounds: calibrate it again", DataWarning)
         body = self._booster.to_bytes(self._rounds(num_iteration))
         body = self._engine.format.stamp(body)
         write_model_files(Path(path), body, jsonable({**info, "evals_result": self.evals_result}))

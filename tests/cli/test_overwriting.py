@@ -21,6 +21,7 @@ from tests.cli.conftest import invoke
 # Nothing is lost; and OUT of split and shard is no file, but what files are named after.
 REPLACEABLE = {
     ("train", "init_model"),
+    ("calibrate", "model"),
     ("data sort", "files"),
     ("data split", "files"),
     ("data shard", "files"),

@@ -155,6 +155,8 @@ def test_the_map_is_for_the_rounds_it_was_fitted_to(
     for options in ({"num_iteration": 3}, {"pred_contrib": True}, {"pred_leaf": True}, {"start_iteration": 2}):
         with pytest.raises(ParameterError, match="calibrated"):
             known.predict(made(2), calibrated=True, **options)
+    expected = known.predict(made(2), calibrated=True)
+    assert np.array_equal(known.predict(made(2), calibrated=True, num_iteration=10), expected)  # all rounds
     with pytest.warns(DataWarning, match="calibration"):
         known.save(tmp_path / "short.txt", num_iteration=3)
     assert boostrank.RankingModel.load(tmp_path / "short.txt").info.calibration is None
