@@ -122,7 +122,7 @@ class Sort(Tool):
 
     memory_limit: int = option(
         256 << 20,
-        "Text to sort in memory, as 256MiB or 2GB; more uses a temporary file next to OUT.",
+        "Rows to sort in memory at a time, as 256MiB or 2GB; temporary files next to OUT hold them.",
         metavar="SIZE",
         parse=parse_size,
         shown="256MiB",

@@ -17,6 +17,7 @@ import lzma
 import math
 import os
 import re
+import shutil
 import sys
 import tempfile
 import zlib
@@ -25,7 +26,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import IO, Any, BinaryIO, NamedTuple
+from types import SimpleNamespace
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -34,7 +36,7 @@ from boostrank.core.files import check_not_read, check_output, writing
 from boostrank.core.types import Int64Array
 from boostrank.data import blocks as slots
 from boostrank.data.assemble import NO_ROWS
-from boostrank.data.blocks import Fault, zeroed
+from boostrank.data.blocks import Fault
 from boostrank.data.formats.libsvm import LibsvmSource
 from boostrank.data.options import Progress
 from boostrank.data.side_files import WEIGHT_SUFFIX, find_sidecar, refuse_sidecars
@@ -58,13 +60,13 @@ DEFAULT_MEMORY = 256 << 20
 # Matches rows; a label is a number, so the first qid is the query id.
 _ROW_TO_QID = re.compile(rb"^[ \t]*[^ \t\r\n#].*?qid:", re.MULTILINE)
 _SORT = "boostrank data sort brings its rows together"
-_STRETCH_BYTES = 48  # 32 to record a stretch of text, 16 to sort it
+_STRETCH_BYTES = 48  # to record a piece and to sort it
 _SUM_OF_SHARES = 1e-6
 CHUNK_BYTES = 4 << 20
 _HELD = 64 << 20  # bytes of columns read between writes, which fill the row groups of all outputs
 _SHORTEST_ROW = 8  # "0 qid:1\n"
 _MOST_COMMENTS = 16 << 20  # waiting for the next row
-_FIRST_CHECK = 1 << 10
+_LINE_BITS = 48
 
 
 # Outputs -------------------------------------------------------------------------------------------------------------
@@ -142,6 +144,21 @@ class Output:
     def close(self) -> None:
         """Release what writes; without `finish`, the file is incomplete."""
 
+    def sort_into(self, out: Output, pieces: Int64Array) -> None:
+        """Copy the file, opened for reading too, to another output: the pieces by their ranks, stably.
+
+        Args:
+            pieces: int64[n, 3], rank, bytes and rows of each, as they were added.
+        """
+        self._file.seek(0)
+        text, before = memoryview(self._file.read()), -1
+        out.begin(self._head, self.path)
+        ends = np.cumsum(pieces[:, 1]) + len(self._head or b"")
+        for i in np.argsort(pieces[:, 0], kind="stable"):
+            rank, size, rows = pieces[i].tolist()
+            out.write(text[ends[i] - size : ends[i]], rows=rows, begins=rank != before)
+            before = rank
+
     @property
     def written(self) -> Written:
         """Return the totals so far."""
@@ -159,21 +176,19 @@ class ColumnarOutput(Output):
         self._known: list[Any] = []  # no rows, with the dictionaries so far: Arrow files can extend but not replace one
 
     def begin(self, head: Any, file: str) -> None:
-        same = self._same if head is self._head else True
         if self._writer is None:
             self._schema, ipc = head, arrow(".ipc")
             options = {} if self._format == "parquet" else {"options": ipc.IpcWriteOptions(emit_dictionary_deltas=True)}
             make = arrow(".parquet").ParquetWriter if self._format == "parquet" else ipc.new_file
             self._writer = make(self._file, head, **options)
-        elif head is not self._head and sorted(head.names) != sorted(self._schema.names):
-            raise FileFormatError("has other columns than the previous file", file=file)
-        elif head is not self._head and not (same := head.equals(self._schema)):
-            for one in self._schema:
-                kind = head.field(one.name).type
-                if kind not in (one.type, arrow().null()):
-                    words = f"column {one.name!r} is of type {kind}, but {one.type} in the previous file"
-                    raise FileFormatError(words, file=file)
-        self._same, self._head = same, head
+        elif head is not self._head:
+            old, new = (dict(zip(one.names, one.types, strict=True)) for one in (self._schema, head))
+            odd = [name for name in old | new if new.get(name) not in (old.get(name), arrow().null())]
+            if odd:
+                kinds = " and ".join(str(one.get(odd[0], "absent")) for one in (old, new))
+                raise FileFormatError(f"column {odd[0]!r}: {kinds}, in the previous file and here", file=file)
+            self._same = head.equals(self._schema)
+        self._head = head
 
     def write(self, text: Any, *, rows: int, begins: bool) -> None:
         self.rows += rows
@@ -198,6 +213,16 @@ class ColumnarOutput(Output):
         if self._writer is not None:
             self._writer.close()
 
+    def sort_into(self, out: Output, pieces: Int64Array) -> None:
+        self._file.seek(0)
+        ranks, _, rows = pieces.T
+        table = arrow(".ipc").open_file(self._file).read_all().combine_chunks()
+        out.begin(self._schema, self.path)
+        for batch in table.take(np.argsort(np.repeat(ranks, rows), kind="stable")).to_batches():
+            out.write(batch, rows=batch.num_rows, begins=False)
+        out.queries += np.unique(ranks).size
+        out.drain()
+
 
 @contextmanager
 def open_output(path: str, read: Iterable[Any] = (), spec: Format | None = None) -> Iterator[Output]:
@@ -214,13 +239,13 @@ def open_output(path: str, read: Iterable[Any] = (), spec: Format | None = None)
     """
     columnar = spec is not None and issubclass(spec.source, ColumnarSource)
     if spec is not None:
-        named = format_by_name(path) or spec
-        if named is not spec and not (columnar and issubclass(named.source, ColumnarSource)):
+        asked = format_by_name(path) or spec
+        if asked is not spec and not (columnar and issubclass(asked.source, ColumnarSource)):
             ending = (*spec.endings, ".txt")[0]
             raise ParameterError(f"{path}: tools keep the format of the data, {spec.name}; end the name in {ending}")
         if columnar and (path == STANDARD_OUTPUT or os.path.splitext(path)[1] in _PACKERS):
             raise ParameterError(f"{path}: {spec.name} is written to uncompressed files; name one {spec.endings[0]}")
-        spec = named
+        spec = asked
     if path != STANDARD_OUTPUT:
         check_target(path, read)
     target = nullcontext(sys.stdout.fileno()) if path == STANDARD_OUTPUT else writing(path)
@@ -381,49 +406,16 @@ def sample(
         keep = draw(piece.qid, seed, b"sample") < limit if piece.begins else keep
         return 0 if keep else None
 
-    with open_output(output, data.files, data.spec) as out:
-        if queries is not None and not data.columnar:
-            _smallest_draws(data, queries, seed, out)
-        else:
-            if queries is not None:
-                draws = heapq.nsmallest(queries, (draw(one.qid, seed, b"sample") for one in data.whole() if one.begins))
-                _check_enough(queries, len(draws))
-                limit = draws[-1] + 1
-            _send(data.whole(), [out], choose)
+    with open_output(output, data.files, data.spec) as out, data.again(queries is not None):
+        if queries is not None:
+            draws = heapq.nsmallest(queries, (draw(one.qid, seed, b"sample") for one in data.whole() if one.begins))
+            if len(draws) < queries:
+                raise DataError(f"{queries:,} queries requested, but there are only {len(draws):,}")
+            limit = draws[-1] + 1
+        _send(data.whole(), [out], choose)
         if out.queries == 0:
             raise DataError("no query was drawn; use a larger fraction or another seed")
     return out.written
-
-
-def _check_enough(queries: int, there: int) -> None:
-    if there < queries:
-        raise DataError(f"{queries:,} queries requested, but there are only {there:,}")
-
-
-def _smallest_draws(data: _Data, queries: int, seed: int, out: Output) -> None:
-    """Write the queries with the smallest draws. Candidates are kept in a temporary file until the end."""
-    smallest: list[int] = []  # negated: the heap's first entry is the largest draw
-    candidates: list[list[int]] = []  # draw, bytes, rows
-    keep, seen, offset = False, 0, 0
-    with _temporary_file(out.path) as file:
-        for piece in data.whole():
-            out.begin(piece.head, piece.file)
-            if piece.begins:
-                drawn, seen = draw(piece.qid, seed, b"sample"), seen + 1
-                keep = len(smallest) < queries or drawn < -smallest[0]
-                if keep:
-                    candidates.append([drawn, 0, 0])
-                    (heapq.heappush if len(smallest) < queries else heapq.heappushpop)(smallest, -drawn)
-            if keep:
-                file.write(piece.text)
-                candidates[-1][1] += len(piece.text)
-                candidates[-1][2] += piece.rows
-        _check_enough(queries, seen)
-        file.flush()
-        for drawn, length, rows in candidates:
-            if drawn <= -smallest[0]:
-                _copy(file.fileno(), offset, length, rows, out)
-            offset += length
 
 
 def sort(
@@ -432,86 +424,44 @@ def sort(
     """Bring the rows of each query together, stably, in files of any size.
 
     Queries are in the order of their first rows, and their rows in input order, as with `read_files(regroup=True)`.
-    Data larger than memory are sorted in parts into a temporary file next to the output, as large as the text.
+    They are distributed over temporary files next to the output, each of which is sorted in memory.
 
     Args:
         source, progress, reading: as for `split`.
         output: path; "-" for standard output.
-        memory: bytes of text and bookkeeping to sort at a time.
+        memory: bytes of rows and bookkeeping to sort at a time; more for a larger query.
 
     Raises:
-        ParameterError: no memory, or more than available.
+        ParameterError: no memory.
         FileFormatError: an unreadable row.
     """
     if memory < 1:
         raise ParameterError(f"memory={memory!r} must be at least 1 byte")
-    ranks: dict[bytes, int] = {}
-    data = _Data(source, progress, reading)
-    if data.columnar:
-        return _sort_batches(data, output, memory)
-    try:
-        arena, used = zeroed(memory, np.uint8), 0
-    except (MemoryError, OSError, OverflowError, ValueError):
-        raise ParameterError(f"memory={memory:,} bytes are not available on this machine; use less") from None
-    # Per stretch of a query, in the buffer and in the temporary file: rank of the query, offset, bytes, rows.
-    held, aside = array("q"), array("q")
-    with open_output(output, spec=data.spec) as out, _temporary_file(output) as file:
+    data, ranks, sizes = _Data(source, progress, reading), dict[bytes, int](), array("q")
+    with ExitStack() as stack:
+        out = stack.enter_context(open_output(output, spec=data.spec))
+        stack.enter_context(data.again())
         for piece in data.pieces():
-            out.begin(piece.head, piece.file)
-            rank, size = ranks.setdefault(piece.qid, len(ranks)), len(piece.text)
-            if used + size + _STRETCH_BYTES * len(held) // 4 > memory:
-                _put_aside(held, arena, file, aside)
-                used = 0
-            if size > memory:
-                aside.extend((rank, file.tell(), size, piece.rows))
-                file.write(piece.text)
-                continue
-            arena[used : used + size] = np.frombuffer(piece.text, np.uint8)
-            held.extend((rank, used, size, piece.rows))
-            used += size
-        if not aside:
-            for _, offset, size, rows, begins in _by_rank(held):
-                out.write(arena[offset : offset + size].data, rows=rows, begins=begins)
-            return out.written
-        _put_aside(held, arena, file, aside)
-        file.flush()
-        for _, offset, size, rows, begins in _by_rank(aside):
-            _copy(file.fileno(), offset, size, rows, out, begins=begins)
-    return out.written
+            rank = ranks.setdefault(piece.qid, len(ranks))
+            sizes.extend([0] * (rank == len(sizes)))
+            sizes[rank] += piece.text.nbytes + _STRETCH_BYTES
+        # Each temporary file holds whole queries, in input order.
+        total = sum(sizes)
+        most = max(min(memory, total), total // MAX_OUTPUTS + 1)
+        _, places = np.unique((np.cumsum(sizes) - sizes) // most, return_inverse=True)
+        files = [stack.enter_context(_temporary_file(output)) for _ in range(int(places[-1]) + 1)]
+        parts = [ColumnarOutput("", file) if data.columnar else Output("", file) for file in files]
+        stretches = [array("q") for _ in parts]  # rank, bytes and rows of each piece
 
+        def choose(piece: Piece) -> int:
+            rank = ranks[piece.qid]
+            stretches[places[rank]].extend((rank, piece.text.nbytes, piece.rows))
+            return int(places[rank])
 
-def _sort_batches(data: _Data, output: str, memory: int) -> Written:
-    """Sort record batches: distribute the queries over temporary files of about `memory` bytes, and sort each."""
-    ranks: dict[bytes, int] = {}
-    sizes = array("q")
-    for piece in data.pieces():
-        rank = ranks.setdefault(piece.qid, len(ranks))
-        sizes.extend([0] * (rank == len(sizes)))
-        sizes[rank] += piece.text.nbytes
-    place = (np.cumsum(sizes) - sizes) // memory
-    place = np.unique(place, return_inverse=True)[1].tolist()
-    stretches = [array("q") for _ in range(place[-1] + 1)]  # rank and rows of each piece
-
-    def choose(piece: Piece) -> int:
-        rank = ranks[piece.qid]
-        stretches[place[rank]].extend((rank, piece.rows))
-        return int(place[rank])
-
-    with open_output(output, spec=data.spec) as out, ExitStack() as stack:
-        files = [stack.enter_context(_temporary_file(output)) for _ in stretches]
-        parts = [ColumnarOutput(output, file) for file in files]
         _send(data.pieces(), parts, choose)
-        for file, part, stretch in zip(files, parts, stretches, strict=True):
+        for part, stretch in zip(parts, stretches, strict=True):
             part.finish()
-            file.seek(0)
-            of_piece, rows = np.array(stretch).reshape(-1, 2).T
-            order = np.argsort(np.repeat(of_piece, rows), kind="stable")
-            table = arrow(".ipc").open_file(file).read_all().combine_chunks().take(order)
-            out.begin(table.schema, output)
-            for batch in table.to_batches():
-                out.write(batch, rows=batch.num_rows, begins=False)
-            out.queries += np.unique(of_piece).size
-            out.drain()
+            part.sort_into(out, np.array(stretch).reshape(-1, 3))
     return out.written
 
 
@@ -542,7 +492,6 @@ def merge(
 
     with open_output(output, read.files, read.spec) as out:
         _send(renamed(), [out], lambda piece: 0)
-        whole.check()
     return out.written
 
 
@@ -553,6 +502,21 @@ class _Data:
         self.files, self._progress = expand(source), progress
         self._reading = {name: value for name, value in reading.items() if name != "format"}
         self.spec = format_of(self.files, reading.get("format", "auto"))
+
+    @contextmanager
+    def again(self, needed: bool = True) -> Iterator[None]:
+        """Copy streams to temporary files, so that `pieces` can read them again."""
+        with ExitStack() as stack:
+            for i, one in enumerate(self.files if needed else ()):
+                if isinstance(one, str | os.PathLike) and os.path.isfile(one):
+                    continue
+                copy, name = stack.enter_context(tempfile.TemporaryFile()), getattr(one, "name", "<stream>")
+                if isinstance(one, str | os.PathLike):
+                    name = "<stdin>" if one == STANDARD_OUTPUT else os.fspath(one)
+                    one = sys.stdin.buffer if one == STANDARD_OUTPUT else stack.enter_context(open(one, "rb"))
+                shutil.copyfileobj(one, copy)
+                self.files[i] = SimpleNamespace(name=name, read=copy.read, seek=copy.seek)  # type: ignore[call-overload]
+            yield
 
     @property
     def columnar(self) -> bool:
@@ -568,6 +532,9 @@ class _Data:
         Raises:
             FileFormatError: an unreadable file or row, or no rows.
         """
+        for one in self.files:
+            if isinstance(one, SimpleNamespace):
+                one.seek(0)
         with closing(self.spec.source(self.files, Reading(**self._reading, whole=True))) as opened:
             of = _pieces_of_table if isinstance(opened, TableSource) else _pieces
             yield from of(opened, self._progress)  # type: ignore[arg-type, operator]
@@ -578,7 +545,6 @@ class _Data:
         for piece in self.pieces():
             whole.add(piece)
             yield piece
-        whole.check()
 
 
 def _send(pieces: Iterable[Piece], outputs: Sequence[Output], choose: Callable[[Piece], int | None]) -> None:
@@ -614,40 +580,7 @@ def _distribute(data: _Data, paths: list[str], choose: Callable[[Piece], int], i
     return [out.written for out in outputs]
 
 
-def _by_rank(stretches: array[int]) -> Iterator[tuple[int, int, int, int, bool]]:
-    """Yield (rank, offset, bytes, rows, whether first of its rank), sorted by rank, then by input order."""
-    table = np.array(stretches).reshape(-1, 4)
-    before = -1
-    for i in np.argsort(table[:, 0], kind="stable"):
-        rank, offset, size, rows = table[i].tolist()
-        yield rank, offset, size, rows, rank != before
-        before = rank
-
-
-def _put_aside(held: array[int], arena: Any, file: IO[bytes], aside: array[int]) -> None:
-    """Move the buffer, sorted by rank, to the temporary file."""
-    at = file.tell()
-    for rank, offset, size, rows, begins in _by_rank(held):
-        if begins:
-            aside.extend((rank, at, 0, 0))
-        file.write(arena[offset : offset + size].data)
-        aside[-2] += size
-        aside[-1] += rows
-        at += size
-    del held[:]
-
-
-def _copy(descriptor: int, offset: int, length: int, rows: int, out: Output, *, begins: bool = True) -> None:
-    """Copy a stretch of the temporary file to the output."""
-    end = offset + length
-    while offset < end:
-        text = os.pread(descriptor, min(end - offset, CHUNK_BYTES), offset)
-        offset += len(text)
-        out.write(text, rows=rows, begins=begins)
-        rows, begins = 0, False
-
-
-def _temporary_file(output: str) -> IO[bytes]:
+def _temporary_file(output: str) -> Any:
     """Return an unnamed file next to the output, removed with the process."""
     of_file = output != STANDARD_OUTPUT and (os.path.isfile(output) or not os.path.exists(output))
     return tempfile.TemporaryFile(dir=os.path.dirname(os.path.realpath(output)) if of_file else None)
@@ -826,54 +759,31 @@ def draw(qid: bytes, seed: int, purpose: bytes) -> int:
 
 
 class Whole:
-    """Check that queries are contiguous, in about 40 bytes per query.
+    """Check that queries are contiguous, in about 150 bytes per query.
 
     Args:
         mend: remedy for the error message.
-
-    Two ids collide with a probability of 3e-8 per million queries; the error then names them.
     """
 
     def __init__(self, mend: str) -> None:
         self._mend = mend
-        self._keys, self._lines, self._ends = array("q"), array("q"), array("q")
-        self._names = bytearray()
-        self._files: list[tuple[int, str]] = []
-        self._next_check = _FIRST_CHECK
+        self._seen: dict[bytes, int] = {}  # number of the file and line of the first row
+        self._files: list[str] = []
 
     def add(self, piece: Piece) -> None:
-        """Add the next piece, and `check` whenever the number of queries has doubled."""
-        if not piece.begins:
-            return
-        self._by_row = not isinstance(piece.head, bytes)
-        if not self._files or self._files[-1][1] != piece.file:
-            self._files.append((len(self._keys), piece.file))
-        self._keys.append(hash(piece.qid))
-        self._lines.append(piece.line)
-        self._names += piece.qid
-        self._ends.append(len(self._names))
-        if len(self._keys) >= self._next_check:
-            self.check()
-            self._next_check *= 2
-
-    def check(self) -> None:
-        """Check all queries so far.
+        """Add the next piece.
 
         Raises:
-            FileFormatError: a query reappeared.
+            FileFormatError: its query reappears.
         """
-        keys = np.array(self._keys)
-        order = np.argsort(keys, kind="stable")
-        same = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
-        if not same.size:
-            return
-        again = int(order[same + 1].min())
-        first = int(np.flatnonzero(keys == keys[again])[0])
-        name = self._names[self._ends[again - 1] if again else 0 : self._ends[again]].decode()
-        place, line = (": row ", self._lines[first]) if self._by_row else (":", self._lines[first])
-        seen = f"{place.strip(' :') or 'line'} {line}" if len(self._files) == 1 else f"{self._file(first)}{place}{line}"
-        fault = Fault(self._lines[again], f"qid {name} reappears; it was first seen on {seen}: {self._mend}")
-        raise fault.error(self._file(again), 0, by_row=self._by_row)
-
-    def _file(self, query: int) -> str:
-        return next(name for begin, name in reversed(self._files) if begin <= query)
+        if self._files[-1:] != [piece.file]:
+            self._files.append(piece.file)
+        here = (len(self._files) - 1 << _LINE_BITS) + piece.line
+        first = self._seen.setdefault(piece.qid, here) if piece.begins else here
+        if first != here:
+            by_row, line = not isinstance(piece.head, bytes), first & ((1 << _LINE_BITS) - 1)
+            seen = f"{'row' if by_row else 'line'} {line}"
+            if len(self._files) > 1:
+                seen = f"{self._files[first >> _LINE_BITS]}:{f' row {line}' if by_row else line}"
+            words = f"qid {piece.qid.decode()} reappears; it was first seen on {seen}: {self._mend}"
+            raise Fault(piece.line, words).error(piece.file, 0, by_row=by_row)

@@ -101,55 +101,47 @@ def evaluate_run(
     asked = [qid for qid in qrels if qid in run]
     if not asked:
         raise DataError(f"no query of the run is judged: it has {next(iter(run))}, the qrels have {next(iter(qrels))}")
-    ours, theirs = [], {}
+    run, results, ours = {qid: run[qid] for qid in asked}, {}, []
     for name in metrics:
         try:
             ours.append(Metric.parse(name))
         except ParameterError as error:
-            theirs[name] = _of_ir_measures(name, error)
+            values = _by_ir_measures(name, run, qrels, error)
+            low, high = (float(end[0]) for end in bootstrap_intervals(values[:, None], np.ones(values.size)))
+            results[name] = MetricResult(name, float(values.mean()), low, high, values.size, 0, 0, values)
     labels = [max(qrels[qid].get(name, 0.0), 0.0) for qid in asked for name in run[qid]]
-    judged = [max(grade, 0.0) for qid in asked for grade in qrels[qid].values()]
+    judged = np.array([max(grade, 0.0) for qid in asked for grade in qrels[qid].values()])
     ids = np.array(asked, object)
     queries, pool = (QueryIndex(np.cumsum([0, *(len(one[qid]) for qid in asked)]), ids) for one in (run, qrels))
-    names = [name for qid in asked for name in run[qid]]
-    bound = BoundMetrics(ours, labels, queries, rules, threads, docnos=names, judged=(np.array(judged), pool))
-    results = bound.results([score for qid in asked for score in run[qid].values()])
-    for name, measure in theirs.items():
-        values = _by_ir_measures(measure, {qid: run[qid] for qid in asked}, qrels)
-        low, high = bootstrap_intervals(values[:, None], np.ones(values.size))
-        mean = float(values.mean())
-        results[name] = MetricResult(name, mean, float(low[0]), float(high[0]), values.size, 0, 0, values)
-    places = np.flatnonzero([qid in run for qid in qrels])
+    names = [name for of_query in run.values() for name in of_query]
+    bound = BoundMetrics(ours, labels, queries, rules, threads, docnos=names, judged=(judged, pool))
+    results = bound.results([score for of_query in run.values() for score in of_query.values()]) | results
     for name, result in results.items():
-        everywhere = np.full(len(qrels), np.nan)
-        everywhere[places] = result.per_query
-        results[name] = replace(result, per_query=everywhere)
+        of_query = dict(zip(asked, result.per_query, strict=True))
+        results[name] = replace(result, per_query=np.array([of_query.get(qid, np.nan) for qid in qrels]))
     return results
 
 
-def _of_ir_measures(name: str, error: ParameterError) -> Any:
-    """Return a measure of ir-measures, whose spelling may differ in case."""
+def _by_ir_measures(name: str, run: Values, qrels: Values, error: ParameterError) -> Any:
+    """Return the value of each query of the run by a measure of ir-measures, whose spelling may differ in case."""
     try:
         library = import_module("ir_measures")
     except ImportError:
         words = f"{error} ir-measures has others, such as judged@10, bpref and rbp: pip install 'boostrank[trec]'"
         raise MissingDependency(words) from None
     known = {one.lower(): one for one in library.measures.registry}
-    try:
-        return library.parse_measure(re.sub(r"^\w+", lambda word: known.get(word[0].lower(), word[0]), name.strip()))
-    except (NameError, ValueError, SyntaxError):
-        raise error from None
-
-
-def _by_ir_measures(measure: Any, run: Values, qrels: Values) -> Any:
-    """Return the value of each query of the run; scores are replaced by ranks, so that nothing ties."""
-    grades = {qid: {name: int(grade) for name, grade in of_query.items()} for qid, of_query in qrels.items()}
+    # Ranks in place of scores, so that nothing ties.
     ranked = {}
     for qid, scores in run.items():
         order = sorted(scores, key=lambda name: (np.float32(scores[name]), name.encode()))
         ranked[qid] = {name: float(rank) for rank, name in enumerate(order)}
+    grades = {qid: {name: int(grade) for name, grade in of_query.items()} for qid, of_query in qrels.items()}
     try:
-        found = {one.query_id: one.value for one in import_module("ir_measures").iter_calc([measure], grades, ranked)}
-    except ValueError as error:  # a measure that lacks a parameter or a package
-        raise ParameterError(f"{measure}: {' '.join(str(error).split())}") from None
+        spelling = re.sub(r"^\w+", lambda word: known.get(word[0].lower(), word[0]), name.strip())
+        measure = library.parse_measure(spelling)
+        found = {one.query_id: one.value for one in library.iter_calc([measure], grades, ranked)}
+    except (NameError, SyntaxError):
+        raise error from None
+    except ValueError as wrong:  # a measure that lacks a parameter or a package
+        raise ParameterError(f"{name}: {' '.join(str(wrong).split())}") from None
     return np.array([found.get(qid, 0.0) for qid in run], np.float64)

@@ -237,9 +237,9 @@ def test_a_table_is_known_by_its_first_line(head: bytes, kind: str | None, refus
         check_no_table(head, "a.txt")
         return
     with pytest.raises(FileFormatError) as caught:
-        check_no_table(head, "a.txt", "give {}")
+        check_no_table(head, "a.txt")
     line = shown(head.partition(b"\n")[0])
-    assert caught.value.reason == f"this looks like {refused}: {line}; give {refused.lower()}"
+    assert caught.value.reason == f"this looks like {refused}: {line}; use --format {refused.lower()}"
     assert (caught.value.file, caught.value.line) == ("a.txt", 1)
 
 

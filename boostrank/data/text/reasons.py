@@ -206,8 +206,8 @@ def check_no_names(head: bytes, file: str) -> None:
         raise FileFormatError(f"{words}{source} {target} writes one", file=file, line=number)
 
 
-def check_no_table(head: bytes, file: str, way: str = "use --format {}") -> None:
-    """Refuse a table that was passed as libsvm text; `way` is the advice for a table of format `{}`.
+def check_no_table(head: bytes, file: str) -> None:
+    """Refuse a table that was passed as libsvm text.
 
     Raises:
         FileFormatError: the text looks like a table.
@@ -218,5 +218,5 @@ def check_no_table(head: bytes, file: str, way: str = "use --format {}") -> None
         found = b"," if is_csv else b""
     if found:
         kind = "csv" if found == b"," else "tsv"
-        words = f"this looks like {kind.upper()}: {shown(line)}; {way.format(kind)}"
+        words = f"this looks like {kind.upper()}: {shown(line)}; use --format {kind}"
         raise FileFormatError(words, file=file, line=1)
