@@ -30,4 +30,5 @@ def test_fault_077_a_failure_of_any_call_of_a_command_loses_nothing(
     case = next(case for case in CASES if case.name == name)
     found = list(sweep.sweep(case, math.inf))
     assert not [(what, broken) for what, _, broken in found if broken]
-    assert {status for _, status, _ in found} == {2, 3}
+    # A file whose format could not be looked up by content is read as libsvm, which it is: status 0.
+    assert {status for _, status, _ in found} - {0} == {2, 3}
