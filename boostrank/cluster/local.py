@@ -71,9 +71,8 @@ class LocalWorkers(Launcher):
                 raise TrainingError(f"a worker ended with status {status}: {lines[-1]}")
 
     def stop(self, ranks: Sequence[int]) -> None:
-        for rank in ranks:
-            if rank < len(self._processes):
-                self._processes[rank].kill()
+        for process in [self._processes[rank] for rank in ranks if rank < len(self._processes)]:
+            process.kill()
 
 
 LAUNCHER = LocalWorkers

@@ -50,9 +50,8 @@ class RayWorkers(Launcher):
         self._ray.get(self._tasks)
 
     def stop(self, ranks: Sequence[int]) -> None:
-        for rank in ranks:
-            if rank < len(self._tasks):
-                self._ray.cancel(self._tasks[rank], force=True)
+        for task in [self._tasks[rank] for rank in ranks if rank < len(self._tasks)]:
+            self._ray.cancel(task, force=True)
 
 
 def predict(model: RankingModel, data: Any, column: str = "score") -> Any:

@@ -269,9 +269,7 @@ class ClusterTraining:
             model.save(self._checkpoint.path, num_iteration=0)
             self._saved = rounds
         except TrainingError as error:
-            errors.warn_user(
-                f"{error}. The training goes on; the next checkpoint may fit again", errors.TrainingWarning
-            )
+            errors.warn_user(f"{error}. The training goes on; the next checkpoint may fit", errors.TrainingWarning)
 
     def _of_all(self, info: ModelInfo) -> ModelInfo:
         """The first worker's record with the data of all workers."""

@@ -180,7 +180,7 @@ class Worker:
         except errors.BoostrankError as error:
             kind = errors.DataError if isinstance(error, errors.DataError) else type(error)  # takes a message alone
             # Errors of reading name the file, and those of parameters are the same on all workers.
-            known = (name != "fit" and not self._tables) or isinstance(error, errors.ParameterError)
+            known = isinstance(error, errors.ParameterError if name == "fit" or self._tables else errors.InputError)
             return Result(error=kind(f"{'' if known else self._where}{error}"))
         except LostContact as error:
             return Result(error=errors.TrainingError(str(error).partition("\n")[0] or "lost contact"), secondary=True)

@@ -6,6 +6,7 @@ import contextlib
 import pickle
 import queue
 import secrets
+import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ from boostrank.core.errors import BoostrankError, InputError, TrainingError, Tra
 
 _LOOK_EVERY, _BEAT_EVERY = 0.1, 1.0  # seconds
 _PARTING_SECONDS = 10.0  # for the others to report, once the work has failed on one worker
-_LEAVING_SECONDS = 15.0  # for workers to end by themselves
+_NAMING_SECONDS, _LEAVING_SECONDS = 60.0, 15.0  # for Kubernetes to name this host; for workers to end by themselves
 WORKER_TIMEOUT = 60.0  # seconds without an answer after which a worker is lost
 _WARNING_SHARE = 0.25  # of that; twice that, and so on
 
@@ -50,10 +51,14 @@ class Workers:
         if launcher.size < 1:
             raise InputError("the cluster has no worker")
         self._key = launcher.key or secrets.token_bytes(32)
-        try:
-            self._door = Door(launcher.listen, self._key, self._listen)
-        except OSError as error:
-            raise InputError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+        named_by = time.monotonic() + _NAMING_SECONDS
+        while self._door is None:
+            try:
+                self._door = Door(launcher.listen, self._key, self._listen)
+            except OSError as error:
+                if not isinstance(error, socket.gaierror) or time.monotonic() > named_by:
+                    raise InputError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+                time.sleep(_BEAT_EVERY)
         self._launching.start()
         given_up = time.monotonic() + launcher.patience
         while len(self.info) < launcher.size:
@@ -61,8 +66,7 @@ class Workers:
             if not self._hear(1.0 if ended else _LOOK_EVERY) and ended:
                 if isinstance(self._failure, BoostrankError):
                     raise self._failure
-                reason = f"they have ended at once{self._reason}"
-                raise TrainingError(f"the workers could not be started: {reason}") from self._failure
+                raise TrainingError(f"the workers did not start: they ended at once{self._reason}") from self._failure
             if time.monotonic() > given_up:
                 missing = sorted(set(range(launcher.size)) - set(self.info))
                 raise WorkerLost(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,10 +18,12 @@ import numpy as np
 import pytest
 
 import boostrank
+from boostrank.cluster import channel
+from boostrank.cluster import workers as cluster_workers
 from boostrank.cluster.channel import Call
 from boostrank.cluster.env import EnvWorkers
 from boostrank.cluster.local import LocalWorkers
-from boostrank.core.errors import ParameterError, TrainingError, WorkerLost
+from boostrank.core.errors import InputError, ParameterError, TrainingError, WorkerLost
 from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.dataset import RankingDataset
 from boostrank.fit.checkpoint import Checkpoint
@@ -69,19 +73,32 @@ def test_the_command_line_trains_on_ranks_and_the_first_writes_the_model(data: P
     assert statuses_of_ranks([[*command, bad], command]) == [2, 4]
 
 
-def statuses_of_ranks(commands: Sequence[Sequence[Any]]) -> list[int]:
+def test_fault_123_a_full_disk_on_one_worker_is_named_with_its_shards_and_folder(data: Path, tmp_path: Path) -> None:
+    """Rows on their way to the engine take disk; a limit of bytes a file stands for a full one."""
+    pytest.importorskip("resource", reason="there is no limit of bytes a file")
+    limited = "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (4096, 4096)); "
+    command = ["boostrank", "train", "--cluster", "env", data / "s*.txt", "--rounds", "9", "-m", tmp_path / "model"]
+    run = f"import sys; sys.argv = {[*map(str, command)]}; from boostrank.__main__ import run; run()"
+    with open(tmp_path / "log", "wb") as log:
+        assert statuses_of_ranks([["-c", run], ["-c", limited + run]], stderr=log) == [3, 4]
+    words = rf"error: worker 127\S+ \(\S+s\d.txt.*\): {re.escape(tempfile.gettempdir())}: "
+    assert re.search(words, (tmp_path / "log").read_text())
+    assert not (tmp_path / "model").exists()
+
+
+def statuses_of_ranks(commands: Sequence[Sequence[Any]], **streams: Any) -> list[int]:
     """Exit statuses of ranks that run these commands of Python."""
-    return [rank.wait(timeout=400) for rank in ranks_of(commands)]
+    return [rank.wait(timeout=400) for rank in ranks_of(commands, **streams)]
 
 
-def ranks_of(commands: Sequence[Sequence[Any]]) -> list[subprocess.Popen[bytes]]:
+def ranks_of(commands: Sequence[Sequence[Any]], **streams: Any) -> list[subprocess.Popen[bytes]]:
     """Processes that run these commands of Python as ranks of a job."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     job = {"WORLD_SIZE": str(len(commands)), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     job |= {"BOOSTRANK_KEY": "0123456789abcdef", "LOCAL_WORLD_SIZE": "2"}
     return [
-        subprocess.Popen([sys.executable, *map(str, command)], env=os.environ | job | {"RANK": str(rank)})
+        subprocess.Popen([sys.executable, *map(str, command)], env=os.environ | job | {"RANK": str(rank)}, **streams)
         for rank, command in enumerate(commands)
     ]
 
@@ -178,6 +195,25 @@ def test_a_launcher_that_fails_ends_the_wait(data: Path) -> None:
     with pytest.raises(TrainingError, match="no such queue"):
         train(Toy(2), PARAMS, [data / "s0.txt"], 1, [data / "v0.txt"])
     assert time.monotonic() - started < 30
+
+
+def test_the_client_waits_for_its_own_name(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kubernetes gives a container its name a moment after its start."""
+    tried: list[Any] = []
+
+    def named_late(*arguments: Any) -> Any:
+        tried.append(arguments)
+        if len(tried) == 1:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return channel.Door(*arguments)
+
+    monkeypatch.setattr(cluster_workers, "Door", named_late)
+    assert train("local:1", PARAMS, [data / "s0.txt"], 1, [data / "v0.txt"], backend="lightgbm").best_iteration == 1
+    assert len(tried) == 2
+    monkeypatch.setattr(cluster_workers, "_NAMING_SECONDS", 0)
+    tried.clear()
+    with pytest.raises(InputError, match="cannot listen on 127"):
+        train("local:1", PARAMS, [data / "s0.txt"], 1, [data / "v0.txt"], backend="lightgbm")
 
 
 @pytest.mark.parametrize(
