@@ -194,5 +194,5 @@ def test_sections_are_chosen_and_left_out(model: Path, data: Path) -> None:
         assert {name for name in ("verdict", "importance", "shapes", "learning", "queries") if found[name]} == there
     result = invoke("report", model, data / "test.txt", "--json", "--only", "verdicts")
     assert result.exit_code == 2
-    names = "'clicks', 'importance', 'learning', 'queries', 'ranking', 'shapes', 'verdict'"
-    assert f"'verdicts' is not one of {names}" in result.stderr
+    assert "'verdicts'" in result.stderr
+    assert all(f"'{name}'" in result.stderr for name in ("clicks", "importance", "learning", "queries", "verdict"))
