@@ -10,6 +10,7 @@ import pytest
 
 from boostrank.core.errors import DataError, FileFormatError, InputError, MissingDependency, ParameterError
 from boostrank.data.assemble import Named
+from boostrank.data.dataset import RankingDataset
 from boostrank.model.trec import QRELS, RUN, evaluate_run, read_trec, run_text
 from tests.cli.conftest import FEW, invoke, messages
 from tests.model.trec_golden import NAMES, Values, by_trec_eval, draw
@@ -141,3 +142,18 @@ def test_other_metrics_are_those_of_ir_measures(monkeypatch: pytest.MonkeyPatch)
     assert results["judged@5"].mean == pytest.approx(np.mean(share))
     with pytest.raises(ParameterError, match="nothing"):
         evaluate_run(["nothing@3"], run, qrels)
+
+
+@pytest.mark.parametrize("fold", [1, 2, 3, 4, 5])
+def test_trec_eval_gives_our_values_on_ohsumed(fold: int, data_root: Path) -> None:
+    pytest.importorskip("pytrec_eval")
+    data = RankingDataset.read(data_root / f"ohsumed/Fold{fold}/test.txt", keep_names=True)
+    run: Values = {}
+    qrels: Values = {}
+    rows = zip(data.queries.row_ids(), data.document_names, data.labels, data.features[:, 0].round(1), strict=True)
+    for i, (qid, name, label, score) in enumerate(rows):  # ties, and documents that are judged or ranked alone
+        if i % 5:
+            qrels.setdefault(str(qid), {})[name] = int(label)
+        if i % 7:
+            run.setdefault(str(qid), {})[name] = float(score)
+    check(run, qrels, by_trec_eval(run, qrels))
