@@ -100,7 +100,7 @@ test-%: $(VENV)-%/.installed-test
 	$(VENV)-$*/bin/python -m pytest $(TESTS)
 
 # Spark and Ray are large: an environment of their own. Spark needs Java (openjdk-17-jre-headless).
-test-clusters: $(VENV)/.installed-test
+test-clusters: $(VENV)/.installed
 	$(BIN)/python -m venv $(VENV)-clusters
 	$(VENV)-clusters/bin/pip install -q -e '.[clusters,xgboost-cpu,test-oldest]'
 	$(VENV)-clusters/bin/python -m pytest tests/cluster
