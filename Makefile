@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # XGBoost's Linux wheel carries GPU libraries of hundreds of megabytes; on macOS there are none, and no CPU edition.
 XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 
-.PHONY: help size demo test matrix short versions golden api check docs wheel wheel-test picture experiments ohsumed parity discount large start serving curvature selection peers defaults catboost bench faults kill-sweep io-sweep net fuzz mutation coverage bench-scale clean within-query clicks test-clusters bench-clusters
+.PHONY: help size demo test matrix short versions golden api check docs wheel wheel-test picture experiments ohsumed parity discount large start serving curvature selection peers defaults catboost metrics bench faults kill-sweep io-sweep net fuzz mutation coverage bench-scale clean within-query clicks test-clusters bench-clusters
 
 help:
 	@echo "make demo      generate data, train, and compare with LightGBM and XGBoost, all with no options"
@@ -44,6 +44,7 @@ help:
 	@echo "make numerics  objectives against 390 digits at scores of any size, lists of a million documents, forms of a file"
 	@echo "make defaults  every tool with no options, on the same queries (needs the data; hours; resumes)"
 	@echo "make catboost  what CatBoost's trees are worth, by its loss and by ours (needs the data; hours; resumes)"
+	@echo "make metrics   objectives of MAP, MRR and ERR against LambdaRank on NDCG, each by that metric (needs the data; resumes)"
 	@echo "make bench     what each objective costs, against list length and beside LightGBM"
 	@echo "make bench-clusters  two workers on one machine against one process of as many threads: CPU seconds, bytes a round"
 	@echo "make bench-scale  reading, streaming, the second start, training larger than memory, memory planned and used (12 GB of disk)"
@@ -198,10 +199,10 @@ coverage: $(VENV)/.installed-coverage
 	nice $(BIN)/python -m tests.line_coverage
 
 # XGBoost's threads spin while they wait: beside any other work they must not.
-demo ohsumed parity discount large start serving curvature selection peers defaults catboost bench: export OMP_WAIT_POLICY ?= passive
+demo ohsumed parity discount large start serving curvature selection peers defaults catboost metrics bench: export OMP_WAIT_POLICY ?= passive
 bench: $(VENV)/.installed-bench
-peers defaults catboost: $(VENV)/.installed-peers
-ohsumed parity discount large start serving curvature selection peers defaults catboost bench: $(VENV)/.installed
+peers defaults catboost metrics: $(VENV)/.installed-peers
+ohsumed parity discount large start serving curvature selection peers defaults catboost metrics bench: $(VENV)/.installed
 	$(BIN)/python -m experiments.$@.run
 
 within-query: export OMP_WAIT_POLICY ?= passive

@@ -63,14 +63,14 @@ class Length:
 class Stopping:
     """The rule, told one round after the other."""
 
-    def __init__(self, valid: Data, patience: int) -> None:
-        self._metric = BoundMetrics(METRIC, valid.labels, valid.queries, threads=1)
+    def __init__(self, valid: Data, patience: int, metric: str = METRIC) -> None:
+        self._metric, self._name = BoundMetrics(metric, valid.labels, valid.queries, threads=1), metric
         self._patience = patience
         self.rounds, self.best_round, self.best = 0, 0, -np.inf
 
     def see(self, scores: npt.NDArray[Any]) -> float:
         """Take in the scores after one more round, and return their metric."""
-        value = self._metric.values(np.asarray(scores, dtype=np.float64).reshape(-1))[METRIC]
+        value = self._metric.values(np.asarray(scores, dtype=np.float64).reshape(-1))[self._name]
         self.rounds += 1
         if value > self.best:
             self.best, self.best_round = value, self.rounds

@@ -32,7 +32,10 @@ METRICS = ("ndcg", "map", "mrr", "err", "precision")
 NDCG, MAP, MRR, ERR, PRECISION = range(len(METRICS))
 
 MAX_GAIN = Param(
-    "max_gain", 0.0, "ERR: a document satisfies with probability gain / (max_gain + 1); 0: largest of the data", low=0.0
+    "max_gain",
+    0.0,
+    "ERR: a document satisfies with probability gain / (max_gain + 1); 0: the largest of the data (of each worker's)",
+    low=0.0,
 )
 SWAP_PARAMS = (RELEVANT_FROM, MAX_GAIN)
 SWAP_SCRATCH = "grades up down reading between passing"
