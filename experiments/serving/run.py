@@ -146,7 +146,8 @@ def table(numbers: list[dict[str, Any]]) -> str:
 def reason(refusal: str) -> str:
     """What is refused, in a word."""
     words = {
-        "of the kind 'missing'": "missing values", "categorical feature": "categories", "model of xgboost": "engine",
+        "of kind 'missing'": "missing values", "categorical feature": "categories",
+        "compares and sums": "engine",
         "is more than": "size", "deeper": "depth", "pip install": "not installed",
     }  # fmt: skip
     return next((word for text, word in words.items() if text in refusal), refusal)
