@@ -27,7 +27,7 @@ _HEADINGS = {
         "tune": ("tune", "Search for the best parameters and write a config file for train."),
         "plan": ("plan", "Estimate the memory of a training before it starts."),
         "objectives": ("objectives", "List objectives, their parameters and papers; check your own."),
-        "study": ("study", "Measure noise, trade off two goals, average models."),
+        "study": ("study", "Measure noise, trade off two goals, average models, compare metrics."),
     },
     "Judge": {
         "evaluate": ("evaluate", "Measure models or score files with 95% intervals."),
@@ -35,7 +35,6 @@ _HEADINGS = {
         "report": ("report", "Write a page about a ranker: quality, features, failures."),
         "importance": ("importance", "Measure the loss of the metric without each feature."),
         "why": ("why", "Explain why one document ranks above another."),
-        "metrics": ("metrics", "Compute one metric as each library does."),
     },
     "Ship": {
         "predict": ("predict", "Score documents, one score per line in input order."),
@@ -65,6 +64,7 @@ _SUBCOMMANDS = {
         "noise": ("study:noise", "Measure the effect of seed, row order and queries on the metric."),
         "pareto": ("study:pareto", "Trade the label off against a second goal, such as margin."),
         "average": ("study:average", "Average several models into one model file."),
+        "metrics": ("metrics", "Compute one metric as each library does."),
     },
 }
 _SETUP = {

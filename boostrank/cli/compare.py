@@ -44,7 +44,7 @@ class Compare(PropensityOptions, StudyOptions, group="Measures"):
         metavar="CONDITION",
         group="Results",
     )
-    html: str | None = option(None, "Write an HTML page.", file="write", group="Results")
+    output: str | None = option(None, "HTML page to write.", short="-o", file="write", group="Results")
 
 
 @command("compare", Compare, FileOptions)
@@ -74,7 +74,7 @@ def compare(own: Compare, reading: FileOptions) -> int:
     rules = Conventions.given(own.conventions, own.gain)
     segments = None if own.segments is None else read_segments(own.segments)
     matters = None if own.noise is None else read_matters(own.noise)
-    check_page(own.html)
+    check_page(own.output)
     models = {path: load_ranker(path) for path in (own.old, own.new)}
     reader = Reader(reading, own.threads, gain=own.gain, asks=True, labelled=columns is None, names=True)
     rankers: list[Ranker] = []
@@ -105,8 +105,8 @@ def compare(own: Compare, reading: FileOptions) -> int:
         seed=own.seed,
     )
     settle(GATE_SHUT if found.failed else DONE)
-    if own.html is not None:
-        write_page(own.html, found.to_html(name))
+    if own.output is not None:
+        write_page(own.output, found.to_html(name))
     if own.as_json:
         print_json(found.to_dict())
     else:

@@ -1,4 +1,4 @@
-"""`boostrank metrics`."""
+"""`boostrank study metrics`."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ class WhyOptions(JsonOptions, ThreadOptions, group="Results"):
     query: str = argument("Q")
     a: str = argument("A")
     b: str = argument("B")
-    top: int = option(12, "Number of features in each table; --json and --html have all.", ge=1)
-    html: str | None = option(None, "Write an HTML page.", file="write")
+    top: int = option(12, "Number of features in each table; --json and -o have all.", ge=1)
+    output: str | None = option(None, "HTML page to write.", short="-o", file="write")
 
 
 @command("why", WhyOptions, FileOptions)
@@ -52,12 +52,12 @@ def why(own: WhyOptions, reading: FileOptions) -> None:
     """
     from boostrank.report.explanation import why
 
-    check_page(own.html)
+    check_page(own.output)
     model, dataset = Reader(reading, own.threads, names=True).read_for_model(own.model, own.data)
     with StepProgress() as progress:
         found = why(model, dataset, own.query, own.a, own.b, threads=own.threads, progress=progress)
-    if own.html is not None:
-        write_page(own.html, found.to_html(own.model))
+    if own.output is not None:
+        write_page(own.output, found.to_html(own.model))
     if own.as_json:
         print_json(found.to_dict())
     else:

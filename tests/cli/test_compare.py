@@ -104,7 +104,7 @@ def test_segments_come_from_a_file_and_documents_are_named_by_their_comments(tmp
 
 
 def test_the_page_is_written_whole(data: Path, model: Path, poor: Path, tmp_path: Path) -> None:
-    result = invoke("compare", model, poor, data / "train.txt", "--html", tmp_path / "gate.html")
+    result = invoke("compare", model, poor, data / "train.txt", "-o", tmp_path / "gate.html")
     assert result.exit_code == 0
     text = (tmp_path / "gate.html").read_text()
     assert text.startswith("<!DOCTYPE html>")
@@ -127,7 +127,7 @@ def test_names_that_steer_a_terminal_are_shown_as_what_they_are(tmp_path: Path) 
     [
         (("--fail-if", "ndcg@10 < x"), "condition 'ndcg@10 < x', column 11: a number such as -0.002 expected, not 'x'"),
         (("--metric", "ndgc"), "Did you mean 'ndcg'"),
-        (("--html", "/no/such/folder/x.html"), "/no/such/folder/x.html: cannot be written"),
+        (("-o", "/no/such/folder/x.html"), "/no/such/folder/x.html: cannot be written"),
         (("--segments", "/no/such/file"), "/no/such/file: no such file"),
     ],
 )

@@ -57,7 +57,7 @@ def test_json_holds_everything(model: Path, named: Path, qid: str) -> None:
 
 
 def test_a_page_is_written(model: Path, named: Path, qid: str, tmp_path: Path) -> None:
-    result = invoke("why", model, named, qid, 1, 2, "--html", tmp_path / "why.html", "--threads", 1)
+    result = invoke("why", model, named, qid, 1, 2, "-o", tmp_path / "why.html", "--threads", 1)
     assert result.exit_code == 0, result.stderr
     assert "why.html: written" in result.stderr
     assert "What would swap them" in (tmp_path / "why.html").read_text()
