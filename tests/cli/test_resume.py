@@ -181,12 +181,15 @@ def test_fault_083_results_and_log_are_apart_and_json_is_one_valid_line(data: Pa
     assert invoke("train", tmp_path / "missing", "-m", tmp_path / "m").exit_code == 2
 
 
-def test_fault_062_without_a_place_for_compiled_code_it_is_compiled_in_memory(tmp_path: Path) -> None:
-    # A file where the folder should be: what a read-only home amounts to, also for root.
-    (tmp_path / "home").write_text("")
+@pytest.mark.parametrize("full", [False, True])
+def test_fault_062_without_a_place_for_compiled_code_it_is_compiled_in_memory(tmp_path: Path, full: bool) -> None:
+    # A file where the folder should be: what a read-only home amounts to, also for root. Or a full disk: a limit.
+    if not full:
+        (tmp_path / "home").write_text("")
     environment = {**os.environ, "HOME": str(tmp_path / "home"), "XDG_CACHE_HOME": str(tmp_path / "home")}
     environment.pop("NUMBA_CACHE_DIR", None)
-    script = "from boostrank.kernels.runtime.jit import cache_directory; assert cache_directory() is None"
+    limited = "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (4096, 4096)); " if full else ""
+    script = f"{limited}from boostrank.kernels.runtime.jit import cache_directory; assert cache_directory() is None"
     run = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
     assert run.returncode == 0
     assert run.stderr.count("RuntimeWarning") == 1

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numba
 import numpy as np
 import pytest
+from numba.core.caching import IndexDataCacheFile
 from numba.core.codegen import JITCodeLibrary
 from numba.core.runtime import _nrt_python, rtsys
 
 from boostrank.kernels.objective.driver import Buffers, run_kernel
 from boostrank.kernels.primitives import softplus
 from boostrank.kernels.runtime import intrinsics, simd, vector_rows
+from boostrank.kernels.runtime.jit import CompiledFunction
 from boostrank.kernels.runtime.private import cached_in, keep_address
 from boostrank.objectives import OBJECTIVES
 
@@ -134,6 +138,19 @@ def test_compiled_code_is_kept_in_the_folder_that_is_named(tmp_path: Path) -> No
     assert before == numba.config.CACHE_DIR
     files = list((tmp_path / "cache").rglob("*.nbi"))
     assert files, "numba.config.CACHE_DIR says nothing: kernels are not kept where NUMBA_CACHE_DIR says"
+
+
+def test_code_that_cannot_be_kept_runs_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(IndexDataCacheFile, "save", full)
+    function = CompiledFunction(_doubled, numba.int64(numba.int64))
+    assert function._compile(str(tmp_path))(21) == 42
+
+
+def _doubled(number: int) -> int:
+    return 2 * number
 
 
 def test_the_address_of_a_compiled_function_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,8 +137,13 @@ class CompiledFunction(Generic[P, R]):
         if numba.config.DISABLE_JIT:
             return self.py_func
         with _compile_lock, cached_in(directory), _NOTICE.over(self, directory), _uncollected():
-            options = {"cache": directory is not None, **_options_of(self.py_func)}
-            compiled: Any = numba.njit(self.signature, **options)(self.py_func)
+            compiled: Any
+            options = _options_of(self.py_func)
+            try:
+                compiled = numba.njit(self.signature, cache=directory is not None, **options)(self.py_func)
+            except OSError:  # the disk of the cache is full by now, or fails
+                cache_directory.cache_clear()
+                compiled = numba.njit(self.signature, **options)(self.py_func)
         returned = compiled.nopython_signatures[0].return_type
         if returned != self.signature.return_type:  # Numba ignores the declared type if the function returns nothing
             raise TypeError(f"it returns {returned}, not {self.signature.return_type}")
@@ -264,8 +269,8 @@ def cache_directory() -> str | None:
     directory = root / f"kernels-{_sources_digest()}"
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=directory):
-            pass
+        with tempfile.TemporaryFile(dir=directory) as file:
+            file.write(bytes(1 << 20))  # fails on a full disk
     except OSError as error:
         warnings.warn(
             f"compiled kernels cannot be cached in {directory} ({error.strerror}); every process compiles them again. "
