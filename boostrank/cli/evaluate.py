@@ -75,12 +75,13 @@ def evaluate(own: Evaluate, reading: FileOptions) -> None:
 def _of_rankers(own: Evaluate, reading: FileOptions, rules: Conventions) -> tuple[dict[str, Results], Any]:
     """Return the results of each ranker, and the weights of the queries."""
     from boostrank.metric import BoundMetrics, Metric
-    from boostrank.model.score_files import load_ranker, scores_of
+    from boostrank.model.score_files import columns_of, load_ranker, scores_of
 
     rankers, data = _rankers_and_data(own.files)
     wanted = [Metric.parse(name) for name in own.metrics]
     models = {path: load_ranker(path) for path in rankers}
-    reader = Reader(reading, own.threads, gain=own.gain, asks=True, names=rules.ties == "docno")
+    named = any(one is None and "doc_id" in columns_of(path) for path, one in models.items())
+    reader = Reader(reading, own.threads, gain=own.gain, asks=True, names=named or rules.ties == "docno")
     bound, results = None, {}
     for path, dataset in reader.read_for(models, data):
         if bound is None:

@@ -55,7 +55,7 @@ def verify(own: Verify, reading: FileOptions) -> int:
     from boostrank.core.text import count_of
     from boostrank.data.tables.batches import header_of, is_table
     from boostrank.export.verification import verify
-    from boostrank.model.score_files import read_logged, read_logged_column
+    from boostrank.model.score_files import check_names, read_logged, read_logged_column
 
     column = not os.path.exists(own.against) and all(map(is_table, own.data))
     if column and own.against not in (known := header_of(own.data[0])):
@@ -66,6 +66,8 @@ def verify(own: Verify, reading: FileOptions) -> int:
     model, rows = reader.read_for_model(own.model, own.data, ignored=ignored)
     read = partial(read_logged_column, own.data) if column else read_logged
     scores, precision = read(own.against, rows.n_documents)
+    if not column:
+        check_names(own.against, rows)
     found = verify(model, rows, scores, precision=precision)
     equal = found.equal(own.tolerance)
     place = None if found.first is None else _place(rows, found.first[0])

@@ -41,7 +41,8 @@ def check_sides(options: FitOptions) -> None:
     for key, value in own.items():
         param = find_param(key, takes)
         if param is not None and param is not SEED:
-            raise ParameterError(f"{key!r} is a parameter of objective {name!r}: use --set {key}={value}")
+            words = f"--objective '{name}({key}={value})'" if key == "metric" else f"--set {key}={value}"
+            raise ParameterError(f"{key!r} is a parameter of objective {name!r}: use {words}")
     if "gain" in own:
         raise ParameterError(f"the gain is not a parameter of the engine: use --gain {own['gain']}")
     for key in options.settings:

@@ -87,7 +87,7 @@ def load_ranker(path: str) -> RankingModel | None:
         raise FileFormatError("the file is empty: neither a model nor scores", file=path)
     if head[:1].isdigit() or head[:1] in (b"+", b"-", b".") or head[:3].lower() in (b"nan", b"inf"):
         return None
-    return None if _names_of(path) else RankingModel.load(path)
+    return None if columns_of(path) else RankingModel.load(path)
 
 
 def holds_ranker(path: str) -> bool:
@@ -100,7 +100,7 @@ def holds_ranker(path: str) -> bool:
     word = first.strip().decode("latin-1")
     scores = bool(_NUMBER.fullmatch(word) or word.lower() in ("nan", "inf", "-inf"))
     plain = scores and (bool(more) or len(head) < _HEAD)
-    return not head or plain or any(one.recognises(head) for one in formats()) or bool(_names_of(path))
+    return not head or plain or any(one.recognises(head) for one in formats()) or bool(columns_of(path))
 
 
 def scores_of(path: str, model: RankingModel | None, data: RankingDataset, threads: int | None) -> Any:
@@ -112,17 +112,31 @@ def scores_of(path: str, model: RankingModel | None, data: RankingDataset, threa
     if model is not None:
         return data.in_row_order(model.predict(data, threads=threads))
     scores = data.in_row_order(read_scores(path, data.n_documents))
-    if "qid" in _names_of(path):
-        found = data.in_row_order(np.array(_column(path, "qid"), object))
-        for row, (own, known) in enumerate(zip(found, data.queries.row_ids(), strict=True)):
-            if own != str(known):
-                place = row if data.input_rows is None else int(data.input_rows[row])
-                words = f"score {place + 1:,} is of query {own}, but row {place + 1:,} of the data is of query {known}"
-                raise FileFormatError(words, file=path)
+    check_names(path, data)
     return scores
 
 
-def _names_of(path: str) -> tuple[str, ...]:
+def check_names(path: str, data: RankingDataset) -> None:
+    """Check that a table of `write_scores` has the queries, and the names of documents, of the rows of `data`.
+
+    Raises:
+        FileFormatError: another query or document.
+    """
+    for column, what, of_data in (
+        ("qid", "query", data.queries.row_ids()),
+        ("doc_id", "document", data.document_names),
+    ):
+        if of_data is None or column not in columns_of(path):
+            continue
+        found = data.in_row_order(np.array(_column(path, column), object))
+        for row, (own, known) in enumerate(zip(found, of_data, strict=True)):
+            if own != str(known):
+                place = row if data.input_rows is None else int(data.input_rows[row])
+                words = f"score {place + 1:,} is of {what} {own!r}, row {place + 1:,} of the data of {str(known)!r}"
+                raise FileFormatError(f"{words}: give the scores in the order of the data", file=path)
+
+
+def columns_of(path: str) -> tuple[str, ...]:
     """Return the columns of a table that `write_scores` wrote; empty for other files."""
     with open(path, "rb") as file:
         head = file.readline(_HEAD)
@@ -152,11 +166,9 @@ def read_scores(path: str, rows: int) -> Any:
     Raises:
         FileFormatError: a line that is not one finite number, or a wrong number of lines.
     """
-    if _names_of(path):
-        lines = _column(path, "score")
-        _check_count(len(lines), rows, path)
-    else:
-        lines = _lines_of(path, rows)
+    if columns_of(path):
+        return read_logged(path, rows)[0]
+    lines = _lines_of(path, rows)
     kind = foreign_kind("\n".join(lines[:9]).encode("utf-8", "replace"))
     if kind is not None:
         raise FileFormatError(f"not one score per line: {kind}", file=path, line=1)
@@ -187,10 +199,8 @@ def read_logged(path: str, rows: int) -> tuple[Any, Any]:
     Raises:
         FileFormatError: a line without a finite score, or a wrong number of lines.
     """
-    if _names_of(path):
-        words = _column(path, "score")
-        _check_count(len(words), rows, path)
-        return _with_precision(words)
+    if columns_of(path) and is_table(path):
+        return read_logged_column([path], "score", rows)
     lines = _lines_of(path, rows)
     column, begin = -1, 0
     cut = re.compile(r"[,;\t]\s*" if re.search(r"[,;\t]", lines[0]) else r"\s+")

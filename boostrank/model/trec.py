@@ -32,13 +32,20 @@ def run_text(pieces: Iterable[Any], tag: str) -> Iterator[bytes]:
         pieces: `boostrank.data.assemble.Named`.
 
     Raises:
-        InputError: rows without query ids or names, or names with blanks.
+        InputError: rows without query ids or names, or names with blanks or that a query has twice.
     """
     for qid, rows in groupby(_rows(pieces), lambda row: row[0]):
-        for rank, (_, name, score, _) in enumerate(sorted(rows, key=lambda row: (row[3], row[1].encode()))[::-1], 1):
+        ranked, seen = sorted(rows, key=lambda row: (row[3], row[1].encode()))[::-1], set[str]()
+        for rank, (_, name, score, _) in enumerate(ranked, 1):
             line = f"{qid} Q0 {name} {rank} {score!r} {tag}"
             if len(line.split()) != len(RUN.split()):
-                raise InputError(f"{line!r} is no line of a run, `{RUN}`: names may not be empty or contain blanks")
+                words = (
+                    "names may not be empty or contain blanks: write a table, -o scores.csv, or name queries by numbers"
+                )
+                raise InputError(f"{line!r} is no line of a run, `{RUN}`: {words}")
+            if name in seen:
+                raise InputError(f"query {qid!r} has two documents {name!r}: a run names each once")
+            seen.add(name)
             yield f"{line}\n".encode()
 
 

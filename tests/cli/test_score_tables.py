@@ -31,4 +31,30 @@ def test_scores_of_other_queries_are_refused(model: Path, data: Path, tmp_path: 
     other.write_text("\n".join([header, *lines[::-1]]) + "\n")
     refused = invoke("evaluate", other, data / "test.txt")
     assert refused.exit_code == 2
-    assert f"of query {lines[-1].split(',')[0]}" in refused.stderr
+    assert f"of query '{lines[-1].split(',')[0]}" in refused.stderr
+
+
+def test_scores_of_other_documents_are_refused(model: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="tables need the extra `tables`")
+    data, scores = tmp_path / "data.txt", tmp_path / "scores.csv"
+    data.write_text("".join(f"{i % 3} qid:1 1:{i} # D{i}\n" for i in range(4)))
+    assert invoke("predict", model, data, "-o", scores).exit_code == 0
+    assert invoke("evaluate", scores, data).exit_code == 0
+    scores.write_text(scores.read_text().replace("D1", "D9"))
+    for refused in (invoke("evaluate", scores, data), invoke("verify", model, data, "--against", scores)):
+        assert refused.exit_code == 2
+        assert "score 2 is of document 'D9', row 2 of the data of 'D1'" in refused.stderr
+    scores.write_text("qid,doc_id,score\n1,D0,0.5\n1,D1,\n1,D2,0.5\n1,D3,0.5\n")
+    for refused in (invoke("evaluate", scores, data), invoke("verify", model, data, "--against", scores)):
+        assert refused.exit_code == 2
+        assert f"{scores}:3" in refused.stderr
+
+
+def test_a_run_names_each_document_once(model: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data.txt"
+    data.write_text("1 qid:1 1:1 # D1\n0 qid:1 1:2 # D1\n")
+    refused = invoke("predict", model, data, "--run", "tag", "-o", tmp_path / "run")
+    assert refused.exit_code == 2
+    assert "'D1'" in refused.stderr
+    data.write_text("1 qid:1 1:1 # D1\n0 qid:1 1:2 # D2\n")
+    assert invoke("predict", model, data, "--run", "tag", "-o", tmp_path / "run").exit_code == 0

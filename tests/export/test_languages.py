@@ -56,6 +56,14 @@ def test_names_may_be_anything(target: TargetSpec) -> None:
     np.testing.assert_array_equal(score(one.rows), one.expected(one.rows))
 
 
+@pytest.mark.parametrize("name", ["func", "class", "Math", "double"])
+def test_words_of_a_language_are_no_names(target: TargetSpec, name: str) -> None:
+    one = example("lightgbm-none-whole")
+    body = target.write(replace(one.served, name=name))
+    assert f"model_{name}".encode() in body or target.name == "javascript"
+    np.testing.assert_array_equal(target.read(body, one.served.feature_names)(one.rows), one.expected(one.rows))
+
+
 def test_large_models_fit(target: TargetSpec) -> None:
     """Literals and methods of Java hold 64 KB; these trees take 2 MB."""
     trees, depth = 100, 8

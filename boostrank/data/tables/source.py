@@ -116,7 +116,7 @@ class Cells:
         """
         text = self.text(place).fill_null("")
         if arrow().types.is_floating(self.decoded(place).type):
-            text = arrow(".compute").replace_substring_regex(text, r"\.0$", "")
+            text = arrow(".compute").replace_substring_regex(text, r"\.0$|^nan$", "")
         return np.asarray(text.to_numpy(zero_copy_only=False), object)
 
     def query_ids(self, place: int) -> tuple[npt.NDArray[Any], list[Fault]]:

@@ -111,6 +111,21 @@ TABLES
 }}
 """
 
+# Words that no class, package or function of one of the languages may be called.
+_RESERVED = """
+abstract assert auto boolean break byte case catch chan char class const continue default defer delete do double
+else enum export extends extern fallthrough final finally float for func function go goto if implements import in
+instanceof int interface long map native new package private protected public range register return select short
+signed static struct super switch synchronized this throw throws transient try type typedef typeof union unsigned
+var void volatile while with yield Double Float Integer Long Math Object String System main init
+""".split()
+
+
+def _identifier(name: str) -> str:
+    """Return a name for the model that all languages take."""
+    plain = re.sub(r"\W", "_", name, flags=re.ASCII)
+    return plain if plain[:1].isalpha() and plain not in _RESERVED else f"model_{plain}"
+
 
 @dataclass(frozen=True)
 class _Language:
@@ -153,7 +168,7 @@ class _Language:
             ("WORDS", forest.sets.size),
             ("ENDS", forest.set_ptr.size),
             ("WIDTH", len(model.feature_names)),
-            ("MODEL", "model_" * (not model.name[:1].isalpha()) + re.sub(r"\W", "_", model.name, flags=re.ASCII)),
+            ("MODEL", _identifier(model.name)),
         ):
             text = text.replace(what, str(value))
         if self.arrays:
