@@ -112,13 +112,16 @@ TABLES
 """
 
 # Words that no class, package or function of one of the languages may be called.
-_RESERVED = """
+_RESERVED = re.findall(
+    r"\w+",
+    """
 abstract assert auto boolean break byte case catch chan char class const continue default defer delete do double
 else enum export extends extern fallthrough final finally float for func function go goto if implements import in
 instanceof int interface long map native new package private protected public range register return select short
 signed static struct super switch synchronized this throw throws transient try type typedef typeof union unsigned
 var void volatile while with yield Double Float Integer Long Math Object String System main init
-""".split()
+""",
+)
 
 
 def _identifier(name: str) -> str:
