@@ -67,6 +67,8 @@ class InputFile(_File):
         path = str(value)
         if os.path.isdir(path):
             raise InputError(f"{path}: is a folder, not a file")
+        if path == "-" and not os.path.exists(path):
+            raise InputError(f"{path}: is read from a file, not from standard input: write it to one")
         if not os.access(path, os.R_OK):
             raise InputError(f"{path}: {'cannot be read' if os.path.exists(path) else 'no such file'}")
         return path

@@ -204,6 +204,7 @@ def join(own: Join) -> None:
         (found.disagreeing, "graded differently: the mean counts"),
         (found.repeated, "logged again: the first counts"),
         (found.unrated, "in the judgements without a grade: left out"),
+        (found.negative, "with a negative grade in the qrels: it counts as 0"),
     ):
         if count:
             say(f"{count_of(count, 'document')} {words}; the first is {first}")

@@ -27,7 +27,10 @@ UNJUDGED = ("drop", "zero", "stop")
 """What to do with logged documents of judged queries that have no judgement."""
 
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)
-_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NUMBER = re.compile(rb"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?)", re.IGNORECASE)
+_UNFIT = re.compile("[\0-\x1f\x7f\ud800-\udfff]")  # CSV and UTF-8 do not hold them
+_LARGEST = 2**31
+_FLOAT32 = float(np.finfo(np.float32).max)
 _BINARY = (".parquet", ".arrow", ".arrows", ".feather")
 _QUERY_KEYS = tuple(chain(*DEFAULTS["qid"]))
 _DOCUMENT_KEYS = ("_id", *chain(*DEFAULTS["id"]), "id")
@@ -42,7 +45,7 @@ class _Rows:
         lines: line or row of each, from 1.
         table: Arrow table of the other columns.
         words: query id -> words.
-        unrated: number of judgements without a grade, and the place of the first.
+        unrated, negative: number of judgements without a grade, or below 0 in qrels, and the place of the first.
     """
 
     file: str
@@ -53,6 +56,7 @@ class _Rows:
     by_row: bool = False
     words: dict[str, str] = field(default_factory=dict)
     unrated: tuple[int, str] = (0, "")
+    negative: tuple[int, str] = (0, "")
 
     def add(self, qid: str, name: str, line: int) -> None:
         """Add a row."""
@@ -72,6 +76,7 @@ class Joined:
         disagreeing: documents that judges graded differently; their grade is the mean.
         repeated: repeated rows of the log; the first one counts.
         unrated: judgements without a grade, which are left out.
+        negative: negative grades of qrels, which count as 0, as for trec_eval.
     """
 
     documents: int
@@ -81,6 +86,7 @@ class Joined:
     disagreeing: tuple[int, str]
     repeated: tuple[int, str]
     unrated: tuple[int, str]
+    negative: tuple[int, str]
 
 
 def join(
@@ -107,7 +113,7 @@ def join(
 
     Raises:
         FileFormatError: unreadable content, with file and line.
-        DataError: nothing meets, or a document without a judgement is refused.
+        DataError: nothing meets, or a grade, a name or a document without a judgement is refused.
     """
     if unjudged not in UNJUDGED:
         raise ParameterError(f"unjudged={unjudged!r}: {' | '.join(UNJUDGED)}")
@@ -116,11 +122,16 @@ def join(
     check_output(output)
     roles = {role: name for role, name in (("label", label), ("qid", qid), ("id", id)) if name is not None}
     used: set[str] = set()
+    paths = [judgements, *map(str, expand(features))]
+    for path in paths:
+        if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
+            raise ParameterError(f"{path}: join reads files twice, which pipes do not allow: write it to a file")
     judged = _judgements(judgements, roles, used)
-    logs = [_features(str(one), roles, used) for one in expand(features)]
+    logs = [_features(path, roles, used) for path in paths[1:]]
     for role in roles.keys() - used:
         raise FileFormatError(f"no column is called {roles[role]!r} (--{role})", file=judgements)
     _name_queries(judged, logs)
+    _check_names([judged, *logs])
 
     # Number queries and documents in their order; one integer is the key of a pair.
     qids, q = _numbered([judged.qids, *(log.qids for log in logs)])
@@ -164,6 +175,7 @@ def join(
         disagreeing=(disagreeing.size, _where([judged], *disagreeing[:1])),
         repeated=(again.size, _where(logs, *again[:1])),
         unrated=judged.unrated,
+        negative=judged.negative,
     )
 
 
@@ -184,6 +196,17 @@ def _name_queries(judged: _Rows, logs: Sequence[_Rows]) -> None:
     by_id = len(logged & known) > len(logged & set(words.values()))
     for rows in (judged, *(logs if by_id else ())):
         rows.qids = [words.get(one, one) for one in rows.qids]
+
+
+def _check_names(parts: Sequence[_Rows]) -> None:
+    for rows in parts:
+        for row, pair in enumerate(zip(rows.qids, rows.names, strict=True)):
+            if any(map(_UNFIT.search, pair)):
+                raise DataError(f"{_where([rows], row)}: names cannot contain control characters or lone surrogates")
+        for name in rows.table.column_names:
+            if _UNFIT.search(name):
+                words = f"the name of the feature {name!r} contains control characters or lone surrogates: rename it"
+                raise FileFormatError(words, file=rows.file)
 
 
 def _numbered(parts: Sequence[Sequence[str]]) -> tuple[list[Any], Int64Array]:
@@ -226,6 +249,9 @@ def _judgements(path: str, roles: Mapping[str, str], used: set[str]) -> _Rows:
     else:
         rows = _of_table(path, roles, used, judged=True)
         grades = rows.table["label"].to_numpy()
+    for row in np.flatnonzero(np.abs(grades) > _LARGEST)[:1].tolist():
+        words = f"the grade {grades[row]:g} is infinite or beyond 2^31: write a number, such as 0 to 4"
+        raise DataError(f"{_where([rows], row)}: {words}")
     unrated = np.flatnonzero(np.isnan(grades))
     if unrated.size:
         kept = np.flatnonzero(~np.isnan(grades))
@@ -239,20 +265,18 @@ def _judgements(path: str, roles: Mapping[str, str], used: set[str]) -> _Rows:
     return rows
 
 
-def _entry(line: bytes) -> tuple[float, bytes, str] | None:
-    """Return (grade, query id, document) of `4 qid:1 # 7555` or of TREC's `1 0 7555 4`; None for other lines.
-
-    TREC's negative grades are 0, as for trec_eval.
-    """
+def _entry(line: bytes) -> tuple[float, bytes, str, bool] | None:
+    """Return (grade, query id, document, is TREC's) of `4 qid:1 # 7555` or of TREC's `1 0 7555 4`, else None."""
     content, _, comment = line.partition(b"#")
     words = content.split()
     if len(words) > 1 and words[1].startswith(b"qid:"):
-        grade, qid, name, least = words[0], words[1][4:], name_in(comment), -np.inf
+        grade, qid, name = words[0], words[1][4:], name_in(comment)
     elif len(words) == 4:
-        grade, qid, name, least = words[3], words[0], words[2].decode("utf-8", "backslashreplace"), 0.0
+        grade, qid, name = words[3], words[0], words[2].decode("utf-8", "backslashreplace")
     else:
         return None
-    return (max(float(grade), least), qid, name) if _NUMBER.fullmatch(grade) and qid and name else None
+    is_trec = not words[1].startswith(b"qid:")
+    return (float(grade), qid, name, is_trec) if _NUMBER.fullmatch(grade) and qid and name else None
 
 
 def _of_list(path: str) -> tuple[_Rows, Float64Array]:
@@ -265,8 +289,12 @@ def _of_list(path: str) -> tuple[_Rows, Float64Array]:
             if entry is None:
                 words = "expected `grade qid:ID # document` or `query 0 document grade` (TREC)"
                 raise FileFormatError(words, file=path, line=number)
-            grades.append(entry[0])
-            rows.add(entry[1].decode("utf-8", "backslashreplace"), entry[2], number)
+            grade, qid, name, is_trec = entry
+            rows.add(qid.decode("utf-8", "backslashreplace"), name, number)
+            if is_trec and -_LARGEST <= grade < 0:
+                grade = 0.0
+                rows.negative = rows.negative[0] + 1, rows.negative[1] or _where([rows], len(rows.qids) - 1)
+            grades.append(grade)
     return rows, np.array(grades)
 
 
@@ -326,16 +354,21 @@ def _features(path: str, roles: Mapping[str, str], used: set[str]) -> _Rows:
     for number, value in _json_of(path, head):
         try:
             for query, name, features in _logged(value):
-                if not query or not name:
-                    what = "document" if query else "query"
-                    raise FileFormatError(f"a {what} without its id: add {what!r} to the line", file=path, line=number)
+                if not query.strip() or not name.strip():
+                    what, key = ("document", "doc_id") if query.strip() else ("query", "query")
+                    raise FileFormatError(f"a {what} without its id: add {key!r} to the line", file=path, line=number)
                 for feature, one in features:
                     column = columns.setdefault(str(feature), array("d"))
-                    column.extend([np.nan] * (len(rows.qids) + 1 - len(column)))
-                    column[-1] = np.nan if one is None else float(one)
+                    if len(column) > len(rows.qids):
+                        words = f"document {name!r} has the feature {feature!r} twice: log it once"
+                        raise FileFormatError(words, file=path, line=number)
+                    column.extend([np.nan] * (len(rows.qids) - len(column)))
+                    column.append(_number(one, f"document {name!r}: feature {feature!r}", path, number))
                 rows.add(query, name, number)
-        except (LookupError, TypeError, AttributeError, ValueError) as error:
-            words = f"not a log of features: {type(error).__name__}: {error}"
+        except FileFormatError:
+            raise
+        except (LookupError, TypeError, AttributeError, ValueError):
+            words = "not a log of features: expected a response or hit of Solr or Elasticsearch, or a row"
             raise FileFormatError(words, file=path, line=number) from None
     if not columns:
         raise FileFormatError("no features", file=path)
@@ -344,6 +377,21 @@ def _features(path: str, roles: Mapping[str, str], used: set[str]) -> _Rows:
     pa = arrow()
     rows.table = pa.table({name: pa.array(np.array(one), from_pandas=True) for name, one in columns.items()})
     return rows
+
+
+def _number(value: Any, what: str, path: str, line: int) -> float:
+    """Return the number of a feature in JSON; null is missing."""
+    try:
+        number = np.nan if value is None else float(value)
+    except (TypeError, ValueError):
+        words = f"{what} is {str(value)[:40]!r}, not a number: leave the feature out, or log features as a table"
+        raise FileFormatError(words, file=path, line=line) from None
+    except OverflowError:  # a long integer
+        number = np.inf
+    if abs(number) > _FLOAT32:
+        words = f"{what} is infinite or does not fit in float32: rescale the feature, or log null where it is missing"
+        raise FileFormatError(words, file=path, line=line)
+    return number
 
 
 def _json_of(path: str, head: bytes) -> Iterator[tuple[int, Any]]:

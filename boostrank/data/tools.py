@@ -242,7 +242,8 @@ def open_output(path: str, read: Iterable[Any] = (), spec: Format | None = None)
         asked = format_by_name(path) or spec
         if asked is not spec and not (columnar and issubclass(asked.source, ColumnarSource)):
             ending = (*spec.endings, ".txt")[0]
-            raise ParameterError(f"{path}: tools keep the format of the data, {spec.name}; end the name in {ending}")
+            words = f"tools keep the format of the data, {spec.name}; end the name in {ending}"
+            raise ParameterError(f"{path}: {words}, or read the data with --format {asked.name}")
         if columnar and (path == STANDARD_OUTPUT or os.path.splitext(path)[1] in _PACKERS):
             raise ParameterError(f"{path}: {spec.name} is written to uncompressed files; name one {spec.endings[0]}")
         spec = asked

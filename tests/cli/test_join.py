@@ -36,3 +36,6 @@ def test_judgements_and_a_log_become_a_table_that_train_takes(tmp_path: Path, co
     refused = invoke(*command, judged, log, "-o", table, "--unjudged", "stop")
     assert refused.exit_code == 2
     assert f"{log}:6: document 'p6' of query 'q 0'" in refused.stderr
+    piped = invoke(*command, "-", log, "-o", table)
+    assert piped.exit_code == 2
+    assert "standard input" in piped.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -196,14 +197,69 @@ def test_logs_of_several_files_and_rows_without_a_grade(tmp_path: Path) -> None:
         ("1 0 7 4\n", '{"qid": 1, "hits": 3}\n', "f.txt:1"),
         ("1 0 7 4\n", "[3]\n", "f.txt:1"),
         ("1 0 7 4\n", '{\n"qid": ', "f.txt"),
+        ("4 qid:1 # 7\ninf qid:1 # 8\n", "doc,qid,a\n7,1,2\n", "j.txt:2"),
+        ("inf qid:1 # 7\n", "doc,qid,a\n7,1,2\n", "j.txt:1"),
+        ("query,docid,rating\n1,7,2\n1,8,1e300\n", "doc,qid,a\n7,1,2\n", "j.txt:3"),
+        ("query,docid,rating\n1,7,2\n1,8,-2147483649\n", "doc,qid,a\n7,1,2\n", "j.txt:3"),
+        ("1 0 7 4\n1 0 8 -1e400\n", "doc,qid,a\n7,1,2\n", "j.txt:2"),
+        ("1 0 7 4\n", '{"qid": 1, "_id": 7, "[features]": "a=1e400"}\n', "f.txt:1: document '7': feature 'a'"),
+        ("1 0 7 4\n", '{"qid": 1, "_id": 7, "a": 1e39}\n', "f.txt:1: document '7': feature 'a'"),
+        ("1 0 7 4\n", '{"qid": 1, "_id": 7, "a": [1]}\n', "f.txt:1: document '7': feature 'a'"),
+        ("1 0 7 4\n", '{"qid": 1, "_id": 7, "a": 1%s}\n' % ("0" * 400), "f.txt:1: document '7': feature 'a'"),
+        ("1 0 7 4\n", '{"qid": 1, "_id": 7, "[features]": "a=1,a=2"}\n', "f.txt:1: document '7'"),
+        ("1 0 7 4\n", '{"qid": 1, "_id": "7\\n8", "a": 1}\n', "f.txt:1: document '7\\n8'"),
+        ("1 0 7 4\n", '{"qid": "1\\u0000", "_id": 7, "a": 1}\n', "f.txt:1: document '7'"),
+        ("1 0 7 4\n", '{"qid": 1, "_id": "\\ud800", "a": 1}\n', "f.txt:1: document '\\ud800'"),
+        ("1 0 7 4\n", '{"qid": 1, "_id": 7, "a\\nb": 1}\n', "'a\\nb'"),
+        ("1 0 7 4\n", '{"qid": 1, "a": 2}\n', "'doc_id'"),
     ],
 )
 def test_what_cannot_be_joined_is_refused_with_its_place(tmp_path: Path, judged: str, log: str, place: str) -> None:
     (tmp_path / "out.csv").write_text("old")
     with pytest.raises((FileFormatError, DataError)) as error:
         join(written(tmp_path, "j.txt", judged), written(tmp_path, "f.txt", log), str(tmp_path / "out.csv"))
-    assert place in str(error.value)
+    words = str(error.value)
+    assert place in words
+    assert words.count("f.txt:1") < 2
+    assert "Error:" not in words
     assert (tmp_path / "out.csv").read_text() == "old"
+
+
+def test_a_feature_that_one_entry_logs_twice_is_refused(tmp_path: Path) -> None:
+    twice = {"query": "1", "_id": "7", "fields": {"_ltrlog": [{"main": [{"name": "x", "value": i} for i in (1, 2)]}]}}
+    log = written(tmp_path, "f.jsonl", json.dumps(twice))
+    with pytest.raises(FileFormatError, match=r"f\.jsonl:1: document '7'.*'x'"):
+        join(written(tmp_path, "qrels", "1 0 7 4\n"), log, str(tmp_path / "out.csv"))
+
+
+def test_blanks_are_part_of_names(tmp_path: Path) -> None:
+    judged = written(tmp_path, "j.csv", "query,docid,rating\n1, a,2\n1,a,3\n1, 7,1\n")
+    log = written(tmp_path, "f.csv", "query,docid,x\n1, a, 2\n1,a,3\n1,7,1\n")
+    more = written(
+        tmp_path, "g.jsonl", '{"query": "1", "doc_id": " a", "x": 2}\n{"query": "1", "doc_id": "a", "x": 3}\n'
+    )
+    for one, names in ((log, [" a", "7", "a"]), (more, [" a", "a"])):
+        found = join(judged, one, str(tmp_path / "out.parquet"))
+        assert (found.disagreeing[0], found.repeated[0]) == (0, 0)
+        table = parquet.read_table(tmp_path / "out.parquet").to_pydict()
+        assert table["doc_id"] == names
+        assert table["label"] == [{" a": 2, "a": 3, "7": 1}[name] for name in names] == table["x"]
+
+
+def test_negative_grades_of_qrels_are_counted(tmp_path: Path) -> None:
+    log = written(tmp_path, "f.csv", "doc,qid,a\n7,1,2\n8,1,3\n9,1,3\n")
+    qrels = written(tmp_path, "qrels", "1 0 7 1\n1 0 8 -2\n1 0 9 -1\n")
+    assert join(qrels, log, str(tmp_path / "out.csv")).negative == (2, f"{qrels}:2: document '8' of query '1'")
+    assert csv.read_csv(tmp_path / "out.csv")["label"].to_pylist() == [1, 0, 0]
+
+
+def test_pipes_are_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    good = written(tmp_path, "f.csv", "doc,qid,label\n7,1,2\n")
+    for bad in ("-", str(tmp_path / "pipe")):
+        for pair in ((bad, good), (good, bad)):
+            with pytest.raises(ParameterError, match=bad):
+                join(*pair, str(tmp_path / "out.csv"))
 
 
 def test_columns_can_be_named(tmp_path: Path) -> None:

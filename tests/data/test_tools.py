@@ -437,6 +437,7 @@ def test_an_output_without_queries_is_refused(tmp_path: Path) -> None:
         (lambda s: tools.sample(s, "o", queries=0), "at least 1"),
         (lambda s: tools.sample(s, "o", fraction=0.0), "above 0"),
         (lambda s: tools.sort(s, "o", memory=0), "memory=0"),
+        (lambda s: tools.sort(s, "o.csv"), "--format csv"),
         (lambda s: tools.merge([s, s], "o"), "given twice"),
     ],
 )

@@ -235,16 +235,20 @@ class CsvSource(TableSource):
         return math.nan, f"{cell} is not a number{hint}"
 
     def _trimmed(self, column: Any, place: int, columns: Columns) -> Any:
-        """Return text without surrounding blanks; null if empty or a missing token.
+        """Return text without surrounding blanks (columns of `pick` keep those of words); null if empty or missing.
 
         Categories become numbers if the training data have numeric categories, since text has no types.
         """
         pa, pc = arrow(), arrow(".compute")
-        column = pc.utf8_trim_whitespace(column)
+        trimmed = pc.utf8_trim_whitespace(column)
+        if self.reading.pick is None:
+            column = trimmed
+        else:
+            column = pc.if_else(pc.match_substring_regex(trimmed, f"^({_NUMBER.pattern})$"), trimmed, column)
         if place == columns.qid and place not in columns.texts:
             return column
         words = pa.array(["", *self.reading.missing_tokens], pa.string())
-        column = pc.if_else(pc.is_in(column, value_set=words), pa.scalar(None, pa.string()), column)
+        column = pc.if_else(pc.is_in(trimmed, value_set=words), pa.scalar(None, pa.string()), column)
         if place not in columns.coded or self.reading.known is None:
             return column
         known = self.reading.known[columns.names[columns.places.index(place)]]

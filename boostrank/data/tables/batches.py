@@ -45,8 +45,9 @@ class Batch:
         return FileFormatError(reason, file=self.cells.file, line=number)
 
     def text(self, name: str) -> Any:
-        """Return an Arrow array of text; null is missing."""
-        return self.cells.text(self._place(name))
+        """Return an Arrow array of text, without surrounding blanks in CSV; null is missing."""
+        text = self.cells.text(self._place(name))
+        return text if self.by_row else arrow(".compute").utf8_trim_whitespace(text)
 
     def number(self, name: str) -> Float64Array:
         """Return float64[n]; NaN is missing."""
@@ -69,13 +70,12 @@ class Batch:
         Raises:
             FileFormatError: another value, with its row.
         """
-        place = self._place(name)
         if self.by_row:
             numbers = self.number(name)
             wrong = (numbers != 0.0) & (numbers != 1.0)
             shown: Any = numbers
         else:
-            pa, pc, shown = arrow(), arrow(".compute"), self.cells.text(place)
+            pa, pc, shown = arrow(), arrow(".compute"), self.text(name)
             found = pc.fill_null(pc.index_in(shown, pa.array([*_NO, *_YES])), -1).to_numpy(zero_copy_only=False)
             wrong, numbers = found < 0, found // len(_NO)
         bad = np.flatnonzero(wrong)
