@@ -138,14 +138,14 @@ def check_names(path: str, data: RankingDataset) -> None:
 
 def columns_of(path: str) -> tuple[str, ...]:
     """Return the columns of a table that `write_scores` wrote; empty for other files."""
-    with open(path, "rb") as file:
-        head = file.readline(_HEAD)
+    if not has_names(path):
+        return ()
     names: tuple[str, ...] = ()
-    if head.startswith(b"{"):
-        with contextlib.suppress(ValueError):
-            names = tuple(from_json(head))
-    elif is_table(path):
+    if is_table(path):
         names = header_of(path)
+    else:
+        with open(path, "rb") as file, contextlib.suppress(ValueError, TypeError):
+            names = tuple(from_json(file.readline(_HEAD)))
     return names if {"score"} <= set(names) <= set(_COLUMNS) else ()
 
 

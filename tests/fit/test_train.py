@@ -321,8 +321,9 @@ def test_the_engines_names_are_never_taken_for_an_objectives() -> None:
     from boostrank.engines.lightgbm.private import parameter_names
     from boostrank.objectives import OBJECTIVES
 
-    # Names that mean the same in both, and the papers' own alpha and sigmoid, which the engine has no use for here.
-    shared = {"alpha", "sigmoid", "lambdarank_truncation_level", "seed", "random_seed", "random_state"}
+    # Names that mean the same in both, the papers' own alpha and sigmoid, which the engine has no use for here, and
+    # metric, which parameters of a training always report: `lambdarank(metric=...)` alone trains on it.
+    shared = {"alpha", "metric", "sigmoid", "lambdarank_truncation_level", "seed", "random_seed", "random_state"}
     for spec in OBJECTIVES:
         names = {name for param in spec.params for name in (param.name, *param.aliases)}
         assert names & set(parameter_names()) <= shared, spec.name
