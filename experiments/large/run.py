@@ -29,6 +29,7 @@ METRIC = Metric.parse("ndcg@10")
 OUT = Path(__file__).parent / "out"
 TEST, MOST_VALID = 1_500, 1_000
 ROUNDS, PATIENCE = 1_000, 50
+MOST_ROUNDS = {1_000_000: 200}
 MEAN_LENGTH = {"g1": 38.0, "g2": 72.5}
 MEMBERS: dict[str, tuple[dict[str, Any], str]] = {
     "auto": ({"objective": "auto"}, "auto"),
@@ -79,12 +80,15 @@ FOLDS = {
 }
 
 
-def _single(data: str, rows: int, *methods: str, rounds: int = ROUNDS) -> list[tuple[str, int, tuple[Cell, ...]]]:
+def _single(data: str, rows: int, *methods: str) -> list[tuple[str, int, tuple[Cell, ...]]]:
+    rounds = MOST_ROUNDS.get(rows, ROUNDS)
     return [(data, rows, (Cell(data, rows, method, "", rounds),)) for method in (BASELINE, *methods)]
 
 
 def _average(data: str, rows: int, *members: str) -> list[tuple[str, int, tuple[Cell, ...]]]:
-    return [(data, rows, tuple(FOLDS[m]._replace(data=data, rows=rows) for m in text)) for text in members]
+    most = MOST_ROUNDS.get(rows, ROUNDS)
+    folds = {name: cell._replace(data=data, rows=rows) for name, cell in FOLDS.items()}
+    return [(data, rows, tuple(folds[m]._replace(rounds=min(most, folds[m].rounds)) for m in text)) for text in members]
 
 
 ROWS = [
@@ -102,7 +106,8 @@ ROWS = [
     ),
     *_average("g2", 100_000, "1", "2", "r", "l", "x", "12", "1r", "1l", "1rx", "LA", "LM"),
     *_single(
-        "g2", 200_000, "lightgbm 127", f"auto 15 .1 20 {ALL}", f"auto {BY_RULE}", f"auto 31 .05 50 {ALL}",
+        "g2", 200_000, "lightgbm 63", "lightgbm 127", "lightgbm 255", f"auto 15 .1 20 {ALL}", f"auto {BY_RULE}",
+        f"auto 31 .05 50 {ALL}",
         f"auto 63 .1 100 {ALL}", f"auto 127 .1 200 {ALL}", "auto 127 .1 200 feature_fraction=.8",
         f"lambda-linear {BY_RULE}", f"lambda-linear {PRESET}",
     ),
@@ -111,7 +116,8 @@ ROWS = [
         "g1", 200_000, f"auto {NOW}", f"auto 15 .1 20 {ALL}", f"auto {BY_RULE}", f"lambda-linear {PRESET}"
     ),
     *_average("g1", 200_000, "1", "2", "r", "l", "x", "12", "1r", "1l", "1rx", "LA", "LM"),
-    *_single("g2", 1_000_000, f"auto {BY_RULE}", rounds=200),
+    *_single("g2", 1_000_000, "lightgbm 63", "lightgbm 127", "lightgbm 255", f"lambda-linear {PRESET}"),
+    *_average("g2", 1_000_000, "LM"),
 ]  # fmt: skip
 
 
@@ -212,7 +218,7 @@ def main() -> None:
             continue
         results = [result(cell) for cell in cells]
         values = averaged(cells) if len(cells) > 1 else np.array(results[0]["test"])
-        rounds = cells[0].rounds if len(cells) == 1 and not cells[0].fold else ROUNDS
+        rounds = MOST_ROUNDS.get(size, ROUNDS)
         base = np.array(result(Cell(data, size, BASELINE, rounds=rounds))["test"])
         paired = paired_difference(values, base)
         names = " ".join((cells[0].method, cells[0].fold)).strip()
