@@ -621,11 +621,11 @@ class PropensityOptions(ClickOptions, group="Clicks"):
 
 @dataclass(frozen=True, kw_only=True)
 class TargetOptions(Options, group="Data and output"):
-    """The program that will serve the model."""
+    """Program that will serve the model."""
 
     target: str | None = option(
         None,
-        "Program that will serve the model, of `boostrank export --to`: refuse what it cannot hold before training.",
+        "Program that will serve the model, a target of `boostrank export --to`: check that it can hold the model.",
         flag="--for",
         metavar="TARGET",
     )

@@ -39,9 +39,9 @@ class Evaluate(MeasureOptions, group="Measures"):
 def evaluate(own: Evaluate, reading: FileOptions) -> None:
     """Measure rankers on DATA (`-` reads standard input, '*.gz' several files), with 95% intervals over its queries.
 
-    Each ranker is a model, or a file with one score per line in the order of DATA. DATA begins with the first file that
-    is neither, judged by content. All rankers after the first are compared with the first, query by query; with several
-    of them p-values are adjusted by Holm's method, for each metric.
+    Each ranker is a model, or a file of scores in the order of DATA: one per line, or a table of `predict`. DATA begins
+    with the first file that is neither, judged by content. All rankers after the first are compared with the first,
+    query by query; with several of them p-values are adjusted by Holm's method, for each metric.
 
     With --qrels the files are run files of TREC, measured by the conventions of trec_eval. Metrics that boostrank does
     not know (judged@10, bpref, rbp(p=0.8,rel=1)) are those of ir-measures, if it is installed.

@@ -55,7 +55,6 @@ def predict(own: Predict, reading: FileOptions) -> None:
         from boostrank.model.booster_methods import calibrated
         from boostrank.model.ranking_model import RankingModel
         from boostrank.model.score_files import has_names, write_scores
-        from boostrank.model.trec import run_text
 
         if own.output != "-":
             check_output(own.output)
@@ -71,6 +70,8 @@ def predict(own: Predict, reading: FileOptions) -> None:
                 for one in pieces
             )
         if own.run:
+            from boostrank.model.trec import run_text
+
             pieces = run_text(pieces, own.run)
         first = list(islice(pieces, 1))
     if own.output == "-":

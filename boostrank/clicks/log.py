@@ -122,8 +122,7 @@ class ClickLog:
         """Return clicks over exposure of each document, float64[N], at least 0; NaN if never shown.
 
         Impressions at positions without a propensity are ignored, with a warning. Expected clicks on irrelevant
-        documents
-        (`Propensities.false_clicks`) are subtracted first.
+        documents (`Propensities.false_clicks`) are subtracted first.
 
         Args:
             propensities: propensities of the positions.

@@ -1,4 +1,4 @@
-"""Score files: one number per line, in the row order of the data."""
+"""Score files, in the row order of the data: one number per line, or tables with query ids and names."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def has_names(path: str) -> bool:
-    """Return True if the ending of an output is that of a table: query ids and names stand beside scores."""
+    """Return True if the ending of an output is that of a table, with query ids, names and scores."""
     return os.path.splitext(path)[1].lower() in _TABLES
 
 
@@ -188,8 +188,7 @@ def read_logged(path: str, rows: int) -> tuple[Any, Any]:
     """Read scores that another program logged, float64[N], with half a unit of the last digit of each.
 
     If all numbers have the same number of decimals, they were rounded there. Otherwise the longest number gives the
-    number
-    of significant digits.
+    number of significant digits.
 
     Args:
         path: one score per line; lines of JSON with a "score"; or lines of several columns, of which "score", or else

@@ -32,9 +32,15 @@ def run_text(pieces: Iterable[Any], tag: str) -> Iterator[bytes]:
         pieces: `boostrank.data.assemble.Named`.
 
     Raises:
-        InputError: rows without query ids or names, or names with blanks or that a query has twice.
+        InputError: rows without query ids or names, names with blanks or twice in a query, or scattered queries.
     """
+    queries = set[str]()
     for qid, rows in groupby(_rows(pieces), lambda row: row[0]):
+        if qid in queries:
+            raise InputError(
+                f"the rows of query {qid!r} are scattered, but a run ranks them together: boostrank data sort first"
+            )
+        queries.add(qid)
         ranked, seen = sorted(rows, key=lambda row: (row[3], row[1].encode()))[::-1], set[str]()
         for rank, (_, name, score, _) in enumerate(ranked, 1):
             line = f"{qid} Q0 {name} {rank} {score!r} {tag}"

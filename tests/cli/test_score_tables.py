@@ -58,3 +58,14 @@ def test_a_run_names_each_document_once(model: Path, tmp_path: Path) -> None:
     assert "'D1'" in refused.stderr
     data.write_text("1 qid:1 1:1 # D1\n0 qid:1 1:2 # D2\n")
     assert invoke("predict", model, data, "--run", "tag", "-o", tmp_path / "run").exit_code == 0
+
+
+@pytest.mark.parametrize("options", [(), ("--regroup",)])
+def test_a_run_of_scattered_queries_is_refused(model: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
+    data = tmp_path / "data.txt"
+    data.write_text("".join(f"{i % 2} qid:{i % 2} 1:{i} # D{i}\n" for i in range(4)))
+    refused = invoke("predict", model, data, "--run", "tag", "-o", tmp_path / "run", *options)
+    assert refused.exit_code == 2
+    assert "'0'" in refused.stderr
+    assert "boostrank data sort" in refused.stderr
+    assert not (tmp_path / "run").exists()

@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 
 from boostrank.core.errors import DataWarning, FileFormatError, ParameterError
-from boostrank.data import tools
+from boostrank.data import pieces, tools
 from boostrank.data.assemble import read_files
 from boostrank.data.source import format_of
 
@@ -81,7 +81,7 @@ def source(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 @pytest.fixture(params=[1 << 22, 600], autouse=True)
 def chunks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools, "CHUNK_BYTES", request.param)
+    monkeypatch.setattr(pieces, "CHUNK_BYTES", request.param)
     monkeypatch.setattr(tools, "_HELD", request.param)
 
 
@@ -98,8 +98,8 @@ def original(source: Path) -> list[Any]:
 
 def keyed(source: Path, **options: Any) -> list[bytes]:
     """Query ids in order, each once as long as its rows follow each other."""
-    pieces = tools._Data(source, None, options).pieces()
-    return [piece.qid for piece in pieces if piece.begins]
+    found = pieces.DataFiles(source, None, options).pieces()
+    return [piece.qid for piece in found if piece.begins]
 
 
 def test_shards_merged_again_are_the_same_rows(source: Path) -> None:

@@ -160,10 +160,17 @@ def _chosen(header: Sequence[str], options: Reading, file: str, has_sizes: bool,
     how = roles | ({"drop": list(dropped)} if dropped else {})
     warnings = [positional] if positional else []
     if options.space is None:
-        left_out = {"ids of documents": ids, "an index that pandas wrote": index}
+        # Columns that might be meant as features.
+        guessed = [roles["id"]] if "id" in roles and options.id is None and "id" not in given else []
+        guessed = [name for name in guessed if name.lower() not in DEFAULTS["id"][0]]
+        left_out = (
+            (ids, "ids of documents (--drop", ""),
+            (index, "an index that pandas wrote (--drop", ""),
+            (guessed, "names of documents (--id", "; rename the column to make it a feature"),
+        )
         warnings += [
-            f"left out: {quoted(some)}, {what} (--drop {typed_names(*some)}: no warning)"
-            for what, some in left_out.items()
+            f"left out: {quoted(some)}, {what} {typed_names(*some)}: no warning{more})"
+            for some, what, more in left_out
             if some
         ]
     if options.space is None:

@@ -45,7 +45,7 @@ def calibration(c: Context) -> Calibration:
     """
     record, grades, queries, parts = c.model.info.calibration, c.data.labels, c.data.queries, []
     values = calibrated(record, c.scores)
-    *cuts, _ = segmentations(c.segments, grades, queries)  # not by best label, which is what is predicted
+    *cuts, _ = segmentations(c.segments, grades, queries)  # without the last, the best label: it is predicted
     for cut in cuts:
         for i, name in enumerate(cut.names):
             index, rows = queries.take(np.flatnonzero(cut.of_query == i))

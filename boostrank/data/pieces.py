@@ -1,0 +1,296 @@
+"""Whole queries of data files of any size, in pieces of lines or record batches that are copied unchanged."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from boostrank.core.errors import DataWarning, FileFormatError, warn_user
+from boostrank.core.types import Int64Array
+from boostrank.data import blocks as slots
+from boostrank.data.assemble import NO_ROWS
+from boostrank.data.blocks import Fault
+from boostrank.data.formats.libsvm import LibsvmSource
+from boostrank.data.options import Progress
+from boostrank.data.side_files import WEIGHT_SUFFIX, find_sidecar
+from boostrank.data.source import AnySource, LineTooLong, Reading, expand, format_of
+from boostrank.data.tables.columnar import ColumnarSource
+from boostrank.data.tables.source import TableSource, arrow
+from boostrank.data.text import parser as parse
+from boostrank.data.text.files import Text
+from boostrank.data.text.reasons import fault_of
+
+STANDARD_STREAM = "-"
+SORT = "boostrank data sort brings its rows together"
+CHUNK_BYTES = 4 << 20
+# Matches rows; a label is a number, so the first qid is the query id.
+_ROW_TO_QID = re.compile(rb"^[ \t]*[^ \t\r\n#].*?qid:", re.MULTILINE)
+_SHORTEST_ROW = 8  # "0 qid:1\n"
+_MOST_COMMENTS = 16 << 20  # waiting for the next row
+_LINE_BITS = 48
+
+
+class DataFiles:
+    """Files of one format and how to read them; arguments as for `split`."""
+
+    def __init__(self, source: AnySource, progress: Progress, reading: Mapping[str, Any]) -> None:
+        self.files, self._progress = expand(source), progress
+        self._reading = {name: value for name, value in reading.items() if name != "format"}
+        self.spec = format_of(self.files, reading.get("format", "auto"))
+
+    @contextmanager
+    def again(self, needed: bool = True) -> Iterator[None]:
+        """Copy streams to temporary files, so that `pieces` can read them again."""
+        with ExitStack() as stack:
+            for i, one in enumerate(self.files if needed else ()):
+                if isinstance(one, str | os.PathLike) and os.path.isfile(one):
+                    continue
+                copy, name = stack.enter_context(tempfile.TemporaryFile()), getattr(one, "name", "<stream>")
+                if isinstance(one, str | os.PathLike):
+                    name = "<stdin>" if one == STANDARD_STREAM else os.fspath(one)
+                    one = sys.stdin.buffer if one == STANDARD_STREAM else stack.enter_context(open(one, "rb"))
+                shutil.copyfileobj(one, copy)
+                self.files[i] = SimpleNamespace(name=name, read=copy.read, seek=copy.seek)  # type: ignore[call-overload]
+            yield
+
+    @property
+    def columnar(self) -> bool:
+        """Whether rows are read as record batches."""
+        return issubclass(self.spec.source, ColumnarSource)
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the queries of the files, in order, in pieces of at most a chunk (or a line).
+
+        Query ids are parsed as strictly as by `read_files`, as are the labels of libsvm text; the rest of a row is not
+        parsed. A missing final newline is added.
+
+        Raises:
+            FileFormatError: an unreadable file or row, or no rows.
+        """
+        for one in self.files:
+            if isinstance(one, SimpleNamespace):
+                one.seek(0)
+        with closing(self.spec.source(self.files, Reading(**self._reading, whole=True))) as opened:
+            of = _pieces_of_table if isinstance(opened, TableSource) else _pieces
+            yield from of(opened, self._progress)  # type: ignore[arg-type, operator]
+
+    def whole(self) -> Iterator[Piece]:
+        """Yield the pieces of contiguous queries."""
+        whole = Whole(SORT)
+        for piece in self.pieces():
+            whole.add(piece)
+            yield piece
+
+
+class Piece(NamedTuple):
+    """Rows of one query, unchanged.
+
+    Args:
+        text: whole lines, with the comments and blank lines before each row; or a record batch.
+        begins: whether the query begins here; otherwise it continues the previous piece.
+        line: line of the first row.
+        head: header of the file: a line, or a schema.
+        column: position of the query ids in a table.
+        delimiter: separator of the cells of a text table.
+    """
+
+    qid: bytes
+    text: Any
+    rows: int
+    begins: bool
+    file: str
+    line: int
+    head: Any = b""
+    column: int = 0
+    delimiter: str = ""
+
+    def renamed(self, prefix: str) -> Piece:
+        """Return the piece with a prefix before its query ids; those of columns become text."""
+        start, text, head = prefix.encode(), self.text, self.head
+        if isinstance(text, memoryview):
+            row = _ROW_TO_QID
+            if self.delimiter:
+                cell = rf'(?:"(?:[^"\n]|"")*"|[^{self.delimiter}\n]*){self.delimiter}'
+                row = re.compile(rf'^(?=[^\r\n])(?:{cell}){{{self.column}}}[ \t]*"?'.encode(), re.MULTILINE)
+            text = memoryview(row.sub(rb"\g<0>" + start, bytes(text)))
+        else:
+            pa, name = arrow(), head.names[self.column]
+            ids = pa.array([prefix + self.qid.decode()]).take(pa.array(np.zeros(self.rows, np.int64)))
+            head = head.set(self.column, pa.field(name, pa.string()))
+            columns = [*text.columns[: self.column], ids, *text.columns[self.column + 1 :]]
+            text = pa.RecordBatch.from_arrays(columns, schema=head)
+        return self._replace(qid=start + self.qid, text=text, head=head)
+
+
+class _Scanner:
+    """Caller of `scan_lines` with reusable buffers."""
+
+    def __init__(self) -> None:
+        self.options = np.zeros(parse.N_OPTIONS, np.int64)
+        self.options[parse.EXPECT_QID] = 1
+        self.state = np.zeros(2 * slots.N_STATE, np.int64)
+        self.fault = np.zeros(parse.N_BAD, np.int64)
+        self._size = -1
+
+    def __call__(self, text: Text) -> tuple[Int64Array, Int64Array]:
+        """Return (runs, end of each); `fault` and `state` contain the rest."""
+        if text.end - text.start > self._size:
+            self._size = text.end - text.start
+            room = self._size // _SHORTEST_ROW + 2
+            self.runs, self.ends = np.empty((room, slots.N_RUN), np.int64), np.empty(room, np.int64)
+            self.labels = np.empty(room, np.float64)
+        self.state[:] = 0
+        parse.scan_lines(
+            np.frombuffer(text.buffer, np.uint8),
+            text.start,
+            text.end,
+            self.options,
+            self.labels,
+            self.runs,
+            self.ends,
+            self.fault,
+            self.state,
+        )
+        count = int(self.state[slots.RUNS])
+        return self.runs[:count], self.ends[:count]
+
+
+def _pieces(opened: LibsvmSource, progress: Progress) -> Iterator[Piece]:
+    scan, current, last, lines, rows, carry = _Scanner(), None, b"", 0, 0, b""
+    latest = b""  # last query of any file: trailing comments stay with it
+    for source, load in opened.loads(CHUNK_BYTES, 1):
+        if source is not current:
+            if current is not None:
+                yield from _tail(last, carry, current.name, lines)
+                carry = carry if not last else b""
+                opened.leave(current)
+            current, last, lines = source, b"", 0
+            _warn_of_weights(source.path)
+        if load is None:
+            continue
+        try:
+            text = load(None)  # a new buffer: pieces of the old one may still be in use
+        except LineTooLong as error:
+            raise error.within(source.name, lines) from None
+        runs, ends = scan(text)
+        end = text.end + text.unterminated  # the padding begins with the missing newline
+        if text.unterminated:
+            warn_user(f"{source.name}: the last line has no newline; the file may be truncated", DataWarning)
+        view, begin = memoryview(text.buffer), text.start
+        counts = np.diff(runs[:, slots.RUN_ROW], append=scan.state[slots.ROWS]).tolist()
+        for (_, line, id_start, id_end, _, _), stop, count in zip(runs.tolist(), ends.tolist(), counts, strict=True):
+            qid = bytes(view[id_start:id_end])
+            part = memoryview(carry + view[begin:stop]) if carry else view[begin:stop]
+            yield Piece(qid, part, count, qid != last, source.name, lines + line)
+            begin, last, latest, rows, carry = stop, qid, qid, rows + count, b""
+        if scan.state[slots.BAD_ROWS]:
+            raise fault_of(scan.fault.tolist(), text).error(source.name, lines)
+        carry += view[begin:end]
+        if len(carry) > _MOST_COMMENTS:
+            if not last:
+                raise FileFormatError(f"no row in the first {_MOST_COMMENTS >> 20} MiB", file=source.name)
+            yield from _tail(last, carry, source.name, lines)
+            carry = b""
+        lines += int(scan.state[slots.LINES])
+        if progress is not None:
+            progress(opened.done, opened.total)
+    yield from _tail(latest, carry, source.name, lines)
+    opened.leave(source)
+    if rows == 0:
+        raise FileFormatError(NO_ROWS, file=opened.first.name)
+
+
+def _pieces_of_table(opened: TableSource, progress: Progress) -> Iterator[Piece]:
+    current, last, before, rows = None, b"", 0, 0
+    for file, load in opened.loads(CHUNK_BYTES, 1):
+        if file is not current:
+            if current is not None:
+                opened.leave(current)
+            current, last, before = file, b"", opened.header_lines
+            _warn_of_weights(file.path)
+        if load is None:
+            continue
+        try:
+            head, cut, cells = opened.whole_rows(load)
+        except LineTooLong as error:
+            raise error.within(file.name, before) from None
+        place = cells.columns.qid
+        assert place is not None
+        ids, faults = cells.query_ids(place)
+        if faults := [*cells.faults, *faults]:
+            raise min(faults, key=lambda one: one.line).error(file.name, before, by_row=opened.by_row)
+        runs, names = slots.runs_of(ids, cells.lines) if cells.lines.size else (np.zeros((0, slots.N_RUN), int), {})
+        starts, lines = runs[:, slots.RUN_ROW].tolist(), runs[:, slots.RUN_LINE].tolist()
+        for i, (start, stop) in enumerate(pairwise([*starts, cells.lines.size])):
+            qid = names.get(i) or str(runs[i, slots.RUN_ID]).encode()
+            line, delimiter = before + lines[i], getattr(opened, "delimiter", "")
+            yield Piece(qid, cut(start, stop), stop - start, qid != last, file.name, line, head, place, delimiter)
+            last = qid
+        before, rows = before + cells.n_lines, rows + cells.lines.size
+        if progress is not None:
+            progress(opened.done, opened.total)
+    opened.leave(file)
+    if rows == 0:
+        raise FileFormatError(NO_ROWS, file=opened.first.name)
+
+
+def _warn_of_weights(path: str | None) -> None:
+    if (weights := find_sidecar(path, (WEIGHT_SUFFIX,))) is not None:
+        warn_user(f"{weights}: weights are not copied", DataWarning)
+
+
+def _tail(qid: bytes, carry: bytes, file: str, line: int) -> Iterator[Piece]:
+    """Yield comments after the last row of a file, which stay with it."""
+    if carry and qid:
+        yield Piece(qid, memoryview(carry), 0, False, file, line)
+
+
+def draw(qid: bytes, seed: int, purpose: bytes) -> int:
+    """Return a hash below 2^64 of query id and seed, independent of the file.
+
+    Draws with different purposes are independent.
+    """
+    digest = hashlib.blake2b(qid, digest_size=8, key=str(seed).encode()[:64], person=purpose)
+    return int.from_bytes(digest.digest(), "little")
+
+
+class Whole:
+    """Check that queries are contiguous, in about 150 bytes per query.
+
+    Args:
+        mend: remedy for the error message.
+    """
+
+    def __init__(self, mend: str) -> None:
+        self._mend = mend
+        self._seen: dict[bytes, int] = {}  # number of the file and line of the first row
+        self._files: list[str] = []
+
+    def add(self, piece: Piece) -> None:
+        """Add the next piece.
+
+        Raises:
+            FileFormatError: its query reappears.
+        """
+        if self._files[-1:] != [piece.file]:
+            self._files.append(piece.file)
+        here = (len(self._files) - 1 << _LINE_BITS) + piece.line
+        first = self._seen.setdefault(piece.qid, here) if piece.begins else here
+        if first != here:
+            by_row, line = not isinstance(piece.head, bytes), first & ((1 << _LINE_BITS) - 1)
+            seen = f"{'row' if by_row else 'line'} {line}"
+            if len(self._files) > 1:
+                seen = f"{self._files[first >> _LINE_BITS]}:{f' row {line}' if by_row else line}"
+            words = f"qid {piece.qid.decode()} reappears; it was first seen on {seen}: {self._mend}"
+            raise Fault(piece.line, words).error(piece.file, 0, by_row=by_row)
