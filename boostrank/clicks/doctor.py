@@ -28,13 +28,9 @@ OF_LABELS = frozenset(
         "contradicting-duplicates",
         "dead-queries",
         "label-copy",
-        "many-labels",
         "no-label-zero",
         "nothing-to-learn",
-        "one-sided-labels",
         "refused-labels",
-        "other-labels",
-        "rows-by-label",
         "steep-gains",
     }
 )

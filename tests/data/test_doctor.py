@@ -21,8 +21,8 @@ from boostrank.data.synthetic import make_ranking_data
 from boostrank.data.text.writer import write_libsvm
 
 Lines = list[str]
-# Generated data have short lists, and features of the query.
-ORDINARY = {"dead-queries", "single-document-queries", "query-features"}
+# Generated data have short lists.
+ORDINARY = {"dead-queries", "single-document-queries"}
 
 
 @pytest.fixture(scope="module")
@@ -181,23 +181,6 @@ def test_a_last_line_without_newline(ask: Any, clean: Lines) -> None:
     one(ask([*clean[:-1], clean[-1].rstrip()]), "no-final-newline", "warning", 0)
 
 
-def test_untidy_text_is_noted(ask: Any, clean: Lines) -> None:
-    one(ask(["\n"] * 100 + clean), "blank-lines", "note", 0)
-    lines = changed(
-        clean,
-        4,
-        lambda line: (
-            line.rstrip() + " 1:0\n"
-            if " 1:" not in line
-            else " ".join([*line.split()[:2], *reversed(line.split()[2:])]) + "\n"
-        ),
-    )
-    one(ask(lines), "feature-order", "note", 4)
-    lines = changed(clean, 4, lambda line: line.rstrip() + " 99:inf\n")
-    assert ask(lines)["unreadable-row"].line == 4
-    assert ask(lines, inf="keep")["infinite-values"].count == 1
-
-
 def test_lines_are_right_where_comments_blank_lines_and_bad_rows_are_between(ask: Any, clean: Lines) -> None:
     lines = ["# head\n", "\n", *clean[:3], "# 1 qid:0 1:2\n", "bad row\n", *clean[3:]]
     lines[9] = with_label(lines[8], 0 if label_of(lines[8]) else 1)
@@ -222,16 +205,14 @@ def test_a_query_that_comes_back(ask: Any, clean: Lines) -> None:
         "boostrank data sort",
         "--regroup",
     )
-    one(ask(lines, regroup=True), "split-queries", "note", len(lines))
+    assert ask(lines, regroup=True) == {}
 
 
 def test_with_regroup_data_are_judged_as_regrouped(ask: Any, clean: Lines) -> None:
     whole = ask(clean)
     shuffled = [clean[i] for i in np.random.default_rng(1).permutation(len(clean))]
     found = ask(shuffled, regroup=True)
-    assert set(found) == {"split-queries", *whole}
-    assert found["split-queries"].count > 50
-    assert {f.severity for f in found.values()} == {Severity.NOTE}
+    assert set(found) == set(whole)
 
 
 def test_a_query_that_goes_on_in_the_next_file(tmp_path: Path, clean: Lines) -> None:
@@ -260,20 +241,6 @@ def test_nothing_to_learn_is_an_error(ask: Any, clean: Lines) -> None:
     one(ask(lines), "nothing-to-learn", "error", 0, "every query has one document")
 
 
-def test_few_queries_with_many_documents(tmp_path: Path) -> None:
-    sizes = [*[4] * 150, 300]
-    rows = [(q, i) for q, size in enumerate(sizes) for i in range(size)]
-    (tmp_path / "t").write_text("".join(f"{i % 3 % 2} qid:{q} 1:{n}.5\n" for n, (q, i) in enumerate(rows)))
-    (found,) = boostrank.doctor(tmp_path / "t")
-    assert (found.check, found.line) == ("uneven-queries", 601)
-    assert "normalize_query" in found.fix
-
-
-def test_rows_in_the_order_of_their_labels(ask: Any, clean: Lines) -> None:
-    groups = [list(g) for _, g in itertools.groupby(clean, key=lambda line: line.split()[1])]
-    one(ask([line for g in groups for line in sorted(g, key=label_of, reverse=True)]), "rows-by-label", "note", 1)
-
-
 def test_queries_with_the_documents_of_another_query(ask: Any, clean: Lines) -> None:
     copy = [line.replace("qid:0 ", "qid:900 ") for line in reversed(clean) if " qid:0 " in line]
     one(ask([*clean, *copy]), "repeated-queries", "note", len(clean) + 1, "qid 900 those of qid 0, line 1")
@@ -300,15 +267,6 @@ def test_gains_that_overflow(ask: Any, clean: Lines) -> None:
 def test_labels_that_start_above_zero(ask: Any, clean: Lines) -> None:
     lines = [with_label(line, int(label_of(line)) + 1) for line in clean]
     one(ask(lines), "no-label-zero", "warning", 0, "--label-map=1=0,2=1,3=2,4=3,5=4")
-
-
-def test_amounts_in_place_of_grades(ask: Any, clean: Lines) -> None:
-    found = ask([with_label(line, i % 997) for i, line in enumerate(clean)], gain="linear")
-    assert found["many-labels"].count == min(len(clean), 997)
-
-
-def test_one_label_nearly_everywhere(ask: Any, clean: Lines) -> None:
-    one(ask([with_label(line, int(i % 50 == 0)) for i, line in enumerate(clean)]), "one-sided-labels", "note", 0, "98%")
 
 
 # Features ------------------------------------------------------------------------------------------------------------
@@ -340,8 +298,6 @@ def test_few_queries_do_not_prove_a_copy(tmp_path: Path) -> None:
 def test_constant_and_missing_features(ask: Any, clean: Lines) -> None:
     one(ask(with_feature(clean, lambda line, i: 5, 39)), "constant-features", "note", 0, "feature 39 is the same")
     one(ask(with_feature(clean, lambda line, i: "nan", 39)), "missing-features", "warning", 0, "feature 39 is missing")
-    rare = with_feature(clean, lambda line, i: "nan" if i % 40 else i, 39)
-    one(ask(rare), "rare-features", "note", 0, "feature 39")
     gap = with_feature(clean, lambda line, i: i % 11, 41)
     assert "features 39 and 40 are" in one(ask(gap), "constant-features", "note", 0).message
 
@@ -357,12 +313,6 @@ def test_of_very_many_features_the_first_are_looked_at(ask: Any, clean: Lines, m
     assert ask(with_feature(clean, lambda line, i: 5 + i % 2, 3_000_000)) == {}
 
 
-def test_features_of_the_query_are_all_listed(ask: Any, clean: Lines, tmp_path: Path) -> None:
-    ask(with_feature(clean, lambda line, i: int(line.split()[1][4:]) + 1, 39))
-    (found,) = (f for f in boostrank.doctor(tmp_path / "train.txt") if f.check == "query-features")
-    assert found.message == "features 26, 27, 28, 29, 30 and 39 are the same for all documents of a query"
-
-
 def test_numbers_that_stand_for_missing(ask: Any, clean: Lines) -> None:
     lines = with_feature(clean, lambda line, i: -999 if i % 5 == 0 else i % 11, 39)
     one(ask(lines), "stand-in-numbers", "note", 0, "-999", "feature 39", "--missing-token=-999")
@@ -372,7 +322,7 @@ def test_numbers_that_stand_for_missing(ask: Any, clean: Lines) -> None:
 
 def test_whole_numbers_beyond_those_of_float32(ask: Any, clean: Lines) -> None:
     lines = with_feature(clean, lambda line, i: 1_700_000_000 + 1000 * i, 39)
-    one(ask(lines), "coarse-values", "note", 0, "feature 39 holds", "less than 128 apart")
+    one(ask(lines), "coarse-values", "note", 0, "feature 39 is", "less than 128 apart")
 
 
 # Documents -----------------------------------------------------------------------------------------------------------
@@ -445,8 +395,6 @@ def test_files_of_a_set_that_count_features_differently(tmp_path: Path, clean: L
 def test_widths_that_differ(ask: Any, clean: Lines, later: Lines) -> None:
     wide = changed(later, 3, lambda line: line.rstrip() + " 55:1.5\n")
     one(ask(clean, valid=wide), "widths", "warning", 3, "features up to 55")
-    narrow = [" ".join(line.split()[:-5]) + "\n" for line in later]
-    assert ask(clean, valid=narrow)["widths"].severity is Severity.NOTE
 
 
 def test_a_feature_that_a_later_set_lost(ask: Any, clean: Lines, later: Lines) -> None:
@@ -454,10 +402,6 @@ def test_a_feature_that_a_later_set_lost(ask: Any, clean: Lines, later: Lines) -
         return " ".join(cell for cell in line.split() if not cell.startswith("3:")) + "\n"
 
     one(ask(clean, valid=[lost(line) for line in later]), "lost-features", "warning", 0, "feature 3 is")
-
-
-def test_labels_that_training_does_not_have(ask: Any, clean: Lines, later: Lines) -> None:
-    one(ask(clean, valid=changed(later, 3, lambda line: with_label(line, 5))), "other-labels", "note", 3, "label 5")
 
 
 # How it reads --------------------------------------------------------------------------------------------------------
@@ -498,7 +442,6 @@ def test_counts_are_those_of_comparing_everything_with_everything(tmp_path: Path
     assert found["duplicates"].line == min(same) + 1
     assert found["contradicting-duplicates"].count == len(contradicting)
     assert found["contradicting-duplicates"].line == min(contradicting) + 1
-    assert found["query-features"].message == "features 7 and 8 are the same for all documents of a query"
     assert found["constant-features"].message.startswith("features 5 and 6 are")
 
 

@@ -12,8 +12,15 @@ from typing import Any
 from boostrank.core.gains import Gain, parse_gain
 from boostrank.core.machine import resolve_threads
 from boostrank.data.blocks import BAD_ROWS
-from boostrank.data.doctor.checks import HIDES, OF_TEXT, OF_TRAINING_DATA, Check
-from boostrank.data.doctor.comparisons import AGAINST_TRAINING, BETWEEN_SETS, OF_ROWS
+from boostrank.data.doctor.checks import (
+    AGAINST_TRAINING,
+    BETWEEN_SETS,
+    HIDES,
+    OF_ROWS,
+    OF_TEXT,
+    OF_TRAINING_DATA,
+    Check,
+)
 from boostrank.data.doctor.finding import Finding, Findings, Severity
 from boostrank.data.doctor.profile import Profile
 from boostrank.data.options import Progress

@@ -1,10 +1,11 @@
-"""Checks of one data set, in order of execution. Each yields findings."""
+"""Checks of data sets, and of pairs of them. `KINDS` declares the findings; checks say which, where and how many."""
 
 from __future__ import annotations
 
 import math
 import shlex
 from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,694 +14,590 @@ from boostrank.core.errors import RowError
 from boostrank.core.gains import MAX_EXPONENTIAL_LABEL, gains_from_labels, label_map_from_zero
 from boostrank.core.types import Int64Array
 from boostrank.data import blocks as slots
-from boostrank.data.assemble import BLANK_SHARE
 from boostrank.data.categories import EXACT
 from boostrank.data.doctor import column_stats
 from boostrank.data.doctor.finding import Finding, Severity, percent, plural
 from boostrank.data.doctor.profile import SHOWN_ROWS, Profile
 
+ERROR, WARNING, NOTE = Severity
+
 MOST_LEFT_OUT = 0.2  # share of the rows: leaving out more is not a remedy
+MANY_DEAD = 0.2  # share of the queries that affects quality
+USUAL_TOP = 5.0  # the largest grade of the public collections is 4
+MANY_GRADES = 32
+MANY_ALIKE = 0.05  # share of the documents
+MANY_EMPTY = 0.01
+# A useless feature sorts n documents by label with a probability of at most 1/n. It counts as a copy if the
+# probability over all queries is below e^-EVIDENCE.
+EVIDENCE = 30.0
+HALF = 0.5  # share of its documents that identifies a query with one of the other set
+_ENOUGH_ROWS = 200  # rows among which a feature present in 10% of rows almost surely occurs
+_OFTEN = 0.1
+_USUAL = 0.5  # share of rows with a feature above which its absence in the other set is suspicious
+_SHOWN = 12
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+# Common codes for "unknown", including -1 in columns of counts and shares.
+_SENTINELS = (-1.0, -2.0, -9.0, -99.0, -100.0, -999.0, -1000.0, -9999.0, -99999.0, -999999.0, -1e9, -(2.0**31))
+
+
+class Kind(NamedTuple):
+    """A kind of finding: its severity, and words with the fields that `_found` fills in."""
+
+    severity: Severity
+    message: str
+    cost: str
+    fix: str = ""
+    options: str = ""
+
+
+_IN_TRUTH = "train refuses the file; for the rest of this report they are "
+_TOO_HIGH = "{role} does not measure performance on unseen queries: metrics are too high"
+_SPLIT = "remove them from one of the sets; boostrank data split makes {other} and {role} from one file by query id"
+_ALIKE = "{documents} in {lists} have {what}: the first{name} is like {twin}"
+KINDS = {
+    "unreadable-file": Kind(ERROR, "{why}", "train refuses it; this report covers the {rows:,} rows before it"),
+    "unreadable-row": Kind(ERROR, "{why}", "{cost}", "{fix}", "{options}"),
+    "text-columns": Kind(ERROR, "{why}", _IN_TRUTH + "read as categories", "{options}", "{options}"),
+    "missing-token": Kind(
+        ERROR,
+        "'{word}' stands for a missing value; {rows} such words",
+        _IN_TRUTH + "taken as missing",
+        "--missing-token {quoted}",
+        "--missing-token {quoted}",
+    ),
+    "no-final-newline": Kind(
+        WARNING,
+        "the last line has no newline",
+        "the file may have been cut off while it was written",
+        "compare its size with the original; if it is whole, add a newline",
+    ),
+    "split-queries": Kind(
+        ERROR,
+        "qid {qid} {what}",
+        "train refuses it: the pieces would be ranked as queries of their own",
+        "{fix}",
+        "--regroup",
+    ),
+    "nothing-to-learn": Kind(
+        ERROR, "{what}", "{cost}", "is the first number of each row the label, and qid the query?"
+    ),
+    "dead-queries": Kind(
+        NOTE,
+        "{queries} have documents with one label only",
+        "they {cost} ({share} of the documents); metrics leave out those without a relevant document, {zero:,}",
+        "judge more documents of these queries",
+    ),
+    "single-document-queries": Kind(
+        NOTE,
+        "{queries} have one document",
+        "there is nothing to rank: they teach nothing, and raise NDCG alike for all models",
+        "if queries should be longer: is qid the id of the query, and not of the row?",
+    ),
+    "repeated-queries": Kind(
+        NOTE,
+        "{queries} hold the documents of an earlier one: qid {qid} those of qid {twin}",
+        "they count twice; split at random, one copy leaks into the other set",
+        "keep one of each",
+    ),
+    "refused-labels": Kind(ERROR, "{why}; {documents}", "train refuses them", "{options}", "{options}"),
+    "steep-gains": Kind(
+        WARNING,
+        "the largest label is {top:g}: its gain 2^label - 1 is {gain:,.0f} times that of label 1",
+        "the documents with the largest labels dominate NDCG and the gradient",
+        "--gain linear, or a table such as --gain 0,1,3,7,15",
+    ),
+    "no-label-zero": Kind(
+        WARNING,
+        "the smallest label is {low:g}: every document counts as relevant",
+        "MAP, MRR, recall and precision are meaningless, and the lowest grade has a gain",
+        "--label-map={pairs}",
+    ),
+    "contradicting-duplicates": Kind(
+        WARNING,
+        _ALIKE,
+        "no model can put them in order: the best NDCG is below 1",
+        "keep one of each, if they are one document; otherwise add a feature that tells them apart",
+    ),
+    "duplicates": Kind(
+        NOTE,
+        _ALIKE,
+        "they get one score, and take ranks from other documents in the metric",
+        "keep one of each",
+    ),
+    "empty-documents": Kind(
+        NOTE,
+        "{documents} have no feature that is not 0",
+        "nothing tells them apart: they share one score",
+        "were their features lost?",
+    ),
+    "label-copy": Kind(
+        WARNING,
+        "{feature} {what}",
+        "a model will look perfect here and fail where the label is not known yet",
+        "leave {feature} out, if it is made from the label or from what happened after the ranking",
+    ),
+    "no-features": Kind(
+        ERROR,
+        "{what}",
+        "train refuses it: nothing distinguishes the documents",
+        "join the features to the judgements; a row is LABEL qid:ID 1:VALUE 2:VALUE ...",
+    ),
+    "missing-features": Kind(
+        WARNING, "{features} {are} missing in every row", "they take time and teach nothing", "was a join lost?"
+    ),
+    "constant-features": Kind(
+        NOTE,
+        "{features} {are} the same in every row ({zeros:,} of them 0 or not in the file)",
+        "they take time and teach nothing",
+        "leave them out, if that is so in all of your data",
+    ),
+    "stand-in-numbers": Kind(
+        NOTE,
+        "{value:g} is the only negative value of {features} ({cells:,} times): does it mean missing?",
+        "trees can split it off; as missing it goes to whichever side suits, and means carry no false number",
+        "--missing-token={value:g} reads it as missing, in every feature",
+    ),
+    "coarse-values": Kind(
+        NOTE,
+        "{features} {are} whole and above 16,777,216, up to {largest:.6g}",
+        "features are float32: around the largest, values less than {step:g} apart are one",
+        "of times and ids subtract a start; hashes are no features",
+    ),
+    "leaked-queries": Kind(
+        WARNING,
+        "{queries} are also in {other}, with the same id and documents; the first is qid {qid}",
+        _TOO_HIGH,
+        _SPLIT,
+    ),
+    "leaked-documents": Kind(
+        WARNING,
+        "{queries} have documents of a {other} query with another id: qid {qid} those of qid {twin}",
+        _TOO_HIGH,
+        _SPLIT,
+    ),
+    "shared-ids": Kind(
+        WARNING,
+        "{queries} have the id of a {other} query, but other documents: qid {qid}",
+        "if it is the same query, it leaks; train warns about it, and refuses it with --strict",
+        "nothing if ids restart in each file; otherwise boostrank data split, which keeps queries whole",
+    ),
+    "numbering": Kind(
+        ERROR,
+        "{what}: does one count from 0 and the other from 1?",
+        "every feature is shifted by one",
+        "use the same numbering in all files; if they count from 0: --zero-based true",
+    ),
+    "widths": Kind(
+        WARNING,
+        "features up to {top} occur, in {other} up to {theirs}",
+        "further features are ignored, because the trees do not use them",
+        "are the sets from one extraction?",
+    ),
+    "lost-features": Kind(
+        WARNING,
+        "{features} {are} the same, or missing, in every row of {role}, and not in {other}",
+        "splits on them are useless here",
+        "was a join lost?",
+    ),
+}
+
+
+def _found(
+    p: Profile,
+    check: str,
+    which: Any,
+    line: float = 0,
+    severity: Severity | None = None,
+    place: tuple[str, int, int] | None = None,
+    **words: Any,
+) -> list[Finding]:
+    """Return the finding, or none if nothing has it.
+
+    Args:
+        which: number of rows, or an array of queries or features.
+        line: counted over all files of the data set; 0 means the whole.
+        place: file, line and column, instead of `line`.
+        words: fields of the words in `KINDS`, besides `role`, `queries`, `documents` and `features`.
+    """
+    count = int(which.size if isinstance(which, np.ndarray) else which)
+    if not count and place is None:
+        return []
+    words |= {"role": p.role, "queries": p.of_queries(count), "documents": p.of_rows(count)}
+    if isinstance(which, np.ndarray):
+        words |= {"features": _listed(p, which), "are": "is" if count == 1 else "are"}
+    texts = (text.format_map(words) for text in KINDS[check][1:])
+    return [Finding(check, severity or KINDS[check].severity, *(place or (*p.place(int(line)), 0)), count, *texts)]
+
 
 # Text -----------------------------------------------------------------------------------------------------------------
 
 
-def broken_files(profile: Profile) -> Iterator[Finding]:
+def broken_files(p: Profile) -> Iterator[Finding]:
     """Files that cannot be read to the end, have no rows, or contradict their side files."""
-    for error in profile.broken:
-        yield Finding(
-            "unreadable-file",
-            Severity.ERROR,
-            error.file,
-            error.line,
-            error.column,
-            1,
-            error.reason,
-            f"train refuses it; this report covers the {profile.n_rows:,} rows before it",
-            "",
-        )
+    for error in p.broken:
+        place = error.file, error.line, error.column
+        yield from _found(p, "unreadable-file", 1, place=place, why=error.reason, rows=p.n_rows)
 
 
-def refused_rows(profile: Profile) -> Iterator[Finding]:
+def refused_rows(p: Profile) -> Iterator[Finding]:
     """Unreadable rows, one finding per cause, with the reader's message."""
-    count = int(profile.counts[slots.BAD_ROWS])
-    total = count + profile.n_rows
-    allowed = profile.reading.skip and count + profile.stand_in_rows <= profile.reading.max_bad_share * total
+    count = int(p.counts[slots.BAD_ROWS])
+    total = count + p.n_rows
+    allowed = p.reading.skip and count + p.stand_in_rows <= p.reading.max_bad_share * total
+    cost = "such rows are left out" if allowed else "train refuses the file"
     options, fix = "", "mend the rows"
     if count <= MOST_LEFT_OUT * total and not allowed:
         options = f"--on-bad-line skip --max-bad-share {math.ceil(1000 * count / max(total, 1)) / 1000:g}"
-        if all("--inf missing" in error.reason for error in profile.causes.values()):
+        if all("--inf missing" in error.reason for error in p.causes.values()):
             options = "--inf missing"
         fix += f", or leave them out: {options}" if "skip" in options else f": {options}"
-    message = f" ({count:,} of {total:,} rows cannot be read)"
-    for error in list(profile.causes.values())[:SHOWN_ROWS]:
-        yield Finding(
-            "unreadable-row",
-            Severity.WARNING if allowed else Severity.ERROR,
-            error.file,
-            error.line,
-            error.column,
-            count if message else 1,
-            error.reason + message,
-            "such rows are left out" if allowed else "train refuses the file",
-            fix,
-            options,
-        )
-        message, fix, options = "", "mend the rows", ""
+    more = f" ({count:,} of {total:,} rows cannot be read)"
+    for error in list(p.causes.values())[:SHOWN_ROWS]:
+        place, severity = (error.file, error.line, error.column), WARNING if allowed else ERROR
+        words: Any = {"why": error.reason + more, "cost": cost, "fix": fix, "options": options}
+        yield from _found(p, "unreadable-row", count if more else 1, 0, severity, place, **words)
+        more, fix, options = "", "mend the rows", ""
 
 
-def text_columns(profile: Profile) -> Iterator[Finding]:
-    """Text columns among the features of a table."""
-    if profile.text:
-        words, options = profile.text_words
-        yield profile.finding(
-            "text-columns",
-            Severity.ERROR,
-            0,
-            len(profile.text),
-            words,
-            "train refuses the file; for the rest of this report they are read as categories",
-            options,
-            options,
-        )
+def refused_words(p: Profile) -> Iterator[Finding]:
+    """Text columns among the features of a table, and words that seem to mark missing values."""
+    if p.text:
+        why, options = p.text_words
+        yield from _found(p, "text-columns", len(p.text), why=why, options=options)
+    for word, (at, column) in list(p.stand_ins.items())[:SHOWN_ROWS]:
+        place, rows = (*p.place(at), column), plural(p.stand_in_rows, "row has", "rows have")
+        words: Any = {"word": word, "quoted": shlex.quote(word), "rows": rows}
+        yield from _found(p, "missing-token", p.stand_in_rows, place=place, **words)
 
 
-def stand_ins(profile: Profile) -> Iterator[Finding]:
-    """Words that seem to mark missing values."""
-    for word, (at, column) in list(profile.stand_ins.items())[:SHOWN_ROWS]:
-        file, line = profile.place(at)
-        shown = shlex.quote(word)
-        yield Finding(
-            "missing-token",
-            Severity.ERROR,
-            file,
-            line,
-            column,
-            profile.stand_in_rows,
-            f"'{word}' stands for a missing value; {plural(profile.stand_in_rows, 'row has', 'rows have')} such words",
-            "train refuses the file; for the rest of this report they are taken as missing",
-            f"--missing-token {shown}",
-            f"--missing-token {shown}",
-        )
-
-
-def truncated_text(profile: Profile) -> Iterator[Finding]:
+def truncated_text(p: Profile) -> Iterator[Finding]:
     """A last line without a newline."""
-    for name in profile.unterminated:
-        yield Finding(
-            "no-final-newline",
-            Severity.WARNING,
-            name,
-            0,
-            0,
-            1,
-            "the last line has no newline",
-            "the file may have been cut off while it was written",
-            "compare its size with the original; if it is whole, add a newline",
-        )
-
-
-def untidy_text(profile: Profile) -> Iterator[Finding]:
-    """Blank lines, unsorted feature numbers, accepted infinities."""
-    blank, disordered, infinite = (
-        int(profile.counts[slot]) for slot in (slots.BLANK_LINES, slots.DESCENDING_ROWS, slots.INFINITIES)
-    )
-    if blank > BLANK_SHARE * profile.n_lines:
-        yield profile.finding(
-            "blank-lines",
-            Severity.NOTE,
-            0,
-            blank,
-            f"{blank:,} of {profile.n_lines:,} lines are blank",
-            "nothing: they are passed over",
-            "",
-        )
-    if disordered:
-        yield profile.finding(
-            "feature-order",
-            Severity.NOTE,
-            profile.descending_line,
-            disordered,
-            f"{plural(disordered, 'row has', 'rows have')} feature numbers out of order",
-            "nothing: they are sorted as they are read (train --strict refuses them); other readers differ",
-            "write feature numbers in ascending order",
-        )
-    if infinite:
-        as_what = "kept" if profile.reading.inf == "keep" else "read as missing"
-        message = f"{plural(infinite, 'value is', 'values are')} infinite"
-        yield profile.finding(
-            "infinite-values", Severity.NOTE, 0, infinite, message, f"they are {as_what}, as --inf says", ""
-        )
+    for name in p.unterminated:
+        yield from _found(p, "no-final-newline", 1, place=(name, 0, 0))
 
 
 # Queries --------------------------------------------------------------------------------------------------------------
 
-MANY_DEAD = 0.2  # share of the queries that affects quality
-HEAVY = 0.25  # share of the documents in 1% of the queries
-_ENOUGH = 20  # queries needed for an order of rows to be significant
 
-
-def split_queries(profile: Profile) -> Iterator[Finding]:
+def split_queries(p: Profile) -> list[Finding]:
     """Query ids that reappear after another query, or in the next file."""
-    queries, line = profile.scattered
-    if queries:
-        yield profile.finding(
-            "split-queries",
-            Severity.NOTE,
-            line,
-            queries,
-            f"{plural(queries, 'query', 'queries')} in pieces",
-            "nothing: --regroup brings the rows together",
-            "",
-        )
-    if profile.grouped_by_file or profile.reading.regroup:
-        return
-    order = np.argsort(profile.ids, kind="stable")
-    again = np.sort(order[1:][profile.ids[order[1:]] == profile.ids[order[:-1]]])
-    if not again.size:
-        return
-    i = int(again[0])
-    first = int(np.flatnonzero(profile.ids == profile.ids[i])[0])
-    queries = np.unique(profile.ids[again]).size
-    message = (
-        f"qid {profile.qid(i)} reappears after another query; it was first seen on "
-        f"{profile.at(int(profile.line[first]))}; {plural(queries, 'query', 'queries')} in pieces"
+    order = np.argsort(p.ids, kind="stable")
+    again = np.sort(order[1:][p.ids[order[1:]] == p.ids[order[:-1]]])
+    if not again.size or p.grouped_by_file or p.reading.regroup:
+        return []
+    i, queries = int(again[0]), np.unique(p.ids[again]).size
+    first = int(np.flatnonzero(p.ids == p.ids[i])[0])
+    seen = p.at(int(p.line[first]))
+    what = (
+        f"reappears after another query; it was first seen on {seen}; {plural(queries, 'query', 'queries')} in pieces"
     )
-    files = " ".join(part.name for part in profile.parts[:3]) + (" ..." if len(profile.parts) > 3 else "")
-    qid = f" --qid {shlex.quote(profile.reading.qid)}" if profile.reading.qid else ""
+    files = " ".join(part.name for part in p.parts[:3]) + (" ..." if len(p.parts) > 3 else "")
+    qid = f" --qid {shlex.quote(p.reading.qid)}" if p.reading.qid else ""
     fix = f"boostrank data sort {files} -o SORTED{qid}, or --regroup"
     if first == i - 1:
-        message = f"qid {profile.qid(i)} continues from the previous file ({profile.at(int(profile.line[first]))})"
+        what = f"continues from the previous file ({seen})"
         fix = "--regroup joins the rows; if ids restart in each file: boostrank data merge --rename"
-    cost = "train refuses it: the pieces would be ranked as queries of their own"
-    yield profile.finding(
-        "split-queries", Severity.ERROR, int(profile.line[i]), queries, message, cost, fix, "--regroup"
-    )
+    return _found(p, "split-queries", queries, p.line[i], qid=p.qid(i), what=what, fix=fix)
 
 
-def dead_queries(profile: Profile) -> Iterator[Finding]:
+def dead_queries(p: Profile) -> list[Finding]:
     """Queries with a single label; queries of one document are counted separately."""
-    several = profile.sizes > 1
-    training = profile.role == "train"
-    dead = np.flatnonzero(several & (profile.low == profile.high))
-    if profile.n_queries and not profile.live:
+    several, training = p.sizes > 1, p.role == "train"
+    dead, single = np.flatnonzero(several & (p.low == p.high)), np.flatnonzero(~several)
+    if p.n_queries and not p.live:
         what = "in every query all documents have the same label" if several.any() else "every query has one document"
-        severity, cost = Severity.WARNING, "no metric can be measured"
+        cost = "no metric can be measured"
         if training:
-            severity = Severity.ERROR
             cost = "there is nothing to learn: objectives refuse it (those that begin as regression learn a constant)"
-        yield profile.finding(
-            "nothing-to-learn",
-            severity,
-            0,
-            profile.n_queries,
-            what,
-            cost,
-            "is the first number of each row the label, and qid the query?",
-        )
-        return
-    if dead.size:
-        zero = int(np.count_nonzero(profile.high[dead] == 0))
-        severity = Severity.WARNING if dead.size > MANY_DEAD * profile.n_queries else Severity.NOTE
-        rows = int(profile.sizes[dead].sum())
-        cost = "they teach nothing" if training else "they tell no model from another"
-        cost += f" ({percent(rows, profile.n_rows)} of the documents)"
-        if zero:
-            cost += f"; metrics leave out those without a relevant document, {zero:,}"
-        yield profile.finding(
-            "dead-queries",
-            severity,
-            int(profile.line[dead[0]]),
-            dead.size,
-            f"{profile.of_queries(dead.size)} have documents with one label only",
-            cost,
-            "judge more documents of these queries",
-        )
-    single = np.flatnonzero(~several)
-    if single.size:
-        severity = Severity.WARNING if single.size > MANY_DEAD * profile.n_queries else Severity.NOTE
-        yield profile.finding(
-            "single-document-queries",
-            severity,
-            int(profile.line[single[0]]),
-            single.size,
-            f"{profile.of_queries(single.size)} have one document",
-            "there is nothing to rank: they teach nothing, and raise NDCG alike for all models",
-            "if queries should be longer: is qid the id of the query, and not of the row?",
-        )
+        severity = ERROR if training else WARNING
+        return _found(p, "nothing-to-learn", p.n_queries, severity=severity, what=what, cost=cost)
+    words: Any = {
+        "cost": "teach nothing" if training else "tell no model from another",
+        "share": percent(int(p.sizes[dead].sum()), p.n_rows),
+        "zero": np.count_nonzero(p.high[dead] == 0),
+    }
+    found = []
+    for check, some in (("dead-queries", dead), ("single-document-queries", single)):
+        severity = WARNING if some.size > MANY_DEAD * p.n_queries else NOTE
+        found += _found(p, check, some, _line(p, some), severity, **words)
+    return found
 
 
-def uneven_lists(profile: Profile) -> Iterator[Finding]:
-    """A few queries with a large share of the documents."""
-    few = profile.n_queries // 100
-    share = float(np.sort(profile.sizes)[profile.n_queries - few :].sum()) / max(profile.n_rows, 1)
-    if few and share > HEAVY:
-        q = int(np.argmax(profile.sizes))
-        yield profile.finding(
-            "uneven-queries",
-            Severity.NOTE,
-            int(profile.line[q]),
-            few,
-            f"the longest 1% of the queries hold {percent(share, 1)} of the documents; qid {profile.qid(q)} has "
-            f"{int(profile.sizes[q]):,}, the median query {int(np.median(profile.sizes)):,}",
-            "objectives that add up over documents or pairs (regression, ranknet, lambdarank) are dominated by "
-            "these queries",
-            "--set normalize_query=l1 gives every query the same weight",
-        )
-
-
-def rows_by_label(profile: Profile) -> Iterator[Finding]:
-    """Documents in order of their labels in (nearly) every query."""
-    live = profile.low < profile.high
-    sorted_ = np.flatnonzero(live & profile.falling)
-    total = int(np.count_nonzero(live))
-    if total >= _ENOUGH and sorted_.size > 0.9 * total:
-        yield profile.finding(
-            "rows-by-label",
-            Severity.NOTE,
-            int(profile.line[sorted_[0]]),
-            sorted_.size,
-            f"in {percent(sorted_.size, total)} of the queries documents stand in order of falling labels",
-            "LightGBM's and XGBoost's own metrics break ties by the order of rows: a model that scores all documents "
-            "alike gets an NDCG of 1 there; boostrank's do not",
-            "shuffle the rows within queries before you compare with other tools",
-        )
-
-
-def repeated_queries(profile: Profile) -> Iterator[Finding]:
+def repeated_queries(p: Profile) -> list[Finding]:
     """Queries with exactly the documents of another query."""
-    if profile.n_queries < 2:
-        return
-    starts = np.concatenate([[0], np.cumsum(profile.sizes)[:-1]])
+    big = np.flatnonzero(p.sizes > 1)
     # A sum does not depend on the order of the documents.
-    content = np.add.reduceat(profile.hashes, starts)
-    big = np.flatnonzero(profile.sizes > 1)
+    content = np.add.reduceat(p.hashes, np.cumsum(p.sizes) - p.sizes) if big.size else p.hashes
     order = big[np.lexsort((big, content[big]))]
     again = np.sort(order[1:][content[order[1:]] == content[order[:-1]]])
-    if again.size:
-        i = int(again[0])
-        first = int(big[np.flatnonzero(content[big] == content[i])[0]])
-        yield profile.finding(
-            "repeated-queries",
-            Severity.NOTE,
-            int(profile.line[i]),
-            again.size,
-            f"{profile.of_queries(again.size)} hold the documents of an earlier one: qid {profile.qid(i)} those of qid "
-            f"{profile.qid(first)}, {profile.at(int(profile.line[first]))}",
-            "they count twice; split at random, one copy leaks into the other set",
-            "keep one of each",
-        )
+    if not again.size:
+        return []
+    first = int(big[np.flatnonzero(content[big] == content[again[0]])[0]])
+    twin = f"{p.qid(first)}, {p.at(int(p.line[first]))}"
+    return _found(p, "repeated-queries", again, _line(p, again), qid=p.qid(int(again[0])), twin=twin)
 
 
 # Labels ---------------------------------------------------------------------------------------------------------------
 
-USUAL_TOP = 5.0  # the largest grade of the public collections is 4
-MANY_GRADES = 32
-ONE_SIDED = 0.97
 
-
-def labels_without_gain(profile: Profile) -> Iterator[Finding]:
+def labels_without_gain(p: Profile) -> Iterator[Finding]:
     """Labels outside the domain of the gain, with the gain's message."""
-    known = (
-        np.array(sorted({*profile.labels, profile.low_label, profile.high_label})) if profile.n_rows else np.zeros(0)
-    )
+    known = np.array(sorted({*p.labels, p.low_label, p.high_label})) if p.n_rows else np.zeros(0)
     for some in (known if np.any(known < 0) else known[:0], known[known >= 0]):
         try:
-            gains_from_labels(some, profile.gain)
+            gains_from_labels(some, p.gain)
         except RowError as error:
             label = float(some[error.row])
-            found = profile.negative if label < 0 else profile.labels.get(label, profile.largest)
+            found = p.negative if label < 0 else p.labels.get(label, p.largest)
             pairs = label_map_from_zero(some) if label < 0 else ""
             options = f"--label-map={pairs}" if pairs else "" if label < 0 else "--gain linear"
-            yield profile.finding(
-                "refused-labels",
-                Severity.ERROR,
-                found.line,
-                found.count,
-                f"{error.reason.partition('; label_map=')[0]}; {profile.of_rows(found.count)}",
-                "train refuses them",
-                options,
-                options,
-            )
+            why = error.reason.partition("; label_map=")[0]
+            yield from _found(p, "refused-labels", found.count, found.line, why=why, options=options)
 
 
-def steep_gains(profile: Profile) -> Iterator[Finding]:
-    """Labels whose exponential gain dominates all others."""
-    top = profile.high_label
-    if profile.gain != "exponential" or not USUAL_TOP < top <= MAX_EXPONENTIAL_LABEL:
-        return
-    yield profile.finding(
-        "steep-gains",
-        Severity.WARNING,
-        profile.largest.line,
-        profile.largest.count,
-        f"the largest label is {top:g}: its gain 2^label - 1 is {2.0**top - 1.0:,.0f} times that of label 1",
-        "the documents with the largest labels dominate NDCG and the gradient",
-        "--gain linear, or a table such as --gain 0,1,3,7,15",
-    )
-
-
-def many_grades(profile: Profile) -> Iterator[Finding]:
-    """Too many distinct labels for grades."""
-    if profile.many_labels or len(profile.labels) > MANY_GRADES:
-        many = "over 1,000" if profile.many_labels else f"{len(profile.labels):,}"
-        yield profile.finding(
-            "many-labels",
-            Severity.NOTE,
-            0,
-            len(profile.labels),
-            f"there are {many} different labels, from {profile.low_label:g} to {profile.high_label:g}: clicks, amounts "
-            "or scores rather than grades?",
-            "with exponential gain a difference of 1 means twice the gain, everywhere",
-            "--gain linear",
-        )
-
-
-def labels_from_above_zero(profile: Profile) -> Iterator[Finding]:
-    """No irrelevant documents."""
-    grades = sorted(profile.labels)
-    if profile.live and profile.low_label > 0 and not profile.many_labels and len(grades) <= MANY_GRADES:
-        yield profile.finding(
-            "no-label-zero",
-            Severity.WARNING,
-            0,
-            profile.n_rows,
-            f"the smallest label is {profile.low_label:g}: every document counts as relevant",
-            "MAP, MRR, recall and precision are meaningless, and the lowest grade has a gain",
-            f"--label-map={label_map_from_zero(grades)}",
-        )
-
-
-def one_sided_labels(profile: Profile) -> Iterator[Finding]:
-    """One label on nearly all documents."""
-    if profile.many_labels or len(profile.labels) < 2:
-        return
-    label, most = max(profile.labels.items(), key=lambda item: item[1].count)
-    if most.count > ONE_SIDED * profile.n_rows:
-        rest = profile.n_rows - most.count
-        yield profile.finding(
-            "one-sided-labels",
-            Severity.NOTE,
-            0,
-            most.count,
-            f"{percent(most.count, profile.n_rows)} of the documents have label {label:g}",
-            f"what there is to learn lies in the other {rest:,} documents",
-            "usual for clicks and purchases; for judgements, is the label the right column?",
-        )
+def odd_labels(p: Profile) -> Iterator[Finding]:
+    """Labels whose exponential gain dominates all others, and labels without an irrelevant document."""
+    top, low, grades = p.high_label, p.low_label, sorted(p.labels)
+    if p.gain == "exponential" and USUAL_TOP < top <= MAX_EXPONENTIAL_LABEL:
+        yield from _found(p, "steep-gains", p.largest.count, p.largest.line, top=top, gain=2.0**top - 1.0)
+    if p.live and low > 0 and not p.many_labels and len(grades) <= MANY_GRADES:
+        yield from _found(p, "no-label-zero", p.n_rows, low=low, pairs=label_map_from_zero(grades))
 
 
 # Documents ------------------------------------------------------------------------------------------------------------
 
-MANY_ALIKE = 0.05  # share of the documents
-MANY_EMPTY = 0.01
+
+def duplicates(p: Profile) -> Iterator[Finding]:
+    """Documents of a query with the same features, and different labels or the same."""
+    same = WARNING if p.same.rows > MANY_ALIKE * p.n_rows else NOTE
+    for check, alike, what, severity in (
+        ("contradicting-duplicates", p.contradicting, "the features of another, and another label", WARNING),
+        ("duplicates", p.same, "features and label of another", same),
+    ):
+        if alike.rows:
+            words: Any = {"lists": plural(alike.queries, "query", "queries"), "name": p.document(alike.line)}
+            words |= {"what": what, "twin": p.at(alike.twin) + p.document(alike.twin)}
+            yield from _found(p, check, alike.rows, alike.line, severity, **words)
 
 
-def contradictions(profile: Profile) -> Iterator[Finding]:
-    """Documents of a query with the same features and different labels."""
-    alike = profile.contradicting
-    if alike.rows:
-        yield profile.finding(
-            "contradicting-duplicates",
-            Severity.WARNING,
-            alike.line,
-            alike.rows,
-            f"{profile.of_rows(alike.rows)} in {plural(alike.queries, 'query', 'queries')} have the features of "
-            f"another document of their query, and another label: the first{profile.document(alike.line)} is like "
-            f"{profile.at(alike.twin)}{profile.document(alike.twin)}",
-            "no model can put them in order: the best NDCG is below 1",
-            "keep one of each, if they are one document; otherwise add a feature that tells them apart",
-        )
-
-
-def duplicates(profile: Profile) -> Iterator[Finding]:
-    """Documents of a query with the same features and label."""
-    alike = profile.same
-    if alike.rows:
-        many = alike.rows > MANY_ALIKE * profile.n_rows
-        yield profile.finding(
-            "duplicates",
-            Severity.WARNING if many else Severity.NOTE,
-            alike.line,
-            alike.rows,
-            f"{profile.of_rows(alike.rows)} in {plural(alike.queries, 'query', 'queries')} have features and label of "
-            f"another document of their query: the first{profile.document(alike.line)} is like "
-            f"{profile.at(alike.twin)}{profile.document(alike.twin)}",
-            "they get one score, and take ranks from other documents in the metric",
-            "keep one of each",
-        )
-
-
-def empty_rows(profile: Profile) -> Iterator[Finding]:
+def empty_rows(p: Profile) -> list[Finding]:
     """Documents without nonzero features."""
-    empty = profile.empty_rows
-    if empty.count:
-        many = empty.count > MANY_EMPTY * profile.n_rows
-        yield profile.finding(
-            "empty-documents",
-            Severity.WARNING if many else Severity.NOTE,
-            empty.line,
-            empty.count,
-            f"{profile.of_rows(empty.count)} have no feature that is not 0",
-            f"nothing tells them apart: {percent(empty.count, profile.n_rows)} of the documents share one score",
-            "were their features lost?",
-        )
+    empty = p.empty_rows
+    severity = WARNING if empty.count > MANY_EMPTY * p.n_rows else NOTE
+    return _found(p, "empty-documents", empty.count, empty.line, severity)
 
 
 # Features -------------------------------------------------------------------------------------------------------------
 
-# A useless feature sorts n documents by label with a probability of at most 1/n. It counts as a copy if the
-# probability over all queries is below e^-EVIDENCE.
-EVIDENCE = 30.0
-MOSTLY_MISSING = 0.95
-_SHOWN = 12
-# Common codes for "unknown", including -1 in columns of counts and shares.
-_SENTINELS = frozenset(
-    {-1.0, -2.0, -9.0, -99.0, -100.0, -999.0, -1000.0, -9999.0, -99999.0, -999999.0, -1e9, -(2.0**31)}
-)
 
-
-def label_copies(profile: Profile) -> Iterator[Finding]:
+def label_copies(p: Profile) -> Iterator[Finding]:
     """Features that order the documents of (nearly) every query exactly by label."""
-    live = profile.low < profile.high
-    if profile.live < 2 or np.log(np.maximum(profile.sizes[live], 2)).sum() < EVIDENCE + np.log(len(profile.columns)):
+    live = p.low < p.high
+    if p.live < 2 or np.log(np.maximum(p.sizes[live], 2)).sum() < EVIDENCE + np.log(len(p.columns)):
         return
-    up, down = profile.columns[:, column_stats.UP], profile.columns[:, column_stats.DOWN]
+    up, down = p.columns[:, column_stats.UP], p.columns[:, column_stats.DOWN]
     exact = np.maximum(up, down)
-    labelled = profile.n_rows - (profile.labels[0.0].count if 0.0 in profile.labels else 0)
-    for j in np.flatnonzero(profile.live - exact <= column_stats.SHARE * profile.live).tolist():
-        same = profile.columns[j, column_stats.LIKE_LABEL] == profile.columns[j, column_stats.STORED] == labelled
+    labelled = p.n_rows - (p.labels[0.0].count if 0.0 in p.labels else 0)
+    for j in np.flatnonzero(p.live - exact <= column_stats.SHARE * p.live).tolist():
+        same = p.columns[j, column_stats.LIKE_LABEL] == p.columns[j, column_stats.STORED] == labelled
         order = "falling" if down[j] > up[j] else "rising"
-        message = (
-            f"{profile.feature(j)} equals the label in every row"
-            if same and not profile.many_labels
-            else (
-                f"{profile.feature(j)} ranks the documents of {percent(int(exact[j]), profile.live)} of the queries "
-                f"without a mistake ({order} with the label)"
-            )
-        )
-        yield profile.finding(
-            "label-copy",
-            Severity.WARNING,
-            0,
-            int(exact[j]),
-            message,
-            "a model will look perfect here and fail where the label is not known yet",
-            f"leave {profile.feature(j)} out, if it is made from the label or from what happened after the ranking",
-        )
+        share = percent(int(exact[j]), p.live)
+        what = f"ranks the documents of {share} of the queries without a mistake ({order} with the label)"
+        what = "equals the label in every row" if same and not p.many_labels else what
+        yield from _found(p, "label-copy", exact[j], feature=p.feature(j), what=what)
 
 
-def no_features(profile: Profile) -> Iterator[Finding]:
+def no_features(p: Profile) -> list[Finding]:
     """No feature with two values."""
-    used = _numbers(profile)
-    message = "no feature varies: each has one value in every row"
-    if not profile.counts[slots.CELLS]:
-        message = "no features: no row holds a number:value pair"
-    elif not used.size or profile.top.top_id >= len(profile.columns) or not _constant(profile, used).all():
-        return
-    cost = "train refuses it: nothing distinguishes the documents"
-    fix = "join the features to the judgements; a row is LABEL qid:ID 1:VALUE 2:VALUE ..."
-    yield profile.finding("no-features", Severity.ERROR, 0, profile.n_rows, message, cost, fix)
+    used = _numbers(p)
+    what = "no feature varies: each has one value in every row"
+    if not p.counts[slots.CELLS]:
+        what = "no features: no row holds a number:value pair"
+    elif not used.size or p.top.top_id >= len(p.columns) or not _constant(p, used).all():
+        return []
+    return _found(p, "no-features", p.n_rows, what=what)
 
 
-def constant_features(profile: Profile) -> Iterator[Finding]:
+def constant_features(p: Profile) -> list[Finding]:
     """Features that are constant, or always missing."""
-    used = _numbers(profile)
-    missing = used[profile.columns[used, column_stats.MISSING] == profile.n_rows]
-    high = ranges(profile)[1]
-    constant = np.setdiff1d(used[_constant(profile, used)], missing)
-    if missing.size:
-        yield profile.finding(
-            "missing-features",
-            Severity.WARNING,
-            0,
-            missing.size,
-            f"{listed(profile, missing)} missing in every row",
-            "they take time and teach nothing",
-            "was a join lost?",
-        )
-    if constant.size:
-        zeros = constant[high[constant] == 0]
-        more = f" ({zeros.size:,} of them 0 or not in the file)" if zeros.size else ""
-        yield profile.finding(
-            "constant-features",
-            Severity.NOTE,
-            0,
-            constant.size,
-            f"{listed(profile, constant)} the same in every row{more}",
-            "they take time and teach nothing",
-            "leave them out, if that is so in all of your data",
-        )
+    used = _numbers(p)
+    missing = used[p.columns[used, column_stats.MISSING] == p.n_rows]
+    constant = np.setdiff1d(used[_constant(p, used)], missing)
+    zeros = np.count_nonzero(_ranges(p)[1][constant] == 0)
+    return _found(p, "missing-features", missing) + _found(p, "constant-features", constant, zeros=zeros)
 
 
-def mostly_missing(profile: Profile) -> Iterator[Finding]:
-    """Features that are missing in nearly all rows."""
-    missing = profile.columns[:, column_stats.MISSING]
-    rare = np.flatnonzero((missing > MOSTLY_MISSING * profile.n_rows) & (missing < profile.n_rows))
-    if rare.size:
-        yield profile.finding(
-            "rare-features",
-            Severity.NOTE,
-            0,
-            rare.size,
-            f"{listed(profile, rare)} missing in more than {percent(MOSTLY_MISSING, 1)} of the rows",
-            "they carry little information, unless their presence does",
-            "",
-        )
-
-
-def query_features(profile: Profile) -> Iterator[Finding]:
-    """Features that are constant within every query."""
-    if not np.any(profile.sizes > 1):
-        return
-    used = _numbers(profile)
-    alike = (profile.columns[used, column_stats.VARIES] == 0) & ~_constant(profile, used)
-    if alike.any():
-        yield profile.finding(
-            "query-features",
-            Severity.NOTE,
-            0,
-            int(alike.sum()),
-            f"{listed(profile, used[alike])} the same for all documents of a query",
-            "alone they rank nothing; together with others they can (which query is it?)",
-            "",
-        )
-
-
-def stand_in_numbers(profile: Profile) -> Iterator[Finding]:
+def stand_in_numbers(p: Profile) -> Iterator[Finding]:
     """Features whose only negative value is a code such as -1 or -999."""
-    counts, extremes = profile.columns, profile.extremes
-    low, largest = extremes[:, column_stats.LOW], extremes[:, column_stats.HIGH_NEGATIVE]
+    negative, low = p.columns[:, column_stats.NEGATIVE], p.extremes[:, column_stats.LOW]
     # In columns of values up to 1, -1 may be a sign or a cosine.
-    one = (counts[:, column_stats.NEGATIVE] > 0) & (low == largest) & (extremes[:, column_stats.HIGH] > 1)
-    for value in np.unique(low[one]).tolist():
-        if value not in _SENTINELS:
-            continue
+    one = (negative > 0) & (low == p.extremes[:, column_stats.HIGH_NEGATIVE]) & (p.extremes[:, column_stats.HIGH] > 1)
+    for value in np.intersect1d(low[one], np.array(_SENTINELS, np.float32)).tolist():
         which = np.flatnonzero(one & (low == value))
-        cells = int(counts[which, column_stats.NEGATIVE].sum())
-        yield profile.finding(
-            "stand-in-numbers",
-            Severity.NOTE,
-            0,
-            which.size,
-            f"{value:g} is the only negative value of {listed(profile, which, verb=False)} ({cells:,} times): does it "
-            "mean missing?",
-            "trees can split it off; as missing it goes to whichever side suits, and means carry no false number",
-            f"--missing-token={value:g} reads it as missing, in every feature",
-        )
+        yield from _found(p, "stand-in-numbers", which, value=value, cells=negative[which].sum())
 
 
-def coarse_values(profile: Profile) -> Iterator[Finding]:
+def coarse_values(p: Profile) -> list[Finding]:
     """Integers so large that float32 merges neighbours."""
-    low, high = ranges(profile)
+    low, high = _ranges(p)
     largest = np.maximum(np.abs(low), np.abs(high))
-    stored = profile.columns[:, column_stats.STORED] > 0
-    coarse = np.flatnonzero(
-        (profile.columns[:, column_stats.FRACTIONS] == 0) & stored & (largest > EXACT) & np.isfinite(largest)
-    )
-    if coarse.size:
-        j = int(coarse[np.argmax(largest[coarse])])
-        step = float(np.spacing(np.float32(largest[j])))
-        yield profile.finding(
-            "coarse-values",
-            Severity.NOTE,
-            0,
-            coarse.size,
-            f"{listed(profile, coarse, verb=False)} hold{'s' * (coarse.size == 1)} whole numbers above "
-            f"{EXACT:,.0f}, up to {largest[j]:.6g}",
-            f"features are float32: around the largest, values less than {step:g} apart are one",
-            "of times and ids subtract a start; hashes are no features",
-        )
+    whole = (p.columns[:, column_stats.FRACTIONS] == 0) & (p.columns[:, column_stats.STORED] > 0)
+    coarse = np.flatnonzero(whole & (largest > EXACT) & np.isfinite(largest))
+    top = np.float32(largest[coarse].max(initial=1))
+    return _found(p, "coarse-values", coarse, largest=top, step=np.spacing(top))
 
 
-def _numbers(profile: Profile) -> Int64Array:
+def _line(p: Profile, queries: Int64Array) -> float:
+    """Return the line of the first of some queries; 0 without one."""
+    return float(p.line[queries[0]]) if queries.size else 0.0
+
+
+def _numbers(p: Profile) -> Int64Array:
     """Return the numbers of the examined features, whether they occur or not."""
-    if not profile.n_rows:
-        return np.zeros(0, np.int64)
-    return np.arange(profile.base, min(profile.top.top_id + 1, len(profile.columns)))
+    return np.arange(p.base, min(p.top.top_id + 1, len(p.columns))) if p.n_rows else np.zeros(0, np.int64)
 
 
-def _constant(profile: Profile, used: Int64Array) -> npt.NDArray[np.bool_]:
+def _constant(p: Profile, used: Int64Array) -> npt.NDArray[np.bool_]:
     """Return which features are constant or always missing."""
-    low, high = ranges(profile)
-    missing = profile.columns[used, column_stats.MISSING]
-    return np.asarray((missing == profile.n_rows) | ((low[used] == high[used]) & (missing == 0)))
+    low, high = _ranges(p)
+    missing = p.columns[used, column_stats.MISSING]
+    return np.asarray((missing == p.n_rows) | ((low[used] == high[used]) & (missing == 0)))
 
 
-def ranges(profile: Profile) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+def _ranges(p: Profile) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
     """Return the (smallest, largest) value of each feature; absent entries count as 0."""
-    low, high = profile.extremes[:, column_stats.LOW], profile.extremes[:, column_stats.HIGH]
-    everywhere = profile.columns[:, column_stats.STORED] + profile.columns[:, column_stats.MISSING] == profile.n_rows
+    low, high = p.extremes[:, column_stats.LOW], p.extremes[:, column_stats.HIGH]
+    everywhere = p.columns[:, column_stats.STORED] + p.columns[:, column_stats.MISSING] == p.n_rows
     zero = np.float32(0.0)
     return np.where(everywhere, low, np.minimum(low, zero)), np.where(everywhere, high, np.maximum(high, zero))
 
 
-def listed(profile: Profile, numbers: Int64Array, *, verb: bool = True) -> str:
-    """Format `features 3, 5 and 9 are`, shortened for many features."""
-    shown = [profile.feature(number).removeprefix("feature ") for number in numbers[:_SHOWN].tolist()]
+def _listed(p: Profile, numbers: Int64Array) -> str:
+    """Format `features 3, 5 and 9`, shortened for many features."""
+    shown = [p.feature(number).removeprefix("feature ") for number in numbers[:_SHOWN].tolist()]
     if numbers.size == 1:
-        return f"feature {shown[0]}" + " is" * verb
+        return f"feature {shown[0]}"
     rest = f" and {numbers.size - _SHOWN:,} more" if numbers.size > _SHOWN else f" and {shown.pop()}"
-    return f"features {', '.join(shown)}{rest}" + " are" * verb
+    return f"features {', '.join(shown)}{rest}"
 
 
-Check = Callable[[Profile], Iterator[Finding]]
+# Between sets ---------------------------------------------------------------------------------------------------------
 
-OF_TEXT: tuple[Check, ...] = (broken_files, refused_rows, text_columns, stand_ins, truncated_text, untidy_text)
+
+def leaked_queries(one: Profile, other: Profile) -> list[Finding]:
+    """Queries of the second set that occur in the first, by id or by content."""
+    grouped_by_file = one.grouped_by_file or other.grouped_by_file  # ids only count the queries
+    by_id = np.flatnonzero(np.isin(other.ids, one.ids) & (not grouped_by_file))
+    by_content, origin = _with_documents_of(one, other)
+    # Hash of query id and features, per row.
+    theirs, ours = (each.hashes ^ (each.ids[_query_of_rows(each)].astype(np.uint64) * _ODD) for each in (other, one))
+    same = np.bincount(_query_of_rows(other)[np.isin(theirs, ours)], minlength=other.n_queries)
+    both = by_id[same[by_id] > HALF * other.sizes[by_id]]
+    found = []
+    for check, some in (
+        ("leaked-queries", both),
+        ("leaked-documents", np.setdiff1d(by_content, by_id)),
+        ("shared-ids", np.setdiff1d(by_id, both)),
+    ):
+        if some.size:
+            q, twin = int(some[0]), int(origin[some[0]])
+            place = ":".join(map(str, one.place(int(one.line[twin]))))
+            words: Any = {"other": one.role, "qid": other.qid(q), "twin": f"{one.qid(twin)}, {place}"}
+            found += _found(other, check, some, _line(other, some), **words)
+    return found
+
+
+def _with_documents_of(one: Profile, other: Profile) -> tuple[Int64Array, Int64Array]:
+    """Return (queries of the second set with most of their documents in one query of the first, that query)."""
+    origin = np.full(other.n_queries, -1, np.int64)
+    query = _query_of_rows(one)
+    order = np.lexsort((query, one.hashes))
+    hashes, owner = one.hashes[order], query[order]
+    if not hashes.size:
+        return np.zeros(0, np.int64), origin
+    hashes, starts, counts = np.unique(hashes, return_index=True, return_counts=True)
+    telling, owner = owner[starts] == owner[starts + counts - 1], owner[starts]
+    at = np.minimum(np.searchsorted(hashes, other.hashes), hashes.size - 1)
+    hit = np.flatnonzero((hashes[at] == other.hashes) & telling[at])
+    pairs, counts = np.unique(np.column_stack([_query_of_rows(other)[hit], owner[at[hit]]]), axis=0, return_counts=True)
+    leaked = (counts >= 2) & (counts > HALF * other.sizes[pairs[:, 0]])
+    origin[pairs[leaked, 0]] = pairs[leaked, 1]
+    return np.flatnonzero(origin >= 0), origin
+
+
+def _query_of_rows(p: Profile) -> Int64Array:
+    return np.repeat(np.arange(p.sizes.size), p.sizes)
+
+
+def numbering(one: Profile, other: Profile) -> list[Finding]:
+    """Feature numbers from 0 in one set and from 1 in the other."""
+    if not (one.n_rows and other.n_rows) or one.set_base is not None or one.has_zero == other.has_zero:
+        return []
+    if other.has_zero:
+        line = next(part.zero_line for part in other.parts if part.zero_line)
+        return _found(other, "numbering", 1, line, what=f"feature 0 occurs, which {one.role} does not have")
+    beyond = other.top.top_id == one.top.top_id + 1
+    usual = one.columns[0, column_stats.STORED] + one.columns[0, column_stats.MISSING]
+    if not beyond and usual <= _USUAL * one.n_rows:
+        return []
+    what = f"no row has feature 0, which {percent(int(usual), one.n_rows)} of the rows of {one.role} have"
+    what += f", but there is feature {other.top.top_id}, one past its last" * beyond
+    return _found(other, "numbering", 1, other.top.top_line, None if beyond else WARNING, what=what)
+
+
+def numbering_of_files(p: Profile) -> list[Finding]:
+    """Feature numbers from 0 in some files of a set and from 1 in others."""
+    top = max((part.top_id for part in p.parts if part.zero_line), default=-1)
+    odd = [part for part in p.parts if not part.zero_line and part.top_id == top + 1]
+    if p.set_base is not None or not p.has_zero or not odd:
+        return []
+    what = f"no row of {plural(len(odd), 'file', 'files')} has feature 0, which other files have, but there is "
+    what += f"feature {top + 1}, one past their last"
+    return _found(p, "numbering", len(odd), odd[0].top_line, WARNING, what=what)
+
+
+def widths(one: Profile, other: Profile) -> list[Finding]:
+    """Features beyond those of the training data."""
+    if not (one.n_rows and other.n_rows) or one.has_zero != other.has_zero:
+        return []
+    top, theirs = other.top, one.top.top_id
+    more = max(0, top.top_id - theirs)
+    return _found(other, "widths", more, top.top_line, top=top.top_id, theirs=theirs, other=one.role)
+
+
+def lost_features(one: Profile, other: Profile) -> list[Finding]:
+    """Features that vary in the first set, but not in the second."""
+    if min(one.n_rows, other.n_rows) < _ENOUGH_ROWS or one.base != other.base:
+        return []
+    width = min(len(one.columns), len(other.columns))
+    used = np.arange(width)
+    often = one.columns[:width, column_stats.STORED] > _OFTEN * one.n_rows
+    return _found(other, "lost-features", used[often & ~_constant(one, used) & _constant(other, used)], other=one.role)
+
+
+Check = Callable[[Profile], Iterator[Finding] | list[Finding]]
+
+OF_TEXT: tuple[Check, ...] = (broken_files, refused_rows, refused_words, truncated_text)
 OF_ROWS: tuple[Check, ...] = (
     split_queries,
     no_features,
     dead_queries,
-    uneven_lists,
-    rows_by_label,
     repeated_queries,
     labels_without_gain,
-    steep_gains,
-    many_grades,
-    labels_from_above_zero,
-    one_sided_labels,
-    contradictions,
+    odd_labels,
     duplicates,
     empty_rows,
+    numbering_of_files,
 )
-OF_TRAINING_DATA: tuple[Check, ...] = (
-    label_copies,
-    constant_features,
-    mostly_missing,
-    query_features,
-    stand_in_numbers,
-    coarse_values,
-)  # later sets would only repeat them
+OF_TRAINING_DATA: tuple[Check, ...] = (label_copies, constant_features, stand_in_numbers, coarse_values)
+"""Later sets would only repeat them."""
 HIDES: dict[str, tuple[Check, ...]] = {
-    "split-queries": (
-        dead_queries,
-        uneven_lists,
-        rows_by_label,
-        repeated_queries,
-        contradictions,
-        duplicates,
-        label_copies,
-        query_features,
-    ),
-    "refused-labels": (steep_gains, many_grades, labels_from_above_zero),
-    "no-features": (repeated_queries, contradictions, duplicates, empty_rows, *OF_TRAINING_DATA),
+    "split-queries": (dead_queries, repeated_queries, duplicates, label_copies),
+    "refused-labels": (odd_labels,),
+    "no-features": (repeated_queries, duplicates, empty_rows, *OF_TRAINING_DATA),
 }
 """Error -> checks that would only find its consequences."""
+BETWEEN_SETS: tuple[Callable[[Profile, Profile], list[Finding]], ...] = (leaked_queries,)
+"""Checks of pairs with different roles: training and validation, training and test, validation and test."""
+AGAINST_TRAINING = (numbering, widths, lost_features)
+"""Checks of the training data and a later set."""

@@ -13,7 +13,7 @@ from boostrank.data.blocks import I2, N1, S1, S2, Int32Array
 from boostrank.kernels.runtime.jit import F1, I1, INT, entry_point, inline
 
 # Integer columns of the table `counts`, one row per feature.
-(STORED, MISSING, NEGATIVE, FRACTIONS, LIKE_LABEL, VARIES, UP, DOWN, N_COUNTS) = range(9)
+(STORED, MISSING, NEGATIVE, FRACTIONS, LIKE_LABEL, UP, DOWN, N_COUNTS) = range(8)
 # Columns of `values`, over stored values (neither 0 nor missing); the largest negative value.
 LOW, HIGH, HIGH_NEGATIVE, N_VALUES = range(4)
 
@@ -77,7 +77,7 @@ with np.errstate(over="ignore"):
     EMPTY = getattr(_finished, "py_func", _finished)(_SEED)  # hash of a row of zeros
 
 
-@entry_point(INT(I1, I1, F1, I1, N1, S1, N1, INT, INT, I2, S2, I2, S1, types.uint64[::1]))
+@entry_point(INT(I1, I1, F1, I1, N1, S1, N1, INT, I2, S2, types.uint64[::1]))
 def add_queries(
     ptr: Int64Array,
     order: Int64Array,
@@ -86,12 +86,9 @@ def add_queries(
     ids: Int32Array,
     values: Float32Array,
     bits: Int32Array,
-    queries_before: int,
     live: int,
     counts: Int64Array,
     extremes: Float32Array,
-    seen: Int64Array,
-    first: Float32Array,
     hashes: npt.NDArray[np.uint64],
 ) -> int:
     """Add whole queries to the totals; return the number of queries so far with different labels.
@@ -101,10 +98,8 @@ def add_queries(
         order: rows of each query, sorted by label.
         labels, ends: label of each row, and end of its cells.
         ids, values, bits: nonzero cells, ascending within rows: feature, value, and bits of the value.
-        queries_before: queries in earlier calls.
         live: result of the previous call, at first 0.
         counts, extremes: tables with one row per feature; features beyond them are only hashed.
-        seen: last query of each feature and rows with it there; first: its first value there.
         hashes: hash of the cells of each row. Output.
     """
     begin, width = 0, counts.shape[0]
@@ -141,22 +136,6 @@ def add_queries(
         a, b = ptr[q], ptr[q + 1]
         if b - a < 2:
             continue
-        start, number = ends[a - 1] if a > 0 else 0, queries_before + q
-        for i in range(start, ends[b - 1]):
-            j = ids[i]
-            if j < width and counts[j, VARIES] == 0:
-                value = values[i]
-                if seen[j, 0] != number:
-                    seen[j, 0], seen[j, 1], first[j] = number, 1, value
-                else:
-                    seen[j, 1] += 1
-                    if value != first[j] and (value == value or first[j] == first[j]):
-                        counts[j, VARIES] = 1
-        for i in range(start, ends[b - 1]):
-            j = ids[i]
-            if j < width and counts[j, VARIES] == 0 and seen[j, 1] < b - a:
-                counts[j, VARIES] = 1
-
         low, high = order[a], order[b - 1]
         if labels[low] == labels[high]:
             continue

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from boostrank.core.errors import BoostrankError, FileFormatError
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data import blocks as slots
 from boostrank.data.assemble import NO_ROWS, Totals
-from boostrank.data.blocks import Block, Int32Array
+from boostrank.data.blocks import Block
 from boostrank.data.doctor import column_stats
 from boostrank.data.doctor.finding import Finding, Severity, percent
 from boostrank.data.names import name_in
@@ -31,6 +32,7 @@ from boostrank.data.text.files import lines_of
 CHUNK_BYTES = 4 << 20
 SHOWN_ROWS = 5  # refused rows listed individually
 MOST_LABELS = 1000  # distinct labels counted individually
+_WIDTH = 2**31 - 1
 MOST_FEATURES = 1 << 20  # features examined individually: 100 MiB
 
 UInt64Array = npt.NDArray[np.uint64]
@@ -42,7 +44,6 @@ _KINDS: dict[str, npt.DTypeLike] = {
     "sizes": np.int64,
     "low": np.float64,
     "high": np.float64,
-    "falling": np.bool_,
     "hashes": np.uint64,
 }
 
@@ -80,41 +81,21 @@ class Alike:
 
 @dataclass
 class Rows:
-    """Rows: labels, lines (counted over all files), end of each row's cells, and the cells."""
+    """Rows: labels, lines (counted over all files), and the cells as a CSR matrix."""
 
     labels: Float64Array
     lines: Int64Array
-    ends: Int64Array
-    ids: Int32Array
-    values: Float32Array
+    cells: Any
 
-    def part(self, a: int, b: int) -> Rows:
-        """Return rows a to b."""
-        begin = int(self.ends[a - 1]) if a else 0
-        end = int(self.ends[b - 1]) if b else 0
-        return Rows(
-            self.labels[a:b], self.lines[a:b], self.ends[a:b] - begin, self.ids[begin:end], self.values[begin:end]
-        )
-
-    def taken(self, order: Int64Array) -> Rows:
-        """Return the rows in another order."""
-        sizes = np.diff(self.ends, prepend=0)
-        ends = np.cumsum(sizes[order])
-        cells = np.arange(self.ids.size) + np.repeat((self.ends - sizes)[order] - ends + sizes[order], sizes[order])
-        return Rows(self.labels[order], self.lines[order], ends, self.ids[cells], self.values[cells])
+    def __getitem__(self, rows: Any) -> Rows:
+        return Rows(self.labels[rows], self.lines[rows], self.cells[rows])
 
 
 def _joined(parts: list[Rows]) -> Rows:
     if len(parts) == 1:
         return parts[0]
-    shift = np.cumsum([0, *(part.ids.size for part in parts)])
-    return Rows(
-        np.concatenate([p.labels for p in parts]),
-        np.concatenate([p.lines for p in parts]),
-        np.concatenate([p.ends + s for p, s in zip(parts, shift, strict=False)]),
-        np.concatenate([p.ids for p in parts]),
-        np.concatenate([p.values for p in parts]),
-    )
+    labels, lines = (np.concatenate([getattr(part, name) for part in parts]) for name in ("labels", "lines"))
+    return Rows(labels, lines, sparse.vstack([part.cells for part in parts], format="csr"))
 
 
 Batch = tuple[Rows, Int64Array]
@@ -143,8 +124,8 @@ class Cutter:
             self._waiting.append(rows)
             return
         last, ptr = int(starts[-1]), np.append([0] if self._waiting else [], starts + before).astype(np.int64)
-        complete = _joined([*self._waiting, rows.part(0, last)])
-        self._waiting = [rows.part(last, rows.labels.size)]
+        complete = _joined([*self._waiting, rows[:last]])
+        self._waiting = [rows[last:]]
         if complete.labels.size:
             yield complete, ptr
 
@@ -173,7 +154,7 @@ class Profile:
         broken: errors of files that cannot be read to the end, or that contradict their side files.
         causes: errors of the first refused rows, one per cause.
         text_words: message about them, and the options that read the table.
-        scattered: regrouped queries, and the line where the first of them reappears.
+        scattered: whether queries were regrouped.
         stand_ins: word that seems to mark a missing value -> line and column of the first.
         labels: frequency of each label, up to MOST_LABELS labels.
         negative, largest: documents with such a label.
@@ -183,7 +164,6 @@ class Profile:
         line: first line of each query.
         ids: id of each query, or a hash if it is text.
         sizes, low, high: number of documents, smallest and largest label of each query.
-        falling: whether the documents of each query are in order of falling labels.
         hashes: hash of the features of each row.
         feature_names: number -> name of features; empty if the files have no names.
         space: columns of a table, which later sets must have; None for libsvm text.
@@ -194,7 +174,7 @@ class Profile:
         self.causes: dict[str, FileFormatError] = {}
         self.text: dict[str, int] = {}
         self.text_words = "", ""
-        self.scattered = 0, 0
+        self.scattered = False
         self.broken: list[FileFormatError] = []
         self.stand_ins: dict[str, tuple[int, int]] = {}
         self.stand_in_rows = 0
@@ -203,11 +183,10 @@ class Profile:
         self.negative, self.largest, self.empty_rows = Label(), Label(), Label()
         self.low_label, self.high_label = np.inf, -np.inf
         self.same, self.contradicting = Alike(), Alike()
-        self.live = self._n_seen = 0
+        self.live = 0
         self.unterminated: list[str] = []
         self.columns = np.zeros((0, column_stats.N_COUNTS), np.int64)
         self.extremes = np.zeros((0, column_stats.N_VALUES), np.float32)
-        self._seen, self._first = np.zeros((0, 2), np.int64), np.zeros(0, np.float32)
         self._kept: dict[str, list[Any]] = {name: [] for name in _KINDS}
         self.grouped_by_file = False
         self.feature_names: dict[int, str] = {}
@@ -252,7 +231,9 @@ class Profile:
                     ends = self.n_rows + np.cumsum(sizes)
             self._note_faults(block)
             if block.n_rows:
-                rows = Rows(self.reading.relabelled(block.labels), block.lines + self.n_lines, *block.cells())
+                row_ends, ids, values = block.cells()
+                cells = sparse.csr_matrix((values, ids, np.append(0, row_ends)), (block.n_rows, _WIDTH))
+                rows = Rows(self.reading.relabelled(block.labels), block.lines + self.n_lines, cells)
                 by_file = self.grouped_by_file
                 starts = self._starts_of_sizes(ends, rows) if by_file else self._starts_of_runs(runs, names)
                 yield from cutter.add(rows, starts)
@@ -300,19 +281,17 @@ class Profile:
         ids, line = (np.concatenate(self._kept[name]) for name in ("ids", "line"))
         _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
         owner, sizes = first[inverse], np.diff(ptr)
-        again = np.flatnonzero(owner != np.arange(owner.size))
-        if again.size:
-            self.scattered = np.unique(owner[again]).size, int(line[again[0]])
+        self.scattered = bool(np.any(owner != np.arange(owner.size)))
         kept = np.sort(first)
         self._kept |= {"ids": [ids[kept]], "line": [line[kept]]}
         names = {new: self.names[old] for new, old in enumerate(kept.tolist()) if old in self.names}
         self.totals.names, self.totals.n_queries = names, kept.size
         order = np.argsort(np.repeat(owner, sizes), kind="stable")
-        return rows.taken(order), np.append(0, np.cumsum(np.bincount(owner, sizes)[kept])).astype(np.int64)
+        return rows[order], np.append(0, np.cumsum(np.bincount(owner, sizes)[kept])).astype(np.int64)
 
     def _check_sidecars(self) -> None:
         """Record sizes and weights that contradict the files, as far as single files show."""
-        if self.scattered[0]:
+        if self.scattered:
             return
         for part, _, queries in self.totals.spans() if self.totals else ():
             sizes, weights = np.asarray(self.sizes[queries], np.int64), part.weights_file
@@ -328,6 +307,7 @@ class Profile:
 
     def _add(self, batch: Batch) -> None:
         rows, ptr = batch
+        cells = rows.cells
         query = np.repeat(np.arange(ptr.size - 1), np.diff(ptr))
         order = np.lexsort((rows.labels, query))
         hashes = np.empty(query.size, np.uint64)
@@ -336,30 +316,22 @@ class Profile:
             ptr,
             order,
             rows.labels,
-            rows.ends,
-            rows.ids,
-            rows.values,
-            rows.values.view(np.int32),
-            self._n_seen,
+            cells.indptr[1:].astype(np.int64),
+            cells.indices.astype(np.int32, copy=False),
+            cells.data,
+            cells.data.view(np.int32),
             self.live,
             self.columns,
             self.extremes,
-            self._seen,
-            self._first,
             hashes,
         )
         labels = rows.labels
-        steps_up = np.zeros(labels.size, np.int64)
-        steps_up[1:] = labels[1:] > labels[:-1]
-        steps_up[ptr[:-1]] = 0
         ranges = {
             "sizes": np.diff(ptr),
             "low": labels[order[ptr[:-1]]],
             "high": labels[order[ptr[1:] - 1]],
-            "falling": np.add.reduceat(steps_up, ptr[:-1]) == 0,
             "hashes": hashes,
         }
-        self._n_seen += ptr.size - 1
         for name, array in ranges.items():
             self._kept[name].append(array)
         self._add_labels(rows)
@@ -376,8 +348,6 @@ class Profile:
         self.columns = np.pad(self.columns, ((0, more), (0, 0)))
         extremes = np.tile(np.array([np.inf, -np.inf, -np.inf], np.float32), (more, 1))
         self.extremes = np.concatenate([self.extremes, extremes])
-        self._seen = np.pad(self._seen, ((0, more), (0, 0)), constant_values=-1)
-        self._first = np.pad(self._first, (0, more))
 
     def _add_labels(self, rows: Rows) -> None:
         found, first, counts = np.unique(rows.labels, return_index=True, return_counts=True)
@@ -416,7 +386,6 @@ class Profile:
     sizes: Int64Array
     low: Float64Array
     high: Float64Array
-    falling: npt.NDArray[np.bool_]
     hashes: UInt64Array
 
     n_rows = property(lambda self: self.totals.n_rows if self.totals else 0)
@@ -428,7 +397,6 @@ class Profile:
     has_zero = property(lambda self: self.totals.has_zero if self.totals else False)
     top = property(lambda self: self.totals.top)
     at = property(lambda self: self.totals.at)
-    descending_line = property(lambda self: self.totals.descending_line if self.totals else 0)
 
     @property
     def set_base(self) -> int | None:
