@@ -237,22 +237,34 @@ def _check_document_weights(spec: ObjectiveSpec, queries: QueryIndex) -> None:
         )
 
 
+def _check_pairs(objective: Described, queries: QueryIndex) -> None:
+    """Refuse queries whose documents would be compared in more pairs than `MAX_QUADRATIC_DOCUMENTS` have."""
+    spec, values, longest = objective.spec, objective.params, queries.longest
+    most = MAX_QUADRATIC_DOCUMENTS**2 // max(longest, 1)
+    depth, what = longest if spec.quadratic else 0, f"objective {spec.name!r}"
+    mend = f"Objectives without this limit: {', '.join(s.name for s in OBJECTIVES if not s.quadratic)}"
+    if values.get("sums") == "direct":
+        depth, what, mend = longest, "sums=direct", "sums=fast and sums=exact have no such limit"
+    elif "truncation_level" in values:
+        depth, mend = values["truncation_level"], f"Set truncation_level to at most {most:,}"
+        what = f"truncation_level={depth:,}"
+    elif values.get("neighbors") == 0 and values["mode"] != "classic":
+        depth, what, mend = values["k"] or longest, "neighbors=0", f"Set neighbors, or k to at most {most:,}"
+    pairs = longest * min(depth, longest)
+    if pairs > MAX_QUADRATIC_DOCUMENTS**2:
+        q = int(np.argmax(queries.sizes))
+        raise DataError(
+            f"query {queries.qid[q]} has {longest:,} documents, {pairs:.1e} pairs per round: {what} is limited to "
+            f"{MAX_QUADRATIC_DOCUMENTS:,} documents per query. {mend}"
+        )
+
+
 class _Part:
     """A single objective of a bound one, with the arguments of the driver."""
 
     def __init__(self, objective: Described, labels: Float64Array, queries: QueryIndex) -> None:
         spec = objective.spec
-        by_pairs = objective.params.get("sums") == "direct"
-        if (spec.quadratic or by_pairs) and queries.longest > MAX_QUADRATIC_DOCUMENTS:
-            q = int(np.argmax(queries.sizes))
-            what, mend = f"objective {spec.name!r}", "Objectives without this limit: "
-            mend += ", ".join(s.name for s in OBJECTIVES if not s.quadratic)
-            if by_pairs:
-                what, mend = "sums=direct", "sums=fast and sums=exact have no such limit"
-            raise DataError(
-                f"query {queries.qid[q]} has {queries.longest:,} documents, {queries.longest**2:.1e} pairs per round: "
-                f"{what} is limited to {MAX_QUADRATIC_DOCUMENTS:,} documents per query. {mend}"
-            )
+        _check_pairs(objective, queries)
         self.objective = objective
         self.ptr = np.require(queries.ptr, np.int64, ["C", "W"])  # compiled code takes no read-only arrays
         _check_document_weights(spec, queries)

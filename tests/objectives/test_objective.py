@@ -189,6 +189,20 @@ def test_fault_050_sums_pair_by_pair_are_refused_where_they_would_not_end():
     Objective("sdcg").bind(np.zeros(index.n_documents), index)
 
 
+@pytest.mark.parametrize(
+    ("name", "params", "mended"),
+    [
+        ("lambdarank", {"truncation_level": 80_000}, {"truncation_level": 31_250}),
+        ("yetirank", {"mode": "ndcg", "neighbors": 0}, {"mode": "ndcg", "neighbors": 0, "k": 31_250}),
+    ],
+)
+def test_parameters_that_compare_too_many_pairs_are_refused_with_the_largest_that_is_not(name, params, mended):
+    index = QueryIndex.from_sizes([2, 80_000])
+    with pytest.raises(DataError, match=r"query 1 has 80,000 documents, 6.4e\+09 pairs.*at most 31,250"):
+        Objective(name, **params).bind(np.zeros(index.n_documents), index)
+    Objective(name, **mended).bind(np.zeros(index.n_documents), index)
+
+
 @pytest.mark.parametrize("weights", ["ndcg-loss1", "ndcg-loss2++"])
 def test_a_loss_that_nobody_asks_for_changes_no_gradient_and_is_not_taken(weights):
     bound = Objective("lambdaloss", weights=weights).bind(LABELS, QUERIES)
