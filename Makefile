@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # XGBoost's Linux wheel carries GPU libraries of hundreds of megabytes; on macOS there are none, and no CPU edition.
 XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 
-.PHONY: help size demo test matrix short versions golden api check docs wheel wheel-test picture experiments ohsumed parity discount large start serving curvature selection peers defaults catboost metrics bench faults kill-sweep io-sweep net fuzz mutation coverage bench-scale clean within-query clicks test-clusters bench-clusters
+.PHONY: help size demo test matrix short versions golden api check docs wheel wheel-test picture experiments ohsumed parity discount large start serving curvature selection peers defaults catboost metrics bench faults kill-sweep io-sweep net fuzz mutation coverage bench-scale clean within-query clicks test-clusters bench-clusters mslr yahoo istella
 
 help:
 	@echo "make demo      generate data, train, and compare with LightGBM and XGBoost, all with no options"
@@ -45,6 +45,8 @@ help:
 	@echo "make defaults  every tool with no options, on the same queries (needs the data; hours; resumes)"
 	@echo "make catboost  what CatBoost's trees are worth, by its loss and by ours (needs the data; hours; resumes)"
 	@echo "make metrics   objectives of MAP, MRR and ERR against LambdaRank on NDCG, each by that metric (needs the data; resumes)"
+	@echo "make mslr      MSLR-WEB10K or 30K in DATA=FOLDER: all libraries, published parameters and numbers; FOLDS=1 (hours; resumes)"
+	@echo "make yahoo     the same for set1 and set2 of Yahoo's challenge;  make istella  for Istella, full or sample"
 	@echo "make bench     what each objective costs, against list length and beside LightGBM"
 	@echo "make bench-clusters  two workers on one machine against one process of as many threads: CPU seconds, bytes a round"
 	@echo "make bench-scale  reading, streaming, the second start, training larger than memory, memory planned and used (12 GB of disk)"
@@ -204,6 +206,10 @@ bench: $(VENV)/.installed-bench
 peers defaults catboost metrics: $(VENV)/.installed-peers
 ohsumed parity discount large start serving curvature selection peers defaults catboost metrics bench: $(VENV)/.installed
 	$(BIN)/python -m experiments.$@.run
+
+mslr yahoo istella: export OMP_WAIT_POLICY ?= passive
+mslr yahoo istella: $(VENV)/.installed-peers
+	$(BIN)/python -m experiments.releases.run $@ "$(DATA)" $(if $(FOLDS),--folds $(FOLDS))
 
 within-query: export OMP_WAIT_POLICY ?= passive
 within-query: $(VENV)/.installed
