@@ -134,9 +134,12 @@ def found(recipe: str, folder: Path, names: Sequence[str] = ()) -> list[Release]
     """The releases of a recipe in a folder; those of MSLR, whose files have the same names, by the folder's name.
 
     Raises:
-        SystemExit: none is there, or it could be either of two.
+        SystemExit: none is there, or it could be either of two, or a name is unknown.
     """
     known = [release for release in RELEASES if release.recipe == recipe]
+    unknown = set(names) - {release.name for release in known}
+    if unknown:
+        raise SystemExit(f"no release {min(unknown)!r}; there are: {', '.join(release.name for release in known)}")
     wanted = [release for release in known if not names or release.name in names]
     here = [r for r in wanted if any(p.exists() for fold in r.folds for p in r.paths(folder, fold).values())]
     if not here:

@@ -131,6 +131,8 @@ def test_mslr_releases_are_told_apart_by_name(imitation: Imitation) -> None:
     with pytest.raises(SystemExit, match="--release web10k"):
         layouts.found("mslr", other)
     assert [release.name for release in layouts.found("mslr", other, ["web10k"])] == ["web10k"]
+    with pytest.raises(SystemExit, match="web40k"):
+        layouts.found("mslr", other, ["web40k"])
     with pytest.raises(SystemExit, match=r"set1\.train\.txt"):
         layouts.found("yahoo", other)
 
