@@ -8,6 +8,7 @@ README.md in this folder.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import multiprocessing
 import re
@@ -17,7 +18,6 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,7 +32,7 @@ from experiments.common import arguments, interval, markdown, save
 from experiments.defaults.run import code_of_boostrank
 from experiments.peers.store import Run, Store, key_of
 from experiments.releases.layouts import Release, Size, counted, faults, found, read
-from experiments.releases.methods import PUBLISHED, REFERENCE, Method, fit, methods
+from experiments.releases.methods import PATIENCE, PUBLISHED, REFERENCE, Method, fit, methods
 
 METRICS = ("ndcg@1", "ndcg@5", "ndcg@10", "map", "err@20")
 CONVENTIONS = {"mslr": ("default", "lightgbm", "mslr")}
@@ -122,10 +122,12 @@ class Cell(NamedTuple):
         """Of all that the result depends on: the files' sizes in place of their contents."""
         paths = self.release.paths(self.folder, self.fold)
         files = {part: [path.stat().st_size, *self.counts(path)] for part, path in paths.items()}
-        package = "xgboost-cpu" if self.method.library == "xgboost" else self.method.library
-        trainer = code_of_boostrank() if package == "boostrank" else version(package)
-        what = asdict(self.method) | {"params": dict(self.method.params)}
-        return key_of({"release": self.release.name, "fold": self.fold, "files": files, "by": trainer, "method": what})
+        ours = self.method.library == "boostrank"
+        library = "lightgbm" if ours else self.method.library
+        what = {"release": self.release.name, "fold": self.fold, "files": files, "method": asdict(self.method)}
+        what |= {"library": importlib.import_module(library).__version__, "code": code_of_boostrank() if ours else ""}
+        rules = CONVENTIONS.get(self.release.recipe, OTHERS)
+        return key_of(what | {"how": [METRICS, rules, PATIENCE, HELD_OUT, dict(self.release.reading)]})
 
     def run(self, threads: int) -> Run:
         """Train and measure in a fresh process; what goes wrong there is the result."""
@@ -216,10 +218,9 @@ def report(release: Release, cells: Sequence[Cell], store: Store) -> tuple[str, 
                 theirs = [f"{one.values[m]:.4f}" if m in one.values else "" for m in METRICS]
                 rows.append([rules, f"published: {one.source}", one.folds, *theirs, *[""] * 4])
     head = ["conventions", "method", "folds", *METRICS, "p, Holm", "trees", "CPU seconds", "GB"]
-    said = (
-        f"{release.name}: {queries:,} test queries, {empty:,} of them without a relevant document. In brackets: minus "
-    )
-    return "\n\n".join([f"{said}{REFERENCE}, paired by query, 95% intervals.", markdown(head, rows), *lines]), numbers
+    title = f"{release.name}: {queries:,} test queries, {empty:,} of them without a relevant document."
+    title += f" In brackets: minus {REFERENCE}, paired by query, 95% intervals."
+    return "\n\n".join([title, markdown(head, rows), *lines]), numbers
 
 
 class Compared(NamedTuple):
