@@ -20,8 +20,8 @@ from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_u
 from boostrank.core.queries import Places
 from boostrank.core.text import UNFIT_WORDS, first_unfit
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data.candidates import Candidates
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.rows import Candidates
 
 PRIOR = 1.0
 """Click-free exposure added to every document. It shrinks the gains of rarely shown documents to 0; 0 is unbiased."""

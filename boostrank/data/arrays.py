@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,97 +11,12 @@ import numpy.typing as npt
 from scipy import sparse
 
 from boostrank.core.errors import DataError
-from boostrank.core.queries import QueryIndex, checked_ids, query_numbers
-from boostrank.core.types import (
-    Float64Array,
-    Int64Array,
-    as_numbers,
-    check_in_step,
-    check_real,
-    masked_as_missing,
-)
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float64Array, as_numbers, check_real, masked_as_missing
 from boostrank.data.categories import EXACT, Categories, Float32Cast, check_codes, named_columns
-from boostrank.data.row_places import InputRows
 
 Features = Any
 """float32[N, d] in C order, a float32 `scipy.sparse.csr_matrix`, or `data.rows.Rows`."""
-
-
-@dataclass(frozen=True, eq=False)
-class Arrays:
-    """Checked arguments of `RankingDataset.from_arrays`."""
-
-    features: Features
-    labels: Float64Array
-    queries: QueryIndex
-    names: tuple[str, ...]
-    input_rows: Int64Array | None
-    categories: dict[str, Categories]
-
-
-def read_arrays(
-    X: Any,
-    y: npt.ArrayLike,
-    qid: npt.ArrayLike | None,
-    group: npt.ArrayLike | None,
-    weight: npt.ArrayLike | None,
-    document_weight: npt.ArrayLike | None,
-    k: npt.ArrayLike | None,
-    feature_names: Sequence[str] | None,
-    sort: bool,
-    categorical_feature: Any,
-    copy: bool,
-) -> Arrays:
-    """Check and convert the arguments of `RankingDataset.from_arrays`; same arguments and errors."""
-    if (qid is None) == (group is None):
-        raise DataError("pass either qid= (one id per row) or group= (sizes of the queries)")
-    check_in_step(X=X, y=y, qid=qid, weight=weight, document_weight=document_weight, k=k)
-    features, names, categories = _read_rows(X, feature_names, categorical_feature, copy)
-    blank = [i for i, name in enumerate(names) if not str(name).strip()]
-    if blank:
-        raise DataError(f"feature {blank[0]} (from 0) has a blank name; rename it")
-    labels = _owned(as_numbers(y, "labels"), y)
-    rows: Int64Array | None = None
-    if qid is not None:
-        ids = checked_ids(_without_mask(qid, "query id"))
-        if sort:
-            if not ids.size == features.shape[0] == labels.size:
-                raise DataError(
-                    f"{ids.size} query ids and {labels.size} labels for {features.shape[0]} rows of features"
-                )
-            rows = np.argsort(query_numbers(ids), kind="stable").astype(np.int64)
-            if np.array_equal(rows, np.arange(rows.size)):
-                rows = None
-            else:
-                ids, features, labels = ids[rows], features[rows], labels[rows]
-        queries = QueryIndex.from_ids(ids)
-    else:
-        queries = queries_of_sizes(group, features.shape[0])
-    if rows is not None:
-        queries = replace(queries, places=InputRows(rows))
-    if queries.n_documents != features.shape[0]:
-        what = "query ids" if qid is not None else "rows in the groups"
-        raise DataError(f"{queries.n_documents} {what} but {features.shape[0]} rows of features")
-
-    def in_order(given: npt.ArrayLike, what: str) -> Float64Array:
-        values = _owned(as_numbers(_without_mask(given, f"entry in {what}"), what), given)
-        return values if rows is None or values.size != rows.size else values[rows]
-
-    if weight is not None:
-        queries = with_weights(queries, in_order(weight, "weights"))
-    if document_weight is not None:
-        if queries.document_weights is not None:
-            raise DataError(
-                "weight= differs within a query, so it weights documents like document_weight=; pass only one of them"
-            )
-        values = in_order(document_weight, "document weights")
-        if values.size != queries.n_documents:
-            raise DataError(f"{values.size} document weights for {queries.n_documents} rows; expected one per row")
-        queries = replace(queries, document_weights=values)
-    if k is not None:
-        cutoffs: Any = query_values(in_order(k, "cut-offs"), queries, "cut-offs")
-        queries = replace(queries, k=cutoffs)
-    return Arrays(features, labels, queries, names, rows, categories)
 
 
 def read_frame(
@@ -222,7 +137,7 @@ def queries_of_sizes(group: Any, rows: int) -> QueryIndex:
     Raises:
         DataError: sizes that are not positive integers, or query ids instead of sizes.
     """
-    sizes = _without_mask(group, "group size")
+    sizes = without_mask(group, "group size")
     if np.shape(sizes) == (rows,) and np.any(np.asarray(sizes) != 1):
         raise DataError(
             f"group= has one entry for each of the {rows:,} rows; pass ids with qid=, since group= takes one size per "
@@ -231,7 +146,7 @@ def queries_of_sizes(group: Any, rows: int) -> QueryIndex:
     return QueryIndex.from_sizes(sizes)
 
 
-def _without_mask(values: Any, what: str) -> Any:
+def without_mask(values: Any, what: str) -> Any:
     """Return values as an array without a mask; masked entries are errors."""
     if getattr(getattr(values, "dtype", None), "names", None):
         raise DataError(f"a structured array has several numbers per row; pass the field with the {what}")
@@ -240,7 +155,7 @@ def _without_mask(values: Any, what: str) -> Any:
     return values.data if np.ma.isMaskedArray(values) else values
 
 
-def _owned(found: Any, given: Any) -> Any:
+def owned(found: Any, given: Any) -> Any:
     """Copy converted data that share memory with the input, so that later changes cannot affect the data set."""
     if isinstance(found, np.ndarray):  # lists share no memory
         shared = not isinstance(given, list | tuple) and np.may_share_memory(found, np.asarray(given))
@@ -266,17 +181,17 @@ def _as_float32(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     return out
 
 
-def _read_rows(
+def read_rows(
     X: Any, names: Sequence[str] | None, categorical_feature: Any, copy: bool
 ) -> tuple[Features, tuple[str, ...], dict[str, Categories]]:
     """Return features, names and categories of any input of `from_arrays`."""
     table = None
     if not isinstance(X, np.ndarray) and not sparse.issparse(X):
-        from boostrank.data.frames import FrameReader, as_frame, names_of
+        from boostrank.data.frames import as_frame, names_of, read_table
 
         table = as_frame(X)
     if table is None:
-        features = _owned(as_features(X), X) if copy else as_features(X)
+        features = owned(as_features(X), X) if copy else as_features(X)
         if features.shape[1] > _MOST_COLUMNS:  # each column gets a name, even without values
             raise DataError(
                 f"features have {features.shape[1]:,} columns, more than the limit of {_MOST_COLUMNS:,}: drop columns "
@@ -294,10 +209,8 @@ def _read_rows(
             raise DataError(f"{len(table.columns)} features need that many distinct feature names, not {len(given)}")
         table = table.rename(dict(zip(table.columns, given, strict=True)))
     found = names_of(table)
-    reader = FrameReader(found, categorical=named_columns(categorical_feature, found))
-    features = reader.read(table)
-    reader.warn()
-    return features, found, reader.categories
+    features, categories = read_table(table, found, categorical=named_columns(categorical_feature, found))
+    return features, found, categories
 
 
 def _as_names(names: Sequence[Any]) -> tuple[str, ...]:

@@ -244,10 +244,6 @@ def runs_of(ids: npt.NDArray[Any], lines: Int64Array) -> tuple[Int64Array, dict[
 def dense_matrix(blocks: list[Block | None], base: int, columns: int, threads: int) -> Float32Array:
     """Return float32[N, columns] of all blocks. Each block is removed from the list after it is copied."""
     starts = _starts(blocks)
-    whole = _whole(blocks, (int(starts[-1]), columns))
-    if whole is not None:
-        blocks[:] = [None] * len(blocks)
-        return whole
     out = np.zeros((int(starts[-1]), columns), np.float32)
 
     def copy(i: int) -> None:
@@ -287,20 +283,6 @@ def sparse_matrix(blocks: list[Block | None], base: int, columns: int) -> sparse
     matrix = sparse.csr_matrix((int(starts[-1]), columns), dtype=np.float32)
     matrix.data, matrix.indices, matrix.indptr = data, indices, indptr  # the constructor would check and copy
     return matrix
-
-
-def _whole(blocks: Sequence[Block | None], shape: tuple[int, int]) -> Float32Array | None:
-    """Return the array of this shape if all blocks are consecutive views of it, else None."""
-    first = next((block.dense for block in blocks if block is not None and block.dense is not None), None)
-    whole = None if first is None else first.base
-    if not isinstance(whole, np.ndarray) or whole.shape != shape or whole.dtype != np.float32:
-        return None
-    at = whole.ctypes.data
-    for block in blocks:
-        if block is None or block.dense is None or block.dense.base is not whole or block.dense.ctypes.data != at:
-            return None
-        at += block.dense.nbytes
-    return whole
 
 
 def _starts(blocks: Sequence[Block | None]) -> Int64Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,17 +15,26 @@ from scipy import sparse
 
 from boostrank.core.errors import DataError
 from boostrank.core.gains import LABEL, GainExpression
-from boostrank.core.queries import QueryIndex
+from boostrank.core.queries import QueryIndex, checked_ids, query_numbers
 from boostrank.core.text import UNFIT_WORDS, first_unfit, small_table
-from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data.arrays import Features, NumberedNames, default_feature_names, read_arrays, read_columns, read_frame
-from boostrank.data.candidates import Candidates
+from boostrank.core.types import Float64Array, Int64Array, as_numbers, check_in_step
+from boostrank.data.arrays import (
+    Features,
+    NumberedNames,
+    default_feature_names,
+    owned,
+    queries_of_sizes,
+    query_values,
+    read_columns,
+    read_frame,
+    read_rows,
+    with_weights,
+    without_mask,
+)
 from boostrank.data.categories import Categories, code_map, say_no_codes, say_unseen
 from boostrank.data.gain_columns import gain_of, with_gain
 from boostrank.data.options import NUMBERED, FeatureSpace, takes_reader_options
-from boostrank.data.rows import Rows, is_on_disk, is_sparse, missing_in
-
-_ROWS_AT_A_TIME = 1 << 14
+from boostrank.data.rows import Candidates, Rows, constant_columns, fingerprint, is_on_disk, is_sparse
 
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
@@ -44,6 +52,20 @@ class Provenance:
     files: tuple[str, ...] = ()
     index_base: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class InputRows:
+    """Places of array rows that were sorted: no file, and the row as given.
+
+    Args:
+        order: int64[N]: row i was row order[i].
+    """
+
+    order: Int64Array
+
+    def __call__(self, row: int) -> tuple[str, int]:
+        return "", int(self.order[row])
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,17 +228,49 @@ class RankingDataset:
         Raises:
             DataError: invalid data; the message names the row or column, and a remedy.
         """
-        given = read_arrays(
-            X, y, qid, group, weight, document_weight, k, feature_names, sort, categorical_feature, copy
-        )
-        return cls(
-            given.features,
-            given.labels,
-            given.queries,
-            given.names,
-            input_rows=given.input_rows,
-            categories=given.categories,
-        )
+        if (qid is None) == (group is None):
+            raise DataError("pass either qid= (one id per row) or group= (sizes of the queries)")
+        check_in_step(X=X, y=y, qid=qid, weight=weight, document_weight=document_weight, k=k)
+        features, names, categories = read_rows(X, feature_names, categorical_feature, copy)
+        blank = [i for i, name in enumerate(names) if not str(name).strip()]
+        if blank:
+            raise DataError(f"feature {blank[0]} (from 0) has a blank name; rename it")
+        labels, n, rows = owned(as_numbers(y, "labels"), y), features.shape[0], None
+        if qid is not None:
+            ids = checked_ids(without_mask(qid, "query id"))
+            if sort:
+                if not ids.size == n == labels.size:
+                    raise DataError(f"{ids.size} query ids and {labels.size} labels for {n} rows of features")
+                order = np.argsort(query_numbers(ids), kind="stable").astype(np.int64)
+                if not np.array_equal(order, np.arange(order.size)):
+                    rows, ids, features, labels = order, ids[order], features[order], labels[order]
+            queries = QueryIndex.from_ids(ids)
+        else:
+            queries = queries_of_sizes(group, n)
+        if rows is not None:
+            queries = replace(queries, places=InputRows(rows))
+        if queries.n_documents != n:
+            what = "query ids" if qid is not None else "rows in the groups"
+            raise DataError(f"{queries.n_documents} {what} but {n} rows of features")
+
+        def in_order(given: npt.ArrayLike, what: str) -> Float64Array:
+            values = owned(as_numbers(without_mask(given, f"entry in {what}"), what), given)
+            return values if rows is None or values.size != rows.size else values[rows]
+
+        if weight is not None:
+            queries = with_weights(queries, in_order(weight, "weights"))
+        if document_weight is not None:
+            if queries.document_weights is not None:
+                words = "weight= differs within a query, so it weights documents like document_weight=; pass only one"
+                raise DataError(words)
+            values = in_order(document_weight, "document weights")
+            if values.size != n:
+                raise DataError(f"{values.size} document weights for {n} rows; expected one per row")
+            queries = replace(queries, document_weights=values)
+        if k is not None:
+            cutoffs: Any = query_values(in_order(k, "cut-offs"), queries, "cut-offs")
+            queries = replace(queries, k=cutoffs)
+        return cls(features, labels, queries, names, input_rows=rows, categories=categories)
 
     @classmethod
     def from_frame(
@@ -409,7 +463,7 @@ class RankingDataset:
     def take(self, queries: npt.ArrayLike) -> RankingDataset:
         """Return some whole queries, in the requested order."""
         index, rows = self.queries.take(queries)
-        return self._of_rows(index, rows)
+        return self.of_rows(index, rows)
 
     def joined(self, other: RankingDataset) -> RankingDataset:
         """Return the queries of both data sets, renumbered if ids occur in both.
@@ -474,20 +528,18 @@ class RankingDataset:
         return self._numbered(*self.queries.take(np.sort(rng.integers(0, count, count))))
 
     def _numbered(self, index: QueryIndex, rows: Int64Array) -> RankingDataset:
-        return self._of_rows(replace(index, qid=np.arange(len(index))), rows)
+        return self.of_rows(replace(index, qid=np.arange(len(index))), rows)
 
-    def _of_rows(self, index: QueryIndex, rows: Int64Array) -> RankingDataset:
-        features, labels = self.features[rows], self.labels[rows]
-        names = None if self.document_names is None else self.document_names[rows]
-        candidates = None if self.candidates is None else self.candidates.take(rows)
+    def of_rows(self, index: QueryIndex, rows: Int64Array, features: Any = None) -> RankingDataset:
+        """Return some rows, with their queries and possibly their features."""
         return replace(
             self,
-            features=features,
-            labels=labels,
+            features=self.features[rows] if features is None else features,
+            labels=self.labels[rows],
             queries=index,
-            document_names=names,
+            document_names=None if self.document_names is None else self.document_names[rows],
             input_rows=None,
-            candidates=candidates,
+            candidates=None if self.candidates is None else self.candidates.take(rows),
         )
 
     def in_row_order(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -506,34 +558,17 @@ class RankingDataset:
         """Return the names of features with one value in every row, or with missing values only."""
         if not self.n_documents:
             return ()
-        same = np.arange(self.n_features)
-        if self.on_disk:
-            same = self.features.constant_columns()
-        elif self.is_sparse:
-            low, high = (extreme(axis=0).toarray().ravel() for extreme in (self.features.min, self.features.max))
-            same = np.flatnonzero((low == high) | (missing_in(self.features) == self.n_documents))
-        else:
-            for start in range(0, self.n_documents, _ROWS_AT_A_TIME):
-                rows, first = self.features[start : start + _ROWS_AT_A_TIME, same], self.features[0, same]
-                same = same[np.all((rows == first) | (np.isnan(rows) & np.isnan(first)), axis=0)]
-        return tuple(self.feature_names[i] for i in same)
+        rows = self.features
+        found = rows.constant_columns() if isinstance(rows, Rows) else constant_columns(rows.shape, [(0, rows)])
+        return tuple(self.feature_names[i] for i in found)
 
     @cached_property
     def fingerprint(self) -> str:
         """Return a hash of features, labels and query boundaries, which depends on values and order only."""
-        if isinstance(self.features, Rows):
-            return str(self.features.fingerprint(self.labels, self.queries.ptr))
-        digest = hashlib.blake2b(digest_size=16)
-        parts = [self.labels, self.queries.ptr]
-        if self.is_sparse:
-            indptr, indices = self.features.indptr.astype(np.int64), self.features.indices.astype(np.int32)
-            parts += [indptr, indices, self.features.data]
-        else:
-            parts.append(self.features)
-        digest.update(repr(self.features.shape).encode())
-        for part in parts:
-            digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
-        return digest.hexdigest()
+        rows, ptr = self.features, self.queries.ptr
+        if isinstance(rows, Rows):
+            return rows.fingerprint(self.labels, ptr)
+        return fingerprint(rows, self.labels, ptr, lambda: [(0, rows)], {})
 
 
 def _both(first: Any, second: Any, sizes: tuple[int, int], fill: float | str) -> npt.NDArray[Any] | None:

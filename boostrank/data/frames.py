@@ -16,7 +16,7 @@ from narwhals.exceptions import DuplicateError
 from boostrank.core.errors import DataError, did_you_mean
 from boostrank.core.queries import query_numbers
 from boostrank.core.types import Float32Array, Int64Array
-from boostrank.data.categories import EXACT, Categories, Coding, Float32Cast, check_codes
+from boostrank.data.categories import Categories, Coding, Float32Cast, check_codes
 
 _CELLS_AT_A_TIME = 1 << 21
 _OF_CATEGORIES = (nw.Categorical, nw.Enum)
@@ -81,163 +81,125 @@ def cut(table: Any, qid: str, parts: int) -> list[Any]:
     return [frame[np.flatnonzero(part == i)].to_native() for i in range(parts)]
 
 
-class FrameReader:
-    """Converts tables to float32 rows, one after another; categories of training tables accumulate.
-
-    The first table decides on the kind of each column. Call `warn` at the end to report rounding and unknown
-    categories.
+def read_table(
+    table: Any,
+    names: Sequence[str],
+    *,
+    categorical: Collection[str] = (),
+    known: Mapping[str, Categories] | None = None,
+    whose: str = "the training data",
+) -> tuple[Float32Array, dict[str, Categories]]:
+    """Return columns of a table as float32[n, d] in C order, and the categories found; warn about rounded integers and
+    about categories treated as missing.
 
     Args:
-        names: columns to read, in this order; tables may have others.
+        table: input of `as_frame`, or a narwhals frame.
+        names: columns to read, in this order.
         categorical: columns of categories in addition to those detected by type.
         known: column -> categories of the training data; None if this is the training data.
         whose: owner of `known`, for messages.
+
+    Raises:
+        DataError: a missing column, or one that is neither numeric nor categorical, with a remedy.
     """
-
-    def __init__(
-        self,
-        names: Sequence[str],
-        *,
-        categorical: Collection[str] = (),
-        known: Mapping[str, Categories] | None = None,
-        whose: str = "the training data",
-    ) -> None:
-        self.names = tuple(names)
-        self._named, self._known, self._whose = set(categorical), known, whose
-        self._cast = Float32Cast()
-        self._coding: list[Coding | Categories | None] | None = None
-
-    @property
-    def categories(self) -> dict[str, Categories]:
-        """Return column -> categories found so far, in column order."""
-        found = {}
-        for name, one in zip(self.names, self._coding or (), strict=False):
-            if one is not None:
-                found[name] = one.categories if isinstance(one, Coding) else one
-        return found
-
-    def warn(self) -> None:
-        """Warn about rounded integers and about categories treated as missing, one line each."""
-        self._cast.warn()
-        for one in self._coding or ():
-            if isinstance(one, Coding):
-                one.warn(self._whose)
-
-    def read(self, table: Any) -> Float32Array:
-        """Return the rows of a table, float32[n, d] in C order.
-
-        Args:
-            table: input of `as_frame`, or a narwhals frame.
-
-        Raises:
-            DataError: a missing column, or one that is neither numeric nor categorical, with a remedy.
-        """
-        frame = table if isinstance(table, nw.DataFrame) else as_frame(table)
-        frame = self._columns(frame)
-        schema = list(frame.schema.values())
-        if self._coding is None:
-            self._coding = [self._coding_of(frame, i, kind) for i, kind in enumerate(schema)]
-        rows = len(frame)
-        out = np.empty((rows, len(self.names)), np.float32)
-        plain = all(c is None for c in self._coding) and all(isinstance(t, _AS_THEY_ARE) for t in schema)
-        whole = [i for i, kind in enumerate(schema) if kind.is_integer()]
-        step = max(1, _CELLS_AT_A_TIME // max(1, len(self.names)))
-        for start in range(0, rows, step):
-            stop = min(start + step, rows)
-            part = frame if stop - start == rows else frame[start:stop]
-            values = part.to_numpy() if plain else None
-            if values is not None and values.dtype.kind in "fiu":
-                self._fill(out[start:stop], values, whole)
+    frame = _with_columns(table if isinstance(table, nw.DataFrame) else as_frame(table), tuple(names), whose)
+    kinds, cast = list(frame.schema.values()), Float32Cast()
+    codings = [_coding_of(frame, i, name, kinds[i], categorical, known) for i, name in enumerate(names)]
+    rows = len(frame)
+    out = np.empty((rows, len(names)), np.float32)
+    plain = all(one is None for one in codings) and all(isinstance(kind, _AS_THEY_ARE) for kind in kinds)
+    whole = [i for i, kind in enumerate(kinds) if kind.is_integer()]
+    step = max(1, _CELLS_AT_A_TIME // max(1, len(names)))
+    for start in range(0, rows, step):
+        part, target = frame if step >= rows else frame[start : start + step], out[start : start + step]
+        values = part.to_numpy() if plain else None
+        if values is not None and values.dtype.kind in "fiu":
+            with np.errstate(over="ignore"):
+                target[:] = values
+            infinite = range(len(names)) if bool(np.isinf(target).any()) else ()
+            for i in {*infinite, *whole}:
+                cast.cast(values[:, i], names[i], whole=i in whole)
+            continue
+        for i, series in enumerate(part.iter_columns()):
+            name, kind, coding = names[i], kinds[i], codings[i]
+            if isinstance(coding, Coding):
+                target[:, i] = coding.codes(*_local_codes(series, kind))
                 continue
-            for i, series in enumerate(part.iter_columns()):
-                out[start:stop, i] = self._column(i, series, schema[i])
-        return out
+            if isinstance(kind, (nw.String, *_OF_CATEGORIES)):
+                raise DataError(_not_a_number(series, kind, name, coding, None if known is None else whose))
+            target[:, i] = cast.cast(_numbers(series, kind, name), name, whole=kind.is_integer())
+            if coding is not None:
+                check_codes(target[:, i], name)
+    cast.warn()
+    for one in codings:
+        if isinstance(one, Coding):
+            one.warn(whose)
+    found = {name: one.categories if isinstance(one, Coding) else one for name, one in zip(names, codings, strict=True)}
+    return out, {name: one for name, one in found.items() if one is not None}
 
-    def _columns(self, frame: Any) -> Any:
-        """Return the columns to read, in order."""
-        names = names_of(frame)
-        if names == self.names:
-            return frame
-        places = {name: i for i, name in enumerate(names)}
-        missing = [name for name in self.names if name not in places]
-        if missing:
-            hint = did_you_mean(missing[0], names, list_all=False)
-            many = f" ({len(missing)} of {len(self.names)} are missing)" if len(missing) > 1 else ""
-            raise DataError(f"the table has no column {missing[0]!r}, which {self._whose} has{many}.{hint}")
-        return frame[:, [places[name] for name in self.names]]
 
-    def _fill(self, out: Float32Array, values: npt.NDArray[Any], whole: Sequence[int]) -> None:
-        """Fill rows of numeric columns."""
-        with np.errstate(over="ignore"):
-            out[:] = values
-        infinite = range(len(self.names)) if bool(np.isinf(out).any()) else ()
-        for i in {*infinite, *whole}:
-            if np.nanmax(np.abs(out[:, i]), initial=0.0) >= EXACT:
-                self._cast.cast(values[:, i], self.names[i], whole=i in whole)
+def _with_columns(frame: Any, names: tuple[str, ...], whose: str) -> Any:
+    """Return the columns of a frame with these names, in order."""
+    there = names_of(frame)
+    places = {name: i for i, name in enumerate(there)}
+    missing = [name for name in names if name not in places]
+    if missing:
+        hint = did_you_mean(missing[0], there, list_all=False)
+        many = f" ({len(missing)} of {len(names)} are missing)" if len(missing) > 1 else ""
+        raise DataError(f"the table has no column {missing[0]!r}, which {whose} has{many}.{hint}")
+    return frame if there == names else frame[:, [places[name] for name in names]]
 
-    def _coding_of(self, frame: Any, i: int, kind: Any) -> Coding | Categories | None:
-        """Return how to read a column: by looking up categories, as codes, or as numbers (None)."""
-        name = self.names[i]
-        if self._known is not None:
-            known = self._known.get(name)
-            return known if known is None or known.values is None else Coding(name, known)
-        if isinstance(kind, _OF_CATEGORIES):
-            return Coding(name, ordered=name not in self._named and _is_ordered(_series(frame, i)))
-        if name not in self._named:
-            return None
-        return (
-            Coding(name) if isinstance(kind, (nw.String, nw.Object, nw.Unknown)) else Categories()
-        )  # Unknown: nulls only
 
-    def _column(self, i: int, series: Any, kind: Any) -> Float32Array:
-        """Return one column, float32[n]."""
-        assert self._coding is not None
-        name, coding = self.names[i], self._coding[i]
-        if isinstance(coding, Coding):
-            return coding.codes(*_local_codes(series, kind))
-        if isinstance(kind, (nw.String, *_OF_CATEGORIES)):
-            raise DataError(self._not_a_number(name, series, kind, coding))
-        found = self._cast.cast(*self._numbers(name, series, kind), whole=kind.is_integer())
-        if coding is not None:
-            check_codes(found, name)
-        return found
+def _coding_of(
+    frame: Any, i: int, name: str, kind: Any, named: Collection[str], known: Mapping[str, Categories] | None
+) -> Coding | Categories | None:
+    """Return how to read a column: by looking up categories, as codes, or as numbers (None)."""
+    if known is not None:
+        one = known.get(name)
+        return one if one is None or one.values is None else Coding(name, one)
+    if isinstance(kind, _OF_CATEGORIES):
+        return Coding(name, ordered=name not in named and _is_ordered(_series(frame, i)))
+    if name not in named:
+        return None
+    # Unknown: nulls only
+    return Coding(name) if isinstance(kind, (nw.String, nw.Object, nw.Unknown)) else Categories()
 
-    def _numbers(self, name: str, series: Any, kind: Any) -> tuple[npt.NDArray[Any], str]:
-        """Return the real numbers of a column, NaN if missing, and its name."""
-        if isinstance(kind, _OF_TIME):
-            raise DataError(
-                f"column {name!r} contains times ({kind}), which have no natural unit: convert it to numbers "
-                "(such as days since a date), or drop it"
-            )
-        _check_one_value(series, kind)
-        if isinstance(kind, _AS_THEY_ARE):
-            values = series.to_numpy()  # old versions return objects if values are missing
-            return (values if values.dtype.kind != "O" else _with_none(series, values).astype(np.float64)), name
-        # Only pandas has complex numbers, and casting would drop the imaginary part.
-        if getattr(getattr(series.to_native(), "dtype", None), "kind", "") == "c":
-            raise DataError(
-                f"column {name!r} contains complex numbers, which have no order: convert it to real numbers, or drop it"
-            )
-        if isinstance(kind, nw.Object) and any(isinstance(value, str) for value in series.to_list()):
-            raise DataError(self._not_a_number(name, series, kind, None))
-        try:
-            return _with_none(series, series.cast(nw.Float64).to_numpy()).astype(np.float64), name
-        except Exception as error:  # each library raises its own type
-            raise DataError(
-                f"column {name!r} holds {getattr(series.to_native(), 'dtype', kind)}, not numbers: convert it, or "
-                "drop it"
-            ) from error
 
-    def _not_a_number(self, name: str, series: Any, kind: Any, coding: Categories | None) -> str:
-        what = "categories" if isinstance(kind, _OF_CATEGORIES) else "text"
-        values = _local_codes(series, kind)[1]
-        first = next((value for value in values if isinstance(value, str)), next(iter(values), None))
-        begin = f"column {name!r} holds {what} ({first!r}, ...)"
-        if self._known is None:
-            return f"{begin}: name it in categorical_feature, convert it to numbers, or drop it"
-        if coding is not None:
-            return f"{begin}, but {self._whose} has only codes without names there: pass codes"
-        return f"{begin}, but {self._whose} has numbers there"
+def _numbers(series: Any, kind: Any, name: str) -> npt.NDArray[Any]:
+    """Return the real numbers of a column, NaN if missing."""
+    if isinstance(kind, _OF_TIME):
+        words = (
+            "times ({kind}), which have no natural unit: convert it to numbers (such as days since a date), or drop it"
+        )
+        raise DataError(f"column {name!r} contains {words.format(kind=kind)}")
+    _check_one_value(series, kind)
+    if isinstance(kind, _AS_THEY_ARE):
+        values = series.to_numpy()  # old versions return objects if values are missing
+        return values if values.dtype.kind != "O" else _with_none(series, values).astype(np.float64)
+    # Only pandas has complex numbers, and casting would drop the imaginary part.
+    if getattr(getattr(series.to_native(), "dtype", None), "kind", "") == "c":
+        raise DataError(
+            f"column {name!r} contains complex numbers, which have no order: convert it to real numbers, or drop it"
+        )
+    if isinstance(kind, nw.Object) and any(isinstance(value, str) for value in series.to_list()):
+        raise DataError(_not_a_number(series, kind, name, None, None))
+    try:
+        return _with_none(series, series.cast(nw.Float64).to_numpy()).astype(np.float64)
+    except Exception as error:  # each library raises its own type
+        held = getattr(series.to_native(), "dtype", kind)
+        raise DataError(f"column {name!r} holds {held}, not numbers: convert it, or drop it") from error
+
+
+def _not_a_number(series: Any, kind: Any, name: str, coding: Categories | None, whose: str | None) -> str:
+    what = "categories" if isinstance(kind, _OF_CATEGORIES) else "text"
+    values = _local_codes(series, kind)[1]
+    first = next((value for value in values if isinstance(value, str)), next(iter(values), None))
+    begin = f"column {name!r} holds {what} ({first!r}, ...)"
+    if whose is None:
+        return f"{begin}: name it in categorical_feature, convert it to numbers, or drop it"
+    if coding is not None:
+        return f"{begin}, but {whose} has only codes without names there: pass codes"
+    return f"{begin}, but {whose} has numbers there"
 
 
 def _is_ordered(series: Any) -> bool:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -76,40 +76,12 @@ class Rows(ABC):
     def constant_columns(self) -> Int64Array:
         """Return the columns with one value in every row, or with missing values only."""
         if "constant" not in self.known:
-            low, high = np.full(self.shape[1], np.inf, np.float32), np.full(self.shape[1], -np.inf, np.float32)
-            missing = np.zeros(self.shape[1], np.int64)
-            for _, piece in self.pieces():
-                missing += missing_in(piece)
-                np.fmin(low, _extreme(piece, np.fmin), out=low)
-                np.fmax(high, _extreme(piece, np.fmax), out=high)
-            constant = ((low == high) & (missing == 0)) | (missing == self.shape[0])
-            self.known["constant"] = np.flatnonzero(constant).tolist()
+            self.known["constant"] = constant_columns(self.shape, self.pieces()).tolist()
         return np.array(self.known["constant"], dtype=np.int64)
 
     def fingerprint(self, labels: Float64Array, ptr: Int64Array) -> str:
         """Return `RankingDataset.fingerprint` of these features, as if they were in memory."""
-        digest = hashlib.blake2b(digest_size=16)
-        digest.update(repr(self.shape).encode())
-        for part in (labels, ptr):
-            digest.update(np.ascontiguousarray(part).view(np.uint8).data)
-        key = digest.hexdigest()  # of these labels, which may differ from the last call
-        known = self.known.setdefault("fingerprints", {})
-        if key not in known:
-            if self.is_sparse:
-                digest.update(np.zeros(1, np.int64).data)
-                end = 0
-                for _, piece in self.pieces():
-                    digest.update((piece.indptr[1:].astype(np.int64) + end).data)
-                    end += int(piece.indptr[-1])
-                for _, piece in self.pieces():
-                    digest.update(piece.indices.astype(np.int32).data)
-                for _, piece in self.pieces():
-                    digest.update(piece.data.data)
-            else:
-                for _, piece in self.pieces():
-                    digest.update(piece.reshape(-1).view(np.uint8).data)
-            known[key] = digest.hexdigest()
-        return str(known[key])
+        return fingerprint(self, labels, ptr, self.pieces, self.known.setdefault("fingerprints", {}))
 
 
 class View(Rows):
@@ -185,20 +157,39 @@ class Whole:
     def part(self, queries: npt.ArrayLike) -> Data:
         """Return some whole queries in the requested order, as `RankingDataset.take`, with a `View` as features."""
         index, rows = self.data.queries.take(queries)
-        candidates = self.data.candidates and self.data.candidates.take(rows)
-        return replace(
-            self.data,
-            features=self.view(rows),
-            labels=self.data.labels[rows],
-            queries=index,
-            document_names=None if self.data.document_names is None else self.data.document_names[rows],
-            input_rows=None,
-            candidates=candidates,
-        )
+        return self.data.of_rows(index, rows, self.view(rows))
 
     def view(self, rows: Int64Array) -> View:
         """Return the features of some rows."""
         return View(self.data.features, rows, self)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """All documents of the queries of a data set that contains only some of them.
+
+    Columns within queries are computed over all candidates, in training as in serving.
+
+    Args:
+        rows: int64[N], row in `data` of each document.
+    """
+
+    data: Data
+    rows: Int64Array
+
+    @classmethod
+    def of(cls, data: Data) -> Candidates:
+        """Return the candidates of a data set, which is complete by default."""
+        return data.candidates or cls(data, np.arange(data.n_documents))
+
+    def take(self, rows: Int64Array) -> Candidates:
+        """Return the candidates of some of the documents."""
+        return Candidates(self.data, self.rows[rows])
+
+    def joined(self, other: Candidates) -> Candidates:
+        """Concatenate the candidates of two data sets."""
+        data = self.data.joined(other.data)
+        return Candidates(data, np.concatenate([self.rows, self.data.n_documents + other.rows]))
 
 
 def whole_of(features: Any) -> Whole | None:
@@ -281,6 +272,50 @@ class DenseRows:
 
         found = run_parallel(varies, self.blocks(), threads)
         return np.flatnonzero(~np.any([np.zeros(self.columns.size), *found], axis=0))
+
+
+def constant_columns(shape: tuple[int, int], pieces: Iterable[tuple[int, Any]]) -> Int64Array:
+    """Return the columns with one value in every row, or with missing values only."""
+    low, high = np.full(shape[1], np.inf, np.float32), np.full(shape[1], -np.inf, np.float32)
+    missing = np.zeros(shape[1], np.int64)
+    for _, piece in pieces:
+        missing += missing_in(piece)
+        np.fmin(low, _extreme(piece, np.fmin), out=low)
+        np.fmax(high, _extreme(piece, np.fmax), out=high)
+    return np.flatnonzero(((low == high) & (missing == 0)) | (missing == shape[0]))
+
+
+def fingerprint(
+    features: Any,
+    labels: Float64Array,
+    ptr: Int64Array,
+    pieces: Callable[[], Iterable[tuple[int, Any]]],
+    known: dict[str, str],
+) -> str:
+    """Return a hash of features (given in pieces), labels and query boundaries; `known` holds earlier ones."""
+
+    def add(part: npt.NDArray[Any]) -> None:
+        digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
+
+    digest = hashlib.blake2b(digest_size=16)
+    digest.update(repr(features.shape).encode())
+    add(labels)
+    add(ptr)
+    key = digest.hexdigest()  # of these labels, which may differ from the last call
+    if key not in known and is_sparse(features):
+        end = 0
+        add(np.zeros(1, np.int64))
+        for _, piece in pieces():
+            add(piece.indptr[1:].astype(np.int64) + end)
+            end += int(piece.indptr[-1])
+        for _, piece in pieces():
+            add(piece.indices.astype(np.int32, copy=False))
+        for _, piece in pieces():
+            add(piece.data)
+    elif key not in known:
+        for _, piece in pieces():
+            add(piece)
+    return known.setdefault(key, digest.hexdigest())
 
 
 def missing_in(features: Any) -> Int64Array:

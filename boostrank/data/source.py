@@ -6,12 +6,9 @@ independent of its format. A format is a module in `boostrank.data.formats` with
 
 from __future__ import annotations
 
-import contextlib
 import glob
 import os
-import queue
 import stat
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -226,9 +223,6 @@ class Source:
     base: int | None = 0
     """Number of the first feature; None if the files decide."""
 
-    def prepare_whole(self) -> None:
-        """Prepare to write all rows into one array, if their number is known."""
-
     def in_order(self, block: Block) -> None:
         """Complete a block with state that depends on earlier blocks (category codes)."""
 
@@ -291,7 +285,8 @@ class Source:
             if file.is_packed or file.total is None:
                 size = min(size, _STREAM_CHUNK)
             any_load, chunks = False, file.loads(size)
-            for load in _ahead(file, chunks) if file.is_packed else chunks:
+            # A thread that waits for a silent pipe could not be ended.
+            for load in _ahead(chunks) if file.is_packed and file.path is not None else chunks:
                 any_load = True
                 yield file, load
             if not any_load:
@@ -372,39 +367,16 @@ def _submitted(
         loads.close()  # type: ignore[attr-defined]
 
 
-def _ahead(file: File, items: Iterator[T]) -> Iterator[T]:
-    """Yield the items, produced a few ahead by another thread."""
-    made: queue.Queue[tuple[bool, T | BaseException | None]] = queue.Queue(_AHEAD)
-    given_up = threading.Event()
-
-    def work() -> None:
-        try:
-            for item in items:
-                made.put((True, item))
-                if given_up.is_set():
-                    return
-            made.put((False, None))
-        except BaseException as error:
-            made.put((False, error))
-
-    thread = threading.Thread(target=work, name="boostrank-read-ahead", daemon=True)
-    thread.start()
+def _ahead(items: Iterator[T]) -> Iterator[T]:
+    """Yield the items, none of them None, produced a few ahead by another thread."""
+    pool = ThreadPoolExecutor(1, thread_name_prefix="boostrank-read-ahead")
+    waiting = deque(pool.submit(next, items, None) for _ in range(_AHEAD))
     try:
-        while True:
-            good, item = made.get()
-            if not good:
-                if isinstance(item, BaseException):
-                    raise item
-                return
-            yield item  # type: ignore[misc]
+        while (item := waiting.popleft().result()) is not None:
+            waiting.append(pool.submit(next, items, None))
+            yield item
     finally:
-        given_up.set()
-        while thread.is_alive():  # a thread blocked on a silent pipe ends with the process
-            with contextlib.suppress(queue.Empty):
-                made.get_nowait()
-            thread.join(0.05)
-            if file.path is None:
-                break
+        pool.shutdown(cancel_futures=True)
 
 
 def expand(source: AnySource) -> list[OneSource]:

@@ -20,12 +20,11 @@ import numpy as np
 from boostrank.core.errors import DataError, DataWarning, warn_user
 from boostrank.core.machine import return_memory
 from boostrank.core.queries import QueryIndex
-from boostrank.data.assemble import read_files
+from boostrank.data.assemble import RowPlaces, read_files
 from boostrank.data.cache import FOLDER, Cache, entry_name, file_state, let_clock_pass, reader_version
 from boostrank.data.categories import read_record, to_record
 from boostrank.data.dataset import Provenance, RankingDataset
 from boostrank.data.options import FeatureSpace, Progress, takes_reader_options
-from boostrank.data.row_places import RowPlaces
 from boostrank.data.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX, find_sidecar
 from boostrank.data.source import AnySource, OneSource, Reading, expand, format_of
 from boostrank.data.store import RowStore, StoredFeatures

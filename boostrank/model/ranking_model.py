@@ -413,7 +413,7 @@ class RankingModel(BoosterMethods):
             if self.categories and isinstance(rows, np.ndarray) and rows.shape[1] == self.n_features:
                 say_no_codes(rows, self.feature_names, self.categories, "the model")
             return rows
-        from boostrank.data.frames import FrameReader, as_frame, names_of
+        from boostrank.data.frames import as_frame, names_of, read_table
 
         table = as_frame(data)
         if table is None:
@@ -424,10 +424,7 @@ class RankingModel(BoosterMethods):
                 f"the model's columns have no names ({wanted[0]}, ...), but the table's do: pass an array with the "
                 "columns in training order"
             )
-        reader = FrameReader(wanted, known=self.categories, whose="the model")
-        rows = reader.read(table)
-        reader.warn()
-        return rows
+        return read_table(table, wanted, known=self.categories, whose="the model")[0]
 
     def rank(
         self, data: Any, *, qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None, **options: Any

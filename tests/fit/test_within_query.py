@@ -13,8 +13,7 @@ from scipy import sparse
 import boostrank
 from boostrank import DataError, ParameterError, RankingDataset, RankingModel, WithinQuery, train
 from boostrank.clicks.log import some_documents
-from boostrank.data.candidates import Candidates
-from boostrank.data.rows import Whole
+from boostrank.data.rows import Candidates, Whole
 from boostrank.export.target import ExportError
 from boostrank.fit.folds import choice_words
 from boostrank.fit.start.begin import same_order

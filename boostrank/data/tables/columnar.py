@@ -114,15 +114,15 @@ class ColumnarFile:
                     part = {place: array.slice(first, rows) for place, array in arrays.items()}
                     count = min(rows, batch.num_rows - first)
                     self.done = self.total if not self.rows else min(self.total, self.total * done // self.rows)
-                    yield partial(self._cells, part, count, done + first)
+                    yield partial(self._cells, part, count)
                 done += batch.num_rows
         except (pa.ArrowException, OSError) as error:
             words = " ".join(str(error).split())
             raise FileFormatError(f"the file is damaged behind row {done:,}: {words}", file=self.name) from None
 
-    def _cells(self, arrays: dict[int, Any], rows: int, first: int, _: Any) -> Cells:
+    def _cells(self, arrays: dict[int, Any], rows: int, _: Any) -> Cells:
         size = sum(array.nbytes for array in arrays.values())
-        return Cells(self.name, self.columns, np.arange(1, rows + 1), rows, arrays, first=first, size=size)
+        return Cells(self.name, self.columns, np.arange(1, rows + 1), rows, arrays, size=size)
 
     @property
     def changed(self) -> bool:

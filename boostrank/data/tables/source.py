@@ -52,7 +52,6 @@ class Cells:
         lines: int64[n], 1-based line or row of each row, within the chunk.
         n_lines: number of lines, including blank and unreadable ones.
         arrays: position of a column -> Arrow array.
-        first: number of previous rows of the file, if known.
         unterminated, size: as in `Block`.
     """
 
@@ -62,7 +61,6 @@ class Cells:
     n_lines: int
     arrays: dict[int, Any]
     faults: list[Fault] = field(default_factory=list)
-    first: int | None = None
     unterminated: bool = False
     size: int = 0
 
@@ -188,7 +186,6 @@ class TableSource(Source):
         self.codings: dict[int, Coding] = {}
         self.text: dict[str, int] = {}  # text features, in lenient reading -> line of the first
         self.ordered: dict[str, int] = {}  # column -> number of categories, if pandas marked them as ordered
-        self._whole: Float32Array | None = None
         self._lock = threading.Lock()
         super().__init__(files, reading)
         self.warnings += self.columns.warnings
@@ -250,10 +247,6 @@ class TableSource(Source):
         values = {coding.name: len(coding.categories.values or ()) for coding in self.codings.values()}
         return text_words({name: (values.get(name, 0), rows) for name in self.text}, self.reading)
 
-    def prepare_whole(self) -> None:
-        if len(self._files) == 1 and self.first.rows is not None:
-            self._whole = np.empty((self.first.rows, len(self.columns.names)), np.float32)
-
     def parse(self, load: Callable[[Any], Any]) -> Block:
         cells = self.cells(load)
         columns, faults, categories = cells.columns, list(cells.faults), {}
@@ -263,7 +256,7 @@ class TableSource(Source):
                 values[place], categories[columns.places.index(place)] = cells.codes(place)
             else:
                 values[place] = cells.numbers(place)
-        out = _matrix([values[place] for place in columns.places], cells.lines.size, self._target(cells))
+        out = _matrix([values[place] for place in columns.places], cells.lines.size)
         infinite = self._look_at_infinities(out, cells, values, faults) if np.isinf(out).any() else 0
         labels, ids = np.zeros(cells.lines.size), None
         more: dict[int, Float64Array] = {}
@@ -336,13 +329,6 @@ class TableSource(Source):
                 f"column {name!r}: the file lacks the order of its categories; they are treated as unordered"
             )
         return Coding(name, ordered=ordered)
-
-    def _target(self, cells: Cells) -> Float32Array | None:
-        """Return the destination of the rows; None means a new array."""
-        n = cells.lines.size
-        if self._whole is None or cells.first is None or cells.first + n > len(self._whole):
-            return None
-        return self._whole[cells.first : cells.first + n]
 
     def _look_at_infinities(
         self, out: Float32Array, cells: Cells, values: dict[int, npt.NDArray[Any]], faults: list[Fault]
@@ -427,10 +413,9 @@ def is_text(kind: Any) -> bool:
     return str(kind) in ("string", "large_string", "string_view")  # old versions of pyarrow have no view of text
 
 
-def _matrix(columns: Sequence[npt.NDArray[Any]], rows: int, out: Float32Array | None) -> Float32Array:
-    """Return float32[n, d] of the columns, written to `out` if given."""
-    if out is None:
-        out = zeroed((rows, len(columns)), np.float32)
+def _matrix(columns: Sequence[npt.NDArray[Any]], rows: int) -> Float32Array:
+    """Return float32[n, d] of the columns."""
+    out = zeroed((rows, len(columns)), np.float32)
     with np.errstate(over="ignore"):
         for first in range(0, rows, _TILE):
             tile = out[first : first + _TILE]
