@@ -9,7 +9,7 @@ import math
 import mmap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -224,9 +224,32 @@ class Block:
         return out
 
 
+class Chunk(NamedTuple):
+    """Rows as they are written in a file, and the queries among them.
+
+    Args:
+        text: whole lines as a memoryview, or a record batch.
+        ends: end of each run in `text`, in bytes or rows.
+        head: header of the file: a line, or a schema.
+        column: position of the query ids in a table.
+        runs, names, unterminated: as in `Block`.
+    """
+
+    text: Any
+    ends: list[int]
+    rows: int
+    lines: int
+    runs: Int64Array
+    names: dict[int, bytes]
+    fault: Fault | None
+    unterminated: bool
+    head: Any = b""
+    column: int = 0
+
+
 def runs_of(ids: npt.NDArray[Any], lines: Int64Array) -> tuple[Int64Array, dict[int, bytes]]:
-    """Return `Block.runs` and `Block.names` of at least one row with these ids (int64, or objects: int and str)."""
-    starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
+    """Return `Block.runs` and `Block.names` of rows with these ids (int64, or objects: int and str)."""
+    starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]])[: ids.size])
     runs = np.zeros((starts.size, N_RUN), np.int64)
     runs[:, RUN_ROW], runs[:, RUN_LINE] = starts, lines[starts]
     names: dict[int, bytes] = {}

@@ -17,26 +17,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from boostrank.core.errors import DataWarning, FileFormatError, warn_user
-from boostrank.core.types import Int64Array
 from boostrank.data import blocks as slots
 from boostrank.data.assemble import NO_ROWS
 from boostrank.data.blocks import Fault
-from boostrank.data.formats.libsvm import LibsvmSource
 from boostrank.data.options import Progress
 from boostrank.data.side_files import WEIGHT_SUFFIX, find_sidecar
-from boostrank.data.source import AnySource, LineTooLong, Reading, expand, format_of
+from boostrank.data.source import AnySource, LineTooLong, Reading, Source, expand, format_of
 from boostrank.data.tables.columnar import ColumnarSource
-from boostrank.data.tables.source import TableSource, arrow
-from boostrank.data.text import parser as parse
-from boostrank.data.text.files import Text
-from boostrank.data.text.reasons import fault_of
+from boostrank.data.tables.source import arrow
 
 STANDARD_STREAM = "-"
 SORT = "boostrank data sort brings its rows together"
 CHUNK_BYTES = 4 << 20
 # Matches rows; a label is a number, so the first qid is the query id.
 _ROW_TO_QID = re.compile(rb"^[ \t]*[^ \t\r\n#].*?qid:", re.MULTILINE)
-_SHORTEST_ROW = 8  # "0 qid:1\n"
 _MOST_COMMENTS = 16 << 20  # waiting for the next row
 _LINE_BITS = 48
 
@@ -82,8 +76,7 @@ class DataFiles:
             if isinstance(one, SimpleNamespace):
                 one.seek(0)
         with closing(self.spec.source(self.files, Reading(**self._reading, whole=True))) as opened:
-            of = _pieces_of_table if isinstance(opened, TableSource) else _pieces
-            yield from of(opened, self._progress)  # type: ignore[arg-type, operator]
+            yield from _pieces(opened, self._progress)
 
     def whole(self) -> Iterator[Piece]:
         """Yield the pieces of contiguous queries."""
@@ -133,121 +126,54 @@ class Piece(NamedTuple):
         return self._replace(qid=start + self.qid, text=text, head=head)
 
 
-class _Scanner:
-    """Caller of `scan_lines` with reusable buffers."""
-
-    def __init__(self) -> None:
-        self.options = np.zeros(parse.N_OPTIONS, np.int64)
-        self.options[parse.EXPECT_QID] = 1
-        self.state = np.zeros(2 * slots.N_STATE, np.int64)
-        self.fault = np.zeros(parse.N_BAD, np.int64)
-        self._size = -1
-
-    def __call__(self, text: Text) -> tuple[Int64Array, Int64Array]:
-        """Return (runs, end of each); `fault` and `state` contain the rest."""
-        if text.end - text.start > self._size:
-            self._size = text.end - text.start
-            room = self._size // _SHORTEST_ROW + 2
-            self.runs, self.ends = np.empty((room, slots.N_RUN), np.int64), np.empty(room, np.int64)
-            self.labels = np.empty(room, np.float64)
-        self.state[:] = 0
-        parse.scan_lines(
-            np.frombuffer(text.buffer, np.uint8),
-            text.start,
-            text.end,
-            self.options,
-            self.labels,
-            self.runs,
-            self.ends,
-            self.fault,
-            self.state,
-        )
-        count = int(self.state[slots.RUNS])
-        return self.runs[:count], self.ends[:count]
-
-
-def _pieces(opened: LibsvmSource, progress: Progress) -> Iterator[Piece]:
-    scan, current, last, lines, rows, carry = _Scanner(), None, b"", 0, 0, b""
+def _pieces(opened: Source, progress: Progress) -> Iterator[Piece]:
+    current, last, before, rows, carry = None, b"", 0, 0, b""
     latest = b""  # last query of any file: trailing comments stay with it
-    for source, load in opened.loads(CHUNK_BYTES, 1):
-        if source is not current:
-            if current is not None:
-                yield from _tail(last, carry, current.name, lines)
-                carry = carry if not last else b""
-                opened.leave(current)
-            current, last, lines = source, b"", 0
-            _warn_of_weights(source.path)
-        if load is None:
-            continue
-        try:
-            text = load(None)  # a new buffer: pieces of the old one may still be in use
-        except LineTooLong as error:
-            raise error.within(source.name, lines) from None
-        runs, ends = scan(text)
-        end = text.end + text.unterminated  # the padding begins with the missing newline
-        if text.unterminated:
-            warn_user(f"{source.name}: the last line has no newline; the file may be truncated", DataWarning)
-        view, begin = memoryview(text.buffer), text.start
-        counts = np.diff(runs[:, slots.RUN_ROW], append=scan.state[slots.ROWS]).tolist()
-        for (_, line, id_start, id_end, _, _), stop, count in zip(runs.tolist(), ends.tolist(), counts, strict=True):
-            qid = bytes(view[id_start:id_end])
-            part = memoryview(carry + view[begin:stop]) if carry else view[begin:stop]
-            yield Piece(qid, part, count, qid != last, source.name, lines + line)
-            begin, last, latest, rows, carry = stop, qid, qid, rows + count, b""
-        if scan.state[slots.BAD_ROWS]:
-            raise fault_of(scan.fault.tolist(), text).error(source.name, lines)
-        carry += view[begin:end]
-        if len(carry) > _MOST_COMMENTS:
-            if not last:
-                raise FileFormatError(f"no row in the first {_MOST_COMMENTS >> 20} MiB", file=source.name)
-            yield from _tail(last, carry, source.name, lines)
-            carry = b""
-        lines += int(scan.state[slots.LINES])
-        if progress is not None:
-            progress(opened.done, opened.total)
-    yield from _tail(latest, carry, source.name, lines)
-    opened.leave(source)
-    if rows == 0:
-        raise FileFormatError(NO_ROWS, file=opened.first.name)
-
-
-def _pieces_of_table(opened: TableSource, progress: Progress) -> Iterator[Piece]:
-    current, last, before, rows = None, b"", 0, 0
     for file, load in opened.loads(CHUNK_BYTES, 1):
         if file is not current:
             if current is not None:
+                yield from _tail(last, carry, current.name, before)
+                carry = carry if not last else b""
                 opened.leave(current)
             current, last, before = file, b"", opened.header_lines
-            _warn_of_weights(file.path)
+            if (weights := find_sidecar(file.path, (WEIGHT_SUFFIX,))) is not None:
+                warn_user(f"{weights}: weights are not copied", DataWarning)
         if load is None:
             continue
         try:
-            head, cut, cells = opened.whole_rows(load)
+            chunk = opened.whole_rows(load)  # in a new buffer: pieces of the old one may still be in use
         except LineTooLong as error:
             raise error.within(file.name, before) from None
-        place = cells.columns.qid
-        assert place is not None
-        ids, faults = cells.query_ids(place)
-        if faults := [*cells.faults, *faults]:
-            raise min(faults, key=lambda one: one.line).error(file.name, before, by_row=opened.by_row)
-        runs, names = slots.runs_of(ids, cells.lines) if cells.lines.size else (np.zeros((0, slots.N_RUN), int), {})
-        starts, lines = runs[:, slots.RUN_ROW].tolist(), runs[:, slots.RUN_LINE].tolist()
-        for i, (start, stop) in enumerate(pairwise([*starts, cells.lines.size])):
-            qid = names.get(i) or str(runs[i, slots.RUN_ID]).encode()
-            line, delimiter = before + lines[i], getattr(opened, "delimiter", "")
-            yield Piece(qid, cut(start, stop), stop - start, qid != last, file.name, line, head, place, delimiter)
-            last = qid
-        before, rows = before + cells.n_lines, rows + cells.lines.size
+        if chunk.unterminated:
+            warn_user(f"{file.name}: the last line has no newline; the file may be truncated", DataWarning)
+        begin, starts = 0, chunk.runs[:, slots.RUN_ROW].tolist()
+        for i, (start, stop) in enumerate(pairwise([*starts, chunk.rows])):
+            qid, line = (
+                chunk.names.get(i) or b"%d" % chunk.runs[i, slots.RUN_ID],
+                before + int(chunk.runs[i, slots.RUN_LINE]),
+            )
+            end, text = chunk.ends[i], chunk.text
+            text = text[begin:end] if isinstance(text, memoryview) else text.slice(begin, end - begin)
+            text, carry = memoryview(carry + text) if carry else text, b""
+            delimiter = getattr(opened, "delimiter", "")
+            yield Piece(qid, text, stop - start, qid != last, file.name, line, chunk.head, chunk.column, delimiter)
+            begin, last, latest, rows = end, qid, qid, rows + stop - start
+        if chunk.fault is not None:
+            raise chunk.fault.error(file.name, before, by_row=opened.by_row)
+        if isinstance(chunk.text, memoryview):
+            carry += chunk.text[begin:]  # comments and blank lines stay with the next row
+        if len(carry) > _MOST_COMMENTS:
+            if not last:
+                raise FileFormatError(f"no row in the first {_MOST_COMMENTS >> 20} MiB", file=file.name)
+            yield from _tail(last, carry, file.name, before)
+            carry = b""
+        before += chunk.lines
         if progress is not None:
             progress(opened.done, opened.total)
+    yield from _tail(latest, carry, file.name, before)
     opened.leave(file)
     if rows == 0:
         raise FileFormatError(NO_ROWS, file=opened.first.name)
-
-
-def _warn_of_weights(path: str | None) -> None:
-    if (weights := find_sidecar(path, (WEIGHT_SUFFIX,))) is not None:
-        warn_user(f"{weights}: weights are not copied", DataWarning)
 
 
 def _tail(qid: bytes, carry: bytes, file: str, line: int) -> Iterator[Piece]:

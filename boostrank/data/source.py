@@ -22,7 +22,7 @@ import numpy as np
 from boostrank.core.errors import FileFormatError, ParameterError, did_you_mean
 from boostrank.core.registry import Registry
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data.blocks import LINES, Block
+from boostrank.data.blocks import LINES, Block, Chunk
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.names import misfit
@@ -202,6 +202,10 @@ class Source:
 
     def parse(self, load: Callable[[Any], Any]) -> Block:
         """Parse a chunk of `File.loads` to a block. Called from several threads."""
+        raise NotImplementedError
+
+    def whole_rows(self, load: Callable[[Any], Any]) -> Chunk:
+        """Return a chunk of `File.loads` as it is written; only query ids are parsed."""
         raise NotImplementedError
 
     def features(self, totals: Any) -> tuple[int, tuple[str, ...]]:

@@ -106,14 +106,11 @@ class CsvSource(TableSource):
         found.unterminated, found.size = text.unterminated, text.size
         return found
 
-    def whole_rows(self, load: Callable[[Any], Any]) -> tuple[bytes, Callable[[int, int], memoryview], Cells]:
-        text, file = found = load(None)
-        cells = self.cells(lambda _: found)
+    def written(self, chunk: Any, cells: Cells) -> tuple[Any, Any, Any]:
+        text, file = chunk
         view = memoryview(text.buffer)[text.start : text.end + text.unterminated]  # the padding begins with a newline
         ends = np.flatnonzero(np.frombuffer(view, np.uint8) == 10) + 1
-        stops = np.append(0, ends[cells.lines - 1])
-        stops[-1] = len(view)  # with blank lines at the end
-        return file.header, lambda start, stop: view[stops[start] : stops[stop]], cells
+        return view, file.header, ends[cells.lines - 1]
 
     def _text_in(self, head: bytes, columns: Columns) -> tuple[dict[int, tuple[int, int]], int]:
         """Find text features in the first rows: position -> (values, cells), and the first line with text."""

@@ -20,7 +20,7 @@ from boostrank.core.errors import BoostrankError, FileFormatError, ParameterErro
 from boostrank.core.types import Int64Array
 from boostrank.data import blocks as slots
 from boostrank.data.arrays import default_feature_names
-from boostrank.data.blocks import Block, fill_dense, fill_sparse, zeroed
+from boostrank.data.blocks import Block, Chunk, fill_dense, fill_sparse, zeroed
 from boostrank.data.names import name_in, names_in_head, same_names, words_in
 from boostrank.data.options import NUMBERED, FeatureSpace
 from boostrank.data.side_files import GROUP_SUFFIXES, find_sidecar
@@ -31,6 +31,7 @@ from boostrank.data.text.plain import parse_plain
 from boostrank.data.text.reasons import check_no_names, check_no_table, fault_of
 
 _PROBED_LINES = 64
+_SHORTEST_ROW = 8  # "0 qid:1\n"
 _INF = {"stop": parse.INF_STOP, "keep": parse.INF_KEEP, "missing": parse.INF_MISSING}
 _REPEATED = {"stop": parse.REPEATED_STOP, "first": parse.REPEATED_FIRST, "last": parse.REPEATED_LAST}
 _NUMBER_END = re.compile(rb"[ \t\r\n#]")
@@ -140,8 +141,7 @@ class Parser:
         block.unterminated = text.unterminated
         self._keep_cells(block, scratch)
         block.runs = scratch.runs[: counts[slots.RUNS]].copy()
-        for i in np.flatnonzero(block.runs[:, slots.RUN_IS_INTEGER] == 0):
-            block.names[int(i)] = bytes(text.buffer[block.runs[i, slots.RUN_START] : block.runs[i, slots.RUN_END]])
+        block.names = _names_of(block.runs, text)
         if self.options[parse.KEEP_COMMENTS]:
             comments = scratch.comments[:rows].tolist()
             block.document_names = np.array([name_in(bytes(text.buffer[a:b])) for a, b in comments], object)
@@ -161,6 +161,12 @@ class Parser:
         kept = fill_sparse(scratch.row_ends, rows, ids, values, limit, row_ends, ids, values)
         block.sparse = row_ends, zeroed(kept, np.int32), zeroed(kept, np.float32)
         block.sparse[1][:], block.sparse[2][:] = ids[:kept], values[:kept]
+
+
+def _names_of(runs: Int64Array, text: Text) -> dict[int, bytes]:
+    """Return run -> query id, if it is no integer."""
+    numbers = np.flatnonzero(runs[:, slots.RUN_IS_INTEGER] == 0).tolist()
+    return {i: bytes(text.buffer[runs[i, slots.RUN_START] : runs[i, slots.RUN_END]]) for i in numbers}
 
 
 def _python_float(buffer: bytearray, at: int) -> float:
@@ -241,6 +247,21 @@ class LibsvmSource(Source):
 
     def parse(self, load: Callable[[Any], Any]) -> Block:
         return self.parser(load)
+
+    def whole_rows(self, load: Callable[[Any], Any]) -> Chunk:
+        text = load(None)
+        room = text.size // _SHORTEST_ROW + 2
+        runs, ends = np.empty((room, slots.N_RUN), np.int64), np.empty(room, np.int64)
+        state, bad = np.zeros(2 * slots.N_STATE, np.int64), np.zeros(parse.N_BAD, np.int64)
+        options = np.zeros(parse.N_OPTIONS, np.int64)
+        options[parse.EXPECT_QID] = 1
+        array = np.frombuffer(text.buffer, np.uint8)
+        parse.scan_lines(array, text.start, text.end, options, np.empty(room), runs, ends, bad, state)
+        runs, ends = runs[: state[slots.RUNS]], ends[: state[slots.RUNS]] - text.start
+        view = memoryview(text.buffer)[text.start : text.end + text.unterminated]  # the padding begins with a newline
+        fault = fault_of(bad.tolist(), text) if state[slots.BAD_ROWS] else None
+        n_rows, n_lines = int(state[slots.ROWS]), int(state[slots.LINES])
+        return Chunk(view, ends.tolist(), n_rows, n_lines, runs, _names_of(runs, text), fault, text.unterminated)
 
     @property
     def has_qid(self) -> bool:

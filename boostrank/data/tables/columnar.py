@@ -41,10 +41,9 @@ class ColumnarSource(TableSource):
         found: Cells = load(None)
         return found
 
-    def whole_rows(self, load: Callable[[Any], Any]) -> tuple[Any, Callable[[int, int], Any], Cells]:
-        cells = self.cells(load)
+    def written(self, chunk: Any, cells: Cells) -> tuple[Any, Any, Any]:
         batch = arrow().RecordBatch.from_arrays(list(cells.arrays.values()), schema=self._current.schema)  # type: ignore[union-attr]
-        return batch.schema, lambda start, stop: batch.slice(start, stop - start), cells
+        return batch, batch.schema, cells.lines
 
 
 class ColumnarFile:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from boostrank.core.errors import FileFormatError, MissingDependency
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data import blocks as slots
-from boostrank.data.blocks import BEYOND_FLOAT32, Block, Fault, zeroed
+from boostrank.data.blocks import BEYOND_FLOAT32, Block, Chunk, Fault, zeroed
 from boostrank.data.categories import EXACT, Categories, Coding
 from boostrank.data.options import FeatureSpace, typed_names
 from boostrank.data.side_files import GROUP_SUFFIXES, find_sidecar
@@ -198,8 +198,24 @@ class TableSource(Source):
         """Return the columns of a chunk of `File.loads`."""
 
     @abstractmethod
-    def whole_rows(self, load: Callable[[Any], Any]) -> tuple[Any, Callable[[int, int], Any], Cells]:
-        """Return the header, a function that cuts rows [start, stop) out unchanged, and the columns of a chunk."""
+    def written(self, chunk: Any, cells: Cells) -> tuple[Any, Any, Int64Array]:
+        """Return a chunk as it is written: text or record batch, header, and the end of each row."""
+
+    def whole_rows(self, load: Callable[[Any], Any]) -> Chunk:
+        found = load(None)
+        cells = self.cells(lambda _: found)
+        place, lines = cells.columns.qid, cells.lines
+        assert place is not None
+        ids, faults = cells.query_ids(place)
+        fault = min([*cells.faults, *faults], key=lambda one: one.line, default=None)
+        if fault is not None:  # the rows before it
+            lines = lines[lines < fault.line]
+        runs, names = slots.runs_of(ids[: lines.size], lines)
+        text, head, ends = self.written(found, cells)
+        last = np.append(runs[1:, slots.RUN_ROW], lines.size)[: len(runs)] - 1
+        return Chunk(
+            text, ends[last].tolist(), lines.size, cells.n_lines, runs, names, fault, cells.unterminated, head, place
+        )
 
     def choose(self, header: Sequence[str], name: str, path: str | None, declared: Collection[str] = ()) -> Columns:
         """Choose the columns of a file by its header; see `choose_columns`.
