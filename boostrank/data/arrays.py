@@ -22,11 +22,7 @@ Features = Any
 def read_frame(
     frame: Any, label: str, qid: str, weight: str | None, drop: Sequence[str], document: str | None = None
 ) -> tuple[Any, Any, Any, Any, npt.NDArray[Any] | None]:
-    """Return (features as a table, labels, query ids, weights or None, names of documents or None) of a data frame.
-
-    Raises:
-        DataError: not a data frame, or a missing column.
-    """
+    """Return (features as a table, labels, query ids, weights or None, names of documents or None) of a data frame."""
     from boostrank.data.frames import as_frame, names_of, values_of
 
     table = as_frame(frame)
@@ -49,11 +45,7 @@ def read_frame(
 
 
 def read_columns(frame: Any, names: Sequence[str]) -> dict[str, Float64Array]:
-    """Return the columns that a data frame has, float64[N]; NaN is missing.
-
-    Raises:
-        DataError: a column is not numeric.
-    """
+    """Return the columns that a data frame has, float64[N]; NaN is missing."""
     from boostrank.data.frames import as_frame, names_of, values_of
 
     table = as_frame(frame)
@@ -80,11 +72,7 @@ def default_feature_names(columns: int, base: int = 1) -> NumberedNames:
 
 
 def as_features(X: Any) -> Features:
-    """Convert to float32[N, d] in C order, or to a float32 CSR matrix.
-
-    Raises:
-        DataError: not two-dimensional, not numeric, or a finite value beyond float32.
-    """
+    """Convert to float32[N, d] in C order, or to a float32 CSR matrix."""
     if sparse.issparse(X):
         if X.ndim != 2:
             raise DataError(f"features must be two-dimensional, not of shape {X.shape}")
@@ -132,11 +120,7 @@ def _check_sparse(X: Any) -> None:
 
 
 def queries_of_sizes(group: Any, rows: int) -> QueryIndex:
-    """Return queries from their sizes, `group=`.
-
-    Raises:
-        DataError: sizes that are not positive integers, or query ids instead of sizes.
-    """
+    """Return queries from their sizes, `group=`."""
     sizes = without_mask(group, "group size")
     if np.shape(sizes) == (rows,) and np.any(np.asarray(sizes) != 1):
         raise DataError(
@@ -229,9 +213,6 @@ def with_weights(queries: QueryIndex, values: Float64Array) -> QueryIndex:
 
     Args:
         values: float64[Q] or [N].
-
-    Raises:
-        DataError: wrong length, or an invalid weight: not finite, negative, or 0 for a query.
     """
     # NaN differs from itself, so it is treated as a document weight and refused with its row.
     if values.size == queries.n_documents and np.any(values != np.repeat(values[queries.ptr[:-1]], queries.sizes)):
@@ -240,11 +221,7 @@ def with_weights(queries: QueryIndex, values: Float64Array) -> QueryIndex:
 
 
 def query_values(values: Float64Array, queries: QueryIndex, what: str = "weights") -> Float64Array:
-    """Return one number per query, from one per query or row.
-
-    Raises:
-        DataError: wrong length, or different values within a query.
-    """
+    """Return one number per query, from one per query or row."""
     if values.size == len(queries) and values.size != queries.n_documents:
         return values
     if values.size != queries.n_documents:

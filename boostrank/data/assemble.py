@@ -302,11 +302,7 @@ class Assembler(Totals):
         self._words: dict[str, str] = {}
 
     def add(self, file: File, block: Block) -> None:
-        """Add the next block.
-
-        Raises:
-            FileFormatError: an unreadable row, if such rows are not skipped.
-        """
+        """Add the next block."""
         runs, _ = self.count(file, block)
         if len(runs):
             self._runs.append(runs)
@@ -323,12 +319,7 @@ class Assembler(Totals):
             self.blocks.append(block)
 
     def finish(self, threads: int) -> RankingDataset:
-        """Return the data set and fill `warnings`.
-
-        Raises:
-            FileFormatError: no rows, too many refused rows, queries that are not contiguous, or features beyond the
-                width.
-        """
+        """Return the data set and fill `warnings`."""
         reading, source = self.reading, self.source
         self.check_rows()
         if self._coarse:

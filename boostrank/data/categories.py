@@ -56,9 +56,6 @@ def named_columns(given: Any, names: Sequence[str]) -> list[str]:
     "name:a,b").
 
     "auto", None and "" mean no columns.
-
-    Raises:
-        DataError: unknown column.
     """
     if given is None or (isinstance(given, str) and given in ("auto", "")):
         return []
@@ -85,11 +82,7 @@ def named_columns(given: Any, names: Sequence[str]) -> list[str]:
 
 
 def check_codes(values: Float32Array | Float64Array, name: str) -> None:
-    """Check that numbers are valid category codes.
-
-    Raises:
-        DataError: a negative, fractional or too large number.
-    """
+    """Check that numbers are valid category codes."""
     wrong = values[~np.isnan(values) & ((values < 0) | (values >= LARGEST_CODE) | (values != np.floor(values)))]
     if wrong.size:
         raise DataError(
@@ -124,9 +117,6 @@ class Coding:
         Args:
             local: int64[n], positions in `values`; -1 is missing.
             values: categories of one table, including declared ones that do not occur.
-
-        Raises:
-            DataError: categories that are neither text nor numbers, or of another kind than before.
         """
         counts = np.bincount(local[local >= 0], minlength=len(values))
         known = np.full(len(values) + 1, np.nan, np.float32)  # the last entry is for -1
@@ -205,9 +195,6 @@ def code_map(name: str, old: Categories | None, new: Categories | None, whose: s
         old: categories of the data; None if they contain only codes.
         new: categories of the target.
         whose: name of the target, for messages.
-
-    Raises:
-        DataError: the data have categories, but the target has not.
     """
     if old is None or old.values is None or (new is not None and new.values == old.values):
         return None
@@ -249,9 +236,6 @@ class Float32Cast:
         Args:
             values: real numbers; a float32 array is returned as it is.
             whole: whether the values are integers, whatever their type.
-
-        Raises:
-            DataError: a finite number beyond float32.
         """
         if values.dtype == np.float32:
             return values

@@ -37,11 +37,7 @@ _AS_THEY_ARE = (
 
 
 def as_frame(X: Any) -> Any:
-    """Return a `narwhals.DataFrame` of a table; None if X is not a table.
-
-    Raises:
-        DataError: an unreadable table: lazy, a nameless column, or duplicate names.
-    """
+    """Return a `narwhals.DataFrame` of a table; None if X is not a table."""
     if not any(hasattr(type(X), name) for name in ("columns", "__arrow_c_stream__", "__arrow_c_array__")):
         return None
     try:
@@ -98,9 +94,6 @@ def read_table(
         categorical: columns of categories in addition to those detected by type.
         known: column -> categories of the training data; None if this is the training data.
         whose: owner of `known`, for messages.
-
-    Raises:
-        DataError: a missing column, or one that is neither numeric nor categorical, with a remedy.
     """
     frame = _with_columns(table if isinstance(table, nw.DataFrame) else as_frame(table), tuple(names), whose)
     kinds, cast = list(frame.schema.values()), Float32Cast()

@@ -25,11 +25,6 @@ def with_gain(data: Data, gain: str, others: Mapping[str, Float64Array] | None =
 
     Args:
         others: name -> float64[N], columns that are not features.
-
-    Raises:
-        ParameterError: invalid expression.
-        DataError: an unknown or categorical column; a value that is negative or not finite, with its row; labels that
-            already are the values of another expression.
     """
     expression, columns = GainExpression.parse(gain), dict(others or {})
     held = gain_of(data)
@@ -58,11 +53,7 @@ def gain_of(data: Data) -> str | None:
 
 
 def feature_places(data: Data, expression: GainExpression, others: Collection[str] = ()) -> dict[str, int]:
-    """Return name -> column for features in an expression; `f12` also means number 12 of libsvm text.
-
-    Raises:
-        DataError: a name that is neither label, feature nor one of `others`, or a categorical feature.
-    """
+    """Return name -> column for features in an expression; `f12` also means number 12 of libsvm text."""
     found, names = {}, {name: i for i, name in enumerate(data.feature_names)}
     base = data.provenance.index_base
     for name in expression.columns:

@@ -33,11 +33,7 @@ Names = Mapping[int, str] | tuple[str, ...]
 
 
 def numbered_names(given: str | os.PathLike[str] | Sequence[str] | Mapping[int, str]) -> Names:
-    """Return feature names, read from a file or as given.
-
-    Raises:
-        FileFormatError, ParameterError: an unreadable file, or a blank or duplicate name.
-    """
+    """Return feature names, read from a file or as given."""
     if isinstance(given, str | os.PathLike):
         return read_names(os.fspath(given))
     names: Names = dict(given) if isinstance(given, Mapping) else tuple(map(str, given))
@@ -79,9 +75,6 @@ def names_in_json(text: str, path: str) -> tuple[str, ...]:
 def features_in_json(text: str, path: str) -> tuple[Any, ...]:
     """Return a list of names, of objects with a `name`, of Elasticsearch's feature extractors, or such a list anywhere
     below a `features` or `feature_extractors`.
-
-    Raises:
-        FileFormatError: the text holds none.
     """
     keys = ("features", "featureset", "_source", "inference_config", "learning_to_rank", "feature_extractors")
     try:
@@ -121,9 +114,6 @@ def names_in_head(head: bytes, file: str) -> dict[int, str]:
 
     Args:
         head: first bytes of the text.
-
-    Raises:
-        FileFormatError: a duplicate number or name.
     """
     found = []
     for line, text in enumerate(head.split(b"\n"), 1):
@@ -137,11 +127,7 @@ def names_in_head(head: bytes, file: str) -> dict[int, str]:
 
 
 def same_names(before: dict[int, str], found: dict[int, str], file: str) -> dict[int, str]:
-    """Return the names of the files so far, completed by those of the next file, which may have none.
-
-    Raises:
-        FileFormatError: they differ.
-    """
+    """Return the names of the files so far, completed by those of the next file, which may have none."""
     if before and found and before != found:
         number = min(n for n in before.keys() | found.keys() if before.get(n) != found.get(n))
         words = f"feature {number} is {found.get(number)!r} here, but {before.get(number)!r} in a previous file"

@@ -26,11 +26,7 @@ _WIDTH = 116
 
 @dataclass(frozen=True, kw_only=True)
 class ReaderOptions(ReadOptions):
-    """Validated reader options, with feature names read from their file.
-
-    Raises:
-        ParameterError: invalid value.
-    """
+    """Validated reader options, with feature names read from their file."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -62,11 +62,7 @@ class Output:
         self._file, self._packer = file, None if make is None else make()
 
     def begin(self, head: Any, file: str) -> None:
-        """Write the header before the first row.
-
-        Raises:
-            FileFormatError: `file` has another header than the previous files.
-        """
+        """Write the header before the first row."""
         if self._head is None:
             self.write(head, rows=0, begins=False)
         elif head.rstrip() != self._head.rstrip():
@@ -188,11 +184,6 @@ def open_output(path: str, read: Iterable[Any] = (), spec: Format | None = None)
     Args:
         read: input paths, which must not be replaced; other objects are ignored.
         spec: format of the rows; None means text.
-
-    Raises:
-        InputError: the file is not writable, is an input, or has side files of other data.
-        ParameterError: its extension is that of another format.
-        TrainingError: writing failed.
     """
     columnar = spec is not None and issubclass(spec.source, ColumnarSource)
     if spec is not None:
@@ -218,12 +209,7 @@ def open_output(path: str, read: Iterable[Any] = (), spec: Format | None = None)
 
 
 def check_target(path: str, read: Iterable[Any]) -> None:
-    """Check before the work whether an output can be written; arguments as for `open_output`.
-
-    Raises:
-        InputError: as `open_output`.
-        MissingDependency: the compression is not installed.
-    """
+    """Check before the work whether an output can be written; arguments as for `open_output`."""
     check_output(path)
     check_not_read(path, [one for one in read if isinstance(one, str | os.PathLike) and one != STANDARD_STREAM])
     if path.endswith(".zst"):
@@ -238,9 +224,6 @@ def named(template: str, name: str | int) -> str:
         template: path with `{}` (or `{:03}` for numbers) as placeholder; without it, `-name` is inserted before the
             file extensions: `a/web.txt.gz` -> `a/web-train.txt.gz`.
         name: text, or a number with at least three digits unless the template has a format.
-
-    Raises:
-        ParameterError: several or invalid placeholders, or standard output.
     """
     if template == STANDARD_STREAM:
         raise ParameterError("several outputs cannot be written to standard output; name a file")

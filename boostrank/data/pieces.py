@@ -68,9 +68,6 @@ class DataFiles:
 
         Query ids are parsed as strictly as by `read_files`, as are the labels of libsvm text; the rest of a row is not
         parsed. A missing final newline is added.
-
-        Raises:
-            FileFormatError: an unreadable file or row, or no rows.
         """
         for one in self.files:
             if isinstance(one, SimpleNamespace):
@@ -204,11 +201,7 @@ class Whole:
         self._files: list[str] = []
 
     def add(self, piece: Piece) -> None:
-        """Add the next piece.
-
-        Raises:
-            FileFormatError: its query reappears.
-        """
+        """Add the next piece."""
         if self._files[-1:] != [piece.file]:
             self._files.append(piece.file)
         here = (len(self._files) - 1 << _LINE_BITS) + piece.line

@@ -27,11 +27,7 @@ _NUMBER = re.compile(r"\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def find_sidecar(path: str | None, suffixes: tuple[str, ...]) -> str | None:
-    """Return the first existing path + suffix; for `data.txt.gz` also that of `data.txt`.
-
-    Raises:
-        InputError: it is not a regular file: a broken link, a folder, a pipe.
-    """
+    """Return the first existing path + suffix; for `data.txt.gz` also that of `data.txt`."""
     if path is None:
         return None
     found = next(filter(os.path.lexists, beside(path, suffixes)), None)
@@ -42,11 +38,7 @@ def find_sidecar(path: str | None, suffixes: tuple[str, ...]) -> str | None:
 
 
 def refuse_unread(path: str | None) -> None:
-    """Refuse a file with side files that an engine would read but boostrank does not.
-
-    Raises:
-        InputError: there is one.
-    """
+    """Refuse a file with side files that an engine would read but boostrank does not."""
     found = find_sidecar(path, UNREAD_SUFFIXES)
     if found is not None:
         what = "positions" if found.endswith(".position") else "initial scores"
@@ -57,11 +49,7 @@ def refuse_unread(path: str | None) -> None:
 
 
 def refuse_sidecars(path: str, suffixes: tuple[str, ...] = (*GROUP_SUFFIXES, WEIGHT_SUFFIX)) -> None:
-    """Refuse to write a file next to side files of other data.
-
-    Raises:
-        InputError: a side file would be read with the new file.
-    """
+    """Refuse to write a file next to side files of other data."""
     stale = find_sidecar(path, suffixes)
     if stale is not None:
         raise InputError(f"{stale} exists and would be read with {path}: remove it, or choose another name")
@@ -79,9 +67,6 @@ def read_sizes(path: str, rows: int, *, counted: bool = True) -> Int64Array:
 
     Args:
         counted: whether `rows` is exact; otherwise it is an upper bound.
-
-    Raises:
-        FileFormatError: a line that is not a positive integer, or another sum.
     """
     most = f"{rows:,} rows of the data" if counted else f"{rows:,} rows that the data can have"
     sizes, total = [], 0
@@ -99,21 +84,13 @@ def read_sizes(path: str, rows: int, *, counted: bool = True) -> Int64Array:
 
 
 def check_sizes(path: str, sizes: Int64Array, name: str) -> None:
-    """Compare group sizes with the queries of a file.
-
-    Raises:
-        FileFormatError: they differ, or cannot be read.
-    """
+    """Compare group sizes with the queries of a file."""
     if not np.array_equal(read_sizes(path, int(sizes.sum())), sizes):
         raise FileFormatError(f"the group sizes contradict the query ids of {name}; remove one of them", file=path)
 
 
 def read_weights(path: str, rows: int) -> Float64Array:
-    """Read weights, float64[M], finite; positive, or at least 0 if there is one per row.
-
-    Raises:
-        FileFormatError: invalid line.
-    """
+    """Read weights, float64[M], finite; positive, or at least 0 if there is one per row."""
     weights = []
     for number, text in _lines(path, rows):
         value = float(text) if _NUMBER.fullmatch(text) else np.inf

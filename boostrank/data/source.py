@@ -54,9 +54,6 @@ class Reading(ReaderOptions):
         lenient: skip unreadable rows, treat apparent missing-value words as missing, and report both (the doctor).
         pick: names of numeric and of text columns to read instead of labels, queries and features.
         whole: whether only query ids are needed, and files of record batches keep all columns (the file tools).
-
-    Raises:
-        ParameterError: an invalid value, or contradictory options.
     """
 
     like: RankingDataset | FeatureSpace | None = None
@@ -160,10 +157,6 @@ class Source:
 
     Attributes:
         warnings: warnings about the files as a whole; errors with `strict`.
-
-    Raises:
-        ParameterError: an option that the format does not support.
-        FileFormatError: the first file cannot be opened.
     """
 
     unused: tuple[str, ...] = ()
@@ -213,9 +206,6 @@ class Source:
 
         Args:
             totals: `boostrank.data.assemble.Totals` of all blocks.
-
-        Raises:
-            FileFormatError: the features contradict the options or the training data.
         """
         raise NotImplementedError
 
@@ -235,11 +225,7 @@ class Source:
         return {}
 
     def place_of(self, base: int) -> Int64Array | None:
-        """Return the column of each feature of the training data, int64[d]; None to match by position.
-
-        Raises:
-            FileFormatError: features other than those of the training data.
-        """
+        """Return the column of each feature of the training data, int64[d]; None to match by position."""
         space, names = self.reading.space, self.numbered_names(base)
         if space is None or not names or all(map(NUMBERED.fullmatch, space.feature_names)):
             return None
@@ -307,9 +293,6 @@ class Source:
             chunk_bytes: approximate text per block.
             threads: number of parsing threads; at most two more blocks are in progress.
             then: called with each block by its parsing thread; the result is stored in `Block.result`.
-
-        Raises:
-            FileFormatError: a file that cannot be opened or read, or that changed while it was read.
         """
 
         def parsed(load: Callable[[Any], Any] | None) -> Block:
@@ -333,11 +316,7 @@ class Source:
         self.leave(file)
 
     def leave(self, file: File) -> None:
-        """Close a file after all its chunks were read.
-
-        Raises:
-            FileFormatError: the file changed while it was read.
-        """
+        """Close a file after all its chunks were read."""
         if file.changed:
             words = "the file changed while it was read; read it again when it is complete"
             raise FileFormatError(words, file=file.name)
@@ -384,12 +363,7 @@ def _ahead(items: Iterator[T]) -> Iterator[T]:
 
 
 def expand(source: AnySource) -> list[OneSource]:
-    """Return the files of a source: the files of a folder, or the matches of a pattern with `*`, `?` or `[...]`.
-
-    Raises:
-        FileFormatError: no matches.
-        ParameterError: no source, or a duplicate file.
-    """
+    """Return the files of a source: the files of a folder, or the matches of a pattern with `*`, `?` or `[...]`."""
     found = _matching_all(source)
     if not found:
         raise ParameterError("no file given")
@@ -410,11 +384,7 @@ def _matching_all(source: AnySource) -> list[OneSource]:
 
 
 def matching(path: str) -> list[str]:
-    """Return the path itself, or the sorted files of a folder or pattern, without side files.
-
-    Raises:
-        FileFormatError: no matches, or a folder that contains folders.
-    """
+    """Return the path itself, or the sorted files of a folder or pattern, without side files."""
     is_folder = os.path.isdir(path)
     if path == "-" or not (is_folder or (glob.has_magic(path) and not os.path.exists(path))):
         return [path]
@@ -439,11 +409,7 @@ def matching(path: str) -> list[str]:
 
 
 def size_of(source: OneSource) -> int | None:
-    """Return the size of a regular file in bytes; None otherwise.
-
-    Raises:
-        FileFormatError: the file does not exist, reported before earlier files are read.
-    """
+    """Return the size of a regular file in bytes; None otherwise."""
     if not isinstance(source, (str, os.PathLike)) or source == "-":
         return None
     try:
@@ -488,9 +454,6 @@ def format_of(source: Any, format: str = "auto") -> Format:
     Args:
         source: a path, a folder, a pattern, "-", a binary file object, or a sequence of them.
         format: name of the format, or "auto".
-
-    Raises:
-        ParameterError: files of several formats, or an unknown one.
     """
     if format != "auto":
         return FORMATS.get(format)
@@ -528,10 +491,6 @@ def open_files(source: AnySource, format: str = "auto", **options: Any) -> tuple
 
     Args:
         source, format: as for `format_of`.
-
-    Raises:
-        ParameterError: files of several formats, or options that do not fit.
-        FileFormatError: the first file cannot be opened.
     """
     spec = format_of(source, format)
     names = [field.name for field in fields(Reading)]

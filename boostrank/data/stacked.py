@@ -123,9 +123,6 @@ def common_space(spaces: Mapping[str, FeatureSpace], known: Mapping[str, Categor
     Args:
         spaces: file -> its features, in the order in which categories get their codes.
         known: categories of a model to continue.
-
-    Raises:
-        DataError: features with other names than those of the first file.
     """
     start, first = next(iter(spaces.items()))
     bases = {space.index_base for space in spaces.values() if space.index_base is not None}

@@ -50,11 +50,7 @@ class RowStore:
         self._starts: Int64Array | None = None
 
     def put(self, block: Block) -> None:
-        """Write the cells of the next block and drop them from the block.
-
-        Raises:
-            TrainingError: the disk is full.
-        """
+        """Write the cells of the next block and drop them from the block."""
         if block.dense is not None:
             parts: list[npt.NDArray[Any]] = [block.dense]
             place = _Place(self._size, block.n_rows, block.dense.shape[1], 0)
@@ -211,11 +207,7 @@ class StoredFeatures(Rows):
 
 
 def check_not_scattered(order: Int64Array | None, name: str) -> None:
-    """Refuse scattered rows, since rows on disk cannot be moved.
-
-    Raises:
-        DataError: a query has scattered rows.
-    """
+    """Refuse scattered rows, since rows on disk cannot be moved."""
     if order is not None:
         raise DataError(
             f"{name}: some queries have scattered rows, and rows on disk cannot be regrouped: read the file into "

@@ -58,18 +58,11 @@ class Batch:
 
         Args:
             low, high: allowed range.
-
-        Raises:
-            FileFormatError: a missing, fractional or out-of-range number, with its row.
         """
         return whole_numbers(self.number(name), name, low, high, None, self.refuse)
 
     def truth(self, name: str) -> Int64Array:
-        """Return a Boolean column (0 and 1, or false and true) as int64[n].
-
-        Raises:
-            FileFormatError: another value, with its row.
-        """
+        """Return a Boolean column (0 and 1, or false and true) as int64[n]."""
         if self.by_row:
             numbers = self.number(name)
             wrong = (numbers != 0.0) & (numbers != 1.0)
@@ -115,11 +108,7 @@ def is_table(path: str | PathLike[str]) -> bool:
 
 
 def header_of(path: str | PathLike[str]) -> tuple[str, ...]:
-    """Return the column names of a table.
-
-    Raises:
-        FileFormatError: not a table, or unreadable.
-    """
+    """Return the column names of a table."""
     with closing(_opened(path, (), ())) as source:
         return source.columns.header
 
@@ -146,9 +135,6 @@ def batches(
     Args:
         numbers, texts, truths: column names, by type.
         chunk_bytes: approximate size of a batch.
-
-    Raises:
-        FileFormatError: not a table, a missing column, or unreadable rows; the first with its place.
     """
     by_row = is_table(path) and format_of(path).source.by_row
     numbers, texts = ((*numbers, *truths), texts) if by_row else (numbers, (*texts, *truths))

@@ -85,9 +85,6 @@ def choose_columns(
         header_lines: line of the header, 0 without one.
         has_sizes: whether a side file of group sizes replaces query ids.
         declared: columns that are categorical by type.
-
-    Raises:
-        FileFormatError: nameless or duplicate columns, requested columns that do not exist, or other features.
     """
     if header and not header[0].strip():
         header = [_INDEX_OF_CSV + ".1" * (_INDEX_OF_CSV in header), *header[1:]]  # as pandas numbers them

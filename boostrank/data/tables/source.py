@@ -33,11 +33,7 @@ _TILE = 2048  # rows converted from columns at a time: both sides stay in the ca
 
 
 def arrow(module: str = "") -> Any:
-    """Return pyarrow, or a module of it.
-
-    Raises:
-        MissingDependency: pyarrow is not installed.
-    """
+    """Return pyarrow, or a module of it."""
     try:
         return import_module("pyarrow" + module)
     except ImportError:
@@ -65,11 +61,7 @@ class Cells:
     size: int = 0
 
     def numbers(self, place: int) -> npt.NDArray[Any]:
-        """Return a numeric column, float[n]; NaN is missing.
-
-        Raises:
-            FileFormatError: the column is not numeric.
-        """
+        """Return a numeric column, float[n]; NaN is missing."""
         pa, array = arrow(), self.decoded(place)
         if array.type not in (pa.float32(), pa.float64()):
             if not is_number(array.type):
@@ -94,11 +86,7 @@ class Cells:
         return codes, values
 
     def text(self, place: int) -> Any:
-        """Return a column as an Arrow array of text.
-
-        Raises:
-            FileFormatError: the column is neither text nor numeric.
-        """
+        """Return a column as an Arrow array of text."""
         pa, array = arrow(), self.decoded(place)
         try:
             return arrow(".compute").cast(array, pa.string())
@@ -107,22 +95,14 @@ class Cells:
             raise FileFormatError(words, file=self.file) from None
 
     def names(self, place: int) -> npt.NDArray[Any]:
-        """Return a column as text, object[n]; "" is missing, and whole floats are integers.
-
-        Raises:
-            FileFormatError: the column is neither text nor numeric.
-        """
+        """Return a column as text, object[n]; "" is missing, and whole floats are integers."""
         text = self.text(place).fill_null("")
         if arrow().types.is_floating(self.decoded(place).type):
             text = arrow(".compute").replace_substring_regex(text, r"\.0$|^nan$", "")
         return np.asarray(text.to_numpy(zero_copy_only=False), object)
 
     def query_ids(self, place: int) -> tuple[npt.NDArray[Any], list[Fault]]:
-        """Return the query id of each row, int64 or objects (see `runs_of`), and the rows without one.
-
-        Raises:
-            FileFormatError: the column contains neither integers nor text.
-        """
+        """Return the query id of each row, int64 or objects (see `runs_of`), and the rows without one."""
         pa, pc, array, name = arrow(), arrow(".compute"), self.decoded(place), self.columns.header[place]
         kind = array.type
         if (pa.types.is_integer(kind) and kind != pa.uint64()) or pa.types.is_floating(kind):
@@ -218,11 +198,7 @@ class TableSource(Source):
         )
 
     def choose(self, header: Sequence[str], name: str, path: str | None, declared: Collection[str] = ()) -> Columns:
-        """Choose the columns of a file by its header; see `choose_columns`.
-
-        Raises:
-            FileFormatError: as `choose_columns`, or other columns than in the first file.
-        """
+        """Choose the columns of a file by its header; see `choose_columns`."""
         reading, first = self.reading, self.columns
         if first is not None and reading.space is None:  # later files must match the first
             codes = {first.names[first.places.index(place)]: Categories(()) for place in first.coded}
@@ -243,9 +219,6 @@ class TableSource(Source):
         Args:
             text: position -> (values, cells) of the first rows.
             line: first line with text, 0 if unknown.
-
-        Raises:
-            FileFormatError: all text features, and the options that read the table.
         """
         if not text:
             return columns

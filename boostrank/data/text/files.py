@@ -42,11 +42,7 @@ _ZSTD_SKIPPABLE = tuple(struct.pack("<I", 0x184D2A50 + i) for i in range(16))  #
 
 
 def zstd_module() -> Any:
-    """Return the zstd module of Python, or its backport.
-
-    Raises:
-        MissingDependency: neither is available.
-    """
+    """Return the zstd module of Python, or its backport."""
     try:
         from compression import zstd  # type: ignore[import-not-found, unused-ignore]  # Python 3.14
     except ImportError:
@@ -84,9 +80,6 @@ class Unpacker:
         read: returns up to a number of compressed bytes, b"" at the end.
         head: bytes that were already read; `is_packed(head)`.
         name: name for messages.
-
-    Raises:
-        MissingDependency: zstd data without a zstd library.
     """
 
     def __init__(self, read: Callable[[int], bytes], head: bytes, name: str) -> None:
@@ -101,11 +94,7 @@ class Unpacker:
             self._damage += (zstd_module().ZstdError,)
 
     def read(self, size: int) -> bytes:
-        """Return up to `size` bytes of text; b"" after the last member, whose checksum is verified.
-
-        Raises:
-            FileFormatError: truncated or damaged data.
-        """
+        """Return up to `size` bytes of text; b"" after the last member, whose checksum is verified."""
         while True:
             if self._member is None:  # between members; tapes and some tools pad with zeros
                 while not (packed := self._packed.lstrip(b"\0")):
@@ -336,11 +325,7 @@ def _ready(text: Text, buffer: bytearray | None) -> Text:
 
 
 def open_text(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) -> TextFile:
-    """Open ranking data: a path, "-" (standard input) or a binary file object.
-
-    Raises:
-        FileFormatError: the file cannot be opened, is a directory, or has an unsupported format.
-    """
+    """Open ranking data: a path, "-" (standard input) or a binary file object."""
     file = _open_any(source, max_bytes)
     kind = foreign_kind(file.head[:1000])
     if kind is not None:
@@ -393,11 +378,7 @@ def _open_any(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) 
 
 
 def lines_of(path: str) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a text, plain or compressed, with their numbers from 1, without line ends.
-
-    Raises:
-        FileFormatError: the file cannot be read.
-    """
+    """Yield the lines of a text, plain or compressed, with their numbers from 1, without line ends."""
     number = 0
     with contextlib.closing(_open_any(path, None)) as file:
         for load in file.loads(4 << 20):

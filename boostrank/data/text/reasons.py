@@ -190,11 +190,7 @@ def separator_in(head: bytes) -> bytes:
 
 
 def check_no_names(head: bytes, file: str) -> None:
-    """Refuse feature names in place of numbers, `bm25:0.3`, with a command that makes a table.
-
-    Raises:
-        FileFormatError: the first row has names.
-    """
+    """Refuse feature names in place of numbers, `bm25:0.3`, with a command that makes a table."""
     lines = enumerate(head.split(b"\n"), 1)
     number, line = next(
         ((i, line) for i, line in lines if line.strip() and not line.lstrip().startswith(b"#")), (0, b"")
@@ -207,11 +203,7 @@ def check_no_names(head: bytes, file: str) -> None:
 
 
 def check_no_table(head: bytes, file: str) -> None:
-    """Refuse a table that was passed as libsvm text.
-
-    Raises:
-        FileFormatError: the text looks like a table.
-    """
+    """Refuse a table that was passed as libsvm text."""
     found, line = separator_in(head), head.partition(b"\n")[0]
     if not found and b"," in line and not _CELL.search(line) and not line.lstrip().startswith(b"#"):
         is_csv = len(line.strip().split(b",")) > 2 and b" " not in line.strip()
