@@ -59,7 +59,7 @@ BACK = (
         ("1 qid:a#b 1:1", "qid 'a#b': put a blank before the comment, or take '#' out of the id", 3),
         ("1 qid:1.5 1:1", "qid '1.5' is not an integer; ids must be integers or text", 3),
         ("1 qid:a\x01b 1:1", r"qid 'a\x01b' contains control characters, or is not UTF-8", 3),
-        ("1 qid:1 1:1 qid:2", "'qid:2': a second qid in the row", 13),
+        ("1 qid:1 1:1 qid:2", "'qid:2': a second qid in the row, or not directly after the label", 13),
         ("1 qid:1 abc", "'abc' is not number:value (no colon)", 9),
         ("1 qid:1 :5", "':5': no feature number before the colon", 9),
         ("1 qid:1 -3:5", "feature number '-3' is negative", 9),

@@ -30,6 +30,49 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _LONGEST = 40
 
 
+_RULES = (
+    (parse.LABEL, rb"(?i)[+-]*(nan|inf|infinity)\Z", "label {token} is not finite"),
+    (parse.LABEL, _NUMBER.pattern, "label {token} exceeds the range of float64"),
+    (parse.LABEL, rb"qid:|\d+:", "the row starts with {token}: its label is missing"),
+    (parse.LABEL, rb".*,", "label {token} is not a single number; several labels per row are not supported"),
+    (parse.LABEL, rb"", "label {token} is not a number"),
+    (
+        parse.NO_QID,
+        rb"",
+        "the row has no qid: write qid:ID after the label (or, for all rows, group sizes in FILE.query)",
+    ),
+    (
+        parse.UNEXPECTED_QID,
+        rb"",
+        "{token}: the first rows of the file have no qid; either all rows must have one, or none",
+    ),
+    (parse.QID, rb"qid:\Z", "qid: has no id after the colon"),
+    (parse.QID, rb".*#", "qid {value}: put a blank before the comment, or take '#' out of the id"),
+    (parse.QID, rb"qid:" + _NUMBER.pattern, "qid {value} is not an integer; ids must be integers or text"),
+    (parse.QID, rb"", "qid {value} contains control characters, or is not UTF-8"),
+    (parse.FEATURE, rb"qid:", "{token}: a second qid in the row, or not directly after the label"),
+    (parse.FEATURE, rb"[^:]*\Z", "{token} is not number:value (no colon)"),
+    (parse.FEATURE, rb":", "{token}: no feature number before the colon"),
+    (parse.FEATURE, rb"-\d+:", "feature number {number} is negative"),
+    (parse.FEATURE, rb"", "feature number {number} is not a whole number"),
+    (parse.ZERO_ID, rb"", "feature 0 in a 1-based file; use --zero-based true if it is 0-based"),
+    (parse.LARGE_ID, rb"", "feature number {number} is above {most:,}; raise --max-feature if it is correct"),
+    (parse.DUPLICATE, rb"", "feature {feature} occurs twice in the row; --repeated first (or last) keeps one"),
+    (parse.DESCENDING, rb"", "feature {feature} follows a larger number; --strict needs ascending ones"),
+    (parse.INCOMPLETE, rb"", "{token}: the last line ends inside a number, without a newline: the file is truncated"),
+    (parse.INFINITE, rb"", "value {value} of feature {feature} is infinite; use --inf keep or --inf missing"),
+    (parse.OVERFLOW, rb"", "value {value} of feature {feature} " + BEYOND_FLOAT32),
+    (parse.VALUE, rb"[^:]*:\Z", "feature {feature} has no value after the colon"),
+    (
+        parse.VALUE,
+        rb".*:[+-]?\d+,\d+\Z",
+        "value {value} of feature {feature} is not a number: write a decimal point, not a comma",
+    ),
+    (parse.VALUE, rb"", "value {value} of feature {feature} is not a number"),
+)
+"""Code of the parser, pattern of the token, words: the first that fits."""
+
+
 def shown(token: bytes) -> str:
     """Format a token for messages: printable, quoted, shortened."""
     text = token if len(token) <= _LONGEST else token[:_LONGEST] + b"..."
@@ -57,11 +100,18 @@ def fault_of(
     end = text.buffer.index(b"\n", begin)
     line, at = bytes(text.buffer[begin:end]), bad[parse.BAD_TOKEN] - begin
     token = re.split(rb"[ \t\n]", line[at:], maxsplit=1)[0]
-    general = _general(line, at, token, code)
+    general = _general(line[at:] if code == parse.COMMENT else token, code)
     if general is not None:
-        return Fault(bad[parse.BAD_LINE], general[0], general[1] + 1)
+        return Fault(bad[parse.BAD_LINE], general[0], at + general[1] + 1)
     token = token.split(b"#", 1)[0].removesuffix(b"\r") if code != parse.QID else token.removesuffix(b"\r")
-    words = _specific(code, line, at, token, feature, max_feature)
+    number, _, value = token.partition(b":")
+    parts = {"token": shown(token), "number": shown(number), "value": shown(value), "feature": feature}
+    words = next(words for of, like, words in _RULES if of == code and re.match(like, token))
+    words = words.format(**parts, most=max_feature)
+    stand_in = None
+    if code == parse.VALUE and value.lower() in STAND_INS:
+        stand_in = value.decode(), at + len(number) + 2
+        words += f": if it stands for a missing value, --missing-token {shlex.quote(stand_in[0])} reads it as one"
     if code != parse.INCOMPLETE and end >= text.end and at + len(token) >= len(line.rstrip()):
         words += "; the last line has no newline: the file may be truncated"
     if code == parse.DUPLICATE:
@@ -81,100 +131,24 @@ def fault_of(
                 "feature 0: the file counts from 0, but the training data from 1 (the default of arrays); "
                 "use --zero-based true if the training data was an array"
             )
-    word = token.partition(b":")[2] if code == parse.VALUE else b""
-    stand_in = (word.decode(), at + token.index(b":") + 2) if word.lower() in STAND_INS else None
     return Fault(bad[parse.BAD_LINE], words, at + 1, stand_in)
 
 
-def _general(line: bytes, at: int, token: bytes, code: int) -> tuple[str, int] | None:
-    """Return errors of bytes that are invalid anywhere."""
-    rest = line[at:] if code == parse.COMMENT else token
+def _general(rest: bytes, code: int) -> tuple[str, int] | None:
+    """Return errors of bytes that are invalid anywhere, with their place."""
     if b"\0" in rest:
-        return "NUL byte: the file is damaged, or not text", at + rest.index(b"\0")
-    if token.startswith(b"\xef\xbb\xbf"):
-        return "byte order mark inside the file, perhaps from concatenated files; remove it", at
+        return "NUL byte: the file is damaged, or not text", rest.index(b"\0")
+    if rest.startswith(b"\xef\xbb\xbf"):
+        return "byte order mark inside the file, perhaps from concatenated files; remove it", 0
     lone = re.search(rb"\r(?!\Z)", rest)
     if lone:
-        return (
+        words = (
             "carriage return without a line feed: the lines end in CR alone (convert: tr '\\r' '\\n') or the file is "
-            "damaged",
-            at + lone.start(),
         )
-    if code not in (parse.QID, parse.COMMENT) and any(byte > 127 for byte in token):
-        return f"{shown(token)} has characters outside ASCII: numbers are written with 0-9", at
+        return words + "damaged", lone.start()
+    if code not in (parse.QID, parse.COMMENT) and not rest.isascii():
+        return f"{shown(rest)} has characters outside ASCII: numbers are written with 0-9", 0
     return None
-
-
-def _specific(code: int, line: bytes, at: int, token: bytes, feature: int, max_feature: int) -> str:
-    number, value, word = shown(token.split(b":")[0]), token.split(b":", 1)[-1], shown(token)
-    cell = f"value {shown(value)} of feature {feature}"
-    words = {
-        parse.LABEL: _label(token),
-        parse.NO_QID: "the row has no qid: write qid:ID after the label (or, for all rows, group sizes in FILE.query)",
-        parse.UNEXPECTED_QID: f"{word}: the first rows of the file have no qid; either all rows must have one, or none",
-        parse.QID: _qid(token[4:]),
-        parse.FEATURE: _feature(line, at, token),
-        parse.ZERO_ID: "feature 0 in a 1-based file; use --zero-based true if it is 0-based",
-        parse.LARGE_ID: f"feature number {number} is above {max_feature:,}; raise --max-feature if it is correct",
-        parse.DUPLICATE: f"feature {feature} occurs twice in the row; --repeated first (or last) keeps one",
-        parse.DESCENDING: f"feature {feature} follows a larger number; --strict needs ascending ones",
-        parse.INCOMPLETE: f"{word}: the last line ends inside a number, without a newline: the file is truncated",
-        parse.INFINITE: f"{cell} is infinite; use --inf keep or --inf missing",
-        parse.OVERFLOW: f"{cell} {BEYOND_FLOAT32}",
-    }
-    return words.get(code) or _value(value, feature)
-
-
-def _label(token: bytes) -> str:
-    word = token.lstrip(b"+-").lower()
-    if word in (b"nan", b"inf", b"infinity"):
-        return f"label {shown(token)} is not finite"
-    if _NUMBER.match(token):
-        return f"label {shown(token)} exceeds the range of float64"
-    if token.startswith(b"qid:") or re.match(rb"\d+:", token):
-        return f"the row starts with {shown(token)}: its label is missing"
-    if b"," in token:
-        return f"label {shown(token)} is not a single number; several labels per row are not supported"
-    return f"label {shown(token)} is not a number"
-
-
-def _qid(name: bytes) -> str:
-    if not name:
-        return "qid: has no id after the colon"
-    if b"#" in name:
-        return f"qid {shown(name)}: put a blank before the comment, or take '#' out of the id"
-    if _NUMBER.match(name):
-        return f"qid {shown(name)} is not an integer; ids must be integers or text"
-    return f"qid {shown(name)} contains control characters, or is not UTF-8"
-
-
-def _feature(line: bytes, at: int, token: bytes) -> str:
-    if token.startswith(b"qid:"):
-        second = re.search(rb"[ \t]qid:", line[:at])
-        return f"{shown(token)}: " + ("a second qid in the row" if second else "the qid must follow the label directly")
-    number, colon, _ = token.partition(b":")
-    if not colon:
-        return f"{shown(token)} is not number:value (no colon)"
-    if not number:
-        return f"{shown(token)}: no feature number before the colon"
-    if re.match(rb"-\d+\Z", number):
-        return f"feature number {shown(number)} is negative"
-    return f"feature number {shown(number)} is not a whole number"
-
-
-def _value(value: bytes, feature: int) -> str:
-    if not value:
-        return f"feature {feature} has no value after the colon"
-    if value.lower() in STAND_INS:
-        word = value.decode("ascii")
-        return (
-            f"value {shown(value)} of feature {feature} is not a number: if it stands for a missing value, "
-            f"--missing-token {shlex.quote(word)} reads it as one"
-        )
-    hint = ""
-    if re.match(rb"[+-]?\d+,\d+\Z", value):
-        hint = ": write a decimal point, not a comma"
-    return f"value {shown(value)} of feature {feature} is not a number{hint}"
 
 
 def separator_in(head: bytes) -> bytes:
