@@ -143,9 +143,9 @@ def _print(found: Comparison, data: str) -> None:
     click.echo(f"top {top.k}: {new} more documents{first_place}")
     for kind in dict.fromkeys(s.kind for s in found.segments):
         rows = [
-            [shown(s.segment), *_cells(s.difference), f"{s.p_holm:.4f}"]
+            [shown(s.segment), *_cells(s), f"{s.p_holm:.4f}"]
             for s in found.segments
-            if s.kind == kind and s.difference.metric == first
+            if s.kind == kind and s.metric == first
         ]
         click.echo(f"\nby {kind}, {first}; p is Holm's for all segments")
         print_table([[kind, *_COLUMNS, "p"], *rows])

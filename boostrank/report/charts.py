@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from boostrank.core.files import AnyPath, write_atomically
 from boostrank.records import jsonable
 from boostrank.report.html import PageSection, block, page
 from boostrank.report.result import csv_bytes
-from boostrank.report.vega import Call, alt, converted, need_report_extra, theme, vega_lite_version
+from boostrank.report.vega import COLOURS, Call, alt, converted, need_report_extra, theme, vega_lite_version
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -165,12 +164,6 @@ def _cut_names(spec: Any) -> None:
             _cut_names(spec.get(key))
 
 
-def middle_cut(name: str, most: int = 40) -> str:
-    """Return a name of at most `most` characters, shortened in the middle."""
-    side = (most - 1) // 2
-    return name if len(name) <= most else f"{name[:side]}…{name[-side:]}"
-
-
 def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
     """Convert rows to columns, which take less space in a page."""
     keys = dict.fromkeys(key for row in rows for key in row)
@@ -187,12 +180,59 @@ def stretched(small: float, ends: tuple[float, float], marks: tuple[int, ...] = 
     return scale, sorted([0.0, *(tick for tick in ticks if ends[0] <= tick <= ends[1])])
 
 
-def logarithmic(ends: tuple[float, float]) -> tuple[Any, list[float]]:
-    """Return a logarithmic scale between two positive ends, and its ticks."""
-    low, high = (math.floor(math.log10(end)) for end in ends)
-    marks = (1.0,) if high - low > 3 else (1.0, 3.0) if high > low else (1.0, 2.0, 5.0)
-    ticks = (mark * 10.0**i for i in range(low, high + 1) for mark in marks)
-    return alt.Scale(type="log", nice=False, domain=list(ends)), [one for one in ticks if ends[0] <= one <= ends[1]]
+def lines(
+    frame: pd.DataFrame, x: Any, y: str, tips: Sequence[str], *, band: Sequence[str] = (), height: int = 260, **how: Any
+) -> Any:
+    """Return lines of column `y` over the channel `x`, and the area between the two columns of `band`.
+
+    Args:
+        how: `color`, the channel of several lines; `dots`, the size of points; options of the vertical axis.
+    """
+    dots, channels = how.pop("dots", 18), {"color": how.pop("color")} if "color" in how else {}
+    base = alt.Chart(frame).encode(x=x, tooltip=tooltips(*tips), **channels)
+    line = base.mark_line(point=alt.OverlayMarkDef(size=dots) if dots else False)
+    line = line.encode(y=alt.Y(f"{y}:Q", **how))
+    if band:
+        area = base.mark_area(opacity=0.2, color=COLOURS["main"])
+        line = area.encode(y=alt.Y(f"{band[0]}:Q", **how), y2=f"{band[1]}:Q") + line
+    return line.properties(height=height)
+
+
+def histogram(frame: pd.DataFrame, x: str, count: str, format: str, *, height: int = 220, **how: Any) -> Any:
+    """Return bars of the columns `begin`, `end` and `count`.
+
+    Args:
+        how: `color`, a channel; options of the horizontal axis.
+    """
+    channels = {"color": how.pop("color")} if "color" in how else {}
+    bars = alt.Chart(frame).mark_bar(binSpacing=1)
+    tips = tooltips(f"begin:Q {format} from", f"end:Q {format} to", f"{count}:Q ,d")
+    y = alt.Y(f"{count}:Q", title=count, axis=alt.Axis(tickMinStep=1))
+    drawn = bars.encode(x=alt.X("begin:Q", title=x, bin="binned", **how), x2="end:Q", y=y, tooltip=tips, **channels)
+    return drawn.properties(height=height)
+
+
+def ranges(base: Any, title: str, *, low: str = "low", value: str = "value", high: str = "high") -> Any:
+    """Return the interval and the mean of each row of a chart, on a horizontal axis."""
+    x = alt.X(f"{low}:Q", title=title, scale=alt.Scale(zero=False, nice=True))
+    rule = base.mark_rule(strokeWidth=4, opacity=0.5).encode(x=x, x2=f"{high}:Q")
+    return rule + base.mark_point(size=70).encode(x=f"{value}:Q")
+
+
+def quantile_marks(base: Any, title: str) -> Any:
+    """Return box marks of quantiles and means on a horizontal axis, one row each."""
+    main = COLOURS["main"]
+    return alt.layer(
+        base.mark_rule(opacity=0.5).encode(x=alt.X("q05:Q", title=title), x2="q95:Q"),
+        base.mark_bar(height=10, opacity=0.35, color=main).encode(x="q25:Q", x2="q75:Q"),
+        base.mark_tick(thickness=2, size=13, color=main).encode(x="q50:Q"),
+        base.mark_point(size=55, color=COLOURS["bad"], shape="diamond").encode(x="mean:Q"),
+    )
+
+
+def whole() -> Any:
+    """Return an axis of whole numbers."""
+    return alt.Axis(format=",d", tickMinStep=1)
 
 
 def tooltips(*columns: str) -> list[Any]:

@@ -23,7 +23,7 @@ from boostrank.core.types import Float64Array, check_in_step
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics, Conventions, Metric
 from boostrank.model.ranking_model import RankingModel, find_model
-from boostrank.report.charts import Chart, tooltips
+from boostrank.report.charts import Chart, histogram
 from boostrank.report.documents import shown_value
 from boostrank.report.gate import Condition
 from boostrank.report.html import Cell, block, end_columns, page_of, whisker
@@ -38,7 +38,7 @@ from boostrank.report.rank_changes import (
     explain,
     rank_changes_in,
 )
-from boostrank.report.result import Columns, Result, pandas, plain
+from boostrank.report.result import Result, columns_of, pandas, plain
 from boostrank.report.section import Context
 from boostrank.report.segments import Segmentation, holm, segmentations
 from boostrank.report.vega import COLOURS, alt, need_report_extra
@@ -52,17 +52,22 @@ _BINS = 40
 
 @dataclass(frozen=True)
 class Difference:
-    """Difference of a metric between two rankers, new minus old.
+    """Difference of a metric between two rankers, new minus old, over all queries or in one segment.
 
     Args:
+        kind: criterion of the segmentation ("list length"); "all" for all queries.
         old, new: means, weighted by query weights.
         mean: weighted mean of new - old.
         low, high: 95% bootstrap interval of `mean` over queries; NaN in a segment of fewer than 20 queries.
         p: two-sided p-value of Fisher's paired randomisation test, exact for few queries.
         better, same, worse: unweighted numbers of queries; `same` allows a difference of 1e-12.
         matters: difference that two trainings can show by chance; 0 if not measured.
+        p_holm: Holm-adjusted p-value over all segments of this metric in which a query changed; 1 in the others; NaN
+            over all queries.
     """
 
+    kind: str
+    segment: str
     metric: str
     queries: int
     old: float
@@ -75,32 +80,12 @@ class Difference:
     same: int
     worse: int
     matters: float = 0.0
+    p_holm: float = math.nan
 
     @property
     def by_luck(self) -> bool:
         """Whether the noise of training explains the difference."""
         return abs(self.mean) < self.matters
-
-
-@dataclass(frozen=True)
-class SegmentDifference:
-    """Difference in one segment.
-
-    Args:
-        kind: criterion of the segmentation ("list length").
-        difference: over the queries of the segment.
-        p_holm: Holm-adjusted p-value over all segments of this metric in which a query changed; 1 in the others.
-    """
-
-    kind: str
-    segment: str
-    difference: Difference
-    p_holm: float
-
-    @property
-    def row(self) -> dict[str, Any]:
-        """Return the segment and its difference as a table row."""
-        return {"kind": self.kind, "segment": self.segment, **vars(self.difference), "p_holm": self.p_holm}
 
 
 @dataclass(frozen=True)
@@ -152,7 +137,7 @@ class Comparison(Result):
     old: str
     new: str
     metrics: Mapping[str, Difference]
-    segments: tuple[SegmentDifference, ...]
+    segments: tuple[Difference, ...]
     churn: Churn
     regressions: tuple[Regression, ...]
     outcomes: tuple[ConditionOutcome, ...]
@@ -168,7 +153,7 @@ class Comparison(Result):
         return any(outcome.holds for outcome in self.outcomes)
 
     TABLES: ClassVar = {
-        "differences": lambda self: self._differences(),
+        "differences": lambda self: columns_of((*self.metrics.values(), *self.segments), *Difference.__annotations__),
         "queries": lambda self: {
             "qid": self.qids,
             **{
@@ -181,13 +166,6 @@ class Comparison(Result):
         },
     }
 
-    def _differences(self) -> Columns:
-        """Return a row per metric over all queries, then a row per segment and metric."""
-        rows = [{"kind": "all", "segment": "all"} | vars(d) for d in self.metrics.values()]
-        rows += [s.row for s in self.segments]
-        names = dict.fromkeys(name for row in rows for name in row)
-        return {name: [row.get(name, math.nan) for row in rows] for name in names}
-
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON data, without values per query."""
         found = {
@@ -198,7 +176,7 @@ class Comparison(Result):
             "conditions": [vars(outcome) | {"condition": str(outcome.condition)} for outcome in self.outcomes],
             "metrics": self.metrics,
             "churn": {name: value for name, value in vars(self.churn).items() if name != "per_query"},
-            "segments": [s.row for s in self.segments],
+            "segments": self.segments,
             "regressions": self.regressions,
             "conventions": self.conventions.describe(),
             "notes": self.notes,
@@ -352,28 +330,17 @@ def _difference(
     counted = ~np.isnan(values[:, 0])
     old, new = values[counted].T
     before, after = (float(np.average(v, weights=None if weights is None else weights[counted])) for v in (old, new))
-    change = new - old
-    return Difference(
-        metric=metric,
-        queries=found.queries,
-        old=before,
-        new=after,
-        mean=found.mean,
-        low=found.low,
-        high=found.high,
-        p=found.p,
-        better=int(np.count_nonzero(change > TIE)),
-        same=int(np.count_nonzero(np.abs(change) <= TIE)),
-        worse=int(np.count_nonzero(change < -TIE)),
-        matters=matters,
-    )
+    better, worse = (int(np.count_nonzero(sign * (new - old) > TIE)) for sign in (1, -1))
+    counts = better, old.size - better - worse, worse
+    means = before, after, found.mean, found.low, found.high, found.p
+    return Difference("all", "all", metric, found.queries, *means, *counts, matters)
 
 
 def _in_segments(
     whole: Difference, values: Float64Array, cuts: Sequence[Segmentation], data: RankingDataset, seed: int
-) -> list[SegmentDifference]:
+) -> list[Difference]:
     weights, counted = data.queries.weights, ~np.isnan(values[:, 0])
-    found: list[tuple[str, str, Difference]] = []
+    found: list[Difference] = []
     for cut in cuts:
         for i, name in enumerate(cut.names):
             inside = counted & (cut.of_query == i)
@@ -383,24 +350,22 @@ def _in_segments(
                 difference = whole if all_in else _difference(whole.metric, values[inside], part, seed, whole.matters)
                 if difference.queries < FEWEST_FOR_INTERVAL:
                     difference = replace(difference, low=math.nan, high=math.nan)
-                found.append((cut.kind, name, difference))
+                found.append(replace(difference, kind=cut.kind, segment=name))
     # The randomisation test only flips signs: segments without any change are not tested.
-    tested = [i for i, (_, _, difference) in enumerate(found) if difference.better + difference.worse]
+    tested = [i for i, difference in enumerate(found) if difference.better + difference.worse]
     adjusted = np.ones(len(found))
-    adjusted[tested] = holm([found[i][2].p for i in tested])
-    return [SegmentDifference(*part, float(p)) for part, p in zip(found, adjusted, strict=True)]
+    adjusted[tested] = holm([found[i].p for i in tested])
+    return [replace(one, p_holm=p) for one, p in zip(found, adjusted.tolist(), strict=True)]
 
 
 def _outcome(
-    condition: Condition, metrics: Mapping[str, Difference], segments: Sequence[SegmentDifference]
+    condition: Condition, metrics: Mapping[str, Difference], segments: Sequence[Difference]
 ) -> ConditionOutcome:
     if not condition.anywhere:
         found = metrics[condition.metric]
         return ConditionOutcome(condition, condition.holds(found.mean, found.p))
     where = tuple(
-        f"{s.kind} {s.segment}"
-        for s in segments
-        if s.difference.metric == condition.metric and condition.holds(s.difference.mean, s.p_holm)
+        f"{s.kind} {s.segment}" for s in segments if s.metric == condition.metric and condition.holds(s.mean, s.p_holm)
     )
     return ConditionOutcome(condition, bool(where), where)
 
@@ -410,12 +375,10 @@ def _parts(found: Comparison, first: str) -> dict[str, Any]:
     change = found.per_query[first][:, 1] - found.per_query[first][:, 0]
     change = change[np.isfinite(change) & (np.abs(change) > TIE)]
     limit = _limit(found.metrics.values())
-    here = [s for s in found.segments if s.difference.metric == first]
-    inside = _limit([s.difference for s in here])
+    here = [s for s in found.segments if s.metric == first]
+    inside = _limit(here)
     segments = {
-        kind: [
-            [s.segment, s.difference.queries, *_numbers(s.difference, s.p_holm, inside)] for s in here if s.kind == kind
-        ]
+        kind: [[s.segment, s.queries, *_numbers(s, s.p_holm, inside)] for s in here if s.kind == kind]
         for kind in dict.fromkeys(s.kind for s in here)
     }
     return {
@@ -470,18 +433,11 @@ def _histogram(change: Float64Array, d: Difference) -> Chart:
     limit = float(np.abs(change).max())
     counts, edges = np.histogram(change, bins=_BINS, range=(-limit, limit))
     direction = np.where(np.arange(_BINS) < _BINS // 2, "worse", "better")
-    frame = pandas().DataFrame({"low": edges[:-1], "high": edges[1:], "queries": counts, "way": direction})
+    frame = pandas().DataFrame({"begin": edges[:-1], "end": edges[1:], "queries": counts, "way": direction})
     scale = alt.Scale(domain=["worse", "better"], range=[COLOURS["bad"], COLOURS["good"]])
-    axis = alt.Axis(format="+.2~f", grid=False)
-    bars = alt.Chart(frame).mark_bar(binSpacing=1)
-    drawn = bars.encode(
-        x=alt.X("low:Q", bin="binned", title=f"difference of {d.metric}", axis=axis),
-        x2="high:Q",
-        y=alt.Y("queries:Q", title="queries", axis=alt.Axis(tickMinStep=1)),
-        color=alt.Color("way:N", title=None, scale=scale),
-        tooltip=tooltips("low:Q +.3f from", "high:Q +.3f to", "queries:Q ,"),
-    )
-    return Chart("differences", frame, drawn.properties(height=240))
+    how = {"axis": alt.Axis(format="+.2~f", grid=False), "color": alt.Color("way:N", title=None, scale=scale)}
+    drawn = histogram(frame, f"difference of {d.metric}", "queries", "+.3f", height=240, **how)
+    return Chart("differences", frame, drawn)
 
 
 def _lost(r: Regression, number: int) -> Markup:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import ge, gt, le, lt
-from typing import Any
 
 from boostrank.core.errors import ParameterError
 from boostrank.metric import Metric
@@ -14,8 +13,10 @@ from boostrank.metric import Metric
 GRAMMAR = "METRIC < NUMBER [at p<ALPHA] [in any]"
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
-_TOKEN = re.compile(r"<=|>=|<|>|[^\s<>=]+|=")
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?"
+_CONDITION = re.compile(
+    rf"\s*([^\s<>=]+)\s*([<>]=?)\s*({_NUMBER})(?:\s+at\s+p\s*<\s*({_NUMBER}))?(\s+in\s+any)?\s*", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -41,48 +42,21 @@ class Condition:
         """Parse METRIC OP NUMBER [at p<ALPHA] [in any].
 
         Raises:
-            ParameterError: malformed condition; the message names the column.
+            ParameterError: malformed condition.
         """
-        words = [(match.group(), match.start() + 1) for match in _TOKEN.finditer(text)]
-        words.append(("", len(text.rstrip()) + 1))
-
-        def error(what: str, column: int) -> ParameterError:
-            return ParameterError(f"condition {text!r}, column {column}: {what} ({GRAMMAR})")
-
-        def take(what: str, fits: Callable[[str], Any]) -> str:
-            word, column = words[0]
-            if not fits(word):
-                raise error(f"{what} expected, not {repr(word) if word else 'the end'}", column)
-            return words.pop(0)[0]
-
-        def one_of(*known: str) -> str:
-            return take(" or ".join(known), lambda word: word.lower() in known)
-
-        column = words[0][1]
-        name = take("a metric such as ndcg@10", lambda word: word and word not in _OPERATORS)
+        found = _CONDITION.fullmatch(text)
+        if found is None:
+            raise ParameterError(f"condition {text!r}: expected {GRAMMAR}, such as ndcg@10 < -0.002 at p<0.05")
+        name, sign, bound, p, anywhere = found.groups()
         try:
-            metric = Metric.parse(name)
-        except ParameterError as wrong:
-            raise error(str(wrong), column) from None
-        if len(metric.names) > 1:
-            raise error("one cut-off at a time", column)
-        sign, alpha = one_of(*_OPERATORS), None
-        bound = float(take("a number such as -0.002", _NUMBER.fullmatch))
-        if words[0][0].lower() == "at":
-            words.pop(0)
-            one_of("p")
-            one_of("<")
-            column = words[0][1]
-            alpha = float(take("a number such as 0.05", _NUMBER.fullmatch))
-            if not 0.0 < alpha < 1.0:
-                raise error(f"a p-value must be between 0 and 1, not {alpha:g}", column)
-        anywhere = words[0][0].lower() == "in"
-        if anywhere:
-            words.pop(0)
-            one_of("any")
-        possible = "" if anywhere else "'at p<0.05' or " if alpha is None else "'in any' or "
-        take(f"{possible}the end", lambda word: not word)
-        return cls(metric.names[0], sign, bound, alpha, anywhere)
+            (metric,) = Metric.parse(name).names
+        except ValueError as error:
+            reason = error if isinstance(error, ParameterError) else "one cut-off at a time"
+            raise ParameterError(f"condition {text!r}: {reason}") from None
+        alpha = None if p is None else float(p)
+        if alpha is not None and not 0.0 < alpha < 1.0:
+            raise ParameterError(f"condition {text!r}: a p-value must be between 0 and 1, not {alpha:g}")
+        return cls(metric, sign, float(bound), alpha, anywhere is not None)
 
     def __str__(self) -> str:
         at = "" if self.alpha is None else f" at p<{self.alpha:g}"

@@ -180,7 +180,10 @@ class Table:
     def of(cls, name: str, rows: Iterable[Any], columns: Sequence[Column], **options: Any) -> Table:
         """Return a table from sequences, or from objects whose attributes are the columns."""
         listed = [
-            row if isinstance(row, list | tuple) else [getattr(row, column.name) for column in columns] for row in rows
+            row
+            if isinstance(row, list | tuple)
+            else [row[column.name] if isinstance(row, dict) else getattr(row, column.name) for column in columns]
+            for row in rows
         ]
         return cls(name, columns, listed, **options)
 

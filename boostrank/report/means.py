@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from boostrank.core.resampling import RESAMPLES, bootstrap_intervals
 from boostrank.core.types import Float64Array, Int64Array
@@ -36,9 +38,27 @@ class Means:
     queries: Int64Array
 
 
-def named_quantiles(rows: Sequence[Sequence[float]]) -> dict[str, list[float]]:
-    """Return columns `q05`, `q25`, ..., given one tuple of `QUANTILES` per row."""
+def quantile_columns(parts: Sequence[Float64Array]) -> dict[str, list[float]]:
+    """Return the columns `q05`, `q25`, ... of `QUANTILES`, with a row for each array of values."""
+    rows = [np.quantile(part, QUANTILES).tolist() for part in parts]
     return {f"q{round(100 * q):02d}": [row[i] for row in rows] for i, q in enumerate(QUANTILES)}
+
+
+def mean_ranks(values: npt.NDArray[Any], owner: Int64Array) -> Float64Array:
+    """Return ascending ranks from 0 among the values of the same owner, float64[n]; ties share their mean rank.
+
+    Args:
+        owner: int64[n], such as the query of each document, ascending.
+    """
+    order = np.lexsort((values, owner))
+    ordered = values[order]
+    place = np.arange(owner.size) - np.searchsorted(owner, owner)
+    begins = np.ones(owner.size, dtype=bool)
+    begins[1:] = (ordered[1:] != ordered[:-1]) | (owner[1:] != owner[:-1])
+    run = np.cumsum(begins) - 1
+    ranks = np.empty(owner.size)
+    ranks[order] = (np.bincount(run, place) / np.bincount(run))[run]
+    return ranks
 
 
 def amount_with_interval(mean: float, low: float, high: float) -> str:

@@ -21,6 +21,7 @@ from boostrank.data.rows import DenseRows
 from boostrank.kernels.noise import round_seed
 from boostrank.kernels.trees.walker import permute_within
 from boostrank.metric import BoundMetrics, Metric
+from boostrank.report.means import mean_ranks
 from boostrank.report.scoring import DocumentProgress, Scorer, in_batches, metrics_of_block, over_blocks
 
 
@@ -201,16 +202,10 @@ def within_query_ranks(values: npt.NDArray[np.floating], ptr: Int64Array) -> Flo
     """
     sizes = np.diff(ptr)
     owner = np.repeat(np.arange(sizes.size), sizes)
-    place = np.arange(owner.size) - np.repeat(ptr[:-1], sizes)
+    columns = np.where(np.isnan(values), -np.inf, values).T
     ranks = np.empty(values.shape)
-    for c in range(values.shape[1]):
-        column = np.where(np.isnan(values[:, c]), -np.inf, values[:, c])
-        order = np.lexsort((column, owner))
-        ordered = column[order]
-        begins = np.ones(owner.size, dtype=bool)
-        begins[1:] = (ordered[1:] != ordered[:-1]) | (owner[1:] != owner[:-1])
-        run = np.cumsum(begins) - 1
-        ranks[order, c] = (np.bincount(run, place) / np.bincount(run))[run]
+    for c, column in enumerate(columns):
+        ranks[:, c] = mean_ranks(column, owner)
     lengths = np.repeat(sizes, sizes).astype(np.float64)
     return np.asarray((ranks - (lengths[:, None] - 1.0) / 2.0) / lengths[:, None] ** 1.5)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
 from typing import Any, ClassVar
+
+import numpy as np
 
 from boostrank.core.errors import MissingDependency, ParameterError, did_you_mean
 from boostrank.records import jsonable
@@ -56,6 +58,11 @@ def columns_of(items: Iterable[Any], *names: str) -> Columns:
     """Return attributes of objects as columns."""
     kept = list(items)
     return {name: [getattr(item, name) for item in kept] for name in names}
+
+
+def joined(parts: Sequence[Columns]) -> Columns:
+    """Return tables with the same columns as one."""
+    return {name: np.concatenate([part[name] for part in parts]) for name in (parts[0] if parts else ())}
 
 
 class Result:

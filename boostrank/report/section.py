@@ -18,7 +18,7 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.fit.params import headline
-from boostrank.metric import Metric
+from boostrank.metric import BoundMetrics, Metric
 from boostrank.model.ranking_model import RankingModel
 from boostrank.report.html import PageSection, block
 from boostrank.report.means import NEGLIGIBLE
@@ -94,6 +94,12 @@ class Context:
     def start(self) -> Float64Array | None:
         """Scores of the linear start, float64[N], in row order; None without a start."""
         return start_scores(self.model, self.data, self.threads)
+
+    def bound(self, metrics: Any, rules: Conventions | None = None, **more: Any) -> BoundMetrics:
+        """Bind metrics to the data, by default under `rules`."""
+        data = self.data
+        names = data.document_names
+        return BoundMetrics(metrics, data.labels, data.queries, rules or self.rules, self.threads, docnos=names, **more)
 
     @property
     def negligible(self) -> float:

@@ -200,14 +200,13 @@ def test_a_search_leaves_the_rows_that_hold_it(page: Page) -> None:
 def test_a_row_opens_by_keyboard(page: Page) -> None:
     from selenium.webdriver.common.keys import Keys
 
-    table = "features" if "report" in page.path.name else "worst"
-    state = f"""const button = document.querySelector("#{table} button.more");
+    state = """const button = document.querySelector("#worst button.more");
       const detail = document.getElementById(button.getAttribute("aria-controls"));
       return [button.getAttribute("aria-expanded"), getComputedStyle(detail).display,
               document.activeElement === button]"""
     assert page.run(state) == ["false", "none", False]
-    headings = page.run(f"return document.querySelectorAll('#{table} > .scroll > table > thead button').length")
-    page.run(f"document.querySelector('#{table} thead button').focus()")
+    headings = page.run("return document.querySelectorAll('#worst > .scroll > table > thead button').length")
+    page.run("document.querySelector('#worst thead button').focus()")
     page.press(*[Keys.TAB] * headings)
     assert page.run(state) == ["false", "none", True]
     assert page.run("return getComputedStyle(document.activeElement).outlineStyle") == "solid"

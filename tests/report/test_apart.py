@@ -41,7 +41,6 @@ class Case:
         shap: float64[N, d], the engine's own.
         start: float64[N]; None: there is none.
         old: float64[N] of the model from before.
-        start_leaves: of the trees that are the start.
     """
 
     found: Report
@@ -51,7 +50,6 @@ class Case:
     shap: np.ndarray
     start: np.ndarray | None
     old: np.ndarray
-    start_leaves: int
 
     @property
     def scores(self) -> np.ndarray:
@@ -72,7 +70,7 @@ def case(kind: str, folder: Path) -> Case:
     train, data = both()
     X, none = np.asarray(data.features), None
     params = {"num_leaves": 8, "min_data_in_leaf": 5, "num_threads": 1, "verbosity": -1, "learning_rate": 0.3}
-    path, start_leaves = folder / f"{kind}.json", 0
+    path = folder / f"{kind}.json"
     if kind == "xgboost":
         matrix = xgb.DMatrix(train.features, train.labels, feature_names=list(train.feature_names))
         matrix.set_group(train.queries.sizes)
@@ -103,7 +101,6 @@ def case(kind: str, folder: Path) -> Case:
 
         counted = [np.zeros(FEATURES), np.zeros(FEATURES)]
         of_trees = booster.dump_model()["tree_info"]
-        start_leaves = sum(tree["num_leaves"] for tree in of_trees[:before])
         for tree in of_trees[before:]:
             nodes = [tree["tree_structure"]]
             while nodes:
@@ -115,7 +112,7 @@ def case(kind: str, folder: Path) -> Case:
         shap, start = booster.predict(X, pred_contrib=True)[:, :-1], of_rounds(0) if before else none
     old = np.round(X[:, 3].astype(float), 1)
     found = report(path, data, ("ndcg@5", "map"), baseline=old, baseline_name="old", threads=1)
-    return Case(found, of_rounds, *counted, np.asarray(shap, float), start, old, start_leaves)
+    return Case(found, of_rounds, *counted, np.asarray(shap, float), start, old)
 
 
 @pytest.fixture(params=["start", "lightgbm", "xgboost"])
@@ -299,13 +296,6 @@ def test_learning(one: Case) -> None:
         values = ndcg(one.of_rounds(row.rounds), 5)
         assert (row.value, row.low, row.high) == pytest.approx(interval(values, 2000), abs=1e-9)
         assert (row.lost, row.lost_low, row.lost_high) == pytest.approx(interval(whole - values, 10_000), abs=1e-9)
-    leaves = one.found.learning.leaves
-    assert leaves[-1] - leaves[0] == one.splits.sum() + ROUNDS  # a leaf more than splits in each tree
-    assert leaves[0] == one.start_leaves
-    words = f"first leaves, {leaves[0]:,} of them in the linear start; the whole model has {leaves[-1]:,}."
-    if one.start is None:
-        words = f"first leaves; the whole model has {leaves[-1]:,}."
-    assert words in text_of(one.found, "learning")
     text = text_of(one.found, "learning")
     assert f"0 rounds: {'a random order' if one.start is None else 'the linear start alone'}." in text
     assert f"All {ROUNDS} rounds have {np.nanmean(whole):.4f}." in text

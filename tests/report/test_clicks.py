@@ -20,8 +20,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.model.ranking_model import RankingModel
 from boostrank.report import Report, report
-from boostrank.report.propensity_chart import curve_chart
-from boostrank.report.sections.clicks import ClickData, click_data, learnt_from
+from boostrank.report.sections.clicks import ClickData, click_data, curve_chart, learnt_from
 from tests.report.studies import study, words_of
 
 for _module in ("pandas", "altair", "vl_convert"):
@@ -104,8 +103,8 @@ def test_exposure(told: Report, model: RankingModel, data: RankingDataset, log: 
         exposure[row] = exposure.get(row, 0.0) + n * e[p - 1]
     found: ClickData = told.clicks
     assert (found.documents, found.shown) == (data.n_documents, len(exposure))
-    assert found.exposure_counts.sum() == len(exposure)
-    for count, a, b in zip(found.exposure_counts, found.exposure_edges[:-1], found.exposure_edges[1:], strict=True):
+    assert found.exposure["documents"].sum() == len(exposure)
+    for count, a, b in found.to_frame("exposure")[["documents", "begin", "end"]].itertuples(index=False):
         assert b == 2 * a
         assert count == sum(a <= x < b for x in exposure.values())
     most = sorted(exposure.values(), reverse=True)
@@ -117,7 +116,7 @@ def test_exposure(told: Report, model: RankingModel, data: RankingDataset, log: 
     for rank in (1, 3, 10):
         lists = [a + np.argsort(-scores[a:b], kind="stable") for a, b in pairwise(ptr)]
         rows = [int(one[rank - 1]) for one in lists if len(one) >= rank]
-        assert found.known[rank - 1] == pytest.approx(np.mean([row in exposure for row in rows]))
+        assert found.known["shown"][rank - 1] == pytest.approx(np.mean([row in exposure for row in rows]))
 
 
 def test_what_exposure_changes(told: Report, data: RankingDataset, log: ClickLog) -> None:
@@ -139,13 +138,12 @@ def test_what_exposure_changes(told: Report, data: RankingDataset, log: ClickLog
             by_position.setdefault(round(sums[3, row] / sums[0, row]), []).append(changes[row])
         unchanged.append(all(changes[row] == 0.0 for row in shown))
     assert found.same_order == pytest.approx(np.mean(unchanged))
-    assert [one.position for one in found.by_position] == sorted(by_position)
-    for one in found.by_position:
-        assert (one.documents, one.change) == (len(by_position[one.position]), pytest.approx(np.mean(by_position[one.position])))  # fmt: skip  # noqa: E501
-    assert (
-        min(found.by_position, key=lambda one: one.change).position
-        < max(found.by_position, key=lambda one: one.change).position
-    )
+    found_by = told.frames["click changes"].set_index("position")
+    assert found_by.index.tolist() == sorted(by_position)
+    for position, one in found_by.iterrows():
+        assert one["documents"] == len(by_position[position])
+        assert one["change"] == pytest.approx(np.mean(by_position[position]))
+    assert found_by["change"].idxmin() < found_by["change"].idxmax()
     moves = told.frames["click moves"]
     assert np.abs(moves["change"]).tolist() == sorted(np.abs(list(changes.values())), reverse=True)[: len(moves)]
     for one in moves.itertuples():
@@ -179,8 +177,9 @@ def test_the_other_ranker(told: Report, model: RankingModel, data: RankingDatase
     assert against.name == "old"
     assert against.differs == pytest.approx(np.mean([one[0] for one in expected.values()]))
     most = sorted((one[0] for one in expected.values()), reverse=True)
-    assert [one.differs for one in against.queries] == pytest.approx(most[: len(against.queries)])
-    for one in against.queries:
+    queries = told.frames["click queries"]
+    assert queries["differs"].tolist() == pytest.approx(most[: len(queries)])
+    for one in queries.itertuples():
         assert (one.differs, one.old, one.new, one.known) == pytest.approx(expected[one.qid], nan_ok=True)
     means = np.nanmean(np.array(list(expected.values())), axis=0)
     assert (against.gate.old, against.gate.new) == pytest.approx(means[1:3])
@@ -205,9 +204,9 @@ def test_any_order_of_rows_gives_the_same(
                   only=["clicks"], threads=1)  # fmt: skip
     mine, theirs = told.clicks, same.clicks
     np.testing.assert_allclose(mine.propensities.errors, theirs.propensities.errors)
-    np.testing.assert_array_equal(mine.exposure_counts, theirs.exposure_counts)
+    np.testing.assert_array_equal(mine.exposure["documents"], theirs.exposure["documents"])
     assert mine.against.gate.new == pytest.approx(theirs.against.gate.new)
-    changes = [{one.document: one.change for one in found.moves} for found in (mine, theirs)]
+    changes = [dict(zip(found.moves["document"], found.moves["change"], strict=True)) for found in (mine, theirs)]
     shared = {f"row {number[int(name.removeprefix('row ')) - 1] + 1}": change for name, change in changes[0].items()}
     assert {name: change for name, change in shared.items() if abs(change) > 2.5} == {
         name: change for name, change in changes[1].items() if abs(change) > 2.5

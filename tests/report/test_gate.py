@@ -24,34 +24,23 @@ def test_a_condition_reads_as_it_is_written_and_prints_what_reads_the_same(text:
 
 
 @pytest.mark.parametrize(
-    ("text", "column", "words"),
+    ("text", "words"),
     [
-        ("", 1, "a metric such as ndcg@10 expected, not the end"),
-        ("< 0", 1, "a metric such as ndcg@10 expected, not '<'"),
-        ("ndgc@10 < 0", 1, "Did you mean 'ndcg'"),
-        ("ndcg@1,3 < 0", 1, "one cut-off at a time"),
-        ("ndcg@10", 8, "< or <= or > or >= expected, not the end"),
-        ("ndcg@10 = 0", 9, "expected, not '='"),
-        ("ndcg@10 == 0", 9, "expected, not '='"),
-        ("ndcg@10 << 0", 10, "a number such as -0.002 expected, not '<'"),
-        ("ndcg@10 < -0.002x", 11, "a number such as -0.002 expected, not '-0.002x'"),
-        ("ndcg@10 < nan", 11, "a number such as -0.002 expected"),
-        ("ndcg@10 < 1_0", 11, "a number such as -0.002 expected"),
-        ("ndcg@10 < 0 p<0.05", 13, "'at p<0.05' or the end expected, not 'p'"),
-        ("ndcg@10 < 0 at 0.05", 16, "p expected, not '0.05'"),
-        ("ndcg@10 < 0 at p>0.05", 17, "< expected, not '>'"),
-        ("ndcg@10 < 0 at p<", 18, "a number such as 0.05 expected, not the end"),
-        ("ndcg@10 < 0 at p<5", 18, "a p-value must be between 0 and 1, not 5"),
-        ("ndcg@10 < 0 at p<0", 18, "a p-value must be between 0 and 1, not 0"),
-        ("ndcg@10 < 0 at p<0.05 in mobile", 26, "any expected, not 'mobile'"),
-        ("ndcg@10 < 0 in any at p<0.05", 20, "the end expected, not 'at'"),
-        ("ndcg@10 < 0 and map < 0", 13, "expected, not 'and'"),
+        ("ndgc@10 < 0", "Did you mean 'ndcg'"),
+        ("ndcg@1,3 < 0", "one cut-off"),
+        ("ndcg@10 < 0 at p<5", "between 0 and 1"),
+        ("ndcg@10 < 0 at p<0", "between 0 and 1"),
+        *((text, "METRIC < NUMBER") for text in (
+            "", "< 0", "ndcg@10", "ndcg@10 = 0", "ndcg@10 == 0", "ndcg@10 << 0", "ndcg@10 < -0.002x", "ndcg@10 < nan",
+            "ndcg@10 < 1_0", "ndcg@10 < 0 p<0.05", "ndcg@10 < 0 at 0.05", "ndcg@10 < 0 at p>0.05", "ndcg@10 < 0 at p<",
+            "ndcg@10 < 0 at p<0.05 in mobile", "ndcg@10 < 0 in any at p<0.05", "ndcg@10 < 0 and map < 0",
+        )),
     ],
-)
-def test_what_does_not_read_is_shown_where_it_stands(text: str, column: int, words: str) -> None:
+)  # fmt: skip
+def test_what_does_not_read_is_refused(text: str, words: str) -> None:
     with pytest.raises(ParameterError) as refused:
         Condition.parse(text)
-    assert f"condition {text!r}, column {column}: " in str(refused.value)
+    assert f"condition {text!r}: " in str(refused.value)
     assert words in str(refused.value)
 
 

@@ -131,7 +131,7 @@ def test_files_of_the_engines_own_have_a_curve_and_say_what_they_lack(
     assert (told.curve.by == "walk") == walked
     check_curve(model, data, told)
     assert told.objective_trace is None
-    assert told.history == ()
+    assert told.history == {}
     assert told.schedules == {}
     assert any("does not name its objective" in note for note in told.notes)
     assert any("no record of its training" in note for note in told.notes)
@@ -146,10 +146,11 @@ def test_points_are_all_of_few_rounds_and_some_of_many() -> None:
 
 
 def test_history_is_the_record_of_the_training(model: RankingModel, found: Learning) -> None:
-    assert {(h.dataset, h.metric) for h in found.history} == {("vali", "ndcg@3"), ("vali", "ndcg@10")}
-    for h in found.history:
-        assert h.values.tolist() == model.evals_result[h.dataset][h.metric]
-        assert h.rounds.tolist() == list(range(1, 61))
+    by = dict(list(found.to_frame().groupby(["dataset", "metric"])))
+    assert set(by) == {("vali", "ndcg@3"), ("vali", "ndcg@10")}
+    for (dataset, metric), h in by.items():
+        assert h["value"].tolist() == model.evals_result[dataset][metric]
+        assert h["round"].tolist() == list(range(1, 61))
     assert len(found.to_frame()) == 120
     assert found.trained_rounds == 60
 
@@ -160,7 +161,7 @@ def test_a_continued_model_counts_its_earlier_rounds(
     train, valid = data.take(np.arange(60)), data.take(np.arange(60, 80))
     more = boostrank.train(FEW | {"objective": "shf-sdcg"}, train, 5, valid_sets=[valid], init_model=model)
     told = learning(more, test_set, threads=1)
-    assert told.history[0].rounds.tolist() == list(range(61, 66))
+    assert sorted(set(told.history["round"])) == list(range(61, 66))
     assert (told.trained_rounds, told.curve.total) == (65, 65)
 
 
@@ -174,24 +175,21 @@ def test_the_objective_sees_what_it_saw_in_training(
     last = parse_objective("shf-sdcg", sigma="0.5").bind(test_set.labels, test_set.queries)
     lengths = by_length(test_set.queries)
     of_row = np.array(lengths.names)[np.repeat(lengths.of_query, test_set.queries.sizes)]
-    for i in (1, 7, 20, trace.rounds.size - 1):
-        r = int(trace.rounds[i])
+    losses, gradient = trace.to_frame(), trace.to_frame("gradient").set_index(["rounds", "by"])
+    for r in (*losses["rounds"].iloc[[1, 7, 20]], 60):
         scores = model.predict(test_set, num_iteration=r)
         ran = bound.gradient(scores, min(r, 59))
         size = np.abs(ran.grad.astype(float))
-        assert trace.ran is not None
-        assert trace.ran[i] == pytest.approx(ran.stats.loss / len(test_set.queries), rel=1e-6)
-        assert trace.dead[i] == ran.stats.dead_queries
-        for shares, of in ((trace.by_grade, test_set.labels.astype(int).astype(str)), (trace.by_length, of_row)):
-            for name, share, held in zip(shares.names, shares.share[i], shares.documents, strict=True):
-                assert share == pytest.approx(size[of == name].sum() / size.sum(), rel=1e-5)
-                assert held == pytest.approx(np.mean(of == name))
+        (row,) = losses[losses["rounds"] == r].itertuples()
+        assert row.dead_queries == ran.stats.dead_queries
+        for by, of in (("grade", test_set.labels.astype(int).astype(str)), ("list length", of_row)):
+            for one in gradient.loc[(r, by)].itertuples():
+                assert one.share == pytest.approx(size[of == one.part].sum() / size.sum(), rel=1e-5)
+                assert one.documents == pytest.approx(np.mean(of == one.part))
         loss = last.gradient(scores, 59).stats.loss
-        assert trace.loss["shf-sdcg"][i] == pytest.approx(loss / len(test_set.queries), rel=1e-6)
-    whole = bound.gradient(model.predict(test_set), 59).grad
-    spans = zip(test_set.queries.ptr[:-1], test_set.queries.ptr[1:], strict=True)
-    assert trace.alike == sum(np.ptp(test_set.labels[a:b]) == 0 and not whole[a:b].any() for a, b in spans) > 0
-    assert trace.loss_error["shf-sdcg"][5] == pytest.approx(standard_error(last, model, test_set, trace.rounds[5]))
+        assert row.loss == pytest.approx(loss / len(test_set.queries), rel=1e-6)
+    one = losses.iloc[5]
+    assert one["loss_error"] == pytest.approx(standard_error(last, model, test_set, one["rounds"]))
 
 
 def standard_error(bound: Any, model: RankingModel, data: RankingDataset, rounds: int) -> float:
@@ -223,11 +221,11 @@ def test_a_mixture_tells_the_loss_of_each_part(data: RankingDataset, test_set: R
     model = trained(data, 6, objective="mix(shf-sdcg(sigma=0.5), xe-ndcg, mix=0.3)")
     trace = learning(model, test_set, threads=1).objective_trace
     assert trace is not None
-    assert trace.ran is None
+    losses = trace.to_frame()
     for name, text in (("shf-sdcg", "shf-sdcg(sigma=0.5)"), ("xe-ndcg", "xe-ndcg")):
         bound = parse_objective(text).bind(test_set.labels, test_set.queries)
         loss = bound.gradient(model.predict(test_set), 5).stats.loss / len(test_set.queries)
-        assert trace.loss[name][-1] == pytest.approx(loss, rel=1e-6)
+        assert losses[losses["objective"] == name]["loss"].iloc[-1] == pytest.approx(loss, rel=1e-6)
     mixed = model.info["objective"]
     assert mixed["name"] == "mixture"
 
@@ -243,9 +241,9 @@ def test_the_error_of_a_share_is_that_of_other_queries() -> None:
         part = rng.integers(0, 3, data.n_documents)
         strength = np.repeat(rng.exponential(size=400), sizes)
         size = strength * rng.exponential(size=data.n_documents) * (1.0 + part)
-        share, error = _shares(Segmentation("part", ("a", "b", "c"), part), size, data)
-        shares.append(share)
-        errors.append(error)
+        found = _shares(Segmentation("part", ("a", "b", "c"), part), size, data)
+        shares.append(found["share"])
+        errors.append(found["error"])
     held = np.abs(np.array(shares) - np.array([1, 2, 3]) / 6) < 1.96 * np.array(errors)
     assert np.all((held.mean(axis=0) > 0.91) & (held.mean(axis=0) < 0.98))
 
@@ -257,9 +255,8 @@ def test_labels_of_one_grade_pull_nowhere(model: RankingModel, test_set: Ranking
     told = learning(model, even, threads=1)
     np.testing.assert_allclose(told.curve.value, 1.0, atol=1e-12)
     assert told.objective_trace is not None
-    assert np.all(told.objective_trace.dead == len(even.queries))
-    assert told.objective_trace.alike == len(even.queries)
-    assert np.isnan(told.objective_trace.by_grade.share).all()
+    assert set(told.objective_trace.losses["dead_queries"]) == {len(even.queries)}
+    assert np.isnan(told.objective_trace.gradient["share"]).all()
     assert told.summary().startswith("0 of 60 rounds (a random order) lose 0.0000 [0.0000, 0.0000]")
 
 
@@ -294,7 +291,7 @@ def summary_of(lost: list[float], width: float, **given: Any) -> str:
         RankingDataset(np.zeros((2, 1), np.float32), np.zeros(2), QueryIndex.from_sizes([1, 1])), 2, seed=0,
     )  # fmt: skip
     curve = type(curve)(**(vars(curve) | {"lost": values, "lost_low": values - width, "lost_high": values + width}))
-    return Learning((), curve, None, {}, 10, None, given.get("negligible", 0.001)).summary()
+    return Learning({}, curve, None, {}, 10, None, given.get("negligible", 0.001)).summary()
 
 
 class Walk_:
@@ -342,7 +339,7 @@ def test_what_cannot_be_is_refused(model: RankingModel, test_set: RankingDataset
 def test_plain_data_and_frames(found: Learning) -> None:
     told = found.to_dict()
     assert told["prefixes"]["rounds"][-1] == 60
-    assert told["objective"]["by grade"]["names"] == ["0", "1", "2", "3", "4"]
+    assert told["objective"]["losses"]["rounds"][-1] == 60
     assert list(found.curve.to_frame().columns)[:2] == ["rounds", "value"]
     assert found.objective_trace is not None
     assert set(found.objective_trace.to_frame("gradient")["by"]) == {"grade", "list length"}

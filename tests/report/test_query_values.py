@@ -42,8 +42,8 @@ def test_values_and_parts_are_those_of_evaluate(model: RankingModel, data: Ranki
     result = evaluate("ndcg@10", data.labels, scores, data.queries)["ndcg@10"]
     np.testing.assert_array_equal(found.values, result.per_query)
     assert found.counts.sum() == result.queries
-    assert {p.kind for p in found.parts} == {"segment", "list length", "best label"}
-    for part in found.parts:
+    assert set(found.parts["kind"]) == {"segment", "list length", "best label"}
+    for part in found.to_frame("parts").itertuples():
         inside = np.flatnonzero(found.of_part[part.kind] == part.name)
         some = data.take(inside)
         rows = data.queries.take(inside)[1]
@@ -53,7 +53,7 @@ def test_values_and_parts_are_those_of_evaluate(model: RankingModel, data: Ranki
         one = evaluate("ndcg@10", some.labels, scores[rows], some.queries)["ndcg@10"]
         assert (part.mean, part.low, part.high) == pytest.approx((one.mean, one.low, one.high), abs=1e-12)
         middle = scipy.stats.mstats.mquantiles(one.per_query[~np.isnan(one.per_query)], [0.5], alphap=1, betap=1)
-        assert part.quantiles[2] == pytest.approx(float(middle[0]))
+        assert part.q50 == pytest.approx(float(middle[0]))
 
 
 def test_the_worst_queries_come_with_their_lists(model: RankingModel, data: RankingDataset, found: QueryValues) -> None:

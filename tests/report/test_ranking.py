@@ -34,12 +34,13 @@ def found(data: RankingDataset, scores: np.ndarray) -> Ranking:
 
 
 def test_each_point_over_k_is_what_evaluate_has(data: RankingDataset, scores: np.ndarray, found: Ranking) -> None:
-    assert [one.ranking for one in found.depth] == ["the model", "old", "random order"]
-    assert found.depth[0].k.tolist() == [1, 2, 3, 4, 5, 6, 8]
-    for one, of in zip(found.depth[:2], (scores, -scores), strict=True):
-        for k, value, low, high in zip(one.k, one.value, one.low, one.high, strict=True):
-            there = Metric.parse(f"ndcg@{k}").evaluate(data.labels, of, data.queries)
-            assert (value, low, high) == pytest.approx((there.mean, there.low, there.high), abs=1e-12)
+    depth = found.to_frame("depth")
+    assert depth["ranking"].unique().tolist() == ["the model", "old", "random order"]
+    assert depth[depth["ranking"] == "old"]["k"].tolist() == [1, 2, 3, 4, 5, 6, 8]
+    for name, of in (("the model", scores), ("old", -scores)):
+        for one in depth[depth["ranking"] == name].itertuples():
+            there = Metric.parse(f"ndcg@{one.k}").evaluate(data.labels, of, data.queries)
+            assert (one.value, one.low, one.high) == pytest.approx((there.mean, there.low, there.high), abs=1e-12)
 
 
 def test_grades_and_pairs_are_counted(data: RankingDataset, scores: np.ndarray, found: Ranking) -> None:
@@ -66,23 +67,24 @@ def test_grades_and_pairs_are_counted(data: RankingDataset, scores: np.ndarray, 
     weighted = ranking(study(RankingDataset(data.features, data.labels, queries), "ndcg@5", scores=scores))
     known = ~np.isnan(share)
     assert weighted.pairs == pytest.approx(np.average(share[known], weights=weights[known]))
-    for one in found.grades:
+    for one in found.to_frame("grades").itertuples():
         values = centred[float(one.grade)]
         assert (one.documents, one.mean) == (len(values), pytest.approx(np.mean(values)))
-        assert one.quantiles == pytest.approx(np.quantile(values, [0.05, 0.25, 0.5, 0.75, 0.95]))
+        assert one[-5:] == pytest.approx(np.quantile(values, [0.05, 0.25, 0.5, 0.75, 0.95]))
 
 
 def test_old_and_new_are_counted_query_by_query(data: RankingDataset, scores: np.ndarray, found: Ranking) -> None:
-    assert found.against is not None
+    assert found.against == "old"
     new, old = (Metric.parse("ndcg@5").evaluate(data.labels, s, data.queries).per_query for s in (scores, -scores))
     change = (new - old)[~np.isnan(new)]
-    assert found.against.counts == ((change > 1e-12).sum(), (abs(change) <= 1e-12).sum(), (change < -1e-12).sum())
-    assert len(found.to_frame("old and new")) == change.size
+    counts = (change > 1e-12).sum(), (abs(change) <= 1e-12).sum(), (change < -1e-12).sum()
+    assert tuple(found.counts.values()) == counts
+    assert len(found.to_frame("old_and_new")) == change.size
 
 
 def test_what_has_no_cut_off_and_no_grades_has_no_curve(data: RankingDataset, scores: np.ndarray) -> None:
     many = RankingDataset(data.features, np.linspace(0, 4, data.n_documents), data.queries)
     found = ranking(study(many, "ndcg", scores=scores))
-    assert found.depth == ()
-    assert found.grades == ()
+    assert found.depth == {}
+    assert found.grades == {}
     assert found.against is None

@@ -104,8 +104,7 @@ def test_a_part_that_cannot_be_had_leaves_the_others(
     assert told.verdict is not None
     assert "Not available: the trees are away." in told.to_html()
     assert told.to_dict()["learning"] is None
-    for name in ("verdict.BoundMetrics", "queries.BoundMetrics"):
-        monkeypatch.setattr(f"boostrank.report.sections.{name}", refuse)
+    monkeypatch.setattr("boostrank.report.section.BoundMetrics", refuse)
     with pytest.raises(ModelError, match="the trees are away"):
         report(model, data, only=QUICK, threads=1)
 

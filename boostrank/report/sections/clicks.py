@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,20 +16,21 @@ from boostrank.clicks.estimation import NONSENSE, CurveCheck, estimate
 from boostrank.clicks.estimation import check as check_propensities
 from boostrank.clicks.gate import ClickGate, gate, moved_share, with_click_gains
 from boostrank.clicks.log import PRIOR, ClickLog
-from boostrank.clicks.propensities import AnyPropensities, SegmentPropensities, propensities_of_dict
+from boostrank.clicks.propensities import AnyPropensities, Propensities, SegmentPropensities, propensities_of_dict
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import BoostrankError, DataError, DataWarning, ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.metric import Metric
 from boostrank.model.ranking_model import RankingModel
-from boostrank.report.charts import SHARE, Chart, tooltips
+from boostrank.report.charts import SHARE, Chart, histogram, lines, tooltips, whole
 from boostrank.report.documents import shown_name
-from boostrank.report.propensity_chart import curve_chart, curves_of
-from boostrank.report.result import Columns, Result, columns_of, plain
+from boostrank.report.html import look_of
+from boostrank.report.means import mean_ranks
+from boostrank.report.result import Columns, Result, joined, pandas, plain
 from boostrank.report.scoring import START
 from boostrank.report.section import Context, Section
-from boostrank.report.vega import COLOURS, alt
+from boostrank.report.vega import CATEGORY, COLOURS, alt
 
 TOP = 10
 """Number of top ranks at which rankers are compared."""
@@ -41,94 +43,9 @@ _HEIGHT = 220
 _SEGMENTS = 3
 _LEARNT = "learnt with"
 _ORIGINS = {"log": "of this log", "given": "given", "model": _LEARNT}
-
-
-@dataclass(frozen=True)
-class Position:
-    """Impressions and clicks at a position.
-
-    Args:
-        position: from 1.
-        impressions, clicks: totals over documents.
-        propensity, low, high: probability of examination relative to position 1, and its 95% interval; NaN if unknown.
-        segment: segment of the log; "" without propensities by segment.
-    """
-
-    position: int
-    impressions: int
-    clicks: int
-    rate: float
-    propensity: float
-    low: float
-    high: float
-    segment: str = ""
-
-
-@dataclass(frozen=True)
-class MovedDocument:
-    """A document whose rank changes when clicks are divided by exposure.
-
-    Args:
-        document: name, or `row 17`.
-        position: mean position of its impressions.
-        impressions, clicks: its totals.
-        exposure: expected number of examined impressions.
-        gain: clicks over exposure, with the prior.
-        by_clicks, by_gain: ranks among the shown documents of its query; ties share their mean rank.
-    """
-
-    qid: str
-    document: str
-    position: float
-    impressions: int
-    clicks: int
-    exposure: float
-    gain: float
-    by_clicks: float
-    by_gain: float
-
-    @property
-    def change(self) -> float:
-        """Number of ranks gained."""
-        return self.by_clicks - self.by_gain
-
-
-@dataclass(frozen=True)
-class ChangeByPosition:
-    """Effect of dividing clicks by exposure, by position.
-
-    Args:
-        position: mean position of a document's impressions, rounded.
-        documents: documents at this position, in queries with clicks.
-        change: mean number of ranks gained.
-    """
-
-    position: int
-    documents: int
-    change: float
-
-
-@dataclass(frozen=True)
-class Disagreement:
-    """A query that two rankers rank differently.
-
-    Args:
-        differs: share of the top ten's discounts on other documents, from 0 (same top) to 1 (disjoint).
-        old, new: exposure-DCG of the top ten; NaN without clicks, or if clicks are inconclusive.
-        known: share of the new top ten that was ever shown.
-    """
-
-    qid: str
-    documents: int
-    differs: float
-    old: float
-    new: float
-    known: float
-
-    @property
-    def change(self) -> float:
-        """New minus old."""
-        return self.new - self.old
+_RATES = "clicks an impression"
+# Offset between curves at the same position.
+_APART = 0.12
 
 
 @dataclass(frozen=True)
@@ -138,22 +55,22 @@ class Against:
     Args:
         gate: result of the comparison; None if clicks cannot compare them.
         reason: why there is no result.
-        differs: mean of `Disagreement.differs` over all queries.
+        differs: mean of the queries' `differs`.
+        queries: columns of the queries with the largest differences: `differs`, share of the top ten's discounts on
+            other documents, from 0 (same top) to 1 (disjoint); `old` and `new`, exposure-DCG of the top ten, NaN
+            without clicks; `known`, share of the new top ten that was ever shown.
     """
 
     name: str
     gate: ClickGate | None
     reason: str
     differs: float
-    queries: tuple[Disagreement, ...]
+    queries: Columns
 
     @property
     def verdict(self) -> str:
         """ "better", "worse" or "unclear"; "" without a result."""
-        if self.gate is None:
-            return ""
-        d = self.gate.difference
-        return "better" if d.low > 0.0 else "worse" if d.high < 0.0 else "unclear"
+        return "" if self.gate is None else look_of(self.gate.difference.low, self.gate.difference.high) or "unclear"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -168,14 +85,14 @@ class ClickData(Result):
         origin: source of the propensities: "log", "given" or "model" (from the model's training).
         check: test of propensities from another source than this log; None if the log cannot test them.
         learnt: propensities of the model's training, if different.
-        positions: positions with impressions, possibly by segment.
+        positions: columns of the positions with impressions, possibly by segment; `propensity` with its 95% interval.
         prior: exposure added to each document.
-        exposure_edges: float64[B + 1], powers of 2.
-        exposure_counts: int64[B], shown documents by exposure.
+        exposure: columns of a histogram of the exposure of shown documents; bins are powers of 2.
         top_tenth: share of the exposure on the most exposed tenth of the shown documents.
-        known: float64[K], share of documents at each rank of the model that were ever shown.
-        moves: documents with the largest changes of rank, largest first.
-        by_position: changes of rank by position.
+        known: columns: share of documents at each rank of the model that were ever shown.
+        moves: columns of the documents with the largest changes of rank, largest first. `by_clicks` and `by_gain` are
+            ranks among the shown documents of the query; ties share their mean rank.
+        by_position: columns: mean number of ranks gained, by the mean position of documents.
         same_order: share of queries with clicks whose order does not change.
         against: comparison with another ranker; None without one.
     """
@@ -190,58 +107,38 @@ class ClickData(Result):
     origin: str
     check: CurveCheck | None
     learnt: AnyPropensities | None
-    positions: tuple[Position, ...]
+    positions: Columns
     prior: float
-    exposure_edges: Float64Array
-    exposure_counts: Int64Array
+    exposure: Columns
     top_tenth: float
-    known: Float64Array
-    moves: tuple[MovedDocument, ...]
-    by_position: tuple[ChangeByPosition, ...]
+    known: Columns
+    moves: Columns
+    by_position: Columns
     same_order: float
     against: Against | None
     notes: tuple[str, ...] = ()
 
     TABLES: ClassVar = {
-        "positions": lambda self: _position_columns(self.positions),
-        "moves": lambda self: columns_of(self.moves, *MovedDocument.__annotations__, "change"),
-        "by position": lambda self: columns_of(self.by_position, *ChangeByPosition.__annotations__),
-        "exposure": lambda self: {
-            "begin": self.exposure_edges[:-1],
-            "end": self.exposure_edges[1:],
-            "documents": self.exposure_counts,
-        },
-        "known": lambda self: {"rank": np.arange(1, self.known.size + 1), "shown": self.known},
-        "queries": lambda self: columns_of(self.against.queries if self.against else (), *Disagreement.__annotations__),
+        **{name: attrgetter(name) for name in ("positions", "moves", "by_position", "exposure", "known")},
+        "queries": lambda self: self.against.queries if self.against else {},
     }
 
     @property
     def segments(self) -> list[str]:
         """Segments with propensities of their own, by number of impressions, largest first."""
         shown: dict[str, int] = {}
-        for one in self.positions:
-            shown[one.segment] = shown.get(one.segment, 0) + one.impressions
-        return sorted((name for name in shown if name), key=lambda name: -shown[name])
+        for name, count in zip(self.positions.get("segment", ()), self.positions["impressions"], strict=False):
+            shown[name] = shown.get(name, 0) + count
+        return sorted(shown, key=lambda name: -shown[name])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON data."""
-        counts = ("documents", "shown", "clicked", "impressions", "clicks", "moved")
-        names = (*counts, "origin", "prior", "top_tenth", "same_order", "notes")
-        found: dict[str, Any] = {name: getattr(self, name) for name in names}
-        found |= {"propensities": self.propensities.to_dict(), "check": self.check}
-        tables = ("positions", "exposure", "known", "moves", "by position")
-        found |= {what.replace(" ", "_"): self.rows(what) for what in tables}
-        one = self.against
-        if one is None:
-            return dict(plain(found | {"against": None}))
-        against = {name: getattr(one, name) for name in ("name", "verdict", "reason", "differs", "gate")}
-        return dict(plain(found | {"against": against | {"queries": self.rows("queries")}}))
-
-
-def _position_columns(positions: Sequence[Position]) -> Columns:
-    """Return the positions as columns, without `segment` if unused."""
-    names = [name for name in Position.__annotations__ if name != "segment" or any(one.segment for one in positions)]
-    return columns_of(positions, *names)
+        found = vars(self) | {name: self.rows(name) for name in self.TABLES if name != "queries"}
+        del found["learnt"]
+        found["propensities"] = self.propensities.to_dict()
+        if self.against is not None:
+            found["against"] = vars(self.against) | {"verdict": self.against.verdict, "queries": self.rows("queries")}
+        return dict(plain(found))
 
 
 def click_data(c: Context) -> ClickData:
@@ -270,7 +167,11 @@ def click_data(c: Context) -> ClickData:
     if not used.clicks.any():
         raise DataError("all clicks of the log are at positions without a propensity")
     seen = np.sort(exposure[used.shown])[::-1]
-    edges, counts = _histogram(seen)
+    # Bins are powers of 2; the first includes all smaller values.
+    high = math.ceil(math.log2(seen[0]) + 1e-9)
+    low = max(math.floor(math.log2(seen[-1])), high - _BINS)
+    edges = np.exp2(np.arange(low, max(high, low + 1) + 1))
+    counts = np.histogram(np.maximum(seen, edges[0]), edges)[0]
     moves, by_position, same_order = _changes(c, used, rows.total_clicks(), exposure, used.gains(curve, prior))
     return ClickData(
         documents=data.n_documents,
@@ -285,10 +186,9 @@ def click_data(c: Context) -> ClickData:
         learnt=None if origin == "model" else learnt,
         positions=_positions(log, curve),
         prior=prior,
-        exposure_edges=edges,
-        exposure_counts=counts,
+        exposure={"begin": edges[:-1], "end": edges[1:], "documents": counts},
         top_tenth=float(seen[: math.ceil(seen.size / 10)].sum() / seen.sum()),
-        known=_known(data.queries, scores, rows.shown),
+        known=_known(data.queries.ranks(scores), rows.shown),
         moves=moves,
         by_position=by_position,
         same_order=same_order,
@@ -333,25 +233,23 @@ def _curve(
     return curve, "model" if given is None else "given", check
 
 
-def _of_positions(values: Float64Array, depth: int) -> Float64Array:
-    """Return values of positions 1 to `depth`, float64[depth]; NaN if unknown."""
-    return np.append(values, np.full(depth, np.nan))[:depth]
+def _interval(curve: Propensities) -> tuple[Float64Array, Float64Array]:
+    """Return the ends of the 95% intervals, float64[P] each; NaN without standard errors."""
+    width = np.exp(1.96 * (np.full(curve.examination.size, np.nan) if curve.errors is None else curve.errors))
+    return curve.examination / width, curve.examination * width
 
 
-def _positions(log: ClickLog, curve: AnyPropensities, segment: str = "") -> tuple[Position, ...]:
+def _positions(log: ClickLog, curve: AnyPropensities) -> Columns:
     if isinstance(curve, SegmentPropensities):
-        parts = (_positions(log.of_segment(name), curve.curves[name], name) for name in log.segment_names)
-        return tuple(one for part in parts for one in part)
-    errors = np.full(curve.examination.size, np.nan) if curve.errors is None else curve.errors
-    e, error = (_of_positions(values, log.depth) for values in (curve.examination, errors))
+        parts = [(name, _positions(log.of_segment(name), curve.curves[name])) for name in log.segment_names]
+        return joined([{"segment": [name] * len(part["position"])} | part for name, part in parts])
     shown, clicked = (np.bincount(log.positions - 1, counts, log.depth) for counts in (log.impressions, log.clicks))
-    width = np.exp(1.96 * error)
-    rates, low, high = clicked / np.maximum(shown, 1), e / width, e * width
-    found = []
-    for i in np.flatnonzero(shown).tolist():
-        counts = i + 1, int(shown[i]), int(clicked[i])
-        found.append(Position(*counts, float(rates[i]), float(e[i]), float(low[i]), float(high[i]), segment))
-    return tuple(found)
+    known = np.flatnonzero(shown)
+    columns = {"position": known + 1, "impressions": shown[known].astype(int), "clicks": clicked[known].astype(int)}
+    columns["rate"] = clicked[known] / shown[known]
+    for name, values in zip(("propensity", "low", "high"), (curve.examination, *_interval(curve)), strict=True):
+        columns[name] = np.append(values, np.full(log.depth, np.nan))[known]
+    return columns
 
 
 def _notes(log: ClickLog, used: ClickLog, curve: AnyPropensities) -> list[str]:
@@ -367,85 +265,53 @@ def _notes(log: ClickLog, used: ClickLog, curve: AnyPropensities) -> list[str]:
     return notes
 
 
-def _histogram(exposures: Float64Array) -> tuple[Float64Array, Int64Array]:
-    """Return a histogram over powers of 2; the first bin includes all smaller values."""
-    high = math.ceil(math.log2(exposures.max()) + 1e-9)
-    low = max(math.floor(math.log2(exposures.min())), high - _BINS)
-    edges = np.exp2(np.arange(low, max(high, low + 1) + 1))
-    return edges, np.histogram(np.maximum(exposures, edges[0]), edges)[0].astype(np.int64)
-
-
-def _known(queries: QueryIndex, scores: npt.ArrayLike, shown: npt.NDArray[np.bool_]) -> Float64Array:
-    ranks = queries.ranks(scores)
+def _known(ranks: Int64Array, shown: npt.NDArray[np.bool_]) -> Columns:
     deepest = min(_DEEPEST, int(ranks.max()))
     counted = [np.bincount(ranks[rows], minlength=deepest + 1)[1 : deepest + 1] for rows in (shown, slice(None))]
-    return np.asarray(counted[0] / counted[1], np.float64)
+    return {"rank": np.arange(1, deepest + 1), "shown": counted[0] / counted[1]}
 
 
 def _changes(
     c: Context, used: ClickLog, clicks: Int64Array, exposure: Float64Array, gains: Float64Array
-) -> tuple[tuple[MovedDocument, ...], tuple[ChangeByPosition, ...], float]:
+) -> tuple[Columns, Columns, float]:
     """Return changes of rank of shown documents, in queries with clicks."""
     data = c.data
     owner, shown = data.queries.of_rows(), used.shown
-    counted = np.flatnonzero(shown & (np.bincount(owner, clicks * shown)[owner] > 0))
-    query = owner[counted]
-    by_clicks, by_gain = (_mean_ranks(values[counted], query) for values in (clicks, gains))
+    rows = np.flatnonzero(shown & (np.bincount(owner, clicks * shown)[owner] > 0))
+    query = owner[rows]
+    by_clicks, by_gain = (1.0 + mean_ranks(-values[rows], query) for values in (clicks, gains))
     change = by_clicks - by_gain
-    impressions = np.bincount(used.rows, used.impressions, used.n_documents)
-    weighted = np.bincount(used.rows, used.impressions * used.positions, used.n_documents)
-    position = weighted[counted] / impressions[counted]
-    order = np.lexsort((-exposure[counted], -np.abs(change)))[:MOST]
-    moves = tuple(
-        MovedDocument(
-            qid=data.queries.shown(owner[row]),
-            document=shown_name(row, data),
-            position=float(position[i]),
-            impressions=int(impressions[row]),
-            clicks=int(clicks[row]),
-            exposure=float(exposure[row]),
-            gain=float(gains[row]),
-            by_clicks=float(by_clicks[i]),
-            by_gain=float(by_gain[i]),
-        )
-        for i, row in zip(order.tolist(), counted[order].tolist(), strict=True)
-        if change[i] != 0.0
-    )
-    at = np.rint(position).astype(np.int64)
-    number, total = np.bincount(at), np.bincount(at, change)
-    rows = tuple(ChangeByPosition(p, int(number[p]), total[p] / number[p]) for p in np.flatnonzero(number).tolist())
+    impressions = np.bincount(used.rows, used.impressions, used.n_documents).astype(np.int64)
+    position = np.bincount(used.rows, used.impressions * used.positions, used.n_documents)[rows] / impressions[rows]
+    order = np.lexsort((-exposure[rows], -np.abs(change)))[:MOST]
+    order = order[change[order] != 0.0]
+    chosen = rows[order]
+    moves = {
+        "qid": [data.queries.shown(owner[row]) for row in chosen],
+        "document": [shown_name(row, data) for row in chosen.tolist()],
+        "position": position[order],
+        **{"impressions": impressions[chosen], "clicks": clicks[chosen]},
+        **{"exposure": exposure[chosen], "gain": gains[chosen]},
+        **{"by_clicks": by_clicks[order], "by_gain": by_gain[order], "change": change[order]},
+    }
+    at, number = np.unique(np.rint(position).astype(np.int64), return_inverse=True)
+    count = np.bincount(number)
+    by_position = {"position": at, "documents": count, "change": np.bincount(number, change) / count}
     moved = np.bincount(query, change != 0.0)[np.unique(query)] > 0
-    return moves, rows, float(np.mean(~moved))
-
-
-def _mean_ranks(values: npt.ArrayLike, query: Int64Array) -> Float64Array:
-    """Return descending ranks within queries, float64[n]; ties share their mean rank."""
-    values = np.asarray(values, np.float64)
-    order = np.lexsort((-values, query))
-    v, q = values[order], query[order]
-    first = np.ones(v.size, dtype=bool)
-    first[1:] = q[1:] != q[:-1]
-    place = np.arange(v.size) - np.maximum.accumulate(np.where(first, np.arange(v.size), 0)) + 1.0
-    first[1:] |= v[1:] != v[:-1]
-    group = np.cumsum(first) - 1
-    ranks = np.empty(v.size)
-    ranks[order] = (np.bincount(group, place) / np.bincount(group))[group]
-    return ranks
+    return moves, by_position, float(np.mean(~moved))
 
 
 def _against(c: Context, log: ClickLog, curve: AnyPropensities, previous: tuple[str, npt.ArrayLike]) -> Against:
-    data = c.data
+    data, queries, count = c.data, c.data.queries, len(c.data.queries)
     name, (old, new) = previous[0], (np.asarray(one, np.float64) for one in (previous[1], c.scores))
-    queries = data.queries
     first, second = queries.ranks(old), queries.ranks(new)
-    discounts = [np.where(ranks <= TOP, 1.0 / np.log2(ranks + 1.0), 0.0) for ranks in (first, second)]
-    owner, count = queries.of_rows(), len(queries)
-    moved = np.bincount(owner, np.abs(discounts[1] - discounts[0]), count)
-    differs = moved / np.maximum(np.bincount(owner, discounts[0] + discounts[1], count), 1e-300)
-    top = second <= TOP
-    known = np.bincount(owner[top], data.in_row_order(log.shown)[top], count) / np.maximum(
-        np.bincount(owner[top], minlength=count), 1
-    )
+    before, after = (np.where(ranks <= TOP, 1.0 / np.log2(ranks + 1.0), 0.0) for ranks in (first, second))
+    owner = queries.of_rows()
+    moved = np.bincount(owner, np.abs(after - before), count)
+    differs = moved / np.maximum(np.bincount(owner, before + after, count), 1e-300)
+    top = owner[second <= TOP]
+    seen = np.bincount(top, data.in_row_order(log.shown)[second <= TOP], count)
+    known = seen / np.maximum(np.bincount(top, minlength=count), 1)
     found, reason, values = None, "", np.full((2, count), np.nan)
     try:
         gains = with_click_gains(data, log, curve).labels
@@ -454,93 +320,144 @@ def _against(c: Context, log: ClickLog, curve: AnyPropensities, previous: tuple[
         values = np.array([metric.evaluate(gains, one, queries, rules).per_query for one in (old, new)])
     except BoostrankError as error:
         reason = str(error)
-    order = np.lexsort((-np.nan_to_num(np.abs(values[1] - values[0])), -differs))[:MOST]
-    numbers = (differs, *values, known)
-    chosen = tuple(
-        Disagreement(queries.shown(q), int(queries.sizes[q]), *(float(v[q]) for v in numbers))
-        for q in order.tolist()
-        if differs[q] > 0.0
+    change = values[1] - values[0]
+    order = np.lexsort((-np.nan_to_num(np.abs(change)), -differs))[:MOST]
+    order = order[differs[order] > 0.0]
+    columns = {"documents": queries.sizes, "differs": differs, "old": values[0], "new": values[1], "change": change}
+    chosen = {name: column[order] for name, column in (columns | {"known": known}).items()}
+    return Against(
+        name, found, reason, float(differs.mean()), {"qid": [queries.shown(q) for q in order.tolist()]} | chosen
     )
-    return Against(name, found, reason, float(differs.mean()), chosen)
 
 
 def _parts(found: ClickData) -> dict[str, Any]:
-    most, least = (f(found.by_position, key=lambda one: one.change) for f in (max, min))
+    by_position = found.rows("by_position")
+    most, least = (f(by_position, key=lambda one: one["change"]) for f in (max, min))
+    known = found.known["shown"]
     return {
         "top": TOP,
-        "depths": len({one.position for one in found.positions}),
+        "depths": len({*found.positions["position"].tolist()}),
         "by_segment": isinstance(found.propensities, SegmentPropensities),
         "drawn_segments": _SEGMENTS,
         "most": most,
         "least": least,
         "curve": _curve_chart(found),
         "exposure": _exposure(found),
-        "known": _known_chart(found) if found.known.size > 1 else None,
-        "changes": _by_position(found) if len(found.by_position) > 1 else None,
+        "known": known,
+        "known_chart": _known_chart(found) if known.size > 1 else None,
+        "changes": _by_position(found) if len(by_position) > 1 else None,
     }
 
 
 def _curve_chart(found: ClickData) -> Chart:
-    shown, clicked = np.zeros((2, max(one.position for one in found.positions)))
-    for one in found.positions:  # over all segments
-        shown[one.position - 1] += one.impressions
-        clicked[one.position - 1] += one.clicks
-    rates = np.divide(clicked, shown, out=np.full(shown.size, math.nan), where=shown > 0)
-    rates = rates / rates[0] if rates[0] > 0.0 else np.full(shown.size, math.nan)
+    shown, clicked = (
+        np.bincount(found.positions["position"] - 1, found.positions[w]) for w in ("impressions", "clicks")
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):  # positions without impressions
+        rates = clicked / shown / (clicked[0] / shown[0])
     segments = found.segments[:_SEGMENTS]
-    curves = curves_of(_ORIGINS[found.origin], found.propensities, segments, _SEGMENTS)
-    if found.learnt is not None:
-        curves |= curves_of(_LEARNT, found.learnt, segments, _SEGMENTS)
+    curves: dict[str, Propensities] = {}
+    for whose, curve in ((_ORIGINS[found.origin], found.propensities), (_LEARNT, found.learnt)):
+        if isinstance(curve, SegmentPropensities):
+            names = segments or list(curve.curves)[:_SEGMENTS]
+            curves |= {f"{name}, {whose}": curve.curves[name] for name in names if name in curve.curves}
+        elif curve is not None:
+            curves[whose] = curve
     return curve_chart(curves, rates if np.isfinite(rates).any() else None)
+
+
+def curve_chart(curves: Mapping[str, Propensities], rates: Float64Array | None = None) -> Chart:
+    """Draw curves with intervals over positions, on a logarithmic scale.
+
+    Args:
+        rates: float64[P], click rate at each position relative to the first, drawn faintly; NaN where nothing was
+            shown.
+    """
+    rows: list[tuple[Any, ...]] = []
+    for at, (name, curve) in enumerate(curves.items()):
+        low, high = _interval(curve)
+        for i in np.flatnonzero(np.isfinite(curve.examination)).tolist():
+            ends = (low[i], high[i]) if i else (math.nan, math.nan)
+            rows.append((name, i + 1, i + 1 + _APART * at, curve.examination[i], *ends))
+    if rates is not None:
+        shown = np.flatnonzero(rates > 0.0).tolist()
+        rows += [(_RATES, i + 1, i + 1.0, rates[i], math.nan, math.nan) for i in shown]
+    frame = pandas().DataFrame(rows, columns=["curve", "position", "x", "propensity", "low", "high"])
+    names = [*curves, *([] if rates is None else [_RATES])]
+    colours = CATEGORY[: len(curves)] + [COLOURS["faint"]] * (rates is not None)
+    # Clip very wide intervals, which would squeeze the others.
+    smallest, largest = frame["propensity"].min(), max(frame["propensity"].max(), 1.0)
+    ends = max(frame["low"].min(), smallest / 3.0), min(frame["high"].max(), largest * 3.0)
+    domain = [float(np.nanmin([ends[0], smallest]) / 1.1), float(np.nanmax([ends[1], largest]) * 1.1)]
+    scale = alt.Scale(type="log", domain=domain, clamp=True, nice=False)
+    low, value = (
+        alt.Y(
+            f"{name}:Q", title="looked at, relative to position 1", scale=scale, axis=alt.Axis(format="~g", tickCount=6)
+        )
+        for name in ("low", "propensity")
+    )
+    across = alt.Scale(nice=False, zero=False, padding=12)
+    base = alt.Chart(frame).encode(
+        x=alt.X("x:Q", title="position", axis=alt.Axis(format="d", tickMinStep=1), scale=across),
+        color=alt.Color("curve:N", title=None, sort=None, scale=alt.Scale(domain=names, range=colours)),
+        tooltip=tooltips("curve:N", "position:Q d", "propensity:Q .3f", "low:Q .3f from", "high:Q .3f to"),
+    )
+    known = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
+    drawn = alt.layer(
+        known.mark_rule(strokeWidth=4, opacity=0.4).encode(y=low, y2="high:Q"),
+        base.mark_line(strokeWidth=1.5, opacity=0.8, point=alt.OverlayMarkDef(size=40)).encode(y=value),
+    )
+    words = "; ".join(_in_words(name, curve) for name, curve in curves.items())
+    about = f"The propensities of the positions relative to position 1, {words}."
+    if any(one.errors is not None for one in curves.values()):
+        about += " Lines are 95% intervals."
+    if rates is not None:
+        about += (
+            f" {_RATES.capitalize()} fall for two reasons: lower positions are examined less (the propensity), and "
+        )
+        about += "they show worse documents."
+    title = "How likely each position is looked at"
+    return Chart("clicks-propensities", frame, drawn.properties(height=280), title, about)
+
+
+def _in_words(name: str, curve: Propensities) -> str:
+    low, high = _interval(curve)
+    known = np.flatnonzero(np.isfinite(curve.examination))
+    chosen = sorted({int(known[i]) for i in (1, known.size // 2, known.size - 1) if 0 < i < known.size})
+    ends = {i: f" [{low[i]:.2f}, {high[i]:.2f}]" if np.isfinite(low[i]) else "" for i in chosen}
+    return f"{name}{':' * bool(chosen)}" + ",".join(
+        f" position {i + 1} {curve.examination[i]:.2f}{ends[i]}" for i in chosen
+    )
 
 
 def _exposure(found: ClickData) -> Chart:
     frame = found.to_frame("exposure")
     scale = alt.Scale(type="log", base=2, nice=False)
-    bars = (
-        alt.Chart(frame)
-        .mark_bar()
-        .encode(
-            x=alt.X("begin:Q", title="exposure", bin="binned", scale=scale),
-            x2="end:Q",
-            y=alt.Y("documents:Q", title="documents", axis=alt.Axis(tickMinStep=1)),
-            tooltip=tooltips("begin:Q .3~g from", "end:Q .3~g to", "documents:Q ,d"),
-        )
-    )
-    return Chart("clicks-exposure", frame, bars.properties(height=_HEIGHT))
+    return Chart("clicks-exposure", frame, histogram(frame, "exposure", "documents", ".3~g", scale=scale))
 
 
 def _known_chart(found: ClickData) -> Chart:
     frame = found.to_frame("known")
-    whole = alt.Axis(format="d", tickMinStep=1)
-    line = alt.Chart(frame).mark_line(point=alt.OverlayMarkDef(size=40))
-    drawn = line.encode(
-        x=alt.X("rank:Q", title="rank by the model", axis=whole, scale=alt.Scale(nice=False, zero=False)),
-        y=alt.Y("shown:Q", title="ever shown", axis=alt.Axis(format=SHARE), scale=alt.Scale(domain=[0, 1])),
-        tooltip=tooltips("rank:Q d", "shown:Q .1% ever shown"),
-    ).properties(height=_HEIGHT)
-    return Chart("clicks-known", frame, drawn)
+    x = alt.X("rank:Q", title="rank by the model", axis=whole(), scale=alt.Scale(nice=False, zero=False))
+    y = {"title": "ever shown", "axis": alt.Axis(format=SHARE), "scale": alt.Scale(domain=[0, 1])}
+    tips = ("rank:Q d", "shown:Q .1% ever shown")
+    return Chart("clicks-known", frame, lines(frame, x, "shown", tips, height=_HEIGHT, **y))
 
 
 def _by_position(found: ClickData) -> Chart:
-    frame = found.to_frame("by position")
-    scale = alt.Scale(domain=[0.5, max(one.position for one in found.by_position) + 0.5], nice=False)
-    axis = alt.Axis(format="d", tickMinStep=1)
-    bars = (
-        alt.Chart(frame)
-        .mark_bar(size=14)
-        .encode(
-            x=alt.X("position:Q", title="mean position of the document", axis=axis, scale=scale),
-            y=alt.Y("change:Q", title="ranks risen"),
-            color=alt.condition("datum.change < 0", alt.value(COLOURS["bad"]), alt.value(COLOURS["main"])),
-            tooltip=tooltips("position:Q d", "change:Q +.2f ranks", "documents:Q ,d"),
-        )
+    frame = found.to_frame("by_position")
+    bars = alt.Chart(frame).mark_bar(size=14)
+    drawn = bars.encode(
+        x=alt.X("position:Q", title="mean position of the document", axis=whole(), scale=alt.Scale(padding=14)),
+        y=alt.Y("change:Q", title="ranks risen"),
+        color=alt.condition("datum.change < 0", alt.value(COLOURS["bad"]), alt.value(COLOURS["main"])),
+        tooltip=tooltips("position:Q d", "change:Q +.2f ranks", "documents:Q ,d"),
     )
-    return Chart("clicks-changes", frame, bars.properties(height=_HEIGHT))
+    return Chart("clicks-changes", frame, drawn.properties(height=_HEIGHT))
 
 
 def _frames(found: ClickData) -> dict[str, Any]:
-    names = {"click positions": "positions", "click moves": "moves", "click changes": "by position"}
+    names = {"click positions": "positions", "click moves": "moves", "click changes": "by_position"}
     more = {} if found.against is None else {"click queries": "queries"}
     return {name: found.to_frame(what) for name, what in (names | more).items()}
 

@@ -12,10 +12,9 @@ level of scores does not affect ranks.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -32,8 +31,8 @@ from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import Trees
 from boostrank.metric import BoundMetrics, Metric
 from boostrank.model.ranking_model import RankingModel, as_model
-from boostrank.report.charts import SHARE, Chart, middle_cut, stretched, tooltips
-from boostrank.report.html import Cell, block, chip, look_of, names, whisker
+from boostrank.report.charts import SHARE, Chart, ranges, tooltips
+from boostrank.report.html import Cell, chip, look_of, names, whisker
 from boostrank.report.means import means_over_queries
 from boostrank.report.permutation import (
     Losses,
@@ -76,10 +75,6 @@ _EXPLAINED = 1_500_000
 _CONTRIBUTIONS = 25_000_000
 _CORRELATED_DOCUMENTS, _CORRELATED_FEATURES = 20_000, 500
 _TOP = 20
-# Larger heat maps are unreadable; the table of clusters lists all features.
-_MOST_DRAWN = 60
-# A heat map of at most this many features fits next to its table.
-_FEW = 14
 # Height of a row in a list of features, in pixels.
 _LINE = 22
 _VERDICT_COLOURS = {
@@ -225,11 +220,6 @@ class Importance(Result):
         found = {"features": self.rows()} | {name: getattr(self, name) for name in effects}
         return dict(plain({name: getattr(self, name) for name in alone} | found))
 
-    @cached_property
-    def worth(self) -> Worth:
-        """Summary for the page."""
-        return Worth(self)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
@@ -267,12 +257,12 @@ class Options:
         one = Metric.of(self.metric)
         if len(one.cutoffs) > 1:
             raise ParameterError(f"{one} has several cut-offs; choose one, such as {one.names[0]}")
-        least = {"repeats": 1, "documents": 0, "shap_documents": 0, "negligible": 0.0, "redundant": 0.0}
-        for name, low in least.items():
-            value, high = getattr(self, name), 1.0 if name == "redundant" else np.inf
-            if value is not None and not low <= value <= high:
-                to = f", up to {high}" * (high == 1)
-                raise ParameterError(f"{name}={value} is out of range: {low} or more{to}")
+        for name, least in {"repeats": 1, "documents": 0, "shap_documents": 0, "negligible": 0.0}.items():
+            value = getattr(self, name)
+            if value is not None and not value >= least:
+                raise ParameterError(f"{name}={value} is out of range: {least} or more")
+        if not 0.0 <= self.redundant <= 1.0:
+            raise ParameterError(f"redundant={self.redundant} is out of range: 0 to 1")
 
     def columns(self, feature_names: Sequence[str]) -> dict[str, list[int]]:
         """Return the columns of each group.
@@ -338,18 +328,8 @@ def importance(model: RankingModel | str | PathLike[str], data: RankingDataset, 
     grouped = [unit(name, columns, 2 * d + i) for i, (name, columns) in enumerate(wanted.items())]
 
     def measure(units: Sequence[Unit], what: str) -> Losses:
-        threads = 1 if by != "walk" else workers
-        return measure_losses(
-            scorer,
-            rows,
-            units,
-            one,
-            rules,
-            repeats=repeats,
-            seed=o.seed,
-            threads=threads,
-            progress=partial(say, what),
-        )
+        how = {"repeats": repeats, "seed": o.seed, "threads": workers if by == "walk" else 1}
+        return measure_losses(scorer, rows, units, one, rules, **how, progress=partial(say, what))
 
     # Measure all units in one call, then separate the results.
     units = [*single, *together, *grouped]
@@ -497,106 +477,66 @@ def _shap(
     return *_mean_and_error(of_query, data.queries.each_weight[chosen]), explained
 
 
-class Worth:
-    """One value per feature for display, in descending order."""
-
-    def __init__(self, found: Importance) -> None:
-        self.found = found
-        self.order: Int64Array = found.order
-        exchanged = ~np.isnan(found.between)
-        self.loss = np.where(exchanged, found.between, found.loss)
-        self.low = np.where(exchanged, found.between_low, found.loss_low)
-        self.high = np.where(exchanged, found.between_high, found.loss_high)
-        self.gain: Float64Array = found.gain / (found.gain.sum() or 1.0)
-        self.rank = np.empty(found.gain.size, np.int64)
-        self.rank[np.argsort(-found.gain, kind="stable")] = np.arange(1, found.gain.size + 1)
-        self.used = np.array([i for i in self.order.tolist() if found.verdicts[i] != "unused"], np.int64)
-
-    def frame(self, most: int | None = None) -> pd.DataFrame:
-        """Return the used features with the largest values."""
-        which = self.used[:most]
-        words = {"feature": self.found.feature_names, "verdict": self.found.verdicts}
-        numbers = {"loss": self.loss, "low": self.low, "high": self.high, "gain": self.gain, "gain_rank": self.rank}
-        columns = {name: [values[i] for i in which] for name, values in words.items()}
-        return pandas().DataFrame(columns | {name: values[which] for name, values in numbers.items()})
-
-    def top(self) -> pd.DataFrame:
-        """Return the top features, below the start, which has no gain."""
-        frame, start = self.frame(_TOP), self.found.start
-        if start is None:
-            return frame
-        row = {"feature": START, "verdict": "start", "loss": start.loss, "low": start.low, "high": start.high}
-        first = pandas().DataFrame([row | {"gain": 0.0, "gain_rank": 0}])
-        return pandas().concat([first, frame], ignore_index=True)
+def _ranked(found: Importance) -> pd.DataFrame:
+    """Return the features in order: the loss that applies to each, and the share and the rank of its gain."""
+    frame = found.to_frame()
+    exchanged = frame["between"].notna()
+    for name, end in (("loss", ""), ("low", "_low"), ("high", "_high")):
+        frame[name] = frame[f"between{end}"].where(exchanged, frame[f"loss{end}"])
+    frame["gain_rank"] = frame["gain"].rank(ascending=False, method="first").astype(int)
+    return frame.assign(gain=frame["gain"] / (frame["gain"].sum() or 1.0))
 
 
 def _parts(found: Importance) -> dict[str, Any]:
-    worth = found.worth
-    clustered = sum(len(cluster.features) for cluster in found.clusters)
-    used = worth.used.size > 0
+    frame = _ranked(found)
+    used = frame[frame["verdict"] != "unused"][["feature", "verdict", "loss", "low", "high", "gain", "gain_rank"]]
+    top = used.head(_TOP)
+    if found.start is not None:  # it has no gain
+        ends = {name: getattr(found.start, name) for name in ("loss", "low", "high")}
+        first = pandas().DataFrame([{"feature": START, "verdict": "start", **ends, "gain": 0.0, "gain_rank": 0}])
+        top = pandas().concat([first, top], ignore_index=True)
     where = {name: i for i, name in enumerate(found.correlated)}
     return {
-        "worth": worth,
         "counts": {verdict: len(found.named(verdict)) for verdict in VERDICTS},
         "meanings": VERDICTS,
         "linear": START,
-        "clustered": clustered,
-        "beside": clustered <= _FEW,
-        "not_drawn": max(0, clustered - _MOST_DRAWN),
-        "first": int(worth.used[0]) if used else None,
-        "shown": min(_TOP, worth.used.size),
-        "losses": _top_losses(worth) if used else None,
-        "gains": _top_gains(worth) if used else None,
-        "gain_loss": _gain_against_loss(worth) if used else None,
-        "features": _rows(worth),
-        "details": _details(worth),
+        "clustered": sum(len(cluster.features) for cluster in found.clusters),
+        "first": next(used.itertuples(), None),
+        "shown": min(_TOP, len(used)),
+        "losses": _top_losses(top, found.metric) if len(used) else None,
+        "gains": _top_gains(top) if len(used) else None,
+        "features": _rows(found, frame),
         "effect": _effect,
         "clusters": [_cluster(found, cluster, where) for cluster in found.clusters],
-        "heat_map": _heat_map(found, where) if found.clusters else None,
     }
 
 
-def _rows(worth: Worth) -> list[list[Any]]:
+def _rows(found: Importance, frame: pd.DataFrame) -> list[list[Any]]:
     """Return the table of features, with the start first."""
-    found = worth.found
-    left, right = min(0.0, float(worth.low.min(initial=0.0))), float(worth.high.max(initial=0.0)) or 1.0
-    if found.start:
-        left, right = min(left, found.start.low), max(right, found.start.high)
+    start = found.start
+    ends = [frame["low"].min(), frame["high"].max(), *((start.low, start.high) if start else ())]
+    scale = min(0.0, *ends), max(0.0, *ends) or 1.0
 
-    def cells(interval: tuple[float, float, float], look: str) -> list[Any]:
-        loss, *end = interval
-        return [Cell(loss, look=look), *end, Cell(loss, whisker(*interval, (left, right), look))]
+    def cells(one: Any, look: str) -> list[Any]:
+        drawn = whisker(one.loss, one.low, one.high, scale, look)
+        return [Cell(one.loss, look=look), one.low, one.high, Cell(one.loss, drawn)]
 
     rows: list[list[Any]] = []
-    if start := found.start:
-        numbers = cells((start.loss, start.low, start.high), look_of(start.low, start.high))
+    if start:
+        numbers = cells(start, look_of(start.low, start.high))
         rows.append([START, Cell("start", chip("start")), *numbers, None, None, start.shap])
-    for i in worth.order.tolist():
-        verdict = found.verdicts[i]
-        used = verdict != "unused"
+    for one in frame.itertuples():
+        used, look = one.verdict != "unused", look_of(one.low, one.high)
+        word = chip(one.verdict, _LOOKS.get(one.verdict, ""))
+        if one.verdict == "unclear" and look:  # unadjusted intervals exclude 0 by chance for some features
+            word += Markup("<small>Holm's p {:.2g}</small>").format(one.p_holm)
         # Colour by Holm-adjusted significance if the feature is shuffled within queries.
-        sure = verdict in ("useful", "harmful", "query-level")
-        look = look_of(worth.low[i], worth.high[i]) if sure else ""
-        numbers = cells((worth.loss[i], worth.low[i], worth.high[i]), look) if used else [None] * 4
-        word = chip(verdict, _LOOKS.get(verdict, ""))
-        if verdict == "unclear" and look_of(
-            worth.low[i], worth.high[i]
-        ):  # unadjusted intervals exclude 0 by chance for some features
-            word += Markup("<small>Holm's p {:.2g}</small>").format(found.p_holm[i])
-        gain = Cell(worth.gain[i] * 100.0, f"{worth.gain[i]:.1%}")
-        shap = found.shap[i] if used else None
-        rows.append([found.feature_names[i], Cell(verdict, word), *numbers, gain, found.splits[i], shap])
+        numbers = (
+            cells(one, look if one.verdict in ("useful", "harmful", "query-level") else "") if used else [None] * 4
+        )
+        gain = Cell(one.gain * 100.0, f"{one.gain:.1%}")
+        rows.append([one.feature, Cell(one.verdict, word), *numbers, gain, one.splits, one.shap if used else None])
     return rows
-
-
-def _details(worth: Worth) -> list[Markup]:
-    found = worth.found
-    alike = {name: [f for f in c.features if f != name] for c in found.clusters for name in c.features}
-    details = [] if found.start is None else [block("importance.html", "start")]
-    for i in worth.order.tolist():
-        values = {"verdict": found.verdicts[i], "alike": alike.get(found.feature_names[i])}
-        details.append(block("importance.html", "detail", found=found, worth=worth, meanings=VERDICTS, i=i, **values))
-    return details
 
 
 def _cluster(found: Importance, cluster: Effect, where: Mapping[str, int]) -> list[Any]:
@@ -609,105 +549,24 @@ def _effect(one: Effect) -> list[Any]:
     return [Cell(one.loss, look=look_of(one.low, one.high)), one.low, one.high]
 
 
-def _chart(frame: pd.DataFrame, **encoding: Any) -> Any:
+def _chart(frame: pd.DataFrame) -> Any:
     """Return a chart of features, coloured by verdict."""
     here = {verdict: colour for verdict, colour in _VERDICT_COLOURS.items() if (frame["verdict"] == verdict).any()}
     colours = alt.Color("verdict:N", title=None, scale=alt.Scale(domain=[*here], range=[*here.values()]))
     loss = ("loss:Q +.4f", "low:Q +.4f from", "high:Q +.4f to")
-    gain = ("gain:Q .2% share of gain", "gain_rank:Q d rank by gain")
-    return alt.Chart(frame).encode(color=colours, tooltip=tooltips("feature:N", "verdict:N", *loss, *gain), **encoding)
+    tips = tooltips("feature:N", "verdict:N", *loss, "gain:Q .2% share of gain", "gain_rank:Q d rank by gain")
+    return alt.Chart(frame).encode(y=alt.Y("feature:N", sort=None, title=None), color=colours, tooltip=tips)
 
 
-def _top_losses(worth: Worth) -> Chart:
-    frame, metric = worth.top(), worth.found.metric
-    base = _chart(frame, y=alt.Y("feature:N", sort=None, title=None))
-    x = alt.X("low:Q", title=f"loss of {metric}", scale=alt.Scale(zero=True))
-    drawn = alt.layer(
-        base.mark_rule(strokeWidth=3, opacity=0.55).encode(x=x, x2="high:Q"),
-        base.mark_point(size=50).encode(x="loss:Q"),
-    ).properties(height=_LINE * len(frame) + 10)
-    return Chart("importance-loss", frame, drawn)
+def _top_losses(frame: pd.DataFrame, metric: str) -> Chart:
+    drawn = ranges(_chart(frame), f"loss of {metric}", value="loss")
+    return Chart("importance-loss", frame, drawn.properties(height=_LINE * len(frame) + 10))
 
 
-def _top_gains(worth: Worth) -> Chart:
-    frame = worth.top()
+def _top_gains(frame: pd.DataFrame) -> Chart:
     x = alt.X("gain:Q", title="share of gain", axis=alt.Axis(format=SHARE))
-    bars = _chart(frame, x=x, y=alt.Y("feature:N", sort=None, title=None)).mark_bar(height=11, opacity=0.75)
-    drawn = bars.properties(height=_LINE * len(frame) + 10)
-    return Chart("importance-gain", frame, drawn)
-
-
-def _gain_against_loss(worth: Worth) -> Chart:
-    frame = worth.frame()
-    small = max(worth.found.negligible, 1e-6)
-    ends = float(min(frame["low"].min(), 0.0)), float(max(frame["high"].max(), small))
-    scale, ticks = stretched(small, ends, (1, 3))
-    frame["label"], frame["label_narrow"] = (_labels(frame, ends, small, pixels) for pixels in (800, 280))
-    x = alt.X(
-        "gain_rank:Q",
-        title="rank by gain (1: most)",
-        scale=alt.Scale(zero=False, nice=False, padding=12),
-        axis=alt.Axis(tickMinStep=1, format="d", grid=False),
-    )
-    title = f"loss of {worth.found.metric}, stretched near 0"
-    y = alt.Y("loss:Q", title=title, scale=scale, axis=alt.Axis(values=ticks, format="~g"))
-    base = _chart(frame, x=x)
-    label = alt.ExprRef("width < 480 ? datum.label_narrow : datum.label")
-    drawn = alt.layer(
-        base.mark_rule(opacity=0.35).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"),
-        base.mark_point(size=50).encode(y=y),
-        alt.Chart(frame).mark_text(align="left", dx=7, dy=-6, fontSize=11, text=label).encode(x=x, y=y),
-    )
-    return Chart("importance-gain-loss", frame, drawn.properties(height=340))
-
-
-def _labels(frame: pd.DataFrame, ends: tuple[float, float], small: float, pixels: int) -> list[str]:
-    """Return labels that do not overlap: the largest losses, and features with high gain but no loss."""
-
-    def height(loss: float) -> float:
-        low, value, high = (math.copysign(math.log1p(abs(v) / small), v) for v in (ends[0], loss, ends[1]))
-        return (value - low) / (high - low)
-
-    wide = float(max(frame["gain_rank"].max() - 1, 1))
-    places = [((r - 1) / wide, height(v)) for r, v in zip(frame["gain_rank"], frame["loss"], strict=True)]
-    by_loss = list(range(len(frame)))
-    idle = [i for i in frame["gain_rank"].argsort().tolist() if frame["verdict"].iloc[i] in ("removable", "harmful")]
-    labels = [""] * len(frame)
-    taken: list[tuple[float, float, float]] = []
-    for i in [*by_loss[:12], *idle[:8]]:
-        x, y = places[i]
-        name = str(frame["feature"].iloc[i])
-        width = (6 * min(len(name), 24) + 12) / pixels
-        if x + width > 1.04 or any(x < b and a < x + width and abs(y - h) < 0.05 for a, b, h in taken):
-            continue
-        taken.append((x, x + width, y))
-        labels[i] = middle_cut(name, 25)
-    return labels
-
-
-def _heat_map(found: Importance, where: Mapping[str, int]) -> Chart:
-    some = [name for cluster in found.clusters for name in cluster.features][:_MOST_DRAWN]
-    at = [where[name] for name in some]
-    matrix = found.correlation[np.ix_(at, at)]
-    frame = pandas().DataFrame(
-        {"feature": np.repeat(some, len(some)), "other": np.tile(some, len(some)), "correlation": matrix.ravel()}
-    )
-    side = max(14, min(28, 560 // len(some)))
-    base = alt.Chart(frame).encode(
-        x=alt.X("other:N", sort=some, title=None, axis=alt.Axis(labelAngle=-60, labelLimit=120)),
-        y=alt.Y("feature:N", sort=some, title=None),
-    )
-    colour = alt.Color(
-        "correlation:Q",
-        scale=alt.Scale(domain=[-1, 1], range="diverging", interpolate="lab"),
-        legend=alt.Legend(title="rank correlation within queries", gradientLength=160),
-    )
-    drawn = base.mark_rect().encode(color=colour, tooltip=tooltips("feature:N", "other:N", "correlation:Q .3f"))
-    if side >= 24:
-        strong = alt.ExprRef("abs(datum.correlation) > 0.5 ? format(datum.correlation, '.2f') : ''")
-        drawn += base.mark_text(fontSize=10, color="white", text=strong)
-    size = side * len(some)
-    return Chart("alike-map", frame, drawn.properties(width=size, height=size))
+    bars = _chart(frame).mark_bar(height=11, opacity=0.75).encode(x=x)
+    return Chart("importance-gain", frame, bars.properties(height=_LINE * len(frame) + 10))
 
 
 SPEC = Section(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,14 +14,13 @@ import numpy.typing as npt
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.metric import BoundMetrics, Metric
-from boostrank.report.charts import Chart, tooltips
+from boostrank.metric import Metric
+from boostrank.report.charts import Chart, histogram, quantile_marks, tooltips
 from boostrank.report.documents import shown_name
 from boostrank.report.html import Cell, block, fixed
-from boostrank.report.means import FEWEST_FOR_INTERVAL, QUANTILES, means_over_queries, named_quantiles
-from boostrank.report.result import Result, columns_of, pandas, plain
+from boostrank.report.means import FEWEST_FOR_INTERVAL, means_over_queries, quantile_columns
+from boostrank.report.result import Columns, Result, joined, pandas, plain
 from boostrank.report.section import Context, Section
-from boostrank.report.sections.ranking import quantile_marks
 from boostrank.report.segments import Segmentation, best_labels, segmentations
 from boostrank.report.vega import alt
 
@@ -29,25 +29,6 @@ _BINS = 20
 _TOP, _BELOW, _FEATURES = 10, 5, 6
 # With more segments, only the table shows them.
 _MOST_DRAWN = 30
-
-
-@dataclass(frozen=True)
-class SegmentMetric:
-    """A metric in one segment.
-
-    Args:
-        kind: criterion ("list length").
-        mean, low, high: mean and its 95% interval; NaN for fewer than 20 queries.
-        quantiles: 5%, 25%, 50%, 75% and 95% quantiles over queries.
-    """
-
-    kind: str
-    name: str
-    queries: int
-    mean: float
-    low: float
-    high: float
-    quantiles: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -95,7 +76,8 @@ class QueryValues(Result):
         of_part: kind -> segment of each query, [Q].
         counts: int64[20], queries in 20 equal bins.
         edges: float64[21], ends of the bins.
-        parts: segments with a query that counts.
+        parts: columns of the segments with a query that counts: mean with its 95% interval, NaN for fewer than 20
+            queries, and quantiles over queries.
         worst: queries with the lowest values; ties by better documents first, then longer lists.
     """
 
@@ -106,23 +88,20 @@ class QueryValues(Result):
     of_part: Mapping[str, npt.NDArray[Any]]
     counts: Int64Array
     edges: Float64Array
-    parts: tuple[SegmentMetric, ...]
+    parts: Columns
     worst: tuple[WorstQuery, ...]
     notes: tuple[str, ...] = ()
 
     TABLES: ClassVar = {
         "queries": lambda self: {"qid": self.qids, self.metric: self.values, "documents": self.sizes, **self.of_part},
-        "parts": lambda self: {
-            **columns_of(self.parts, "kind", "name", "queries", "mean", "low", "high"),
-            **named_quantiles([part.quantiles for part in self.parts]),
-        },
+        "parts": attrgetter("parts"),
     }
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON data, without values per query."""
         counts = {"queries": len(self.qids), "counted": int((~np.isnan(self.values)).sum())}
         histogram = {"counts": self.counts, "edges": self.edges}
-        lists = {"parts": self.parts, "worst": self.worst, "notes": self.notes}
+        lists = {"parts": self.rows("parts"), "worst": self.worst, "notes": self.notes}
         return dict(plain({"metric": self.metric, **counts, "histogram": histogram, **lists}))
 
 
@@ -133,10 +112,7 @@ def query_values(c: Context, worst: int = 20) -> QueryValues:
         DataError: no query counts, or no query has a segment.
     """
     data, name = c.data, c.metric
-    bound = BoundMetrics(
-        [Metric.parse(name)], data.labels, data.queries, c.rules, c.threads, docnos=data.document_names
-    )
-    values = bound.per_query(c.scores)[name]
+    values = c.bound([name]).per_query(c.scores)[name]
     cuts = segmentations(c.segments, data.labels, data.queries)
     counted = values[~np.isnan(values)]
     counts, edges = np.histogram(counted, bins=_BINS, range=(0.0, max(1.0, float(counted.max()))))
@@ -154,24 +130,24 @@ def query_values(c: Context, worst: int = 20) -> QueryValues:
         of_part=of_part,
         counts=counts.astype(np.int64),
         edges=edges,
-        parts=tuple(part for cut in cuts for part in _parts_of(cut, values, data, c.seed)),
+        parts=joined([_parts_of(cut, values, data, c.seed) for cut in cuts]),
         worst=tuple(lists),
         notes=tuple(notes),
     )
 
 
-def _parts_of(cut: Segmentation, values: Float64Array, data: RankingDataset, seed: int) -> list[SegmentMetric]:
-    found = []
-    for i, name in enumerate(cut.names):
-        inside = (cut.of_query == i) & ~np.isnan(values)
-        counted, queries = values[inside], int(inside.sum())
-        if not queries:
-            continue
-        means = means_over_queries(counted[:, None], data.queries.each_weight[inside], seed=seed)
-        ends = (float(means.low[0]), float(means.high[0])) if queries >= FEWEST_FOR_INTERVAL else (np.nan, np.nan)
-        quantiles = tuple(float(q) for q in np.quantile(counted, QUANTILES))
-        found.append(SegmentMetric(cut.kind, name, queries, float(means.mean[0]), *ends, quantiles))
-    return found
+def _parts_of(cut: Segmentation, values: Float64Array, data: RankingDataset, seed: int) -> Columns:
+    """Return the segments that have a query that counts."""
+    masks = [(cut.of_query == i) & ~np.isnan(values) for i in range(len(cut.names))]
+    kept = [i for i, inside in enumerate(masks) if inside.any()]
+    weights = data.queries.each_weight
+    means = [means_over_queries(values[masks[i], None], weights[masks[i]], seed=seed) for i in kept]
+    columns: Columns = {"kind": [cut.kind] * len(kept), "name": [cut.names[i] for i in kept]}
+    columns["queries"] = np.array([one.queries.item() for one in means])
+    for name in ("mean", "low", "high"):
+        found = np.array([getattr(one, name).item() for one in means])
+        columns[name] = found if name == "mean" else np.where(columns["queries"] < FEWEST_FOR_INTERVAL, np.nan, found)
+    return columns | quantile_columns([values[masks[i]] for i in kept])
 
 
 def _lists(
@@ -226,14 +202,14 @@ def _lists(
 
 
 def _parts(found: QueryValues) -> dict[str, Any]:
-    kinds = dict.fromkeys(part.kind for part in found.parts)
-    named = [[part for part in found.parts if part.kind == kind] for kind in kinds]
+    parts = found.rows("parts")
+    named = [[part for part in parts if part["kind"] == kind] for kind in dict.fromkeys(found.parts["kind"])]
     values = found.values[~np.isnan(found.values)]
-    certain = [part for part in found.parts if not math.isnan(part.low)]
+    certain = [part for part in parts if not math.isnan(part["low"])]
     return {
         "values": values,
         "quartiles": np.quantile(values, [0.25, 0.5, 0.75]),
-        "lowest": min(certain, key=lambda part: part.mean) if len(certain) > 1 else None,
+        "lowest": min(certain, key=lambda part: part["mean"]) if len(certain) > 1 else None,
         "perfect": Metric.parse(found.metric).spec.upper == 1.0,
         "histogram": _histogram(found),
         "kinds": [(n, _by_part(found.metric, n, i)) for i, n in enumerate(named, 1) if len(n) > 1],
@@ -244,29 +220,16 @@ def _parts(found: QueryValues) -> dict[str, Any]:
 
 def _histogram(found: QueryValues) -> Chart:
     frame = pandas().DataFrame({"begin": found.edges[:-1], "end": found.edges[1:], "queries": found.counts})
-    bars = (
-        alt.Chart(frame)
-        .mark_bar()
-        .encode(
-            x=alt.X("begin:Q", title=found.metric, bin="binned"),
-            x2="end:Q",
-            y=alt.Y("queries:Q", title="queries", axis=alt.Axis(tickMinStep=1)),
-            tooltip=tooltips("begin:Q .2f from", "end:Q .2f to", "queries:Q ,d"),
-        )
-    )
-    return Chart("queries-values", frame, bars.properties(height=220))
+    return Chart("queries-values", frame, histogram(frame, found.metric, "queries", ".2f"))
 
 
-def _by_part(metric: str, named: Sequence[SegmentMetric], number: int) -> Chart:
-    largest = sorted(named, key=lambda part: -part.queries)[:_MOST_DRAWN]
-    shown = [part for part in named if part in largest]
-    columns = {"part": [f"{part.name} ({part.queries:,})" for part in shown]}
-    columns |= columns_of(shown, "mean", "low", "high") | named_quantiles([part.quantiles for part in shown])
-    frame = pandas().DataFrame(columns)
+def _by_part(metric: str, named: Sequence[dict[str, Any]], number: int) -> Chart:
+    largest = sorted(named, key=lambda part: -part["queries"])[:_MOST_DRAWN]
+    rows = [{"part": f"{part['name']} ({part['queries']:,})"} | part for part in named if part in largest]
+    frame = pandas().DataFrame(rows).drop(columns=["kind", "name", "queries"])
     tips = tooltips("part:N", "mean:Q .4f", "low:Q .4f from", "high:Q .4f to", "q50:Q .4f median")
     base = alt.Chart(frame).encode(y=alt.Y("part:N", sort=None, title=None), tooltip=tips)
-    figure = quantile_marks(base, metric, 10, 12).properties(height=26 * len(shown) + 10)
-    return Chart(f"queries-by-{number}", frame, figure)
+    return Chart(f"queries-by-{number}", frame, quantile_marks(base, metric).properties(height=26 * len(rows) + 10))
 
 
 def _list(query: WorstQuery, number: int) -> dict[str, Any]:

@@ -18,8 +18,7 @@ from boostrank.core.conventions import Conventions
 from boostrank.core.resampling import PAIRED_RESAMPLES
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.metric import BoundMetrics, Metric
-from boostrank.report.charts import Chart, tooltips
+from boostrank.report.charts import Chart, ranges, tooltips
 from boostrank.report.conventions import TieReport, tied_documents
 from boostrank.report.html import Cell, Column, Table
 from boostrank.report.means import FEWEST_FOR_INTERVAL, NEGLIGIBLE, amount_with_interval, means_over_queries
@@ -142,16 +141,13 @@ class Verdict(Result):
             words = f"There is no evidence that the model beats a random order: it is {amount} {side} it{sure}."
             return "" if direction == "better" else words
         bound = self.matters.get(self.metric) or NEGLIGIBLE
-        if -bound <= standing.lead_low and standing.lead_high <= bound:
-            return f"The trees add nothing relevant: the model is {amount} {side} {START}."
-        if direction == "better":
+        if direction == "better" and standing.lead_high > bound:
             return f"The trees add {amount} to {START}."
-        if direction == "worse":
-            return f"The trees do harm: the model is {amount} below {START}."
         what = "The benefit of the trees is uncertain"
-        if standing.lead_high <= bound:
-            what = "The trees add nothing relevant, and may do harm"
-        return f"{what}: the model is {amount} {side} {START}, {even}."
+        if direction == "worse" or standing.lead_high <= bound:
+            harm = "do harm" if direction == "worse" else "may do harm"
+            what = f"The trees {'add nothing relevant' if standing.lead_low >= -bound else harm}"
+        return f"{what}: the model is {amount} {side} {START}{f', {even}' * (direction == 'even')}."
 
     def baseline(self, name: str) -> Ranking | None:
         """Return a baseline by name; None if missing."""
@@ -187,7 +183,7 @@ def verdict(c: Context) -> Verdict:
         DataError: scores that do not fit the data, labels that the gain does not support, or no query that counts.
     """
     data, rules, first = c.data, c.rules, c.metric
-    bound = BoundMetrics(c.metrics, data.labels, data.queries, rules, c.threads, docnos=data.document_names)
+    bound = c.bound(c.metrics)
     # Values per query of each baseline: previous model, linear start, single feature, random and file order.
     notes: list[str] = []
     rankings: list[tuple[str, str, dict[str, Float64Array]]] = []
@@ -201,26 +197,21 @@ def verdict(c: Context) -> Verdict:
     else:
         rankings.append((SINGLE, chosen.about, bound.per_query(chosen.scores)))
     # With equal scores, the mean over tied orders is the mean of a random order.
-    even = BoundMetrics(c.metrics, data.labels, data.queries, replace(rules, ties="expected"), c.threads)
-    by_chance = even.per_query(np.zeros(data.n_documents))
+    by_chance = c.bound(c.metrics, replace(rules, ties="expected")).per_query(np.zeros(data.n_documents))
     rankings.append((RANDOM, "the exact mean over all orders of each list", by_chance))
     place = np.arange(data.n_documents) - np.repeat(data.queries.ptr[:-1], data.queries.sizes)
-    in_file = bound.per_query(-place.astype(float))
-    rankings.append((FILE_ORDER, "the rows of each query in file order", in_file))
+    rankings.append((FILE_ORDER, "the rows of each query in file order", bound.per_query(-place.astype(float))))
     own = bound.per_query(c.scores)
     standings = _standings(bound.names, [own, *(values for _, _, values in rankings)], data, c.seed)
     counted = standings[0][first].queries
     if counted < len(data.queries) and rules.empty_for(first.partition("@")[0]) == "exclude":
         notes.append(f"{len(data.queries) - counted:,} of {len(data.queries):,} queries do not count in {first}.")
 
-    def measured(of: Conventions, **options: Any) -> BoundMetrics:
-        return BoundMetrics([Metric.parse(first)], data.labels, data.queries, of, c.threads, **options)
-
     # Effect of ties on the headline, and queries without a relevant document.
     where_relevant = replace(rules, ties="expected", empty="exclude", empty_of=(), single="count")
-    empty = measured(where_relevant, partial=True).per_query(c.scores)[first]
+    empty = c.bound([first], where_relevant, partial=True).per_query(c.scores)[first]
     tied = tied_documents(data.labels, c.scores, data.queries, score_type=rules.score_type)
-    ties = TieReport.of(data.n_documents, tied, rules, lambda of: measured(of).values(c.scores)[first])
+    ties = TieReport.of(data.n_documents, tied, rules, lambda of: c.bound([first], of).values(c.scores)[first])
     baselines = tuple(
         Ranking(name, about, standing, chosen.short if chosen is not None and name == SINGLE else "")
         for (name, about, _), standing in zip(rankings, standings[1:], strict=True)
@@ -279,12 +270,8 @@ def _chart(found: Verdict) -> Chart:
         color=alt.Color("kind:N", legend=None, scale=colours),
         tooltip=tooltips("ranking:N", "value:Q .4f", "low:Q .4f from", "high:Q .4f to"),
     )
-    x = alt.X("low:Q", title=found.metric, scale=alt.Scale(zero=False, nice=True))
-    drawn = alt.layer(
-        base.mark_rule(strokeWidth=4, opacity=0.5).encode(x=x, x2="high:Q"),
-        base.mark_point(size=80).encode(x="value:Q"),
-    )
-    return Chart("verdict-rankings", frame, drawn.properties(height=30 * len(frame) + 10))
+    drawn = ranges(base, found.metric).properties(height=30 * len(frame) + 10)
+    return Chart("verdict-rankings", frame, drawn)
 
 
 def _table(found: Verdict) -> Table:
