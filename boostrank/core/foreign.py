@@ -17,8 +17,8 @@ _BINARY = (
     (b"%PDF", "a PDF"),
     (b"ORC", "an ORC file: save it as Parquet"),
     (b"Obj\x01", "an Avro file: save it as Parquet"),
-    (b"PAR1", "a Parquet file: name it with the ending .parquet"),
-    (b"ARROW1", "an Arrow file: name it with the ending .arrow"),
+    (b"PAR1", "a Parquet file: name it with the ending .parquet, or give --format parquet"),
+    (b"ARROW1", "an Arrow file: name it with the ending .arrow, or give --format arrow"),
     (b"\x93NUMPY", "a NumPy array: read it with numpy.load and pass it to RankingDataset.from_arrays(...)"),
     (b"\x89HDF", "an HDF5 file"),
     (b"CBM1", "a CatBoost model, which boostrank does not read"),
@@ -27,7 +27,8 @@ _BINARY = (
         b"{L\x00\x00\x00\x00\x00\x00\x00",
         "XGBoost's UBJSON: save it there as JSON, save_model('model.json')",
     ),
-    (b"\xff\xfe", "text in UTF-16: save it as UTF-8"),
+    (b"\xff\xfe", "looks like UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`"),
+    (b"\xfe\xff", "looks like UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`"),
 )
 _TEXT = (
     (r"version https://git-lfs\.github\.com", "a pointer of Git LFS in place of the file: run `git lfs pull`"),

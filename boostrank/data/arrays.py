@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from boostrank.core.errors import DataError
+from boostrank.core.errors import DataError, DataWarning, warn_user
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, as_numbers, check_real, masked_as_missing
-from boostrank.data.categories import EXACT, Categories, Float32Cast, check_codes, named_columns
+from boostrank.data.categories import EXACT, Categories, as_float32, check_codes, coarse_words, is_coarse, named_columns
 
 Features = Any
 """float32[N, d] in C order, a float32 `scipy.sparse.csr_matrix`, or `data.rows.Rows`."""
@@ -149,19 +149,12 @@ def owned(found: Any, given: Any) -> Any:
 
 
 def _as_float32(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    if values.dtype == np.float32:
-        return values
-    with np.errstate(over="ignore"):
-        out = values.astype(np.float32)
-    lost = np.isinf(out) & np.isfinite(values)
-    if bool(lost.any()):
-        where = tuple(int(i[0]) for i in np.nonzero(lost))
-        raise DataError(f"feature value {values[where]!r} at {where} exceeds the range of float32; rescale the column")
+    out = as_float32(values, "the features array")
     if values.dtype.kind in "iu" and values.ndim == 2 and values.size and max(-out.min(), out.max()) >= EXACT:
-        cast = Float32Cast()
-        for column, name in enumerate(default_feature_names(values.shape[1])):
-            cast.cast(values[:, column], name)
-        cast.warn()
+        names = default_feature_names(values.shape[1])
+        coarse = [name for column, name in enumerate(names) if is_coarse(values[:, column])]
+        if coarse:
+            warn_user(coarse_words(coarse), DataWarning)
     return out
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -19,13 +19,12 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data import blocks as slots
 from boostrank.data import side_files
-from boostrank.data.arrays import Features
+from boostrank.data.arrays import Features, default_feature_names
 from boostrank.data.blocks import Block, dense_matrix, sparse_matrix
-from boostrank.data.categories import EXACT
+from boostrank.data.categories import coarse_words
 from boostrank.data.dataset import Provenance, RankingDataset
 from boostrank.data.gain_columns import with_gain
-from boostrank.data.names import quoted
-from boostrank.data.options import FeatureSpace, Progress, takes_reader_options
+from boostrank.data.options import FeatureSpace, Progress
 from boostrank.data.rows import missing_in
 from boostrank.data.source import AnySource, File, Source, open_files
 from boostrank.data.store import RowStore, StoredFeatures, check_not_scattered
@@ -204,39 +203,22 @@ class Totals:
         for words in self.source.warnings:
             self.warn_or_refuse(words)
 
-    def describe(self, names: Callable[[int], str], missing: Callable[[], Int64Array]) -> None:
-        """Add warnings about values and lines.
-
-        Args:
-            names: function from column to name.
-            missing: function that counts the missing values of each column.
-        """
-        counts = self.counts
-        if counts[slots.BLANK_LINES] > BLANK_SHARE * self.n_lines:
-            self.warn(f"{counts[slots.BLANK_LINES]:,} of {self.n_lines:,} lines are blank")
-        if counts[slots.DESCENDING_ROWS]:
-            first = self.at(self.descending_line)
-            rows = counts[slots.DESCENDING_ROWS]
-            self.warn(f"{rows:,} rows had unsorted feature numbers (first: {first}); they were sorted")
-        if counts[slots.REPEATED_CELLS]:
-            again = counts[slots.REPEATED_CELLS]
-            self.warn(f"{again:,} values repeat a feature of the same row; the {self.reading.repeated} one is kept")
-        if counts[slots.BEYOND]:
-            top = self.top
-            self.warn(
-                f"{counts[slots.BEYOND]:,} values belong to features outside the training data (largest number: "
-                f"{top.top_id}, {self.at(top.top_line)}); they are ignored"
-            )
-        if counts[slots.INFINITIES]:
-            what = "kept" if self.reading.inf == "keep" else "read as missing"
-            self.warn(f"{counts[slots.INFINITIES]:,} infinite values: {what}")
-        if counts[slots.MISSING]:
-            in_columns = missing()
-            fullest = np.argsort(-in_columns, kind="stable")[: np.count_nonzero(in_columns)]
-            shown = ", ".join(f"{in_columns[c]:,} in {names(int(c))}" for c in fullest[:_SHOWN_COLUMNS])
-            more = fullest.size - _SHOWN_COLUMNS
-            shown += f", and in {more} more features" if more > 0 else ""
-            self.warn(f"{counts[slots.MISSING]:,} missing values: {shown}")
+    def describe(self, in_columns: Callable[[], str] = lambda: "") -> None:
+        """Add warnings about values and lines; `in_columns` says where values are missing."""
+        counted = (slots.BLANK_LINES, slots.DESCENDING_ROWS, slots.REPEATED_CELLS, slots.BEYOND, slots.INFINITIES)
+        blank, unsorted, again, beyond, infinite = (int(self.counts[slot]) for slot in counted)
+        missing, top = int(self.counts[slots.MISSING]), self.top
+        outside = f"outside the training data (largest number: {top.top_id}, {self.at(top.top_line)})"
+        for count, words in (
+            (blank if blank > BLANK_SHARE * self.n_lines else 0, f"of {self.n_lines:,} lines are blank"),
+            (unsorted, f"rows had unsorted feature numbers (first: {self.at(self.descending_line)}); they were sorted"),
+            (again, f"values repeat a feature of the same row; the {self.reading.repeated} one is kept"),
+            (beyond, f"values belong to features {outside}; they are ignored"),
+            (infinite, f"infinite values: {'kept' if self.reading.inf == 'keep' else 'read as missing'}"),
+            (missing, f"missing values{in_columns() if missing else ''}"),
+        ):
+            if count:
+                self.warn(f"{count:,} {words}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,10 +305,7 @@ class Assembler(Totals):
         reading, source = self.reading, self.source
         self.check_rows()
         if self._coarse:
-            self.warn_or_refuse(
-                f"{quoted(list(self._coarse))}: integers above {EXACT:,} are rounded to float32 (drop ids with "
-                "--drop; subtract an offset from times)"
-            )
+            self.warn_or_refuse(coarse_words(self._coarse))
         # Queries with the places of their rows, for messages.
         base, names = source.features(self)
         queries, order = self._queries()
@@ -348,7 +327,10 @@ class Assembler(Totals):
         others = {name: np.concatenate([block.others[name] for block in blocks]) for name in blocks[0].others}
         del blocks  # blocks are freed one by one while they are copied
         features = self._features(base, len(names), threads)
-        self.describe(lambda c: _shown(source, names, c, base), lambda: missing_in(features))
+        numbered = source.how(base)[0] is not None
+        self.describe(
+            lambda: _where_missing(missing_in(features), default_feature_names(len(names), base) if numbered else names)
+        )
         # Bring regrouped rows into their new order.
         if order is not None:
             features, labels = features[order], labels[order]
@@ -471,12 +453,14 @@ class Assembler(Totals):
         return QueryIndex(np.cumsum([0, *sizes], dtype=np.int64), ids), order
 
 
-def _shown(source: Source, names: tuple[str, ...], column: int, base: int) -> str:
-    """Return the name of a column for messages: its name in a table, its number in libsvm text."""
-    return names[column] if source.how(base)[0] is None else f"f{base + column}"
+def _where_missing(counts: Int64Array, names: Sequence[str]) -> str:
+    """Format `: 12 in a, 3 in b`, most first."""
+    fullest = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
+    more = fullest.size - _SHOWN_COLUMNS
+    shown = ", ".join(f"{counts[c]:,} in {names[c]}" for c in fullest[:_SHOWN_COLUMNS])
+    return f": {shown}" + (f", and in {more} more features" if more > 0 else "")
 
 
-@takes_reader_options
 def read_files(
     source: AnySource,
     *,
@@ -489,30 +473,12 @@ def read_files(
     progress: Progress = None,
     **options: Any,
 ) -> RankingDataset:
-    """Read files as one data set.
-
-    Several files form one data set, in the given order. They decide together on the width and on whether features count
-    from 0; columns of tables are matched by name. A query must be in one file. Queries that continue in the next file
-    are refused, because ids may restart in each file; `regroup` joins them, and `input_rows` records the original rows.
-
-    Group sizes in `FILE.query` or `FILE.group` define the queries of a file without query ids; `FILE.weight` contains
-    weights of queries.
+    """Read files as one data set; see `RankingDataset.read`.
 
     Args:
-        source: a path, a pattern (`shards/*.gz`), "-" for standard input, a pipe, a binary file object, or a sequence
-            of them. gzip, bzip2, xz and zstd (with the extra `zst`) are detected by content.
-        format: a name of `boostrank.data.source.FORMATS`; "auto" detects it by file name, else by content.
         store: keeps the features on disk, as `StoredFeatures`; see `boostrank.data.spill`, which adds a cache.
         labelled: whether tables must have labels; otherwise missing labels are 0.
         chunk_bytes: text per thread at a time; None means the best size. The result does not depend on it.
-        {options}
-
-    Returns:
-        Features float32, dense or CSR; labels float64; query ids int64 if all are canonical integers, else text.
-
-    Raises:
-        FileFormatError: unreadable content, with file, line or row, and column.
-        ParameterError: options that are out of range, contradictory or unsupported by the format.
     """
     if chunk_bytes is not None and chunk_bytes < 1:
         raise ParameterError(f"chunk_bytes={chunk_bytes!r} must be at least 1")
@@ -540,7 +506,6 @@ class Named(NamedTuple):
     document_names: npt.NDArray[Any] | None
 
 
-@takes_reader_options
 def pieces_of_files(
     source: AnySource,
     work: Callable[[Any], Any],
@@ -559,14 +524,9 @@ def pieces_of_files(
     skipped with `on_bad_line="skip"`.
 
     Args:
-        source, format, chunk_bytes: as for `read_files`.
         work: function of at least one row of float32 features.
         columns: int64[c], ascending, from 0: columns to pass, as float32[n, c] in C order, from several threads. None
             passes all, dense or CSR, from the calling thread.
-        {options}
-
-    Raises:
-        FileFormatError, ParameterError: as `read_files`, but only for content that was read.
     """
     spec, opened = open_files(source, format, like=like, rows_alone=True, **options)
     with closing(opened):
@@ -574,7 +534,7 @@ def pieces_of_files(
         places = opened.place_of(base)
         if places is None:
             places = np.arange(like.n_features)
-        numbers, missing = base + places, np.zeros(like.n_features, np.int64)
+        numbers = base + places
 
         def tiles(block: Block) -> list[Any]:
             wanted = numbers if columns is None else numbers[columns]
@@ -589,8 +549,6 @@ def pieces_of_files(
             totals.count(file, block)
             totals.refuse(block)
             totals.advance(block)
-            if block.counts[slots.MISSING]:
-                missing += _missing_of(block, base, like.n_features)
             if progress is not None:
                 progress(opened.done, opened.total)
             results = block.result or []
@@ -605,19 +563,10 @@ def pieces_of_files(
         totals.check_rows()
         if not spec.is_table:
             _check_width(totals, base, like.n_features)
-            totals.describe(lambda c: f"f{base + c}", lambda: missing)
+            totals.describe()
     opened.say("the model")
     for words in totals.warnings:
         warn_user(words, DataWarning)
-
-
-def _missing_of(block: Block, base: int, width: int) -> Int64Array:
-    """Return the number of missing values of each feature in a block, int64[width]."""
-    if block.dense is not None:
-        found = missing_in(block.dense)[base : base + width]
-        return np.pad(found, (0, width - found.size))
-    _, ids, values = block.cells()
-    return np.bincount(ids[np.isnan(values)], minlength=base + width)[base : base + width].astype(np.int64)
 
 
 def _check_width(totals: Totals, base: int, width: int) -> None:

@@ -208,7 +208,7 @@ def code_map(name: str, old: Categories | None, new: Categories | None, whose: s
 
 
 def _examples(values: Sequence[Any]) -> str:
-    return ", ".join(map(repr, values[:2])) + ", ..." * (len(values) > 2)
+    return ", ".join(map(repr, values[:3])) + ", ..." * (len(values) > 3)
 
 
 def _plain(value: Any) -> Any:
@@ -224,42 +224,29 @@ def _kind_of(value: Any) -> str | None:
     return "a number" if isinstance(value, int | float) else None
 
 
-class Float32Cast:
-    """Cast to float32 that records rounded integers; rounded floats are expected."""
+def as_float32(values: npt.NDArray[Any], name: str) -> npt.NDArray[np.float32]:
+    """Return real numbers as float32; a float32 array as it is. Numbers beyond its range are refused."""
+    if values.dtype == np.float32:
+        return values
+    with np.errstate(over="ignore"):
+        out: npt.NDArray[np.float32] = values.astype(np.float32)
+    lost = np.argwhere(np.isinf(out) & np.isfinite(values))
+    if lost.size:
+        where = tuple(lost[0].tolist())
+        raise DataError(f"{name} contains {values[where]!r} at {where}, beyond the range of float32; rescale it")
+    return out
 
-    def __init__(self) -> None:
-        self._rounded: dict[str, tuple[int, int]] = {}
 
-    def cast(self, values: npt.NDArray[Any], name: str, *, whole: bool = False) -> npt.NDArray[np.float32]:
-        """Return float32 of the same shape.
+def is_coarse(values: npt.NDArray[Any]) -> bool:
+    """Return whether float32 rounds some of these numbers, all of which are whole or missing."""
+    if values.dtype == np.float32 or not np.nanmax(np.abs(values), initial=0.0) > EXACT:
+        return False
+    known = values[np.isfinite(values)]
+    with np.errstate(over="ignore"):
+        return bool(np.any(known != known.astype(np.float32).astype(np.float64)) and np.all(known == np.floor(known)))
 
-        Args:
-            values: real numbers; a float32 array is returned as it is.
-            whole: whether the values are integers, whatever their type.
-        """
-        if values.dtype == np.float32:
-            return values
-        with np.errstate(over="ignore"):
-            out: npt.NDArray[np.float32] = values.astype(np.float32)
-        lost = np.isinf(out) & np.isfinite(values)
-        if bool(lost.any()):
-            where = int(np.flatnonzero(lost)[0])
-            raise DataError(f"column {name!r} contains {values[where]!r}, beyond the range of float32; rescale it")
-        if (whole or values.dtype.kind in "iu") and values.size and np.nanmax(np.abs(out), initial=0.0) >= EXACT:
-            changed = np.flatnonzero((out.astype(np.float64) != values) & ~np.isnan(out))
-            if changed.size:
-                count, example = self._rounded.get(name, (0, int(values[changed[0]])))
-                self._rounded[name] = (count + changed.size, example)
-        return out
 
-    def warn(self) -> None:
-        """Warn about rounded integers, once for all columns."""
-        if not self._rounded:
-            return
-        name, (count, example) = next(iter(self._rounded.items()))
-        more = f"; so are {len(self._rounded) - 1} more columns" if len(self._rounded) > 1 else ""
-        warn_user(
-            f"column {name!r}: {count:,} integers are rounded to float32, {example} to "
-            f"{int(np.float32(example))}{more}: subtract an offset, or use a larger unit",
-            DataWarning,
-        )
+def coarse_words(names: Iterable[str]) -> str:
+    """Return the warning about columns of `is_coarse`."""
+    mend = "(drop ids; subtract an offset from times)"
+    return f"{_examples(list(names))}: integers above {EXACT:,} are rounded to float32 {mend}"

@@ -144,13 +144,19 @@ class RankingDataset:
     def read(cls, path: Paths, *, format: str = "auto", **options: Any) -> RankingDataset:
         """Read files of any format in `boostrank.data.source.FORMATS` as one data set.
 
+        Several files decide together on the width and on whether features count from 0; columns of tables are matched
+        by name. A query must be in one file: ids may restart in each. Queries that continue in the next file are
+        refused, or joined by `regroup`, and `input_rows` records the original rows. Group sizes in `FILE.query` or
+        `FILE.group` define the queries of a file without query ids; `FILE.weight` contains weights.
+
         Args:
-            path: a file, plain or compressed; several files; a pattern, `shards/*.gz`; or "-", standard input.
+            path: a file, plain or compressed (gzip, bzip2, xz, zstd); several files; a pattern, `shards/*.gz`; a binary
+                file object; or "-", standard input.
             format: name of the format, such as csv or parquet; "auto" detects it by file name, else by content.
             {options}
 
         Raises:
-            FileFormatError: unreadable content; the first by line.
+            FileFormatError: unreadable content, with file, line or row, and column; the first by line.
             ParameterError: options that are out of range, contradictory or unsupported by the format.
         """
         # Imported by name, because the readers import this module.
@@ -160,7 +166,7 @@ class RankingDataset:
     @classmethod
     @takes_reader_options
     def from_libsvm(cls, path: Paths, **options: Any) -> RankingDataset:
-        """Read libsvm (SVMrank, LETOR) files as one data set; see `boostrank.data.assemble.read_files`.
+        """Read libsvm (SVMrank, LETOR) files as one data set; see `read`.
 
         Args:
             path: as for `read`.
@@ -173,13 +179,22 @@ class RankingDataset:
     def stream(
         cls, path: Paths, *, cache: str | PathLike[str] | bool = True, external_memory: bool = False, **options: Any
     ) -> RankingDataset:
-        """Read files and keep their features on disk; see `boostrank.data.spill.stream_files`.
+        """Read files and keep their features on disk; `features` reads slices of them.
+
+        The cells take 4 bytes each in an unnamed temporary file (in the cache folder, else in `TMPDIR`), which is
+        removed with the data set or the process.
 
         Args:
             path: as for `read`, like `format`.
-            cache: folder of the cache; True means `.boostrank-cache` next to the first file, False means none.
+            cache: folder of the cache; True means `.boostrank-cache` next to the first file, False means none. Sources
+                that can be read only once (pipes) have none.
             external_memory: whether XGBoost keeps its bins on disk too.
             {options}
+
+        Raises:
+            FileFormatError, ParameterError: as `read`.
+            DataError: scattered rows of queries, which `regroup` cannot move on disk.
+            TrainingError: the disk is full.
         """
         stream_files = import_module("boostrank.data.spill").stream_files
         data: RankingDataset = stream_files(path, cache=cache, external_memory=external_memory, **options)

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 from narwhals.exceptions import DuplicateError
 
-from boostrank.core.errors import DataError, did_you_mean
+from boostrank.core.errors import DataError, DataWarning, did_you_mean, warn_user
 from boostrank.core.queries import query_numbers
 from boostrank.core.types import Float32Array, Int64Array
-from boostrank.data.categories import Categories, Coding, Float32Cast, check_codes
+from boostrank.data.categories import Categories, Coding, as_float32, check_codes, coarse_words, is_coarse
 
 _CELLS_AT_A_TIME = 1 << 21
 _OF_CATEGORIES = (nw.Categorical, nw.Enum)
@@ -96,7 +96,7 @@ def read_table(
         whose: owner of `known`, for messages.
     """
     frame = _with_columns(table if isinstance(table, nw.DataFrame) else as_frame(table), tuple(names), whose)
-    kinds, cast = list(frame.schema.values()), Float32Cast()
+    kinds, coarse = list(frame.schema.values()), dict[str, None]()
     codings = [_coding_of(frame, i, name, kinds[i], categorical, known) for i, name in enumerate(names)]
     rows = len(frame)
     out = np.empty((rows, len(names)), np.float32)
@@ -109,9 +109,9 @@ def read_table(
         if values is not None and values.dtype.kind in "fiu":
             with np.errstate(over="ignore"):
                 target[:] = values
-            infinite = range(len(names)) if bool(np.isinf(target).any()) else ()
-            for i in {*infinite, *whole}:
-                cast.cast(values[:, i], names[i], whole=i in whole)
+            for i in np.flatnonzero(np.isinf(target).any(axis=0)).tolist():
+                as_float32(values[:, i], f"column {names[i]!r}")
+            coarse |= {names[i]: None for i in whole if is_coarse(values[:, i])}
             continue
         for i, series in enumerate(part.iter_columns()):
             name, kind, coding = names[i], kinds[i], codings[i]
@@ -120,10 +120,14 @@ def read_table(
                 continue
             if isinstance(kind, (nw.String, *_OF_CATEGORIES)):
                 raise DataError(_not_a_number(series, kind, name, coding, None if known is None else whose))
-            target[:, i] = cast.cast(_numbers(series, kind, name), name, whole=kind.is_integer())
+            numbers = _numbers(series, kind, name)
+            target[:, i] = as_float32(numbers, f"column {name!r}")
+            if kind.is_integer() and is_coarse(numbers):
+                coarse[name] = None
             if coding is not None:
                 check_codes(target[:, i], name)
-    cast.warn()
+    if coarse:
+        warn_user(coarse_words(coarse), DataWarning)
     for one in codings:
         if isinstance(one, Coding):
             one.warn(whose)

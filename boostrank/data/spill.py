@@ -24,7 +24,7 @@ from boostrank.data.assemble import RowPlaces, read_files
 from boostrank.data.cache import FOLDER, Cache, entry_name, file_state, let_clock_pass, reader_version
 from boostrank.data.categories import read_record, to_record
 from boostrank.data.dataset import Provenance, RankingDataset
-from boostrank.data.options import FeatureSpace, Progress, takes_reader_options
+from boostrank.data.options import FeatureSpace, Progress
 from boostrank.data.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX, find_sidecar
 from boostrank.data.source import AnySource, OneSource, Reading, expand, format_of
 from boostrank.data.store import RowStore, StoredFeatures
@@ -45,7 +45,6 @@ class Origin:
     """Reported cache failures, so that there is only one warning."""
 
 
-@takes_reader_options
 def stream_files(
     source: AnySource,
     *,
@@ -59,23 +58,7 @@ def stream_files(
     chunk_bytes: int = CHUNK_BYTES,
     **options: Any,
 ) -> RankingDataset:
-    """Read files and keep their features on disk. `RankingDataset.features` reads slices of them.
-
-    The cells take 4 bytes each in an unnamed temporary file (in the cache folder, else in `TMPDIR`), which is removed
-    with the data set or the process.
-
-    Args:
-        source, format, labelled, chunk_bytes: as for `read_files`.
-        cache: folder of the cache; True means `.boostrank-cache` next to the first file, False means none. Sources that
-            can be read only once (pipes) have none.
-        external_memory: whether XGBoost keeps its bins on disk too.
-        {options}
-
-    Raises:
-        FileFormatError, ParameterError: as `read_files`.
-        DataError: scattered rows of queries, which `regroup` cannot move on disk.
-        TrainingError: the disk is full.
-    """
+    """Read files and keep their features on disk; see `RankingDataset.stream`."""
     files, spec = expand(source), format_of(source, format)
     reading = options | {"format": spec.name, "like": like, "labelled": labelled}
     reading |= {"threads": threads, "progress": progress, "chunk_bytes": chunk_bytes}

@@ -121,13 +121,13 @@ def test_the_plan_and_the_doctor_know_tables(folder: Path) -> None:
     for ending in ("csv", "parquet"):
         found = doctor(folder / f"train.{ending}", test=str(folder / f"test.{ending}"), **columns)
         assert [(f.check, f.count, f.message) for f in found] == [(f.check, f.count, f.message) for f in text]
-    assert any("'bm" in one.message for one in found)
-    (folder / "bad.csv").write_text("rel,query,a\n1,1,2\n1,1,x\n0,2,3\n2,1,3\n")
+    (folder / "bad.csv").write_text("rel,query,a,b\n1,1,2,7\n1,1,x,7\n0,2,3,7\n2,1,3,7\n")
     said = invoke("doctor", folder / "bad.csv", "--label", "rel", "--qid", "query")
     assert said.exit_code == 2
     assert "bad.csv:3: error: value 'x' of column 'a' is not a number" in said.stdout
     assert "bad.csv:5: error: qid 1 reappears after another query; it was first seen on line 2" in said.stdout
     assert "boostrank data sort" in said.stdout
+    assert "feature 'b'" in said.stdout
 
 
 @pytest.mark.parametrize(

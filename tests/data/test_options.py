@@ -13,10 +13,8 @@ import pytest
 
 from boostrank.cli.predict import predict
 from boostrank.core.errors import ParameterError
-from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.options import ReaderOptions
-from boostrank.data.spill import stream_files as stream_libsvm
 from boostrank.options import declared
 
 DECLARED = declared(ReaderOptions)
@@ -24,9 +22,7 @@ NAMES = [field.name for field in dataclasses.fields(ReaderOptions)]
 OF_COMMANDS = [name for name in NAMES if DECLARED[name].flag is not None]
 
 
-@pytest.mark.parametrize(
-    "read", [read_libsvm, stream_libsvm, RankingDataset.read, RankingDataset.from_libsvm, RankingDataset.stream]
-)
+@pytest.mark.parametrize("read", [RankingDataset.read, RankingDataset.from_libsvm, RankingDataset.stream])
 def test_readers_show_every_option_with_its_default_and_its_help(read: Callable[..., Any]) -> None:
     parameters = inspect.signature(read).parameters
     assert {name: parameters[name].default for name in NAMES} == {

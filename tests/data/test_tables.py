@@ -444,9 +444,9 @@ def test_a_table_that_is_given_as_libsvm_is_recognised(write: Write, tmp_path: P
     with refused("this looks like CSV: '1,17,0.5'; use --format csv", line=1):
         read_libsvm(write("1,17,0.5\n"), format="libsvm")
     parquet.write_table(pa.table({"a": [1]}), tmp_path / "x.parquet")
-    with refused("this is a Parquet file, not text: give --format parquet"):
+    with refused("a Parquet file", "--format parquet"):
         read_libsvm(tmp_path / "x.parquet", format="libsvm")
-    with refused("this is a Parquet file, not text: give --format parquet"):
+    with refused("a Parquet file", "--format parquet"):
         RankingDataset.read(tmp_path / "x.parquet", format="csv")
     with refused("this is a parquet file; use --format parquet"):
         RankingDataset.read(tmp_path / "x.parquet", format="arrow")

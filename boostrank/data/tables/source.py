@@ -17,7 +17,7 @@ from boostrank.core.errors import FileFormatError, MissingDependency
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data import blocks as slots
 from boostrank.data.blocks import BEYOND_FLOAT32, Block, Chunk, Fault, zeroed
-from boostrank.data.categories import EXACT, Categories, Coding
+from boostrank.data.categories import Categories, Coding, is_coarse
 from boostrank.data.options import FeatureSpace, typed_names
 from boostrank.data.side_files import GROUP_SUFFIXES, find_sidecar
 from boostrank.data.source import OneSource, Reading, Source
@@ -266,7 +266,7 @@ class TableSource(Source):
             documents = cells.names(columns.id)
         stand_ins = [fault for fault in faults if fault.stand_in] if self.reading.lenient else []
         faults = [fault for fault in faults if fault not in stand_ins] if stand_ins else faults
-        coarse = _coarse(columns, values)
+        coarse = tuple(columns.header[place] for place in columns.places if is_coarse(values[place]))
         lines, counts = cells.lines, slots.no_counts()
         bad = sorted({fault.line: fault for fault in reversed(faults)}.values(), key=lambda fault: fault.line)
         if bad:
@@ -422,20 +422,6 @@ def _missing(values: Float64Array, cells: Cells, name: str, role: str) -> list[F
     below = np.flatnonzero(values < 0).tolist() if role == "weight" else ()
     words = f"in column {name!r} is negative"
     return found + [Fault(int(cells.lines[row]), f"{role} {values[row]:g} {words}") for row in below]
-
-
-def _coarse(columns: Columns, values: dict[int, npt.NDArray[Any]]) -> tuple[str, ...]:
-    """Return the names of features with integers that float32 rounds."""
-    found = []
-    for place in columns.places:
-        each = values[place]
-        if each.dtype != np.float32 and each.size and np.nanmax(np.abs(each), initial=0.0) > EXACT:
-            known = each[np.isfinite(each)]
-            with np.errstate(over="ignore"):
-                is_rounded = not np.array_equal(known, known.astype(np.float32))
-            if is_rounded and np.array_equal(known, np.floor(known)):
-                found.append(columns.header[place])
-    return tuple(found)
 
 
 def _canonical(word: str) -> int | str:

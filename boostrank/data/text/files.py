@@ -28,12 +28,6 @@ PADDING = 32 * b"\n"  # the parser may read this far past the text
 
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = "looks like UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`"
-_FOREIGN = {
-    b"PAR1": "this is a Parquet file, not text: give --format parquet",
-    b"ARROW1": "this is an Arrow file, not text: give --format arrow",
-    b"\xff\xfe": _UTF16,
-    b"\xfe\xff": _UTF16,
-}
 LONGEST_MAGIC = 6
 _AT_A_TIME = 1 << 20
 _XZ_MEMORY = 256 << 20  # `xz -9` needs 65 MiB; a damaged or hostile file may request 4 GiB
@@ -153,9 +147,6 @@ class TextFile:
         self, name: str, path: str | None, head: bytes, total: int | None, closing: contextlib.ExitStack
     ) -> None:
         self.name, self.path, self.total, self.done, self.closing = name, path, total, 0, closing
-        for magic, words in _FOREIGN.items():
-            if head.startswith(magic):
-                raise FileFormatError(words, file=name)
         pairs = min(len(head), 64) // 2
         if pairs >= 2 and b"\0" * pairs in (head[0 : 2 * pairs : 2], head[1 : 2 * pairs : 2]):
             raise FileFormatError(_UTF16, file=name)
