@@ -80,34 +80,17 @@ def cost(spec: ObjectiveSpec) -> Finding:
     shape = "n or n log n" if power < _LINEAR else "n^2" if _QUADRATIC <= power < _CUBIC else f"about n^{power:.1f}"
     costs = ", ".join(f"{seconds * 1e9:,.0f} at {length:,}" for length, seconds in measured.items())
     message = f"ns per document, by list length: {costs}; the cost of a query grows as {shape}"
+    status, why, mend = Status.FAIL, "", ""
     if power >= _CUBIC:
-        return Finding(
-            "speed",
-            Status.FAIL,
-            message,
-            "",
-            "a list of 1,000 documents costs 10^9 steps per round",
-            "look for a sum inside a pair loop that does not depend on the pair, and keep it in scratch",
-        )
-    if power >= _QUADRATIC and not spec.quadratic:
-        return Finding(
-            "speed",
-            Status.FAIL,
-            message,
-            "",
-            "quadratic=False disables the guard against long lists, and 100,000 documents take minutes",
-            "declare quadratic=True",
-        )
-    if power < _LINEAR and spec.quadratic:
-        return Finding(
-            "speed",
-            Status.NOTE,
-            message,
-            "",
-            "the driver refuses lists of more than 50,000 documents unnecessarily",
-            "declare quadratic=False",
-        )
-    return passed("speed", message)
+        why = "a list of 1,000 documents costs 10^9 steps per round"
+        mend = "look for a sum inside a pair loop that does not depend on the pair, and keep it in scratch"
+    elif power >= _QUADRATIC and not spec.quadratic:
+        why = "quadratic=False disables the guard against long lists, and 100,000 documents take minutes"
+        mend = "declare quadratic=True"
+    elif power < _LINEAR and spec.quadratic:
+        status, why = Status.NOTE, "the driver refuses lists of more than 50,000 documents unnecessarily"
+        mend = "declare quadratic=False"
+    return Finding("speed", status, message, "", why, mend) if why else passed("speed", message)
 
 
 def _power(measured: dict[int, float]) -> float:

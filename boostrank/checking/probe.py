@@ -141,11 +141,7 @@ class Probe:
         self._function = spec.kernel if function is None else function
 
     def run(self, example: Example, values: Values) -> Output:
-        """Return loss, gradient and hessian.
-
-        Raises:
-            ParameterError: `prepare` returns invalid constants.
-        """
+        """Return loss, gradient and hessian."""
         return self.trace(example, values).output
 
     def trace(self, example: Example, values: Values, *, outputs: int = 0, scratch: int = 0, margins: int = 0) -> Trace:

@@ -13,7 +13,6 @@ import click
 
 from boostrank.cli.command import command
 from boostrank.cli.errors import say
-from boostrank.cli.progress import duration
 from boostrank.cli.reading import Reader
 from boostrank.cli.show import check_page, print_json, print_table, print_wrapped, time_left, write_page
 from boostrank.cli.train import prepared
@@ -77,9 +76,9 @@ def noise(own: Noise, options: FitOptions, reading: FileOptions) -> None:
     """Measure how far luck alone moves the metric: smaller differences of two trainings mean nothing.
 
     Trains on TRAIN --repeats times each with other seeds, other orders of the rows, and other draws (with replacement)
-    of the training queries. Takes the options of `boostrank train`. Prints an upper limit of the time first.
+    of the training queries. Takes the options of `boostrank train`.
     """
-    from boostrank.report.noise import SOURCES, expected_seconds, measure_noise
+    from boostrank.report.noise import SOURCES, measure_noise
 
     gain, options = options.gain, prepared(options)
     params = options.flat()
@@ -95,8 +94,7 @@ def noise(own: Noise, options: FitOptions, reading: FileOptions) -> None:
         say(f"{done}/{total}  {source}  {name} {value:.4f}{left(done, total)}")
 
     with contextlib.redirect_stdout(sys.stderr):  # the engines print
-        seconds = expected_seconds(params, train_set, valid_set, rounds, **how)
-        say(f"{own.repeats * len(SOURCES)} trainings of {rounds} rounds: about {duration(seconds)} at most")
+        say(f"at most {own.repeats * len(SOURCES)} trainings of {rounds} rounds")
         left = time_left()
         found = measure_noise(params, train_set, valid_set, rounds, **how, progress=progress)
     if own.as_json:

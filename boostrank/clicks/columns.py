@@ -42,11 +42,7 @@ class ClickColumns:
 
     @classmethod
     def of(cls, names: Sequence[str]) -> ClickColumns:
-        """Create from three or four names, in the order of the fields.
-
-        Raises:
-            ParameterError: a wrong number of names, or a repeated name.
-        """
+        """Create from three or four names, in the order of the fields."""
         if len(names) not in (3, 4) or len(set(names)) < len(names):
             raise ParameterError(
                 f"columns of clicks are position, impressions, clicks and optionally the document: three or four "
@@ -82,9 +78,6 @@ class ClickRows:
 
         Args:
             qid: also read this column of query ids; "" for a column with a default name, if there is one.
-
-        Raises:
-            FileFormatError: a missing column or an invalid cell, with its place.
         """
         if qid == "":
             qid = next((name for name in chain(*DEFAULTS["qid"]) if name in header_of(path)), None)
@@ -133,9 +126,6 @@ class ClickRows:
     def of_data(self, data: RankingDataset) -> tuple[RankingDataset, ClickLog, Int64Array | None]:
         """Return the distinct documents of a data set read from the same rows, their log, and their rows (None for
         all).
-
-        Raises:
-            DataError: a different number of rows.
         """
         if data.n_documents != self.positions.size:
             raise DataError(f"{self.positions.size:,} rows of clicks, and the data have {data.n_documents:,}")

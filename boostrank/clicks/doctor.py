@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from os import PathLike, fspath
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,7 @@ from boostrank.clicks.propensities import AnyPropensities, Propensities
 from boostrank.core.errors import FileFormatError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
+from boostrank.data.doctor.checks import ERROR, NOTE, WARNING, Kind
 from boostrank.data.doctor.finding import Finding, Findings, Severity, percent, plural
 
 OF_LABELS = frozenset(
@@ -38,13 +40,108 @@ OF_LABELS = frozenset(
 
 FEW_LISTS = 5  # impressions of the median query's list: with 2, debiasing ranked worse than click counts
 MANY = 0.2  # share of queries from which a note becomes a warning
-RARE = 0.02  # share of the impressions of position 1
 _RATES = 10  # positions whose click rates are listed
 _ENOUGH = 20  # impressions
 _SURE = 0.01  # family-wise error over all documents of the test for excess clicks
 _BEYOND = 2.0  # minimum ratio of clicks to the largest expected number
 _REFITS = 3
 _ERRORS = 3.0  # standard errors between click rates
+
+
+_REFUSED = "training on clicks refuses the log; the rest of this report covers the other lines"
+KINDS = {
+    "unreadable-click-line": Kind(ERROR, "{why}", _REFUSED, "correct or remove the line"),
+    "unreadable-click-lines": Kind(
+        ERROR,
+        "{count:,} of {all:,} entries are impossible; {shown} are shown",
+        _REFUSED,
+        "was the log made from these data, in this order?",
+    ),
+    "no-clicks": Kind(
+        ERROR, "{what}", "there is nothing to learn", "check the contents of the columns `impressions` and `clicks`"
+    ),
+    "only-clicked-impressions": Kind(
+        WARNING,
+        "every impression was clicked: were those without a click left out?",
+        "relevant documents cannot be distinguished from those shown often",
+        "log every impression, clicked or not",
+    ),
+    "nothing-moved": Kind(
+        ERROR,
+        "{what}; {share} of the clicked documents moved at all",
+        "propensities cannot be estimated: training needs --propensities, comparisons by clicks are no better than "
+        "chance, and bots cannot be distinguished from good documents",
+        "log lists that vary a little, or pass a file of propensities",
+    ),
+    "unmoved-segments": Kind(
+        WARNING,
+        "segment {segment}: no clicked document moved",
+        "its propensities cannot be estimated: the curve of all segments together is used",
+        "log lists that vary a little there, too, or merge it with a similar segment",
+    ),
+    "unmoved-positions": Kind(
+        WARNING,
+        "{where}no clicked document moved between {positions} and those above",
+        "they have no propensity: {lost:,} impressions ({share}) are ignored",
+        "log lists that vary a little there, too",
+    ),
+    "vague-positions": Kind(
+        WARNING,
+        "{where}the propensities of {positions} are known to a factor of 2.7 at best",
+        "clicks there are divided by a number that is mostly noise",
+        "collect more clicks on documents that move",
+    ),
+    "few-impressions": Kind(
+        WARNING,
+        "the list of the median query was shown {middle:g} times",
+        "a gain beyond chance is unlikely: with 2 lists per query, clicks over exposure ranked worse than click counts",
+        f"log at least {FEW_LISTS * 2} lists per query, and rely on the gate that train prints",
+    ),
+    "single-impression-queries": Kind(
+        NOTE,
+        "{count:,} of {all:,} queries that were shown ({share}) were shown once",
+        "none of their documents moved: they carry no information on positions, and little on documents",
+        "log longer",
+    ),
+    "never-shown": Kind(
+        NOTE,
+        "{count:,} of {all:,} documents ({share}) were never shown{also}",
+        "training excludes them; comparisons count them as not clicked",
+        "if this is unexpected: was the log counted over these data, in this row order?",
+    ),
+    "unclicked-queries": Kind(
+        NOTE,
+        "{count:,} of {all:,} queries that were shown ({share}) have no clicks",
+        "they carry no information",
+        "log longer",
+    ),
+    "short-impressions": Kind(
+        NOTE,
+        "in {count:,} of {all:,} queries a position has fewer impressions than one further down, {missing:,} are "
+        "missing in all: qid {qid} has {own:,} at position {p} and {most:,} at position {deeper}",
+        "unlogged impressions make exposure too small, and gains too large",
+        "log every position of a list down to the last one shown; ignore this if those documents are not in the data",
+    ),
+    "rising-click-rates": Kind(
+        WARNING,
+        "clicks per impression at positions 1, 2, ...: {rates}: position {p} is clicked more often than position 1",
+        "positions may differ from those that users saw",
+        "check that position 1 is the top of the list",
+    ),
+    "click-rates": Kind(
+        NOTE,
+        "clicks per impression at positions 1, 2, ...: {rates}",
+        "they reflect both attention and relevance; click counts as labels would mix the two",
+    ),
+    "click-bots": Kind(
+        WARNING,
+        "{documents} clicked more often than its position is examined, in {queries}: row {row:,} (qid {qid}) has "
+        "{clicks:,} clicks of {shown:,} impressions at {where}, the rest of its query {rate:.2f} clicks per impression",
+        "bots, or one person who clicks everywhere: they count as the best documents, and make propensities too flat",
+        "drop such sessions before counting (boostrank data count-clicks --where), or remove these rows from the log",
+    ),
+}
+"""Findings, with words that the checks fill in."""
 
 
 def look_at_clicks(
@@ -70,130 +167,65 @@ def look_at_clicks(
     return Findings(finding for severity in Severity for finding in found if finding.severity is severity)
 
 
+def _found(profile: ClickProfile, kind: str, line: int, count: int, warn: bool = False, **words: Any) -> Finding:
+    severity, *texts, _ = KINDS[kind]
+    message, cost, fix = (text.format(count=count, **words) for text in texts)
+    return Finding(kind, WARNING if warn else severity, profile.file, line, 0, int(count), message, cost, fix)
+
+
 # Errors --------------------------------------------------------------------------------------------------------------
 
 
 def refused_lines(profile: ClickProfile) -> Iterator[Finding]:
     """Find invalid lines: not numbers, rows that are not in the data, more clicks than impressions."""
-    found, cost = (
-        profile.entries,
-        "training on clicks refuses the log; the rest of this report covers the other lines",
-    )
+    found = profile.entries
     for error in found.refused:
-        yield Finding(
-            "unreadable-click-line",
-            Severity.ERROR,
-            error.file,
-            error.line,
-            0,
-            1,
-            error.reason,
-            cost,
-            "correct or remove the line",
-        )
+        yield _found(profile, "unreadable-click-line", error.line, 1, why=error.reason)
     if found.n_refused > len(found.refused):
-        yield profile.finding(
-            "unreadable-click-lines",
-            Severity.ERROR,
-            found.refused[0].line,
-            found.n_refused,
-            f"{found.n_refused:,} of {found.n_refused + found.rows.size:,} entries are impossible; "
-            f"{len(found.refused)} are shown",
-            cost,
-            "was the log made from these data, in this order?",
-        )
+        every, first = found.n_refused + found.rows.size, found.refused[0].line
+        shown = len(found.refused)
+        yield _found(profile, "unreadable-click-lines", first, found.n_refused, all=every, shown=shown)
 
 
 def nothing_clicked(profile: ClickProfile) -> Iterator[Finding]:
     """Find logs without clicks, or without unclicked impressions."""
     log = profile.log
-    if not log.clicks.any():
-        yield profile.finding(
-            "no-clicks",
-            Severity.ERROR,
-            0,
-            int(log.impressions.sum()),
-            "no impression was clicked" if log.rows.size else "there is no entry",
-            "there is nothing to learn",
-            "check the contents of the columns `impressions` and `clicks`",
-        )
-    elif log.impressions.sum() >= _ENOUGH and log.clicks.sum() == log.impressions.sum():
-        yield profile.finding(
-            "only-clicked-impressions",
-            Severity.WARNING,
-            0,
-            int(log.clicks.sum()),
-            "every impression was clicked: were those without a click left out?",
-            "relevant documents cannot be distinguished from those shown often",
-            "log every impression, clicked or not",
-        )
+    shown, clicks = int(log.impressions.sum()), int(log.clicks.sum())
+    if not clicks:
+        what = "no impression was clicked" if log.rows.size else "there is no entry"
+        yield _found(profile, "no-clicks", 0, shown, what=what)
+    elif shown >= _ENOUGH and clicks == shown:
+        yield _found(profile, "only-clicked-impressions", 0, clicks)
 
 
 def moves(profile: ClickProfile) -> Iterator[Finding]:
-    """Find positions whose propensity cannot be estimated, because no document moved to them."""
-    log, curve = profile.log, profile.curve
+    """Find positions whose propensity cannot be estimated, because no document moved to them, or hardly so."""
+    log = profile.log
     if not log.clicks.any():
         return
-    if curve is None:
-        message = "no clicked document was shown both at position 1 and elsewhere, by itself or through others"
+    if profile.curve is None:
+        what = "no clicked document was shown both at position 1 and elsewhere, by itself or through others"
         if log.positions.min() > 1:
-            message = f"position {log.positions.min()} is the first with impressions: do positions count from 1?"
-        yield profile.finding(
-            "nothing-moved",
-            Severity.ERROR,
-            0,
-            log.depth,
-            f"{message}; {percent(moved_share(log), 1)} of the clicked documents moved at all",
-            "propensities cannot be estimated: training needs --propensities, comparisons by clicks are no better than "
-            "chance, and bots cannot be distinguished from good documents",
-            "log lists that vary a little, or pass a file of propensities",
-        )
+            what = f"position {log.positions.min()} is the first with impressions: do positions count from 1?"
+        yield _found(profile, "nothing-moved", 0, log.depth, what=what, share=percent(moved_share(log), 1))
         return
-    for name, entries, own in profile.parts:
+    for name, entries, curve in profile.parts:
         if name and estimated(entries, profile.queries) is None:
-            yield profile.finding(
-                "unmoved-segments",
-                Severity.WARNING,
-                profile.line(segment=name),
-                int(entries.impressions.sum()),
-                f"segment {name}: no clicked document moved",
-                "its propensities cannot be estimated: the curve of all segments together is used",
-                "log lists that vary a little there, too, or merge it with a similar segment",
-            )
+            line, count = profile.line(segment=name), int(entries.impressions.sum())
+            yield _found(profile, "unmoved-segments", line, count, segment=name)
             continue
-        yield from _of_curve(profile, name, entries, own)
-
-
-def _of_curve(profile: ClickProfile, segment: str, log: ClickLog, curve: Propensities) -> Iterator[Finding]:
-    """Find positions of a curve with unknown or imprecise propensities; `segment` is empty without segments."""
-    where = f"segment {segment}: " if segment else ""
-    shown = np.bincount(log.positions - 1, log.impressions)
-    still = np.flatnonzero((shown > 0) & ~np.isfinite(curve.at(np.arange(1, log.depth + 1))[0])) + 1
-    if still.size:
+        where = f"segment {name}: " if name else ""
+        shown = np.bincount(entries.positions - 1, entries.impressions)
+        still = np.flatnonzero((shown > 0) & ~np.isfinite(curve.at(np.arange(1, entries.depth + 1))[0])) + 1
+        assert curve.errors is not None
+        vague = np.flatnonzero(curve.errors[: entries.depth] > NONSENSE) + 1
         lost = int(shown[still - 1].sum())
-        yield profile.finding(
-            "unmoved-positions",
-            Severity.WARNING,
-            profile.line(position=int(still[0]), segment=segment),
-            still.size,
-            f"{where}no clicked document moved between {plural(still.size, 'position', 'positions')} (from position "
-            f"{still[0]}) and those above",
-            f"they have no propensity: {lost:,} impressions ({percent(lost, shown.sum())}) are ignored",
-            "log lists that vary a little there, too",
-        )
-    assert curve.errors is not None
-    vague = np.flatnonzero(curve.errors[: log.depth] > NONSENSE) + 1
-    if vague.size:
-        yield profile.finding(
-            "vague-positions",
-            Severity.WARNING,
-            profile.line(position=int(vague[0]), segment=segment),
-            vague.size,
-            f"{where}the propensities of {plural(vague.size, 'position', 'positions')} (from position {vague[0]}) are "
-            "known to a factor of 2.7 at best",
-            "clicks there are divided by a number that is mostly noise",
-            "collect more clicks on documents that move",
-        )
+        words: dict[str, Any] = {"where": where, "lost": lost, "share": percent(lost, shown.sum())}
+        for kind, positions in (("unmoved-positions", still), ("vague-positions", vague)):
+            if positions.size:
+                named = f"{plural(positions.size, 'position', 'positions')} (from position {positions[0]})"
+                line = profile.line(position=int(positions[0]), segment=name)
+                yield _found(profile, kind, line, positions.size, positions=named, **words)
 
 
 # Sparse logs ---------------------------------------------------------------------------------------------------------
@@ -206,49 +238,8 @@ def few_lists(profile: ClickProfile) -> Iterator[Finding]:
         return
     middle = float(np.median(lists))
     if middle < FEW_LISTS:
-        yield profile.finding(
-            "few-impressions",
-            Severity.WARNING,
-            0,
-            int(lists.sum()),
-            f"the list of the median query was shown {middle:g} times",
-            "a gain beyond chance is unlikely: with 2 lists per query, clicks over exposure ranked worse than click "
-            "counts",
-            f"log at least {FEW_LISTS * 2} lists per query, and rely on the gate that train prints",
-        )
-    once = np.flatnonzero(profile.lists == 1)
-    if once.size:
-        severity = Severity.WARNING if once.size > MANY * lists.size else Severity.NOTE
-        yield profile.finding(
-            "single-impression-queries",
-            severity,
-            profile.line_of_query(int(once[0])),
-            once.size,
-            f"{once.size:,} of {lists.size:,} queries that were shown ({percent(once.size, lists.size)}) were shown "
-            "once",
-            "none of their documents moved: they carry no information on positions, and little on documents",
-            "log longer",
-        )
-
-
-def rare_positions(profile: ClickProfile) -> Iterator[Finding]:
-    """Find positions with few impressions."""
-    shown = profile.of_positions(profile.log.impressions)
-    if not shown.size or not shown[0]:
-        return
-    rare = np.flatnonzero((shown > 0) & (shown < RARE * shown[0])) + 1
-    if rare.size:
-        p = int(rare[0])
-        yield profile.finding(
-            "rare-positions",
-            Severity.NOTE,
-            profile.line(position=p),
-            rare.size,
-            f"{plural(rare.size, 'position has', 'positions have')} under {RARE:.0%} of the impressions of position 1: "
-            f"position {p} has {shown[p - 1]:,.0f} of {shown[0]:,.0f}",
-            "their propensities are imprecise, and single clicks there have large weights",
-            "remove such entries if their intervals are wide (boostrank data propensities)",
-        )
+        yield _found(profile, "few-impressions", 0, int(lists.sum()), middle=middle)
+    yield from _queries(profile, "single-impression-queries", profile.lists == 1)
 
 
 def never_shown(profile: ClickProfile) -> Iterator[Finding]:
@@ -258,29 +249,19 @@ def never_shown(profile: ClickProfile) -> Iterator[Finding]:
     if hidden and log.rows.size:
         unseen = int((profile.lists == 0).sum())
         also = f", including {plural(unseen, 'whole query', 'whole queries')}" if unseen else ""
-        yield profile.finding(
-            "never-shown",
-            Severity.NOTE,
-            0,
-            hidden,
-            f"{hidden:,} of {count:,} documents ({percent(hidden, count)}) were never shown{also}",
-            "training excludes them; comparisons count them as not clicked",
-            "if this is unexpected: was the log counted over these data, in this row order?",
-        )
-    clicked = np.bincount(profile.owner, log.total_clicks(), len(profile.queries))
-    without = np.flatnonzero((profile.lists > 0) & (clicked == 0))
-    if without.size and log.clicks.any():
-        shown = int((profile.lists > 0).sum())
-        severity = Severity.WARNING if without.size > MANY * shown else Severity.NOTE
-        yield profile.finding(
-            "unclicked-queries",
-            severity,
-            profile.line_of_query(int(without[0])),
-            without.size,
-            f"{without.size:,} of {shown:,} queries that were shown ({percent(without.size, shown)}) have no clicks",
-            "they carry no information",
-            "log longer",
-        )
+        yield _found(profile, "never-shown", 0, hidden, all=count, share=percent(hidden, count), also=also)
+    if log.clicks.any():
+        clicked = np.bincount(profile.owner, log.total_clicks(), len(profile.queries))
+        yield from _queries(profile, "unclicked-queries", (profile.lists > 0) & (clicked == 0))
+
+
+def _queries(profile: ClickProfile, kind: str, which: npt.NDArray[np.bool_]) -> Iterator[Finding]:
+    """Find queries, of those that were shown; many are a warning."""
+    found, shown = np.flatnonzero(which), int((profile.lists > 0).sum())
+    if found.size:
+        many = found.size > MANY * shown
+        line, share = profile.line_of_query(int(found[0])), percent(found.size, shown)
+        yield _found(profile, kind, line, found.size, warn=many, all=shown, share=share)
 
 
 # Misleading logs -----------------------------------------------------------------------------------------------------
@@ -306,19 +287,10 @@ def short_lists(profile: ClickProfile) -> Iterator[Finding]:
         q = int(query[i])
         p, own = (int(above[i]) + 1, 0) if skipped[i] else (int(position[i]), int(shown[i]))
         deeper = int(position[i:][(query[i:] == q) & (shown[i:] == most[i]) & (position[i:] > p)][0])
-        severity = Severity.WARNING if short.size > MANY * queries else Severity.NOTE
-        yield profile.finding(
-            "short-impressions",
-            severity,
-            profile.line_of_query(q, deeper),
-            short.size,
-            f"in {short.size:,} of {queries:,} queries a position has fewer impressions than one further down, "
-            f"{missing.sum():,} are missing in all: qid {profile.queries.qid[q]} has {own:,} at position {p} and "
-            f"{most[i]:,} at position {deeper}",
-            "unlogged impressions make exposure too small, and gains too large",
-            "log every position of a list down to the last one shown; ignore this if those documents are not in the "
-            "data",
-        )
+        words: dict[str, Any] = {"qid": profile.queries.qid[q], "own": own, "p": p, "most": most[i], "deeper": deeper}
+        words |= {"all": queries, "missing": missing.sum()}
+        line, many = profile.line_of_query(q, deeper), short.size > MANY * queries
+        yield _found(profile, "short-impressions", line, short.size, warn=many, **words)
 
 
 def click_rates(profile: ClickProfile) -> Iterator[Finding]:
@@ -328,31 +300,14 @@ def click_rates(profile: ClickProfile) -> Iterator[Finding]:
         return
     rates = np.divide(clicked, shown, out=np.full(shown.size, np.nan), where=shown > 0)
     listed = ", ".join("-" if np.isnan(rate) else f"{rate:.3f}" for rate in rates[:_RATES])
-    more = ", ..." if rates.size > _RATES else ""
-    message = f"clicks per impression at positions 1, 2, ...: {listed}{more}"
+    listed += ", ..." if rates.size > _RATES else ""
     error = np.sqrt(np.maximum(rates * (1.0 - rates), 1e-12) / np.maximum(shown, 1.0))
     higher = np.flatnonzero(rates - rates[0] > _ERRORS * np.hypot(error, error[0]))
     if higher.size:
         p = int(higher[np.argmax(rates[higher])]) + 1
-        yield profile.finding(
-            "rising-click-rates",
-            Severity.WARNING,
-            profile.line(position=p),
-            higher.size,
-            f"{message}: position {p} is clicked more often than position 1",
-            "positions may differ from those that users saw",
-            "check that position 1 is the top of the list",
-        )
+        yield _found(profile, "rising-click-rates", profile.line(position=p), higher.size, rates=listed, p=p)
     else:
-        yield profile.finding(
-            "click-rates",
-            Severity.NOTE,
-            0,
-            rates.size,
-            message,
-            "they reflect both attention and relevance; click counts as labels would mix the two",
-            "",
-        )
+        yield _found(profile, "click-rates", 0, rates.size, rates=listed)
 
 
 def bots(profile: ClickProfile) -> Iterator[Finding]:
@@ -376,25 +331,20 @@ def bots(profile: ClickProfile) -> Iterator[Finding]:
     if not at.size:
         return
     row = int(at[np.argmax(log.total_clicks()[at])])
-    own = log.rows == row
-    n, c = int(log.impressions[own].sum()), int(log.clicks[own].sum())
-    q = int(profile.owner[row])
+    own, q = log.rows == row, int(profile.owner[row])
     others = (profile.owner[log.rows] == q) & ~found[log.rows]
-    rate = log.clicks[others].sum() / max(log.impressions[others].sum(), 1)
     low, high = int(log.positions[own].min()), int(log.positions[own].max())
-    where = f"position {low}" if low == high else f"positions {low} to {high}"
-    queries = np.unique(profile.owner[at]).size
-    yield profile.finding(
-        "click-bots",
-        Severity.WARNING,
-        profile.line(row=row),
-        at.size,
-        f"{plural(at.size, 'document was', 'documents were')} clicked more often than its position is examined, in "
-        f"{plural(queries, 'query', 'queries')}: row {profile.number(row):,} (qid {profile.queries.qid[q]}) has {c:,} "
-        f"clicks of {n:,} impressions at {where}, the rest of its query {rate:.2f} clicks per impression",
-        "bots, or one person who clicks everywhere: they count as the best documents, and make propensities too flat",
-        "drop such sessions before counting (boostrank data count-clicks --where), or remove these rows from the log",
-    )
+    words: dict[str, Any] = {
+        "documents": plural(at.size, "document was", "documents were"),
+        "queries": plural(np.unique(profile.owner[at]).size, "query", "queries"),
+        "row": profile.number(row),
+        "qid": profile.queries.qid[q],
+        "clicks": log.clicks[own].sum(),
+        "shown": log.impressions[own].sum(),
+        "where": f"position {low}" if low == high else f"positions {low} to {high}",
+        "rate": log.clicks[others].sum() / max(log.impressions[others].sum(), 1),
+    }
+    yield _found(profile, "click-bots", profile.line(row=row), at.size, **words)
 
 
 def _beyond_looks(log: ClickLog, curve: AnyPropensities) -> npt.NDArray[np.bool_]:

@@ -81,12 +81,7 @@ def estimate_propensities(log: ClickLog, queries: QueryIndex | None = None) -> P
 
 
 def check_curve(log: ClickLog, given: Propensities, queries: QueryIndex | None = None) -> CurveCheck:
-    """Test a given curve against the clicks of moved documents.
-
-    Raises:
-        DataError: no clicked document moved between position 1 and another position of the curve.
-        ParameterError: a curve with false clicks, which this likelihood does not identify.
-    """
+    """Test a given curve against the clicks of moved documents."""
     if given.false_clicks.any():
         raise ParameterError("a curve with false_clicks cannot be checked: false clicks depend on the document, too")
     log = log.pooled()
@@ -255,11 +250,7 @@ def estimate(log: ClickLog, queries: QueryIndex | None = None) -> AnyPropensitie
 
 
 def check(log: ClickLog, given: AnyPropensities, queries: QueryIndex | None = None) -> CurveCheck:
-    """Test a curve as `check_curve` does; with segments, test all curves jointly (Bonferroni).
-
-    Raises:
-        DataError, ParameterError: as `check_curve`, if no segment can be tested; a segment without a curve.
-    """
+    """Test a curve as `check_curve` does; with segments, test all curves jointly (Bonferroni)."""
     if isinstance(given, Propensities):
         return check_curve(log, given, queries)
     log.at(given)

@@ -75,9 +75,6 @@ def read_entries(path: str | PathLike[str], n_documents: int, *, most_refused: i
 
     Args:
         most_refused: number of errors to collect; 0 to raise the first one.
-
-    Raises:
-        FileFormatError: an invalid entry, with its line, or an unreadable file.
     """
     texts = (SEGMENT,) if SEGMENT in header_of(path) else ()
     parts: list[list[Int64Array]] = [[np.zeros(0, np.int64)] for _ in range(6)]
@@ -117,11 +114,7 @@ def read_entries(path: str | PathLike[str], n_documents: int, *, most_refused: i
 def segment_numbers(
     batch: Batch, by: str, known: dict[str, int], kept: npt.NDArray[np.bool_] | None = None
 ) -> Int64Array:
-    """Return the segment of each row by index, int64[n]; add new names to `known`.
-
-    Raises:
-        FileFormatError: a name that is missing or contains forbidden characters, or too many names.
-    """
+    """Return the segment of each row by index, int64[n]; add new names to `known`."""
     coded = batch.text(by).dictionary_encode()
     codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     missing = np.flatnonzero((codes < 0) if kept is None else (codes < 0) & kept)
@@ -142,11 +135,7 @@ def segment_numbers(
 
 
 def write_clicks(path: str | PathLike[str], log: ClickLog) -> None:
-    """Write a log as CSV, atomically.
-
-    Raises:
-        DataError: a segment name that is empty or contains a line break.
-    """
+    """Write a log as CSV, atomically."""
     names = [_cell(name) for name in log.segment_names]
     header = COLUMNS if log.segments is None else (*COLUMNS, SEGMENT)
     with replacing(path) as out:

@@ -58,11 +58,7 @@ class ClickGate:
 
 
 def with_click_gains(data: RankingDataset, log: ClickLog, propensities: AnyPropensities) -> RankingDataset:
-    """Label all documents with clicks over exposure, and 0 if never shown, to evaluate rankers.
-
-    Raises:
-        DataError: a different number of documents; no clicked document moved.
-    """
+    """Label all documents with clicks over exposure, and 0 if never shown, to evaluate rankers."""
     if data.n_documents != log.n_documents:
         raise DataError(f"the click log is of {log.n_documents:,} documents, the data have {data.n_documents:,}")
     log = log.up_to(propensities)
@@ -133,11 +129,7 @@ def gate(
 
 
 def gate_of_parts(parts: Iterable[Judged], k: int = K, seed: int = 0) -> ClickGate:
-    """Compare over several parts, each with its own pair of rankers, such as the folds of two training methods.
-
-    Raises:
-        DataError: as `with_click_gains`.
-    """
+    """Compare over several parts, each with its own pair of rankers, such as the folds of two training methods."""
     metric, rules = Metric.parse(f"dcg@{k}"), Conventions(gain="linear")
     found: list[tuple[npt.NDArray[Any], ...]] = []
     for part in parts:

@@ -39,9 +39,6 @@ class ClickLog:
         n_documents: number of rows of the data.
         segments: int64[m], segment of each entry (such as phones), by index; None without segments.
         segment_names: names of the segments with entries, ascending.
-
-    Raises:
-        DataError: an invalid entry, with its number (from 0).
     """
 
     rows: Int64Array

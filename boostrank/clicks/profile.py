@@ -18,7 +18,6 @@ from boostrank.clicks.propensities import AnyPropensities, Propensities
 from boostrank.core.errors import DataError, DataWarning, FileFormatError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data.doctor.finding import Finding, Severity
 
 SHOWN_LINES = 5  # invalid lines listed individually
 
@@ -43,20 +42,13 @@ class ClickProfile:
 
         Args:
             counted: these are all documents, so other rows are invalid.
-
-        Raises:
-            FileFormatError: the file cannot be read to its end.
         """
         most = queries.n_documents if counted else MAX_ROWS
         return cls(fspath(path), queries, read_entries(path, most, most_refused=SHOWN_LINES))
 
     @classmethod
     def of_table(cls, path: str | PathLike[str], columns: ClickColumns, queries: QueryIndex) -> ClickProfile:
-        """Read the click columns of the data's own table.
-
-        Raises:
-            FileFormatError: an invalid cell, with its place; rows that differ from those of `queries`.
-        """
+        """Read the click columns of the data's own table."""
         name, clicks = fspath(path), ClickRows.read(path, columns)
         if clicks.positions.size != queries.n_documents:
             words = f"{clicks.positions.size:,} rows of clicks, but {queries.n_documents:,} rows of data"
@@ -144,11 +136,6 @@ class ClickProfile:
     def _first(self, here: npt.NDArray[np.bool_]) -> int:
         at = np.flatnonzero(here)
         return int(self.entries.lines[at[0]]) if at.size else 0
-
-    def finding(
-        self, check: str, severity: Severity, line: int, count: int, message: str, cost: str, fix: str
-    ) -> Finding:
-        return Finding(check, severity, self.file, line, 0, int(count), message, cost, fix)
 
 
 def estimated(log: ClickLog, queries: QueryIndex) -> AnyPropensities | None:

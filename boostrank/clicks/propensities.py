@@ -140,11 +140,7 @@ class SegmentPropensities:
     def at(
         self, positions: Int64Array, segments: Int64Array | None = None, names: Sequence[str] = ()
     ) -> tuple[Float64Array, Float64Array]:
-        """Evaluate each entry with the curve of its segment, as `Propensities.at`.
-
-        Raises:
-            DataError: a log without segments, or with a segment that has no curve.
-        """
+        """Evaluate each entry with the curve of its segment, as `Propensities.at`."""
         if segments is None:
             raise DataError("these propensities are by segment, but the click log has none: pass a single curve")
         missing = [name for name in names if name not in self.curves]
@@ -170,11 +166,7 @@ AnyPropensities = Propensities | SegmentPropensities
 
 
 def propensities_of_dict(content: Any) -> AnyPropensities:
-    """Create propensities from the result of `to_dict` of either class.
-
-    Raises:
-        ValueError: a field is unknown, missing or wrong.
-    """
+    """Create propensities from the result of `to_dict` of either class."""
     if isinstance(content, Mapping) and "segments" in content:
         curves = as_record(SegmentRecord, content).segments
         return SegmentPropensities({name: Propensities._of_record(one) for name, one in curves.items()})

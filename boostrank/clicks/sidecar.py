@@ -45,9 +45,6 @@ def prepare(
 
     Returns:
         The click columns, and reader options that exclude them from the features.
-
-    Raises:
-        InputError: rows that would be skipped, a file without clicks, or a missing column.
     """
     if reading.on_bad_line == "skip":
         raise InputError("click logs count the rows of the file: no --on-bad-line skip")
@@ -79,11 +76,7 @@ def _check_columns(path: str, columns: ClickColumns, reading: ReadOptions) -> No
 
 
 def log_of(path: str) -> str:
-    """Return the path of a file's click log.
-
-    Raises:
-        InputError: there is none.
-    """
+    """Return the path of a file's click log."""
     found = find_sidecar(path, (ENDING,))
     if found is None:
         raise InputError(f"{path}{ENDING}: no such file, but --clicks needs it")

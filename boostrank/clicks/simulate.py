@@ -48,11 +48,7 @@ class Users:
             raise ParameterError(f"noise={self.noise!r}: a probability below 1")
 
     def propensities(self, positions: int) -> Propensities:
-        """Return the true propensities of these users.
-
-        Raises:
-            ParameterError: cascade users, whose propensities depend on the list.
-        """
+        """Return the true propensities of these users."""
         p = np.arange(1, positions + 1, dtype=np.float64)
         if self.model == "cascade":
             raise ParameterError("cascade users have no position propensities: examination depends on the list")
@@ -83,11 +79,7 @@ class Users:
 
 
 def click_probabilities(labels: npt.ArrayLike, noise: float) -> Float64Array:
-    """Return noise + (1 - noise) (2^y - 1) / (2^m - 1), float64[N], for labels y above the lowest, with maximum m.
-
-    Raises:
-        ParameterError: labels that are all equal, or too far apart for grades.
-    """
+    """Return noise + (1 - noise) (2^y - 1) / (2^m - 1), float64[N], for labels y above the lowest, with maximum m."""
     y = np.asarray(labels, np.float64)
     y = y - y.min(initial=np.inf)
     if not 0.0 < y.max(initial=0.0) <= 31.0:

@@ -105,33 +105,37 @@ def prove(
     Raises:
         ExportError: scores or ranks differ, and `allow` does not name that kind.
     """
-    score = target.read(body, served.feature_names)
-    pack = parity_pack(served.trees.forest, len(served.feature_names), target.most_rows, _resolution(target, served))
+    forest, names = served.trees.forest, served.feature_names
+    score = target.read(body, names)
+    resolution = None if target.resolution is None else target.resolution(forest)
+    pack = parity_pack(forest, len(names), target.most_rows, resolution)
     if target.finite:
         pack = pack.without("infinite")
     own = model.predict(pack.rows)
     given = np.asarray(score(pack.rows))
     if given.shape != own.shape:
         raise ExportError(f"{target.proved_by} returned scores of shape {given.shape} for {own.size} rows")
-    if served.engine in target.exact:
-        wrong, rounding = given != own, 0.0
-    else:
-        wanted = _in_arithmetic_of(target, served, pack.rows)
-        with np.errstate(all="ignore"):
-            differs = ~(np.abs(given.astype(_TYPES[target.gives]) - wanted) <= _unit(wanted, target))
-            # `wanted` comes from our reading of the model; the engine's own scores check that reading.
-            wrong = differs | ~(np.abs(wanted - own) <= _rounded(target, served))
-        rounding = 2.0 * float(np.where(wrong, 0.0, np.abs(wanted - own)).max())
+    wrong, rounding = _wrong(target, served, pack.rows, own, given)
     found = {kind: int(wrong[pack.kind == number].sum()) for number, kind in enumerate(KINDS)}
     other = {kind: count for kind, count in found.items() if count}
     moves = None if data is None else _moves(model, score, data, rounding)
     for kind in other:
         if kind not in allow:
-            reason = _refusal(target, served, kind, pack.kind, pack.rows, wrong, own, given)
-            raise ExportError(reason if moves is None else f"{reason}; in your data, {moved_line(moves)}")
+            of_kind = pack.kind == KINDS.index(kind)
+            bad = np.flatnonzero(wrong & of_kind)
+            worst = bad[np.argmax(np.nan_to_num(np.abs(given[bad] - own[bad]), nan=np.inf))]
+            mend = f"if your data has no such rows, pass `--allow {kind}` to write the file anyway"
+            raise ExportError(
+                f"{target.title}: {bad.size:,} of {count_of(int(of_kind.sum()), 'row')} of kind {kind!r} "
+                f"({_WHAT[kind]}) get different scores, e.g. {own[worst]:.9g} from the model and {given[worst]:.9g} "
+                f"from {target.proved_by}; {target.helps.get(kind, '')}"
+                f"{mend if kind in _ABSENT else 'choose another target'}"
+                + ("" if moves is None else f"; in your data, {moved_line(moves)}")
+            )
     difference = np.where(wrong, 0.0, np.abs(given - own))
     if moves is not None and moves.moved and MOVED not in allow:
         raise ExportError(f"{target.title}: {moved_line(moves)}; pass `--allow moved` to write the file anyway")
+    untried = 0.0 if resolution is None else float(resolution.max(initial=0.0))
     return Proof(
         target.name,
         target.proved_by,
@@ -143,7 +147,7 @@ def prove(
         other,
         len(body),
         moves,
-        _untried(target, served),
+        untried if untried > _NOTHING else 0.0,
     )
 
 
@@ -158,63 +162,28 @@ def moved_line(moves: Moves) -> str:
     )
 
 
-def _in_arithmetic_of(target: TargetSpec, served: ServedModel, rows: npt.NDArray[Any]) -> Float64Array:
-    """Return the model's scores, with leaves rounded and summed as the target does."""
-    rules = Rules.of(served.trees)
-    rules = Rules(rules.values, leaves=_TYPES[target.leaves], sums=_TYPES[target.adds])
-    with np.errstate(over="ignore"):
-        found = scores(served.trees, rows, rules).astype(_TYPES[target.gives])
-    return np.asarray(found.astype(np.float64))
-
-
-def _rounded(target: TargetSpec, served: ServedModel) -> float:
-    """Return the maximum difference that rounding and summing in another type can cause."""
-    single = served.trees.single or "float32" in (target.leaves, target.adds, target.gives)
-    forest = served.trees.forest
-    largest = np.zeros(forest.roots.size)
-    np.maximum.at(largest, forest.leaf_trees(), np.abs(forest.value))
-    size = abs(served.trees.base) + float(largest.sum())
-    return (largest.size + 3) * size * float(np.finfo(np.float32 if single else np.float64).eps)
-
-
-def _untried(target: TargetSpec, served: ServedModel) -> float:
-    resolution = _resolution(target, served)
-    largest = 0.0 if resolution is None else float(resolution.max(initial=0.0))
-    return largest if largest > _NOTHING else 0.0
-
-
-def _resolution(target: TargetSpec, served: ServedModel) -> Float64Array | None:
-    return None if target.resolution is None else target.resolution(served.trees.forest)
-
-
-def _unit(scores: Float64Array, target: TargetSpec) -> Float64Array:
-    """Return the difference that the order of summation can cause; 0 for float32 scores."""
-    return np.zeros(1) if target.gives == "float32" else np.spacing(np.abs(scores))
-
-
-def _refusal(
-    target: TargetSpec,
-    served: ServedModel,
-    kind: str,
-    kinds: npt.NDArray[np.int8],
-    rows: npt.NDArray[Any],
-    wrong: npt.NDArray[np.bool_],
-    own: Float64Array,
-    given: npt.NDArray[Any],
-) -> str:
-    of_kind = kinds == KINDS.index(kind)
-    bad = np.flatnonzero(wrong & of_kind)
-    largest = bad[np.argmax(np.nan_to_num(np.abs(given[bad] - own[bad]), nan=np.inf))]
-    of_row = {"missing": np.isnan(rows[largest]), "infinite": np.isinf(rows[largest])}.get(kind)
-    columns = [] if of_row is None else [i for i in np.flatnonzero(of_row) if i in served.trees.forest.used]
-    allowed = f"if your data has no such rows, pass `--allow {kind}` to write the file anyway"
-    where = f" ({', '.join(served.feature_names[i] for i in columns)})" if 0 < len(columns) <= 3 else ""
-    return (
-        f"{target.title}: {bad.size:,} of {count_of(int(of_kind.sum()), 'row')} of kind {kind!r} "
-        f"({_WHAT[kind]}) get different scores, e.g. {own[largest]:.9g} from the model and "
-        f"{given[largest]:.9g} from {target.proved_by}{where}; {target.helps.get(kind, '')}"
-        f"{allowed if kind in _ABSENT else 'choose another target'}"
-    )
+def _wrong(
+    target: TargetSpec, served: ServedModel, rows: npt.NDArray[Any], own: Float64Array, given: npt.NDArray[Any]
+) -> tuple[npt.NDArray[np.bool_], float]:
+    """Return the rows whose difference the target's arithmetic does not explain, bool[n], and the largest rounding."""
+    if served.engine in target.exact:
+        return given != own, 0.0
+    trees, types = served.trees, [_TYPES[one] for one in (target.leaves, target.adds, target.gives)]
+    rules = Rules(Rules.of(trees).values, leaves=types[0], sums=types[1])
+    # Rounding and summing in another type can cause this difference.
+    single = trees.single or np.float32 in types
+    largest = np.zeros(trees.forest.roots.size)
+    np.maximum.at(largest, trees.forest.leaf_trees(), np.abs(trees.forest.value))
+    size = abs(trees.base) + float(largest.sum())
+    most = (largest.size + 3) * size * float(np.finfo(np.float32 if single else np.float64).eps)
+    with np.errstate(all="ignore"):
+        wanted = scores(trees, rows, rules).astype(types[2]).astype(np.float64)
+        # The order of summation can cause a unit; float32 scores are exact.
+        unit = 0.0 if target.gives == "float32" else np.spacing(np.abs(wanted))
+        differs = ~(np.abs(given.astype(types[2]) - wanted) <= unit)
+        # `wanted` comes from our reading of the model; the engine's own scores check that reading.
+        wrong = differs | ~(np.abs(wanted - own) <= most)
+    return wrong, 2.0 * float(np.where(wrong, 0.0, np.abs(wanted - own)).max())
 
 
 def _moves(model: RankingModel, score: Score, data: RankingDataset, rounding: float) -> Moves:

@@ -204,11 +204,7 @@ def java_text(number: Any) -> str:
 
 
 def missing_goes_left(forest: Forest) -> npt.NDArray[np.bool_]:
-    """Return whether missing values go left at each node, bool[M].
-
-    Raises:
-        ExportError: zeros count as missing and go another way than the numbers around them.
-    """
+    """Return whether missing values go left at each node, bool[M]."""
     left = (forest.kind & NAN_LEFT) != 0
     zero = (forest.kind & ZERO_IS_MISSING) != 0
     if bool(np.any(zero & (left != (forest.threshold >= 0.0)))):
@@ -228,9 +224,6 @@ def nested(
         leaf: function that returns the value of leaf i.
         node: function that returns the value of node i from those of its children.
         most: maximum number of nodes from a root to a leaf.
-
-    Raises:
-        ExportError: a tree is deeper.
     """
     made = []
     for number, root in enumerate(forest.roots.tolist()):

@@ -146,11 +146,7 @@ def _plain(name: str) -> str:
 
 
 def read_feature_names(path: str) -> tuple[str | Mapping[str, Any], ...]:
-    """Read feature names in column order: one per line, or the JSON of a feature store or of feature extractors.
-
-    Raises:
-        FileFormatError: the file has none of these forms.
-    """
+    """Read feature names in column order: one per line, or the JSON of a feature store or of feature extractors."""
     text = read_text(path)
     if not text.lstrip().startswith(("[", "{")):
         return tuple(line.strip() for line in text.splitlines() if line.strip())

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
-
-from boostrank.core.errors import ParameterError, TrainingError
-from boostrank.core.files import AnyPath, write_atomically
 from boostrank.records import jsonable
-from boostrank.report.html import PageSection, block, page
-from boostrank.report.result import csv_bytes
-from boostrank.report.vega import COLOURS, Call, alt, converted, need_report_extra, theme, vega_lite_version
+from boostrank.report.html import block
+from boostrank.report.vega import COLOURS, alt, converted, need_report_extra, theme, vega_lite_version
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,58 +86,21 @@ class Chart:
         kept["renderer"] = "canvas" if many else "svg"
         return block("parts.html", "chart", chart=self, kept=kept, fits="autosize" in spec)
 
-    def to_svg(self, *, dark: bool = False) -> str:
+    def to_svg(self) -> str:
         """Return the chart as an SVG, 680 pixels wide.
 
         Raises:
             MissingDependency: the extra `report` is not installed.
             TrainingError: the chart cannot be drawn.
         """
-        return svgs_of([self], dark=dark)[0]
-
-    def save(self, path: AnyPath) -> None:
-        """Write the chart atomically: a picture (.svg, .png, .html) or its data (.csv, .json).
-
-        Raises:
-            ParameterError: unknown file extension.
-            MissingDependency: the extra `report` is not installed.
-            TrainingError: the chart cannot be drawn, or the file cannot be written.
-        """
-        need_report_extra()
-        ending = Path(path).suffix.lower()
-        if ending in (".svg", ".png"):
-            try:
-                made = self._to_png() if ending == ".png" else self.to_svg().encode()
-            except TrainingError as error:
-                raise TrainingError(f"{os.fspath(path)}: {error}") from error
-        elif ending == ".html":
-            made = page(self.title, [PageSection("chart", "", Markup(self), drawn=[self])]).encode(
-                "utf-8", "backslashreplace"
-            )
-        elif ending == ".csv":
-            made = csv_bytes(self.frame)
-        elif ending == ".json":
-            made = json.dumps(self.rows(), allow_nan=False).encode()
-        else:
-            raise ParameterError(f"{os.fspath(path)}: charts are written as .svg, .png, .html, .csv or .json")
-        write_atomically(path, made)
-
-    def _to_png(self) -> bytes:
-        return bytes.fromhex(converted([self._call("vegalite_to_png", scale=2)])[0])
-
-    def _call(self, function: str, *, dark: bool = False, **more: Any) -> Call:
-        arguments = {"vl_spec": self.spec(), "vl_version": vega_lite_version(), "config": theme(dark=dark)}
-        return function, arguments | more
+        return svgs_of([self])[0]
 
 
-def svgs_of(charts: Sequence[Chart], *, dark: bool = False) -> list[str]:
-    """Return several charts as SVG. One process draws all of them.
-
-    Raises:
-        MissingDependency, TrainingError: as `Chart.to_svg`.
-    """
+def svgs_of(charts: Sequence[Chart]) -> list[str]:
+    """Return several charts as SVG, as `Chart.to_svg`. One process draws all of them."""
     need_report_extra()
-    made = converted([chart._call("vegalite_to_svg", dark=dark) for chart in charts])
+    how = {"vl_version": vega_lite_version(), "config": theme()}
+    made = converted([("vegalite_to_svg", {"vl_spec": chart.spec(), **how}) for chart in charts])
     named = [f'<svg role="img" aria-label="{escape(chart.description, quote=True)}" ' for chart in charts]
     return [one.replace("<svg ", name, 1) for one, name in zip(made, named, strict=True)]
 

@@ -10,8 +10,8 @@ another changes one convention at a time, in the order of `STEPS`. The steps add
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cache, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +19,12 @@ import numpy.typing as npt
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import InputError
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array
 from boostrank.metric import BoundMetrics, Metric, Names
+
+_Values = Callable[[Conventions], dict[str, float]]
 
 LIBRARIES = ("lightgbm", "xgboost", "catboost", "sklearn", "trec", "letor")
 """Libraries to compare by default."""
-
 
 STEPS = {
     "gain": ("gain",),
@@ -190,95 +190,57 @@ def explain_conventions(
     start = Conventions.named(base)
     rules = {name: Conventions.named(name) for name in dict.fromkeys(names)}
     tied = tied_documents(labels, scores, queries, score_type=start.score_type)
+    # Without document names, ties by name become the mean over tied orders.
+    begin = start if docnos is not None else start.without_names
     out = []
     for one in Metric.all_of(metrics):
         bound = partial(BoundMetrics, one, labels, queries, threads=threads, docnos=docnos)
-        values = _Values(one, scores, queries, docnos, bound)
-        begin = values.computable(start)
-        at_start, where_relevant = values.of(begin), values.where_relevant(begin)
-        for name in values.metric.names:
-            readings = tuple(_reading(library, name, begin, end, values) for library, end in rules.items())
-            ties = TieReport.of(queries.n_documents, tied, begin, partial(values.one, name))
+        values = _measured(bound, scores)
+        where_relevant = replace(begin, empty="exclude", empty_of=(), single="count")
+        without = bound(where_relevant, partial=True).per_query(scores)
+        at_start = values(begin)
+        for name in one.names:
+            readings = (_reading(library, name, begin, end, values, docnos) for library, end in rules.items())
+            ties = TieReport.of(queries.n_documents, tied, begin, partial(_one, values, name))
             cut = int(name.partition("@")[2] or 0)
-            counts = len(queries), int(np.isnan(where_relevant[name]).sum())
+            counts = len(queries), int(np.isnan(without[name]).sum())
             lengths = int((queries.sizes == 1).sum()), int((queries.sizes < cut).sum())
-            out.append(Explanation(name, base, at_start[name], readings, ties, *counts, *lengths))
+            out.append(Explanation(name, base, at_start[name], tuple(readings), ties, *counts, *lengths))
     return out
 
 
-def _reading(name: str, metric: str, start: Conventions, end: Conventions, values: _Values) -> Reading:
-    goal = values.computable(end)
+def _measured(bound: Callable[..., BoundMetrics], scores: npt.ArrayLike) -> _Values:
+    """Return the mean at every cut-off as a function of conventions, cached."""
+    return cache(lambda rules: bound(rules).values(scores))
+
+
+def _one(values: _Values, metric: str, rules: Conventions) -> float:
+    return values(rules)[metric]
+
+
+def _reading(
+    name: str, metric: str, start: Conventions, end: Conventions, values: _Values, docnos: Names | None
+) -> Reading:
+    goal = end if docnos is not None else end.without_names
     try:
-        changes, here, value = [], start, values.of(start)[metric]
+        changes, here, value = [], start, values(start)[metric]
         for step, fields in STEPS.items():
             before = here
             here = replace(here, **{field: getattr(goal, field) for field in fields})
             if here == before:
                 continue
-            after = values.of(here)[metric]
+            after = values(here)[metric]
             changes.append(ConventionEffect(step, _words(step, goal, metric.split("@")[0]), after, after - value))
             value = after
-        notes = (values.note_on_names(end, metric), values.note_on_weights(metric) if name == "lightgbm" else "")
-        return Reading(name, end, value, tuple(changes), "; ".join(filter(None, notes)))
+        note = ""
+        if goal != end:
+            worst, best = (values(replace(end, ties=word))[metric] for word in ("pessimistic", "optimistic"))
+            note = "it orders tied documents by name, and the data have no names: the value is the mean over their "
+            note += f"orders; with names it could be from {worst:.4f} to {best:.4f}"
+            note *= worst != best
+        return Reading(name, end, value, tuple(changes), note)
     except InputError as error:
         return Reading(name, end, None, note=str(error))
-
-
-@dataclass(eq=False)
-class _Values:
-    """A metric of one set of scores, cached by conventions."""
-
-    metric: Metric
-    scores: npt.ArrayLike
-    queries: QueryIndex
-    docnos: Names | None
-    bound: Callable[..., BoundMetrics]
-    known: dict[Conventions, dict[str, float]] = field(default_factory=dict)
-
-    def of(self, rules: Conventions) -> dict[str, float]:
-        """Return the mean at every cut-off."""
-        if rules not in self.known:
-            self.known[rules] = self.bound(rules).values(self.scores)
-        return self.known[rules]
-
-    def one(self, metric: str, rules: Conventions) -> float:
-        """Return the mean at one cut-off."""
-        return self.of(rules)[metric]
-
-    def where_relevant(self, rules: Conventions) -> dict[str, Float64Array]:
-        """Return the values of queries at each cut-off; NaN without a relevant document."""
-        rules = replace(rules, empty="exclude", empty_of=(), single="count")
-        return self.bound(rules, partial=True).per_query(self.scores)
-
-    def computable(self, rules: Conventions) -> Conventions:
-        """Return computable conventions: without document names, ties by name become the mean over tied orders."""
-        return rules.without_names if self.docnos is None else rules
-
-    def note_on_names(self, rules: Conventions, metric: str) -> str:
-        """Return the possible range of a value if ties are ordered by unknown names."""
-        if rules.ties != "docno" or self.docnos is not None:
-            return ""
-        worst, best = (self.of(replace(rules, ties=word))[metric] for word in ("pessimistic", "optimistic"))
-        if worst == best:
-            return ""
-        return (
-            "it orders tied documents by name, and the data have no names: the value is the mean over their orders; "
-            f"with names it could be from {worst:.4f} to {best:.4f}"
-        )
-
-    def note_on_weights(self, metric: str) -> str:
-        """Return a note on LightGBM's weighting, which is not a convention."""
-        weights = self.queries.weights
-        if weights is None or self.metric.name != "ndcg":
-            return ""
-        values = self.where_relevant(Conventions.named("lightgbm"))[metric]
-        empty = np.isnan(values)
-        if bool(np.all(weights[empty] == 1.0)):
-            return ""
-        own = (float(weights[~empty] @ values[~empty]) + int(empty.sum())) / float(weights.sum())
-        return (
-            f"LightGBM counts each query without a relevant document as 1 instead of its weight, and reports {own:.4f}"
-        )
 
 
 def tied_documents(

@@ -37,9 +37,6 @@ def find_query(qid: Any, queries: QueryIndex) -> int:
 
     Args:
         qid: query id, as a number or text, or the words of the query.
-
-    Raises:
-        DataError: no query has this id, or several have it.
     """
     text = str(qid).strip()
     ids = queries.qid
@@ -75,9 +72,6 @@ def find_document(document: str | int, query: int, data: RankingDataset, ranks: 
             document with this name; or `D7`, a name. A bare number that is not a name in the query is a rank.
         query: position of the query.
         ranks: int64[n], ranks of the query's documents in row order; 1 is best.
-
-    Raises:
-        DataError: no document matches, or several do; the message lists candidates.
     """
     start = int(data.queries.ptr[query])
     text = f"@{document}" if isinstance(document, int | np.integer) else str(document).strip()

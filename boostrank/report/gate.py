@@ -39,11 +39,7 @@ class Condition:
 
     @classmethod
     def parse(cls, text: str) -> Condition:
-        """Parse METRIC OP NUMBER [at p<ALPHA] [in any].
-
-        Raises:
-            ParameterError: malformed condition.
-        """
+        """Parse METRIC OP NUMBER [at p<ALPHA] [in any]."""
         found = _CONDITION.fullmatch(text)
         if found is None:
             raise ParameterError(f"condition {text!r}: expected {GRAMMAR}, such as ndcg@10 < -0.002 at p<0.05")

@@ -84,11 +84,7 @@ def block(template: str, name: str, **values: Any) -> Markup:
 
 
 def data_text(value: Any) -> Markup:
-    """Return JSON that is safe inside a `script` element.
-
-    Raises:
-        ValueError: NaN or an infinity.
-    """
+    """Return JSON that is safe inside a `script` element."""
     return Markup(json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"))
 
 
@@ -289,10 +285,6 @@ def page(title: str, sections: Sequence[PageSection], *, short_print: bool = Fal
         short_print: print only open parts and the first rows of each table, instead of everything.
         more: `summary`, markup above the sections; `heading`, the title as markup; `drawn`, charts and tables of the
             summary.
-
-    Raises:
-        MissingDependency: there are charts, and the extra `report` is not installed.
-        ValueError: two parts have the same name.
     """
     drawn = [*more.pop("drawn", ()), *(part for section in sections for part in section.drawn)]
     taken = [section.name for section in sections] + [part.name for part in drawn]

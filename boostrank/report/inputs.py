@@ -13,11 +13,7 @@ from boostrank.report.html import is_page
 
 
 def read_groups(path: str, names: Sequence[str]) -> dict[str, list[str]]:
-    """Read feature groups, one `name: feature, pattern*, ...` per line; `#` begins a comment.
-
-    Raises:
-        InputError: a malformed line, a pattern that matches no feature, or a duplicate group.
-    """
+    """Read feature groups, one `name: feature, pattern*, ...` per line; `#` begins a comment."""
     groups: dict[str, list[str]] = {}
     for number, text in enumerate(read_text(path).split("\n"), 1):
         line = text.partition("#")[0].strip()
@@ -41,21 +37,13 @@ def read_groups(path: str, names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def read_matters(path: str) -> dict[str, float]:
-    """Read metric -> noise threshold from the output of `boostrank study noise --json`.
-
-    Raises:
-        FileFormatError: not such a file.
-    """
+    """Read metric -> noise threshold from the output of `boostrank study noise --json`."""
     found = load_record(NoiseRecord, read_text(path), path)
     return {name: one.matters for name, one in found.metrics.items()}
 
 
 def page_beside(model: str) -> str:
-    """Return `model-report.html` next to `model.txt`; an earlier report may be replaced.
-
-    Raises:
-        InputError: the file exists and is not a report.
-    """
+    """Return `model-report.html` next to `model.txt`; an earlier report may be replaced."""
     path = Path(model).with_name(f"{Path(model).stem}-report.html")
     if path.exists() and not is_page(path):
         raise InputError(f"{path}: exists and is not a boostrank report; choose another file with -o")

@@ -38,7 +38,6 @@ FEWEST_RUNS = 3
 # Stop a source after this many identical runs: random trainings never agree to the last bit.
 _ALIKE = 3
 _CONFIDENCE = 0.95
-_TRIAL_ROUNDS = 5
 
 Progress = Callable[[int, int, str, "dict[str, float]"], None]
 
@@ -161,28 +160,6 @@ def measure_noise(
                 break
         values[source] = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     return NoiseReport(runs, values, first, valid_set.queries.each_weight, time.perf_counter() - started)
-
-
-def expected_seconds(
-    params: Mapping[str, Any] | None,
-    train_set: RankingDataset,
-    valid_set: RankingDataset,
-    num_boost_round: int = 100,
-    *,
-    runs: int = 10,
-    **how: Any,
-) -> float:
-    """Estimate the maximum duration of `measure_noise`, by a trial of a few rounds; early stopping may shorten it."""
-    rounds = min(_TRIAL_ROUNDS, num_boost_round)
-    seconds = []
-    for length in (1, 1, rounds):
-        trainer = _Trainer(_plan(params, train_set, valid_set, length, **how))
-        started = time.perf_counter()
-        trainer.metrics.values(trainer.scores(trainer.plan.train_set, 0))
-        seconds.append(time.perf_counter() - started)
-    _, first, several = seconds  # the first call includes compilation
-    a_round = max(0.0, several - first) / (rounds - 1) if rounds > 1 else 0.0
-    return runs * len(SOURCES) * (first + a_round * (num_boost_round - 1))
 
 
 def _plan(

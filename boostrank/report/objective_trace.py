@@ -100,9 +100,6 @@ def trace_objective(
         objective: an objective with a known training length.
         rounds: int64[R], ascending.
         scores: float64[R, N], scores after each number of rounds.
-
-    Raises:
-        BoostrankError: labels that the gain does not support, or lists too long for the pair loop.
     """
     last = max(0, int(rounds[-1]) - 1)
     bound = objective.bind(data.labels, data.queries)

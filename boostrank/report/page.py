@@ -126,31 +126,24 @@ class Report:
             Paths of the files.
 
         Raises:
-            TrainingError: a file cannot be written, or the chart script cannot be built; CSV files are written
-                first. Pictures that cannot be drawn only cause a warning.
+            TrainingError: a file cannot be written, or the chart script cannot be built. Pictures that cannot be drawn
+                only cause a warning.
         """
         into = Path(folder)
         into.mkdir(parents=True, exist_ok=True)
-        written = []
-        for name, chart in self.charts.items():
-            written.append(into / f"{name}.csv")
-            chart.save(written[-1])
-        for name, frame in self.frames.items():
-            written.append(into / f"{name}.csv")
-            write_atomically(written[-1], csv_bytes(frame))
-        written.insert(0, into / "report.html")
-        write_atomically(written[0], self.to_html().encode("utf-8", "backslashreplace"))
+        frames = {name: chart.frame for name, chart in self.charts.items()} | self.frames
+        made = {f"{name}.csv": csv_bytes(frame) for name, frame in frames.items()}
+        made["report.html"] = self.to_html().encode("utf-8", "backslashreplace")
         try:
             pictures = svgs_of(list(self.charts.values()))
+            made |= {f"{name}.svg": one.encode() for name, one in zip(self.charts, pictures, strict=True)}
         except TrainingError as error:
             warn_user(f"{os.fspath(folder)}: no pictures: {error}", DataWarning)
             for name in self.charts:  # from an earlier report
                 (into / f"{name}.svg").unlink(missing_ok=True)
-            return written
-        for name, picture in zip(self.charts, pictures, strict=True):
-            written.append(into / f"{name}.svg")
-            write_atomically(written[-1], picture.encode())
-        return written
+        for name, body in made.items():
+            write_atomically(into / name, body)
+        return [into / name for name in made]
 
 
 def report(

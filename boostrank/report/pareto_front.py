@@ -33,14 +33,13 @@ from boostrank.metric import BoundMetrics, Conventions, MetricResult
 from boostrank.options import TrainOptions
 from boostrank.report.charts import Chart, tooltips
 from boostrank.report.html import Cell, fixed, look_of, page_of
-from boostrank.report.result import Columns, Result, pandas, plain
+from boostrank.report.result import Columns, Result, columns_of, pandas, plain
 from boostrank.report.vega import COLOURS, alt, need_report_extra
 
 MIXES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 FOLDS = 5
 _DIGITS = 4
 _DOMINATED = "dominated (by the means)"
-_NEAR = 0.07  # of the width or height; labels of closer points would overlap
 
 Progress = Callable[[int, int, "Mix"], None]
 """Called after each mix with the number done, the total, and the mix."""
@@ -100,30 +99,28 @@ class ParetoFront(Result):
         """Return a row per mix: each metric with its difference and interval."""
         columns: dict[str, Any] = {
             "mix": [mix.share for mix in self.mixes],
-            "gain": [mix.gain for mix in self.mixes],
-            "on_front": [mix.on_front for mix in self.mixes],
+            **columns_of(self.mixes, "gain", "on_front"),
         }
         for name in self.names:
-            differences = [mix.differences[name] for mix in self.mixes]
+            differences = columns_of((mix.differences[name] for mix in self.mixes), "mean", "low", "high")
             columns[name] = [mix.metrics[name].mean for mix in self.mixes]
-            columns[f"{name} difference"] = [one.mean for one in differences]
-            columns |= {f"{name} {end}": [getattr(one, end) for one in differences] for end in ("low", "high")}
+            columns |= {f"{name} {key.replace('mean', 'difference')}": one for key, one in differences.items()}
         return columns
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON data."""
-        mixes = []
-        for mix in self.mixes:
-            row: dict[str, Any] = {"mix": mix.share, "gain": mix.gain, "on_front": mix.on_front}
+
+        def some(one: Any, *keys: str) -> dict[str, Any]:
+            return {key: getattr(one, key) for key in keys}
+
+        mixes = [{"mix": mix.share} | some(mix, "gain", "on_front") for mix in self.mixes]
+        for row, mix in zip(mixes, self.mixes, strict=True):
             for name in self.names:
-                found = {key: getattr(mix.metrics[name], key) for key in ("mean", "low", "high", "queries")}
-                difference = {key: getattr(mix.differences[name], key) for key in ("mean", "low", "high", "p")}
-                row[name] = found | {"difference": difference}
-            mixes.append(row)
-        whole = {name: getattr(self, name) for name in ("goal", "scale", "folds", "rounds")}
-        whole["free"] = None if self.free is None else self.free.share
-        more = {"conventions": self.conventions.describe(), "seconds": self.seconds, "mixes": mixes}
-        return dict(plain(whole | more))
+                difference = some(mix.differences[name], "mean", "low", "high", "p")
+                row[name] = some(mix.metrics[name], "mean", "low", "high", "queries") | {"difference": difference}
+        free = None if self.free is None else self.free.share
+        found = some(self, "goal", "scale", "folds", "rounds", "seconds") | {"free": free, "mixes": mixes}
+        return dict(plain(found | {"conventions": self.conventions.describe()}))
 
     def verdict(self) -> str:
         """Summarise the front in a sentence or two."""
@@ -357,43 +354,26 @@ def _chart(found: ParetoFront) -> Chart:
     rows: list[dict[str, Any]] = []
     for mix in found.mixes:
         row: dict[str, Any] = {"mix": mix.share, "front": "on the front" if mix.on_front else _DOMINATED}
-        row |= {"x": mix.metrics[label].mean, "y": mix.metrics[goal].mean}
         for axis, name in (("x", label), ("y", goal)):
-            ends = {end: first[name].mean + getattr(mix.differences[name], end) for end in ("low", "high")}
-            row |= {f"{axis}_{end}": value for end, value in ends.items()}
+            ends = {f"{axis}_{end}": first[name].mean + getattr(mix.differences[name], end) for end in ("low", "high")}
+            row |= {axis: mix.metrics[name].mean, **ends}
         rows.append(row)
-    frame = pandas().DataFrame(rows).assign(name=_named(rows))
-    base = alt.Chart(frame)
+    frame = pandas().DataFrame(rows)
     near = alt.Scale(zero=False, nice=False, padding=16)
     x, y = alt.X("x:Q", title=label, scale=near), alt.Y("y:Q", title=goal, scale=near)
     colours = alt.Scale(domain=["on the front", _DOMINATED], range=[COLOURS["main"], COLOURS["faint"]])
-    colour = alt.Color("front:N", title=None, scale=colours)
     of_x = (f"x:Q .4f {label}", "x_low:Q .4f from", "x_high:Q .4f to")
     of_y = (f"y:Q .4f {goal}", "y_low:Q .4f from", "y_high:Q .4f to")
-    tips = tooltips("mix:Q g", *of_x, *of_y)
+    base = alt.Chart(frame).encode(tooltip=tooltips("mix:Q g", *of_x, *of_y))
+    marks = base.encode(color=alt.Color("front:N", title=None, scale=colours))
     drawn = alt.layer(
         base.mark_line(strokeWidth=1.5, opacity=0.5).encode(x=x, y=y, order="mix:Q"),
-        base.mark_rule(opacity=0.75).encode(x="x_low:Q", x2="x_high:Q", y=y, color=colour, tooltip=tips),
-        base.mark_rule(opacity=0.75).encode(x=x, y="y_low:Q", y2="y_high:Q", color=colour, tooltip=tips),
-        base.mark_point(size=60).encode(x=x, y=y, color=colour, tooltip=tips),
-        base.mark_text(align="left", dx=8, dy=-9).encode(x=x, y=y, text="name:N"),
-    ).properties(height=380)
-    return Chart("pareto", frame, drawn)
-
-
-def _named(rows: list[dict[str, Any]]) -> list[str]:
-    """Return the label of each point: its share, or "" near another label."""
-    spans = [max(row[a] for row in rows) - min(row[a] for row in rows) or 1.0 for a in ("x", "y")]
-    kept: list[tuple[float, float]] = []
-    out = {}
-    order = [0, len(rows) - 1, *range(1, len(rows) - 1)]
-    for i in order:
-        x, y = rows[i]["x"] / spans[0], rows[i]["y"] / spans[1]
-        near = any(abs(x - a) < _NEAR and abs(y - b) < _NEAR for a, b in kept)
-        out[i] = "" if near else f"{rows[i]['mix']:g}"
-        if not near:
-            kept.append((x, y))
-    return [out[i] for i in range(len(rows))]
+        marks.mark_rule(opacity=0.75).encode(x="x_low:Q", x2="x_high:Q", y=y),
+        marks.mark_rule(opacity=0.75).encode(x=x, y="y_low:Q", y2="y_high:Q"),
+        marks.mark_point(size=60).encode(x=x, y=y),
+        base.mark_text(align="left", dx=8, dy=-9).encode(x=x, y=y, text="mix:Q"),
+    )
+    return Chart("pareto", frame, drawn.properties(height=380))
 
 
 def _row(mix: Mix, names: Sequence[str]) -> list[Any]:

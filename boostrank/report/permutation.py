@@ -79,9 +79,6 @@ def measure_losses(
     """Shuffle each unit separately, `repeats` times, and measure the loss.
 
     Units that share columns are shuffled in separate passes.
-
-    Raises:
-        DataError: no query counts.
     """
     data, n_queries = rows.data, len(rows.data.queries)
     BoundMetrics([metric], data.labels, data.queries, conventions, threads)  # raises if the metric is undefined

@@ -23,11 +23,7 @@ Columns = dict[str, Any]
 
 
 def pandas() -> Any:
-    """Return the module `pandas`.
-
-    Raises:
-        MissingDependency: pandas is not installed.
-    """
+    """Return the module `pandas`."""
     try:
         import pandas as module
     except ImportError as error:

@@ -90,11 +90,7 @@ class Engine:
         return np.array(changed).reshape(units, rows.shape[0])
 
     def parts(self, rows: Float32Array) -> Float64Array:
-        """Return TreeSHAP contributions, float64[n, c].
-
-        Raises:
-            ModelError: the engine has none.
-        """
+        """Return TreeSHAP contributions, float64[n, c]."""
         return self._model.contributions(self._full(rows), threads=self._threads)[:, self._columns]
 
     def _full(self, rows: Float32Array) -> Float32Array:
@@ -168,9 +164,6 @@ def contributions_by_query(
 
     Yields:
         Slice of `queries`, rows of their documents, and contributions, float64[n, d].
-
-    Raises:
-        ModelError: the engine has none.
     """
     index, rows = data.queries.take(queries)
     cuts = np.searchsorted(index.ptr, np.arange(_EXPLAINED_AT_A_TIME, rows.size, _EXPLAINED_AT_A_TIME))

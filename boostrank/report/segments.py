@@ -73,9 +73,6 @@ def by_table(table: Mapping[Any, Any], queries: QueryIndex) -> Segmentation:
 
     Args:
         table: query id -> segment; ids are compared as text.
-
-    Raises:
-        DataError: no query of the data is in the table, or more than 1,000 segments.
     """
     known = {str(qid): str(segment) for qid, segment in table.items()}
     found = [known.get(str(qid)) for qid in queries.qid.tolist()]
@@ -92,11 +89,7 @@ def by_table(table: Mapping[Any, Any], queries: QueryIndex) -> Segmentation:
 
 
 def read_segments(path: str | PathLike[str]) -> dict[str, str]:
-    """Read query id -> segment from a CSV or TSV file of two columns, with an optional `qid,...` header.
-
-    Raises:
-        FileFormatError: wrong number of columns, or a query in two segments.
-    """
+    """Read query id -> segment from a CSV or TSV file of two columns, with an optional `qid,...` header."""
     name = os.fspath(path)
     table: dict[str, str] = {}
     delimiter = ""

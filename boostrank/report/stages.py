@@ -122,9 +122,6 @@ def staged_scores(c: Context, trees: Trees, data: RankingDataset, by: str, keep:
         c: model and metric. Ties are averaged over orders, since ordering them by name at every point is slow.
         by: "walk", or why the trees cannot be walked.
         keep: queries whose scores to keep, ascending.
-
-    Raises:
-        DataError: no query counts.
     """
     model, metric, conventions, threads = c.model, c.metric, c.rules.without_names, c.workers
     BoundMetrics([metric], data.labels, data.queries, conventions, threads)  # raises if the metric is undefined

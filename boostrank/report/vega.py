@@ -40,19 +40,14 @@ import json, sys
 request = json.load(sys.stdin)
 sys.path[:] = request["path"]
 import vl_convert
-made = [getattr(vl_convert, name)(**arguments) for name, arguments in request["calls"]]
-json.dump([one if isinstance(one, str) else one.hex() for one in made], sys.stdout)
+json.dump([getattr(vl_convert, name)(**arguments) for name, arguments in request["calls"]], sys.stdout)
 """
 _OWN_END = (signal.SIGTRAP, signal.SIGABRT, signal.SIGILL, signal.SIGSEGV) if os.name != "nt" else ()
 _NO_ADDRESSES = "it reserves 64 GB of address space but uses little of it: remove the limit on addresses (ulimit -v)"
 
 
 def need_report_extra() -> None:
-    """Check that charts can be drawn, before expensive work.
-
-    Raises:
-        MissingDependency: pandas, altair or vl-convert-python is missing or has an incompatible version.
-    """
+    """Check that charts can be drawn, before expensive work."""
     for module in ("pandas", "altair", "vl_convert"):
         with with_docstrings(f"{module}, which charts need,"):
             try:
@@ -76,12 +71,7 @@ def vega_lite_version() -> str:
 
 @cache
 def vega_script() -> str:
-    """Return the browser script `window.vegaEmbed`, about 0.9 MB; building it takes two seconds.
-
-    Raises:
-        MissingDependency: the extra `report` is not installed.
-        TrainingError: see `converted`.
-    """
+    """Return the browser script `window.vegaEmbed`, about 0.9 MB; building it takes two seconds."""
     need_report_extra()
     arguments = {"snippet": "window.vegaEmbed = vegaEmbed;", "vl_version": vega_lite_version()}
     (made,) = converted([("javascript_bundle", arguments)])
@@ -91,11 +81,7 @@ def vega_script() -> str:
 
 
 def converted(calls: Sequence[Call]) -> list[str]:
-    """Call functions of vl-convert and return their results; bytes as hexadecimal digits.
-
-    Raises:
-        TrainingError: the process cannot be started, or fails.
-    """
+    """Call functions of vl-convert and return their results."""
     if not sys.executable or getattr(sys, "frozen", False):
         raise TrainingError("drawing charts starts a Python process, but sys.executable is not set")
     request = json.dumps({"path": [os.path.abspath(folder) for folder in sys.path], "calls": calls})

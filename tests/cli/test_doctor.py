@@ -109,7 +109,7 @@ def test_clicks_in_place_of_labels(rows: list[str], tmp_path: Path) -> None:
     lines = [one["line"] for one in found if one["check"] == "unreadable-click-line"]
     assert lines == [len(moved) + 2, len(moved) + 3]
     assert named["unreadable-click-line"]["file"] == f"{path}.clicks"
-    assert named["rare-positions"]["line"] == len(moved) + 4
+    assert named["unmoved-positions"]["line"] == len(moved) + 4
     assert "qid 0 has 0 at position 3" in named["short-impressions"]["message"]
     assert not {"nothing-to-learn", "dead-queries"} & set(named)
     grave = ["error", "warning", "note"]

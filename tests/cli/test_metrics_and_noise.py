@@ -98,7 +98,7 @@ def test_noise_takes_the_options_of_train_and_says_what_matters(data: Path) -> N
         2,
     )
     assert result.exit_code == 0, result.stderr
-    assert "9 trainings of 3 rounds: about" in result.stderr
+    assert "9 trainings of 3 rounds" in result.stderr
     assert "9/9  training queries  ndcg@5 0." in result.stderr
     assert [line.split("  ")[1] for line in result.stdout.splitlines()[2:6]] == [
         "seed",

@@ -140,15 +140,6 @@ def test_few_impressions_and_queries_that_were_shown_once(ask: Ask) -> None:
     assert ask(simulated(lists=1))["single-impression-queries"].severity is Severity.WARNING
 
 
-def test_positions_hardly_ever_shown(ask: Ask) -> None:
-    entries = simulated()
-    first = sum(n for _, p, n, _ in entries if p == 1)
-    found = ask([*entries, (1, 6, 8, 0), (2, 6, 9, 0)])
-    assert found["rare-positions"].line == len(entries) + 2
-    assert f"position 6 has 17 of {first:,}" in found["rare-positions"].message
-    assert "rare-positions" not in ask([*entries, (1, 6, first // 40, 0)])
-
-
 def test_documents_never_shown_and_queries_without_a_click(ask: Ask, tmp_path: Path) -> None:
     entries = [e for e in simulated() if e[0] > 16]
     quiet = [(row, p, n, 0 if row <= 24 else c) for row, p, n, c in entries]
@@ -213,7 +204,7 @@ def test_what_is_said_of_labels_is_known_by_name() -> None:
     sources = Path(__file__).parents[2] / "boostrank" / "data" / "doctor"
     text = "".join(path.read_text() for path in sources.glob("*.py"))
     assert [name for name in OF_LABELS if f'"{name}",' not in text] == []
-    assert len(CHECKS) == 9
+    assert len(CHECKS) == 8
 
 
 def by_segment(eta: dict[str, float], lists: dict[str, int], bots: tuple[int, ...] = ()) -> list[tuple[int | str, ...]]:

@@ -105,21 +105,6 @@ def test_a_library_that_refuses_the_data_says_why_and_the_others_answer() -> Non
     assert lightgbm.value == 1.0
 
 
-def test_lightgbm_itself_weighs_empty_queries_otherwise_and_the_note_gives_its_number() -> None:
-    lgb = pytest.importorskip("lightgbm")
-    labels, scores, sizes, weights = [1, 0, 0, 0, 0, 1], [1, 2, 1, 0, 3, 0], [2, 2, 2], [2.0, 5.0, 3.0]
-    data = lgb.Dataset(
-        np.zeros((6, 1)), labels, group=sizes, init_score=scores, weight=np.repeat(weights, sizes),
-        params={"feature_pre_filter": False, "verbose": -1},
-    )  # fmt: skip
-    booster = lgb.Booster({"objective": "lambdarank", "metric": "ndcg", "eval_at": 2, "verbose": -1}, data)
-    ((_, _, theirs, _),) = booster.eval_train()
-    queries = QueryIndex.from_sizes(sizes, weights=weights)
-    ((reading,),) = (one.readings for one in explain_conventions(labels, scores, queries, "ndcg@2", ["lightgbm"]))
-    assert reading.value != pytest.approx(theirs)
-    assert reading.note.endswith(f"{theirs:.4f}")
-
-
 def test_each_metric_and_cutoff_has_its_own_explanation() -> None:
     told = explain_conventions(LABELS, SCORES, QUERIES, ["ndcg@1,10", "map"], LIBRARIES)
     assert [one.metric for one in told] == ["ndcg@1", "ndcg@10", "map"]

@@ -13,7 +13,6 @@ from boostrank.metric import evaluate
 from boostrank.report.noise import (
     SOURCES,
     NoiseReport,
-    expected_seconds,
     measure_noise,
     spread_of,
 )
@@ -119,10 +118,6 @@ def test_few_validation_queries_have_a_wide_interval_and_no_error(queries: int) 
     told = NoiseReport(3, {}, result, np.ones(queries), 0.0)
     spread = told.over_queries("ndcg@1")
     assert 0.0 <= spread.low <= spread.sd <= spread.high
-
-
-def test_the_time_is_told_before() -> None:
-    assert 0.0 < expected_seconds(QUICK, TRAIN, VALID, 20, runs=3) < 600.0
 
 
 def test_too_few_runs_and_no_metric_are_refused() -> None:

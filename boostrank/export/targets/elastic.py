@@ -31,9 +31,6 @@ def write(model: ServedModel, *, fields: bool = False) -> bytes:
 
     Args:
         fields: name the input fields, which versions before 8.15 need and later ones refuse.
-
-    Raises:
-        ExportError: see `search_plugins.dump`; the name is no id of a model, or the body is too long.
     """
     if not _ID.fullmatch(model.name):
         raise ExportError(

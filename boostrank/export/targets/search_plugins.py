@@ -41,9 +41,6 @@ def dump(model: ServedModel, exact_text: bool = False) -> list[dict[str, Any]]:
 
     Args:
         exact_text: write float32 numbers in full, for programs that read float64; otherwise the shortest text.
-
-    Raises:
-        ExportError: the model has zeros that count as missing, or a tree is too deep.
     """
     forest = model.trees.forest
     conditions, left = above(cuts(forest)), missing_goes_left(forest).tolist()
@@ -97,11 +94,7 @@ def write_dump(model: ServedModel) -> bytes:
 
 
 def write_ranklib(model: ServedModel) -> bytes:
-    """Write `model/ranklib`, where features are numbers from 1 in the order of the feature set.
-
-    Raises:
-        ExportError: see `dump`.
-    """
+    """Write `model/ranklib`, where features are numbers from 1 in the order of the feature set."""
     forest = model.trees.forest
     missing_goes_left(forest)
     cut = cuts(forest)

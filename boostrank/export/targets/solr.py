@@ -35,10 +35,6 @@ def write(model: ServedModel, *, missing: bool = True) -> bytes:
 
     Args:
         missing: write the direction of missing values at each split, which Solr reads since 9.2.
-
-    Raises:
-        ExportError: the model has zeros that count as missing, a tree is too deep, or Solr's slack makes
-            thresholds equal.
     """
     forest = model.trees.forest
     stored, left = _before_slack(forest), missing_goes_left(forest)

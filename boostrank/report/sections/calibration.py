@@ -38,11 +38,7 @@ class Calibration(Result):
 
 
 def calibration(c: Context) -> Calibration:
-    """Compare calibrated scores with grades.
-
-    Raises:
-        ModelError: the model is not calibrated.
-    """
+    """Compare calibrated scores with grades."""
     record, grades, queries, parts = c.model.info.calibration, c.data.labels, c.data.queries, []
     values = calibrated(record, c.scores)
     *cuts, _ = segmentations(c.segments, grades, queries)  # without the last, the best label: it is predicted

@@ -142,11 +142,7 @@ class ClickData(Result):
 
 
 def click_data(c: Context) -> ClickData:
-    """Analyse clicks on the documents that a model ranks.
-
-    Raises:
-        DataError: no log, a log of another number of documents, no clicks, or missing propensities.
-    """
+    """Analyse clicks on the documents that a model ranks."""
     data, log, scores = c.data, c.clicks, c.scores
     if log is None:
         raise DataError("no click log given (--clicks reads FILE.clicks, next to the data)")

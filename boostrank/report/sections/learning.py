@@ -96,13 +96,7 @@ class Learning(Result):
 
 
 def learning(c: Context) -> Learning:
-    """Measure how a ranker learnt.
-
-    Raises:
-        ParameterError: `documents` is negative.
-        DataError: no query counts.
-        ModelError: the model is an average, whose rounds are consecutive models.
-    """
+    """Measure how a ranker learnt."""
     model, data, name = c.model, c.data, c.metric
     if model.info.averaged:
         raise ModelError(

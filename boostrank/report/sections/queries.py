@@ -106,11 +106,7 @@ class QueryValues(Result):
 
 
 def query_values(c: Context, worst: int = 20) -> QueryValues:
-    """Analyse the metric query by query.
-
-    Raises:
-        DataError: no query counts, or no query has a segment.
-    """
+    """Analyse the metric query by query."""
     data, name = c.data, c.metric
     values = c.bound([name]).per_query(c.scores)[name]
     cuts = segmentations(c.segments, data.labels, data.queries)

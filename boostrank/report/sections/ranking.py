@@ -70,11 +70,7 @@ class Ranking(Result):
 
 
 def ranking(c: Context) -> Ranking:
-    """Analyse the ranking of a model and its baselines.
-
-    Raises:
-        DataError: no query counts.
-    """
+    """Analyse the ranking of a model and its baselines."""
     data, name = c.data, c.metric
     weights = data.queries.each_weight
     previous = {} if c.previous is None else {c.previous[0]: np.asarray(c.previous[1], np.float64)}

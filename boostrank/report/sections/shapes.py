@@ -128,9 +128,6 @@ def shapes(
         documents: sample size of curves and interactions, in whole queries; None means about 20 seconds on two cores,
             at most 20,000.
         shap_documents: likewise for contributions; 0 means none; None means about eight seconds.
-
-    Raises:
-        DataError: no documents.
     """
     model, data, seed = c.model, c.data, c.seed
     if not data.n_documents:

@@ -177,11 +177,7 @@ def lead_words(standing: Standing) -> tuple[str, str]:
 
 
 def verdict(c: Context) -> Verdict:
-    """Measure a ranker and its baselines.
-
-    Raises:
-        DataError: scores that do not fit the data, labels that the gain does not support, or no query that counts.
-    """
+    """Measure a ranker and its baselines."""
     data, rules, first = c.data, c.rules, c.metric
     bound = c.bound(c.metrics)
     # Values per query of each baseline: previous model, linear start, single feature, random and file order.
