@@ -8,7 +8,6 @@ connection. (`multiprocessing.connection` authenticates the handshake alone.) Me
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import hmac
 import pickle
 import secrets
@@ -31,6 +30,7 @@ Address = tuple[str, int]
 _GREETING = b"boostrank/1\n"
 _NONCE, _PROOF, _CODE = 32, 32, 16  # bytes
 _HANDSHAKE_SECONDS, _JOIN_SECONDS = 10.0, 60.0
+_PIECE = 1 << 24  # bytes for which memory is taken at once
 _MOST_STRANGERS = 64  # connections that have not proved the key yet
 # A machine that vanishes ends the connection after about a minute.
 _KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 60_000))
@@ -95,18 +95,18 @@ class Link:
         """Return the next object; EOFError or OSError: the connection is closed or broken."""
         return pickle.loads(self.receive_bytes())
 
-    def send_bytes(self, body: bytes) -> None:
+    def send_bytes(self, body: Any) -> None:
         """Send one frame."""
         with self._sending:
             head = struct.pack(">Q", len(body))
-            code = _code(self._key_out, struct.pack(">Q", self._sent) + head, _CODE, body)
+            head += _code(self._key_out, struct.pack(">Q", self._sent) + head, _CODE, body)
             self._sent += 1
-            self._socket.sendall(head + code)
-            self._socket.sendall(body)
+            self._socket.sendall(b"".join((head, body)))
 
     def receive_bytes(self) -> bytearray:
         """Return the next frame; raises as `receive`."""
-        head, code = self._exactly(8), self._exactly(_CODE)
+        start = self._exactly(8 + _CODE)
+        head, code = start[:8], start[8:]
         body = self._exactly(struct.unpack(">Q", head)[0])
         expected = _code(self._key_in, struct.pack(">Q", self._received) + head, _CODE, body)
         if not hmac.compare_digest(code, expected):
@@ -122,21 +122,24 @@ class Link:
         self._socket.close()
 
     def _exactly(self, size: int, until: float | None = None) -> bytearray:
-        found = bytearray()
-        while len(found) < size:
+        found, done = bytearray(min(size, _PIECE)), 0
+        while done < size:
             if until is not None and time.monotonic() > until:
                 raise TimeoutError("the handshake takes too long")
-            piece = self._socket.recv(min(size - len(found), 1 << 20))
-            if not piece:
+            if done == len(found):  # memory grows with what arrives, not with what was announced
+                found += bytes(min(size - done, done))
+            with memoryview(found) as rest:
+                count = self._socket.recv_into(rest[done:])
+            if not count:
                 raise EOFError("the other end has closed the connection")
-            found += piece
+            done += count
         return found
 
 
-def _code(key: bytes, text: bytes, size: int, more: bytes | bytearray = b"") -> bytes:
-    code = hashlib.blake2b(text, key=hashlib.blake2b(key).digest(), digest_size=size)
+def _code(key: bytes, text: bytes, size: int, more: Any = b"") -> bytes:
+    code = hmac.new(key, text, "sha256")
     code.update(more)
-    return code.digest()
+    return code.digest()[:size]
 
 
 def connect(call: Call, patience: float = _JOIN_SECONDS) -> Link:
@@ -222,10 +225,11 @@ class Mesh:
         finally:
             self.close()
 
-    def all_to_all(self, pieces: Sequence[bytes]) -> list[bytes | bytearray]:
-        """Send every worker its piece; return those for this one. LostContact: a worker is gone, or has failed."""
+    def all_to_all(self, pieces: Sequence[Any]) -> list[Any]:
+        """Send every worker its buffer; return those for this one. LostContact: a worker is gone, or has failed."""
         found: list[Any] = list(pieces)
-        for peer in range(self.size):
+        for turn in range(self.size):
+            peer = (turn - self.rank) % self.size  # each pair meets in one turn
             with _in_contact(f"worker {peer}"):
                 if self.rank < peer:
                     self._links[peer].send_bytes(pieces[peer])

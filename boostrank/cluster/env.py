@@ -23,6 +23,7 @@ _RANKS = {
     "SLURM_PROCID": "SLURM_NTASKS",
     "JOB_COMPLETION_INDEX": "JOB_PARALLELISM",
 }
+_ON_MACHINE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE")  # ranks
 _PORT = 29400
 _LEAST_KEY = 16
 
@@ -45,7 +46,11 @@ class EnvWorkers(LocalWorkers):
             )
         if "MASTER_ADDR" not in os.environ:
             raise ParameterError("cluster env: set MASTER_ADDR, the host of the first rank, on every rank")
-        super().__init__(size, max(1, resolve_threads(None) // _number("LOCAL_WORLD_SIZE", 1)))
+        threads = resolve_threads(None)
+        if threads == os.cpu_count():  # ranks that are bound to some of the cores have their share already
+            local = next((name for name in _ON_MACHINE if name in os.environ), "")
+            threads = max(1, threads // max(1, _number(local, 1)))
+        super().__init__(size, threads)
         # torchrun itself listens on MASTER_PORT.
         port = _number("BOOSTRANK_PORT", _number("MASTER_PORT", _PORT) + ("TORCHELASTIC_RUN_ID" in os.environ))
         self.rank, self.key, self.listen = rank, key.encode(), (os.environ["MASTER_ADDR"], port)

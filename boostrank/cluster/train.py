@@ -11,7 +11,6 @@ from importlib import import_module
 from typing import Any
 
 from boostrank.cluster.launcher import Launcher, by_worker
-from boostrank.cluster.shards import place
 from boostrank.cluster.worker import CLIENT_SILENCE_SECONDS, Last, News
 from boostrank.cluster.workers import WORKER_TIMEOUT, Workers
 from boostrank.core import errors
@@ -303,3 +302,38 @@ def _expanded(given: Any) -> list[str]:
     if twice:
         raise ParameterError(f"{twice[0]} is given twice")
     return found
+
+
+def place(
+    shards: Sequence[str], sizes: Mapping[str, Mapping[str, int]], already: Mapping[str, Sequence[str]] | None = None
+) -> dict[str, list[str]]:
+    """Deal shards so that workers have about as many bytes each: the largest first, to the one with least so far.
+
+    Args:
+        shards: paths.
+        sizes: worker -> path -> bytes, of the shards that it can read.
+        already: worker -> shards of another data set that it has to read.
+
+    Returns:
+        Worker -> its shards, in the order given.
+    """
+    load = {worker: sum(sizes[worker][path] for path in (already or {}).get(worker, ())) for worker in sizes}
+    seen = {path: {worker: known[path] for worker, known in sizes.items() if path in known} for path in shards}
+    owner: dict[str, str] = {}
+    for path, found in seen.items():
+        if not found:
+            raise errors.InputError(
+                f"{path}: no worker can read it. Workers read their shards themselves, so each must lie where a worker "
+                "sees it under this very path"
+            )
+        (one, size), *others = found.items()
+        for other, other_size in others:
+            if other_size != size:
+                raise errors.InputError(
+                    f"{path}: {size:,} bytes on {one}, {other_size:,} on {other}. It must be one file, or have a name "
+                    "of its own on each machine"
+                )
+    for path in sorted(shards, key=lambda path: -max(seen[path].values())):
+        owner[path] = min(seen[path], key=lambda worker: load[worker])
+        load[owner[path]] += seen[path][owner[path]]
+    return {worker: [path for path in shards if owner[path] == worker] for worker in sizes}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from boostrank.cluster.shards import place
+from boostrank.cluster.train import place
 from boostrank.core.errors import DataError, InputError
 from boostrank.data.categories import Categories
 from boostrank.data.options import FeatureSpace

@@ -148,17 +148,26 @@ class Member(LightGBM):
         reducer: Any,
     ) -> None:
         """Each worker gets the sum of one block."""
-        pieces = [ctypes.string_at(given + start[i], length[i]) for i in range(n)]
-        received = self._peers.all_to_all(pieces)
-        ctypes.memmove(found, bytes(received[0]), len(received[0]))
+        pieces = [_memory(given + start[i], length[i]) for i in range(n)]
+        received = [_buffer(piece) for piece in self._peers.all_to_all(pieces)]
+        ctypes.memmove(found, received[0], len(received[0]))
         for piece in received[1:]:  # in the order of the ranks: the same bytes wherever a block is added up
-            body = ctypes.create_string_buffer(bytes(piece), len(piece))
-            reducer[0](ctypes.cast(body, ctypes.c_void_p), found, width, len(piece))
+            reducer[0](ctypes.cast(piece, ctypes.c_void_p), found, width, len(piece))
 
     def _gather(self, given: int, size: int, start: Any, length: Any, n: int, found: int, found_size: int) -> None:
         """Each worker gets the blocks of all."""
-        for i, piece in enumerate(self._peers.all_to_all([ctypes.string_at(given, size)] * n)):
-            ctypes.memmove(found + start[i], bytes(piece), len(piece))
+        for i, piece in enumerate(self._peers.all_to_all([_memory(given, size)] * n)):
+            ctypes.memmove(found + start[i], _buffer(piece), len(piece))
+
+
+def _memory(address: int, size: int) -> Any:
+    """Return memory as an array of ctypes, without a copy."""
+    return (ctypes.c_char * size).from_address(address)
+
+
+def _buffer(piece: Any) -> Any:
+    """Return bytes that a peer sent as an array of ctypes; this worker's own memory is one already."""
+    return (ctypes.c_char * len(piece)).from_buffer(piece) if isinstance(piece, bytearray) else piece
 
 
 def _some(features: Features, chosen: npt.NDArray[np.int64]) -> sparse.csr_matrix:
