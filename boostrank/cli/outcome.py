@@ -14,7 +14,7 @@ from boostrank.cli.interrupt import StopRequest
 from boostrank.cli.progress import RoundProgress, duration
 from boostrank.cli.show import aligned
 from boostrank.engines import get_backend
-from boostrank.fit.observe import Observer
+from boostrank.fit.plan import Observer
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
@@ -123,8 +123,8 @@ def _report_one(model: RankingModel, progress: RoundProgress, stopped: bool) -> 
 
 def _say_cost(model: RankingModel, data: RankingDataset | None, seconds: float) -> None:
     """Print trees, training time and the effect of a limit."""
-    from boostrank.model.booster_methods import tree_counts
     from boostrank.model.price import count_trees, microseconds
+    from boostrank.model.ranking_model import tree_counts
 
     if not get_backend(model.backend).grows_trees:
         return

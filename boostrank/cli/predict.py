@@ -52,7 +52,7 @@ def predict(own: Predict, reading: FileOptions) -> None:
     with uncollected():
         from boostrank.core.files import check_output
         from boostrank.data.text.writer import score_text
-        from boostrank.model.booster_methods import calibrated
+        from boostrank.model.calibration import calibrated
         from boostrank.model.ranking_model import RankingModel
         from boostrank.model.score_files import has_names, write_scores
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy.typing as npt
 
-from boostrank.core.errors import ModelError, ParameterError
+from boostrank.core.errors import ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 from boostrank.data.arrays import Features
@@ -143,10 +143,6 @@ class Booster:
             ParameterError: it is linear, but trees cannot start from it.
         """
         return None
-
-    def tree_table(self, names: Sequence[str]) -> dict[str, list[Any]]:
-        """Return nodes and leaves in the columns of `lightgbm.Booster.trees_to_dataframe`; needs pandas."""
-        raise ModelError("it has no trees")
 
 
 @dataclass

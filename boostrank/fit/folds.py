@@ -27,8 +27,7 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import Whole
 from boostrank.engines.params import Limits
-from boostrank.fit.observe import SILENT, Observer
-from boostrank.fit.plan import Member, Plan
+from boostrank.fit.plan import SILENT, Member, Observer, Plan
 from boostrank.fit.provenance import describe_data
 from boostrank.fit.run import run
 from boostrank.fit.start.cross_fit import CrossFitted, FoldStarts

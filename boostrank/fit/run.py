@@ -21,11 +21,10 @@ from boostrank.engines.params import refusal
 from boostrank.engines.rounds import Callback
 from boostrank.fit.callbacks import EarlyStopping, Gated, History, StopWhenAsked
 from boostrank.fit.checkpoint import AS_ARGUMENT, Checkpoint, settings_of
-from boostrank.fit.gradient import GuardedGradient
+from boostrank.fit.gradient import GuardedGradient, RoundMetrics
 from boostrank.fit.params import AUTO_START, TrainingParameters, headline, is_auto, say_left_out
 from boostrank.fit.plan import Plan
 from boostrank.fit.provenance import describe_data, describe_identity, describe_training
-from boostrank.fit.round_metrics import RoundMetrics
 from boostrank.fit.start.begin import Beginning, beginning, limits_of, same_order, say_without_start
 from boostrank.model import constraints
 from boostrank.model.price import check_start

@@ -17,9 +17,8 @@ from boostrank.engines.native import at_the_door
 from boostrank.engines.rounds import Callback
 from boostrank.fit.checkpoint import Checkpoint
 from boostrank.fit.folds import choose_within_query, train_folds
-from boostrank.fit.observe import SILENT, Observer
 from boostrank.fit.params import AUTO_START, STOPPING_NAMES
-from boostrank.fit.plan import ALONE, FIXED_ROUNDS, PLAIN, Draft, Peers, Plan, Recipe
+from boostrank.fit.plan import ALONE, FIXED_ROUNDS, PLAIN, SILENT, Draft, Observer, Peers, Plan, Recipe
 from boostrank.fit.prepare import prepare
 from boostrank.fit.presets import choose_recipe
 from boostrank.fit.run import run

@@ -15,8 +15,7 @@ import numpy as np
 from boostrank.core.errors import ParameterError
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import Backend
-from boostrank.model.booster_methods import tree_counts
-from boostrank.model.ranking_model import RankingModel
+from boostrank.model.ranking_model import RankingModel, tree_counts
 
 _ROWS, _TIMES = 4096, 3
 """Rows in a timed prediction, and number of repetitions."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,20 +16,20 @@ from scipy import sparse
 from boostrank.core.errors import DataError, DataWarning, ModelError, ParameterError, warn_user
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex, checked_ids, query_numbers
+from boostrank.core.text import small_table
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.arrays import as_features, default_feature_names, queries_of_sizes
 from boostrank.data.categories import Categories, read_record, say_no_codes
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines import booster_of, format_of, get_backend
-from boostrank.engines.base import CONTRIBUTIONS, SCORES, Backend, Booster, Wanted
+from boostrank.engines.base import CONTRIBUTIONS, LEAVES, SCORES, Backend, Booster, Wanted
 from boostrank.engines.model_format import LARGEST_SCORE, LinearStart, in_range
 from boostrank.engines.trees import Trees
-from boostrank.model.booster_methods import BoosterMethods, predict_otherwise
-from boostrank.model.booster_methods import calibrated as to_calibrated
 from boostrank.model.files import check_ending, read_model_files, sidecar_path, write_model_files
 from boostrank.model.within_query import WithinColumns
 from boostrank.records import History, ModelInfo, as_record, jsonable
 
+IMPORTANCES = ("split", "gain")
 # Below this number of rows, scoring is faster than starting a second thread.
 _FEW_ROWS = 32
 
@@ -80,10 +80,11 @@ def check_finite(scores: Float64Array, first: int = 0) -> None:
         )
 
 
-class RankingModel(BoosterMethods):
-    """A booster with its features, its objective and its best round.
+class RankingModel:
+    """A booster with its features, its objective and its best round, and the methods of LightGBM's Booster.
 
-    Scores are only comparable within a query and have no unit.
+    Scores are only comparable within a query and have no unit. The trees of a linear start count as trees before the
+    first round. `feature_importance` excludes them: they encode a linear ranker, and their splits have no gain.
 
     Args:
         booster: the engine's own booster, also available as `.booster`.
@@ -121,6 +122,19 @@ class RankingModel(BoosterMethods):
     def __repr__(self) -> str:
         name = self.info.objective_name or "unknown objective"
         return f"RankingModel({self.backend}, {name}, {self._size}, {self.n_features} features)"
+
+    def _repr_html_(self) -> str:
+        names = ", ".join(self.feature_names[:8]) + (", …" if self.n_features > 8 else "")
+        rows: list[tuple[str, Any]] = [
+            ("objective", self.info.objective_name or "unknown"),
+            ("size", self._size),
+            ("features", f"{self.n_features:,}: {names}"),
+        ]
+        rows += [
+            (name, ", ".join(f"{metric} {value:.4f}" for metric, value in values.items()))
+            for name, values in self.best_score.items()
+        ]
+        return small_table(f"RankingModel ({self.backend})", rows)
 
     @property
     def _size(self) -> str:
@@ -262,12 +276,22 @@ class RankingModel(BoosterMethods):
         if calibrated:
             if pred_leaf or pred_contrib or start_iteration > 0 or self._are_others(num_iteration):
                 raise ParameterError("calibrated=True maps scores of the best rounds: pass no other output or rounds")
-            return to_calibrated(self.info.calibration, self._each_row(SCORES, data, self._best_rounds, threads))
-        if pred_leaf or pred_contrib or start_iteration > 0:
-            return predict_otherwise(  # type: ignore[no-any-return]
-                self, data, start_iteration, num_iteration, threads, leaves=pred_leaf, contributions=pred_contrib
-            )
-        return self._each_row(SCORES, data, self._rounds(num_iteration), threads)
+            from boostrank.model.calibration import calibrated as mapped
+
+            return mapped(self.info.calibration, self._each_row(SCORES, data, self._best_rounds, threads))
+        if pred_leaf and pred_contrib:
+            raise ParameterError("pred_leaf and pred_contrib exclude each other: pass one of them")
+        count, last, more = self._booster.rounds, self._rounds(num_iteration), num_iteration or 0
+        first = min(max(0, start_iteration), count)
+        if first:
+            last = count if more <= 0 else min(count, first + more)
+        if pred_leaf:
+            self._need_trees("pred_leaf=True")
+            start, each = tree_counts(self)
+            leaves = self._each_row(LEAVES, data, last, threads, start + each * (last or count)).astype(np.int32)
+            return leaves[:, start + each * first if first else 0 :]  # type: ignore[return-value]
+        found = self._rows_worth(data, last, threads, pred_contrib)
+        return found - self._rows_worth(data, first, threads, pred_contrib) if first else found
 
     def contributions(
         self,
@@ -471,6 +495,76 @@ class RankingModel(BoosterMethods):
         body = self._engine.format.stamp(body)
         write_model_files(Path(path), body, jsonable({**info, "evals_result": self.evals_result}))
 
+    def feature_name(self) -> list[str]:
+        """Return `feature_names` as a list."""
+        return list(self.feature_names)
+
+    def feature_importance(
+        self, importance_type: Literal["split", "gain"] = "split", iteration: int | None = None
+    ) -> npt.NDArray[Any]:
+        """Return the number of splits by each feature, or their total gain.
+
+        Args:
+            importance_type: "split" or "gain" (XGBoost's "total_gain").
+            iteration: rounds to use; None for the best ones, 0 or less for all.
+
+        Returns:
+            int32[d] or float64[d], without the linear start. Columns within queries count as their source feature.
+
+        Raises:
+            ParameterError: unknown type, or a model without trees.
+        """
+        if importance_type not in IMPORTANCES:
+            raise ParameterError(
+                f"importance_type={importance_type!r}: expected one of {', '.join(IMPORTANCES)}; for the effect of "
+                "features on a metric, use boostrank.report.importance"
+            )
+        self._need_trees("feature_importance()")
+        trees = self.trees(iteration)
+        found = trees.splits.astype(np.int32) if importance_type == "split" else trees.gain
+        if self.within_query is None:
+            return found
+        of_features = found[: self.n_features].copy()
+        np.add.at(of_features, np.asarray(self.within_query.sources), found[self.n_features :])
+        return of_features
+
+    def num_trees(self) -> int:
+        """Return the number of trees, including rounds after the best one and the linear start.
+
+        Raises:
+            ParameterError: a model without trees.
+        """
+        start, each = tree_counts(self)
+        return start + each * self._booster.rounds
+
+    def save_model(
+        self, filename: str | PathLike[str], num_iteration: int | None = None, start_iteration: int = 0
+    ) -> RankingModel:
+        """Save the model like `save`, under LightGBM's name.
+
+        Args:
+            filename: path of the model file.
+            num_iteration: rounds to keep; None for the best ones, 0 or less for all.
+            start_iteration: must be 0.
+
+        Raises:
+            ParameterError: start_iteration is above 0.
+            TrainingError: as `save`.
+        """
+        if start_iteration > 0:
+            raise ParameterError(
+                "start_iteration: a model without its first rounds is not a ranker; booster.save_model writes one"
+            )
+        self.save(filename, num_iteration=num_iteration)
+        return self
+
+    def _need_trees(self, what: str) -> None:
+        if not self._engine.grows_trees:
+            raise ParameterError(
+                f"{what}: models of backend={self.backend!r} have no trees; use contributions() for the effect of "
+                "features"
+            )
+
     @classmethod
     def load(cls, path: str | PathLike[str]) -> RankingModel:
         """Load a model file written by boostrank, LightGBM or XGBoost.
@@ -503,6 +597,19 @@ class RankingModel(BoosterMethods):
                 DataWarning,
             )
         return cls(booster, best_rounds=best, info=info, evals_result=history)
+
+
+def tree_counts(model: RankingModel) -> tuple[int, int]:
+    """Return the number of trees of the linear start, and per round.
+
+    Raises:
+        ParameterError: a model without trees.
+    """
+    engine = model._engine
+    if not engine.grows_trees:
+        raise ParameterError(f"models of backend={model.backend!r} have no trees to count")
+    parsed = engine.format.parse(model.to_bytes(1))
+    return int(getattr(parsed, "start_trees", 0)), engine.format.trees(parsed, len(model.column_names)).count
 
 
 def find_model(given: Any) -> RankingModel | None:

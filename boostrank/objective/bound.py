@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -23,39 +23,11 @@ from boostrank.kernels.objective.options import GAIN_BASE, Composition
 from boostrank.kernels.objective.shared_params import K
 from boostrank.objectives import OBJECTIVES
 
+if TYPE_CHECKING:
+    from boostrank.objective.description import Objective, TrainingObjective
+
 # Limit for pair loops: 50,000 documents are 2.5e9 ordered pairs, seconds per round. Longer lists are refused.
 MAX_QUADRATIC_DOCUMENTS = 50_000
-
-
-class Described(Protocol):
-    """Interface of a single objective, see `description.Objective`."""
-
-    spec: ObjectiveSpec
-    gain: str | tuple[float, ...]
-    params: dict[str, Any]
-    options: dict[str, Any]
-
-    @property
-    def name(self) -> str: ...
-
-    def values(self, round: int) -> Mapping[str, Any]: ...
-
-    def option_values(self, round: int) -> Mapping[str, Any]: ...
-
-
-class Composed(Protocol):
-    """Interface of an objective or a mixture, see `description.TrainingObjective`."""
-
-    hessian_scale: str
-    threads: int | None
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def parts(self) -> Sequence[Described]: ...
-
-    def factors(self, round: int, magnitudes: Sequence[float]) -> tuple[float, ...]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +72,7 @@ class BoundObjective:
     """
 
     def __init__(
-        self, objective: Composed, labels: Float64Array, queries: QueryIndex, all_reduce: AllReduce = alone
+        self, objective: TrainingObjective, labels: Float64Array, queries: QueryIndex, all_reduce: AllReduce = alone
     ) -> None:
         if labels.shape != (queries.n_documents,):
             raise DataError(
@@ -262,7 +234,7 @@ def _check_pairs(objective: Described, queries: QueryIndex) -> None:
 class _Part:
     """A single objective of a bound one, with the arguments of the driver."""
 
-    def __init__(self, objective: Described, labels: Float64Array, queries: QueryIndex) -> None:
+    def __init__(self, objective: Objective, labels: Float64Array, queries: QueryIndex) -> None:
         spec = objective.spec
         _check_pairs(objective, queries)
         self.objective = objective

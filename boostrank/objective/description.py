@@ -10,6 +10,7 @@ As a custom objective of an engine, it binds itself at the first call:
 
 from __future__ import annotations
 
+import sys
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +31,6 @@ from boostrank.kernels.objective.define import source_of
 from boostrank.kernels.objective.driver import AllReduce, alone
 from boostrank.kernels.objective.options import OPTIONS
 from boostrank.objective.bound import BoundObjective
-from boostrank.objective.caller import in_cross_validation, round_of_caller
 from boostrank.objectives import OBJECTIVES
 from boostrank.schedules import is_schedule_text, parse_schedule
 
@@ -388,3 +388,36 @@ def queries_given(sizes: Any, weight: Any, rows: int) -> QueryIndex:
     if weight is None or not len(weight):
         return queries
     return with_weights(queries, np.asarray(weight, dtype=np.float64).ravel())
+
+
+# The current round is read from the stack frame of the engine that calls an objective. Tested with LightGBM 4.3 to 4.7
+# and XGBoost 3.1 to 3.4 in `tests/engines/test_private.py`.
+def round_of_caller() -> int | None:
+    """Return the engine's current round, including rounds of a continued model.
+
+    No engine passes it: LightGBM passes scores and data only, and `xgb.train` restarts at 0 on continuation. The
+    calling
+    booster knows it, and is the `self` of an `update` a few frames up.
+    """
+    frame = sys._getframe(2)
+    for _ in range(6):
+        if frame is None:
+            return None
+        if frame.f_code.co_name == "update":
+            booster = frame.f_locals.get("self")
+            for attribute in ("num_boosted_rounds", "current_iteration"):
+                count: Callable[[], int] | None = getattr(booster, attribute, None)
+                if count is not None:
+                    return int(count())
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+def in_cross_validation() -> bool:
+    """Return True if called from `lgb.cv`."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        if frame.f_code.co_name == "cv" and frame.f_globals.get("__name__") == "lightgbm.engine":
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from boostrank.objective.caller import round_of_caller
+from boostrank.objective.description import round_of_caller
 
 HERE = "(boostrank/engines/lightgbm/private.py)"
 BASIC = {

@@ -6,13 +6,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import lightgbm as lgb
 import numpy as np
 import pytest
 
 import boostrank
 from boostrank.core.errors import ParameterError
-from boostrank.model.price import tree_counts
+from boostrank.model.ranking_model import tree_counts
 
 from .test_train import BACKENDS, FAST, ranking
 
@@ -99,50 +98,18 @@ def test_lightgbm_says_the_same_of_its_own_model() -> None:
 def test_importance_of_named_features_without_the_start(backend: str) -> None:
     model = started(backend)
     assert model.feature_name() == list(model.feature_names)
-    pytest.importorskip("pandas", reason="the table is a data frame")
-    splits = model.feature_importance()
-    frame = model.trees_to_dataframe()
-    grown = frame[(frame["tree_index"] >= tree_counts(model)[0]) & frame["split_feature"].notna()]
-    grown = grown[grown["tree_index"] < tree_counts(model)[0] + BEST]
-    counts = grown["split_feature"].value_counts()
-    assert splits.tolist() == [counts.get(name, 0) for name in model.feature_names]
+    pytest.importorskip("pandas", reason="the engine's table is a data frame")
+    tree, feature = ("tree_index", "split_feature") if backend == "lightgbm" else ("Tree", "Feature")
+    frame, first = model.booster.trees_to_dataframe(), tree_counts(model)[0]
+    counts = frame[frame[tree].between(first, first + BEST - 1)][feature].value_counts()
+    assert model.feature_importance().tolist() == [counts.get(name, 0) for name in model.feature_names]
     with pytest.raises(ParameterError, match=r"report\.importance"):
         model.feature_importance("cover")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_walk_through_the_table_ends_at_the_score(backend: str) -> None:
-    pytest.importorskip("pandas", reason="the table is a data frame")
-    full, rng = ranking(0), np.random.default_rng(0)
-    X = np.where(rng.random((full.n_documents, full.n_features)) < 0.2, np.nan, full.features)
-    data = boostrank.RankingDataset.from_arrays(X, full.labels, group=full.queries.sizes)
-    model = boostrank.train({"objective": "regression", **FAST}, data, ROUNDS, backend=backend, start="none")
-    rows = np.asarray(data.features)[:40]
-    table = model.trees_to_dataframe()
-    booster = lgb.train({**FAST, "objective": "regression"}, lgb.Dataset(rows.copy(), rows[:, 0]), 1)
-    assert list(table) == list(booster.trees_to_dataframe())
-    nodes = {node["node_index"]: node for node in table.to_dict("records")}
-    roots = [index for index, node in nodes.items() if not isinstance(node["parent_index"], str)]
-    assert len(roots) == ROUNDS == table["tree_index"].nunique()
-    assert all(nodes[root]["node_depth"] == 1 for root in roots)
-    for row, score in zip(rows, model.predict(rows, num_iteration=0), strict=True):
-        total = 0.0
-        for root in roots:
-            node = nodes[root]
-            while isinstance(node["split_feature"], str):
-                value = row[model.feature_names.index(node["split_feature"])]
-                if np.isnan(value):
-                    left = node["missing_direction"] == "left"
-                else:
-                    left = value <= node["threshold"] if node["decision_type"] == "<=" else value < node["threshold"]
-                node = nodes[node["left_child" if left else "right_child"]]
-            total += node["value"]
-        assert total == pytest.approx(score, abs=1e-5)
-
-
 def test_a_linear_model_names_what_tells_of_its_features() -> None:
     model = boostrank.train({"objective": "sdcg"}, ranking(0), 2, backend="linear")
-    for ask in (model.feature_importance, model.num_trees, model.trees_to_dataframe):
+    for ask in (model.feature_importance, model.num_trees):
         with pytest.raises(ParameterError, match="no trees"):
             ask()
     with pytest.raises(ParameterError, match=r"contributions\(\)"):

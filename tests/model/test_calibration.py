@@ -16,8 +16,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import bootstrap_intervals
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics, Conventions, Metric
-from boostrank.model.booster_methods import calibrated
-from boostrank.model.calibration import reliability
+from boostrank.model.calibration import calibrated, reliability
 
 PARAMS = {"objective": "lambdarank", "num_leaves": 7, "min_data_in_leaf": 5, "verbosity": -1}
 

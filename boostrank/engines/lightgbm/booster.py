@@ -116,12 +116,6 @@ class LightGBMBooster(Booster):
         )
         return {names[i]: Categories(tuple(one)) for i, one in zip(columns, values, strict=True)} if fits else {}
 
-    def tree_table(self, names: Sequence[str]) -> dict[str, list[Any]]:
-        table = self.native.trees_to_dataframe()
-        real = dict(zip(self.native.feature_name(), names, strict=True))
-        table["split_feature"] = table["split_feature"].map(real)
-        return {str(name): table[name].tolist() for name in table}
-
     def _trees(self, rounds: int) -> int:
         """Return LightGBM's number of iterations for this number of rounds; -1: all."""
         return rounds + self.start_trees if rounds else -1

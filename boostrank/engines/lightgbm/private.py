@@ -1,7 +1,7 @@
 """Private parts of LightGBM that this package uses, tested with LightGBM 4.3 to 4.7.
 
-`objective.caller` reads one more: the stack of `lgb.train`. `tests/engines/test_private.py` checks each part and says
-what breaks without it.
+`objective.description` reads one more: the stack of `lgb.train`. `tests/engines/test_private.py` checks each part and
+says what breaks without it.
 """
 
 from __future__ import annotations

@@ -147,72 +147,6 @@ class XGBoostBooster(Booster):
         kinds = enumerate(zip(names, types, strict=False))
         return {name: Categories(found.get(column)) for column, (name, kind) in kinds if kind == "c"}
 
-    def tree_table(self, names: Sequence[str]) -> dict[str, list[Any]]:
-        """Return the tree table; rows that meet the decision go left, as in LightGBM's table."""
-        nodes = self.native.trees_to_dataframe()
-        inside = self.native.feature_names or [f"f{i}" for i in range(self.native.num_features())]
-        real = dict(zip(inside, names, strict=True))
-        kinds = [feature == "Leaf" for feature in nodes["Feature"]]
-        own = [
-            f"{tree}-{'L' if leaf else 'S'}{node}"
-            for tree, node, leaf in zip(nodes["Tree"], nodes["Node"], kinds, strict=True)
-        ]
-        # Links between nodes, and depths.
-        place = {node: i for i, node in enumerate(nodes["ID"])}
-        parent: list[int | None] = [None] * len(own)
-        children: dict[str, list[int | None]] = {}
-        for side in ("Yes", "No"):
-            children[side] = [None if leaf else place[node] for node, leaf in zip(nodes[side], kinds, strict=True)]
-            for i, child in enumerate(children[side]):
-                if child is not None:
-                    parent[child] = i
-        depth = [0] * len(own)
-        for i, above in enumerate(parent):  # within a tree, parents come first
-            depth[i] = 1 if above is None else depth[above] + 1
-        columns: dict[str, list[Any]] = {
-            "tree_index": nodes["Tree"].tolist(),
-            "node_depth": depth,
-            "node_index": own,
-            "left_child": [None if i is None else own[i] for i in children["Yes"]],
-            "right_child": [None if i is None else own[i] for i in children["No"]],
-            "parent_index": [None if i is None else own[i] for i in parent],
-        }
-        # The remaining columns, one row per node.
-        rows: list[tuple[Any, ...]] = []
-        for row, leaf in zip(nodes.itertuples(index=False), kinds, strict=True):
-            if leaf:
-                rows.append((None, None, None, None, None, None, row.Gain, row.Cover, None))
-                continue
-            listed = row.Category
-            by_category = isinstance(listed, list)
-            threshold = "||".join(map(str, listed)) if isinstance(listed, list) else row.Split
-            side = "left" if row.Missing == row.Yes else "right"
-            rows.append(
-                (
-                    real[row.Feature],
-                    row.Gain,
-                    threshold,
-                    "==" if by_category else "<",
-                    side,
-                    "NaN",
-                    None,
-                    row.Cover,
-                    None,
-                )
-            )
-        last = (
-            "split_feature",
-            "split_gain",
-            "threshold",
-            "decision_type",
-            "missing_direction",
-            "missing_type",
-            "value",
-            "weight",
-            "count",
-        )
-        return columns | {name: list(values) for name, values in zip(last, zip(*rows, strict=True), strict=True)}
-
 
 def apart(booster: XGBoostBooster | None) -> tuple[XGBoostBooster | None, XGBoostBooster | None]:
     """Split a model into its grown trees and its start; either may be None."""
@@ -227,15 +161,11 @@ def apart(booster: XGBoostBooster | None) -> tuple[XGBoostBooster | None, XGBoos
 
 
 def together(start: XGBoostBooster | None, booster: XGBoostBooster) -> XGBoostBooster:
-    """Join the trees of a start or an earlier model, if any, and the grown trees."""
+    """Join the trees of a start, if any, and the grown trees."""
     if start is None:
         return booster
     grown, first = (XGBOOST.parse(bytes(one.native.save_raw("json"))) for one in (booster, start))
-    trees = first.forest["trees"][first.start_trees :]
-    if not trees:
-        return XGBoostBooster.load(grown.with_trees(first.start, grown.forest["trees"], grown.ends))
-    ends = [*first.ends, *(first.ends[-1] + end for end in grown.ends[1:])]
-    return XGBoostBooster.load(first.with_trees(first.start, [*trees, *grown.forest["trees"]], ends))
+    return XGBoostBooster.load(grown.with_trees(first.start, grown.forest["trees"], grown.ends))
 
 
 def begin_with(start: LinearStart) -> XGBoostBooster:

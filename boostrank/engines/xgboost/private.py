@@ -1,7 +1,7 @@
 """Private and undocumented parts of XGBoost that this package uses, tested with XGBoost 3.1 to 3.4.
 
-`objective.caller` reads one more: the stack of `xgb.train`. `tests/engines/test_private.py` checks each part and says
-what breaks without it. Model files are described in `engines.xgboost.format`.
+`objective.description` reads one more: the stack of `xgb.train`. `tests/engines/test_private.py` checks each part and
+says what breaks without it. Model files are described in `engines.xgboost.format`.
 """
 
 from __future__ import annotations

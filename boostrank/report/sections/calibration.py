@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from boostrank.model.booster_methods import calibrated
-from boostrank.model.calibration import Reliability, reliability
+from boostrank.model.calibration import Reliability, calibrated, reliability
 from boostrank.report.charts import Chart, tooltips
 from boostrank.report.html import Column, Table, interval
 from boostrank.report.result import Result
