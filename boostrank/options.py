@@ -47,7 +47,7 @@ class Option:
         unset: value when the command line does not give the option, where it differs from Python's default.
         parse: turns the text from the command line into the value; raises ValueError.
         file: "read", "write", "stream" (a file to write, or standard output), "data", "folder", "objective" (a name
-            or a Python file) or "start" (a word or a model's file).
+            or a Python file).
         positional: an argument of the command line in place of a flag.
         required: the command line must give it.
         common: listed by the short `--help`.
@@ -320,7 +320,6 @@ CONVENTIONS = ("default", "lightgbm", "xgboost", "catboost", "sklearn", "trec", 
 """Names of `boostrank.core.conventions.PRESETS`."""
 BACKENDS = ("lightgbm", "xgboost", "linear")
 """Names of `boostrank.engines.ENGINES`."""
-STARTS = ("auto", "linear", "none")
 DEFAULT_EVAL_AT = (1, 3, 5, 10)
 DEFAULT_ROUNDS = 100
 
@@ -514,12 +513,11 @@ class WithinQueryOptions(Options, group="Start and features"):
 class StartOptions(Options, group="Start and features"):
     """Start of the training."""
 
-    start: Any = option(
+    start: str | None = option(
         "auto",
-        "Linear model whose scores the trees start from. linear: fit a cross-fitted ridge regression first. FILE: a "
-        "model of --backend linear. auto: linear for the objective auto, otherwise none. The saved model includes it.",
-        metavar="auto|linear|none|FILE",
-        file="start",
+        "Scores that the trees start from. linear: those of a cross-fitted ridge regression, which the saved model "
+        "includes. auto: linear for the objective auto, otherwise none.",
+        choices="auto linear none",
     )
 
 

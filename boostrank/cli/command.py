@@ -18,7 +18,7 @@ from click.shell_completion import CompletionItem
 from boostrank.core.errors import FileFormatError, InputError, did_you_mean
 from boostrank.engines import ENGINES
 from boostrank.export import target_lines
-from boostrank.options import SAME, STARTS, Option, declared
+from boostrank.options import SAME, Option, declared
 
 _TABLES = {"set": "settings", "param": "params"}
 _OF_TRAIN = ("quality",)
@@ -91,18 +91,6 @@ class DataFile(InputFile):
         return super().convert(value, param, ctx)
 
 
-class StartFile(InputFile):
-    """A word of `--start`, or the file of a linear model."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value in STARTS:
-            return str(value)
-        hint = did_you_mean(str(value), STARTS, list_all=False)
-        if hint and not os.path.exists(value):
-            self.fail(f"{value}: no such file.{hint}", param, ctx)
-        return super().convert(value, param, ctx)
-
-
 class ObjectiveName(click.ParamType):  # type: ignore[type-arg]
     """Name of an objective, or a Python file, `my.py` or `my.py:NAME`."""
 
@@ -126,7 +114,6 @@ class OutputFile(_File):
 _FILES: dict[str, click.ParamType] = {  # type: ignore[type-arg]
     "read": InputFile(),
     "data": DataFile(),
-    "start": StartFile(),
     "objective": ObjectiveName(),
     "write": OutputFile(),
     "stream": OutputFile(stream=True),
@@ -151,7 +138,6 @@ _VALUES: dict[str, Callable[[], Sequence[str]]] = {
     "objective": objective_names,
     "name": objective_names,
     "metrics": lambda: [f"{name}{cut}" for name in registered("metrics") for cut in ("", "@10")],
-    "start": lambda: STARTS,
     "backend": lambda: tuple(ENGINES),
     "gain": lambda: ("exponential", "linear"),
     "to": lambda: [name for name, _ in target_lines()],
@@ -167,7 +153,7 @@ def complete(context: click.Context, parameter: click.Parameter, incomplete: str
         return parameter.type.shell_complete(context, parameter, incomplete)
     found = [CompletionItem(value) for value in values() if value.startswith(incomplete)]
     # Shells complete either files or words, not both.
-    files = not found and parameter.name in ("objective", "start")
+    files = not found and parameter.name == "objective"
     return [CompletionItem(incomplete, type="file")] if files else found
 
 

@@ -19,7 +19,7 @@ from boostrank.cli.outcome import FoldTable, Sayer, print_outcome
 from boostrank.cli.progress import RoundProgress
 from boostrank.cli.reading import Reader
 from boostrank.engines import of_engine
-from boostrank.options import DEFAULT_ROUNDS, STARTS, FileOptions, FitOptions, TrainCommand, TrainOptions
+from boostrank.options import DEFAULT_ROUNDS, FileOptions, FitOptions, TrainCommand, TrainOptions
 
 if TYPE_CHECKING:
     from boostrank.fit.checkpoint import Checkpoint
@@ -75,8 +75,7 @@ def train(own: TrainCommand, options: TrainOptions, reading: FileOptions) -> int
     check_writable(own.model)
     checkpoint = _checkpoint(own, options)
     if own.log:
-        start = [] if options.start in STARTS else [options.start]
-        check_appendable(own.log, [own.model, *own.inputs, *start, *([checkpoint.path] if checkpoint else [])])
+        check_appendable(own.log, [own.model, *own.inputs, *([checkpoint.path] if checkpoint else [])])
     with reserved(own.model), checkpoint.reserved() if checkpoint else contextlib.nullcontext():
         if checkpoint and checkpoint.exists and not checkpoint.resume:
             raise InputError(

@@ -22,7 +22,6 @@ from boostrank.data.source import matching
 from boostrank.engines import get_backend, workers_of
 from boostrank.engines.rounds import CallbackEnv, EvalResult, StopTraining
 from boostrank.fit.checkpoint import Checkpoint
-from boostrank.fit.params import AUTO_START, LINEAR_START
 from boostrank.fit.prepare import with_objective_of
 from boostrank.fit.train import draft, named_sets, with_params
 from boostrank.model.ranking_model import RankingModel
@@ -121,10 +120,6 @@ class ClusterTraining:
         self._checkpoint, self._callbacks = options.checkpoint, options.callbacks or ()
         if not isinstance(self._checkpoint, Checkpoint | None) or (self._checkpoint and self._checkpoint.resume):
             raise ParameterError("checkpoint: Checkpoint(path, every=N); workers go on by init_model=, without resume")
-        if options.start not in (None, "none", AUTO_START, LINEAR_START):
-            raise ParameterError(
-                f"start={options.start!r}: on a cluster it is {LINEAR_START!r}, {AUTO_START!r} or 'none'"
-            )
         within, model = WithinQuery.given(options.within_query), options.init_model
         if "auto" in (options.of, within and within.of):
             raise ParameterError("within_query: name the features, workers of a cluster do not choose them")

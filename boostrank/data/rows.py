@@ -247,17 +247,6 @@ class DenseRows:
         """Return ranges of queries with some thousand documents each."""
         return self.data.queries.blocks(_DOCUMENTS_A_BLOCK)
 
-    def reach(self, threads: int) -> Float64Array:
-        """Return the largest absolute value of each column, float64[c]; 0 without values."""
-        ptr = self.data.queries.ptr
-
-        def largest(span: tuple[int, int]) -> Float64Array:
-            rows = np.abs(self[int(ptr[span[0]]) : int(ptr[span[1]])])
-            return np.asarray(np.fmax.reduce(rows, axis=0, initial=0.0), dtype=np.float64)
-
-        found = run_parallel(largest, self.blocks(), threads)
-        return np.asarray(np.max([np.zeros(self.columns.size), *found], axis=0), dtype=np.float64)
-
     def constant_within_queries(self, threads: int) -> Int64Array:
         """Return the columns (positions) that are constant within every query."""
         ptr = self.data.queries.ptr

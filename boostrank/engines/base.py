@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy.typing as npt
 
 from boostrank.core.errors import ParameterError
-from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 from boostrank.data.arrays import Features
 from boostrank.data.categories import Categories
@@ -45,14 +44,12 @@ class Wanted:
         what: SCORES; LEAVES, the leaf of each tree, those of a linear start first; or CONTRIBUTIONS, TreeSHAP values of
             each feature and then the expected score.
         rounds: maximum number of rounds; 0: all.
-        queries: queries of the rows, if known.
         absent_is_missing: treat absent entries of a sparse row as missing, not as zero, if the engine supports it.
     """
 
     what: str = SCORES
     rounds: int = 0
     threads: int = 1
-    queries: QueryIndex | None = None
     absent_is_missing: bool = False
 
 
@@ -93,7 +90,6 @@ class Booster:
             Scores float64[N], leaves as integers [N, trees], or contributions float64[N, d+1].
 
         Raises:
-            DataError: the model needs the queries, and they are unknown.
             ModelError: the model has no leaves or contributions.
         """
         raise NotImplementedError
@@ -135,14 +131,6 @@ class Booster:
     def categories(self, names: Sequence[str]) -> dict[str, Categories]:
         """Return feature -> categories of a model trained elsewhere, if its file has them."""
         return {}
-
-    def linear_start(self, rounds: int) -> LinearStart | None:
-        """Return the model of the first `rounds` rounds (0: all) as a start for trees; None if it is not linear.
-
-        Raises:
-            ParameterError: it is linear, but trees cannot start from it.
-        """
-        return None
 
 
 @dataclass

@@ -126,7 +126,7 @@ def depths(parent: Int64Array) -> Int64Array:
 
 # A step function of one feature as a tree. Missing values go to a leaf of their own, left of a first split below all
 # numbers. No grown tree has such a split without gain, so it identifies a start.
-NOTHING = replace(Curve.line(0.0, 0.0, 0.0), documents=np.ones(2))
+NOTHING = replace(Curve(np.zeros(0), np.array([0.0]), 0.0), documents=np.ones(2))
 """Function that adds 0."""
 
 

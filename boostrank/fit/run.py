@@ -25,7 +25,7 @@ from boostrank.fit.gradient import GuardedGradient, RoundMetrics
 from boostrank.fit.params import AUTO_START, TrainingParameters, headline, is_auto, say_left_out
 from boostrank.fit.plan import Plan
 from boostrank.fit.provenance import describe_data, describe_identity, describe_training
-from boostrank.fit.start.begin import Beginning, beginning, limits_of, same_order, say_without_start
+from boostrank.fit.start.begin import Beginning, beginning, limits_of, say_without_start
 from boostrank.model import constraints
 from boostrank.model.price import check_start
 from boostrank.model.ranking_model import RankingModel, TrainingSummary
@@ -180,12 +180,11 @@ def _prepared(plan: Plan) -> _Prepared:
             given,
             is_auto=plan.begins_linear or is_auto(plan.params, engine.name),
             fitted=plan.fitted,
-            source=None if within is None else data,
         )
         if begin is not None:
             booster = begin.booster
             if plan.limit.trees is not None:
-                check_start(len(begin.start.curves), int(plan.limit.trees))
+                check_start(len(begin.made.start.curves), int(plan.limit.trees))
     elif plan.start not in (None, AUTO_START, "none"):
         raise ParameterError("init_model has its own start: pass init_model or start, not both")
     if begin is None and booster is not None:
@@ -263,7 +262,7 @@ def _info(plan: Plan, ready: _Prepared) -> ModelInfo:
         kinds = {"kinds": []} if ready.within is None else ready.within.record
         info |= {"within_query": kinds | ({} if choice is None else {"choice": dict(choice)})}
     if ready.begin is not None:
-        info |= {"start": ready.begin.description}
+        info |= {"start": ready.begin.made.description}
     return info
 
 
@@ -297,7 +296,8 @@ def _booster_to_continue(plan: Plan) -> Any:
         return engine.booster(model)
     if model.backend != engine.name:
         raise ParameterError(f"a model of {model.backend} cannot be continued by {engine.name}")
-    same_order(model, plan.train_set)
+    if model.check_features(plan.train_set).feature_names != plan.train_set.feature_names:
+        raise DataError("the training data have the model's features in another order: reorder them")
     booster = model._booster
     return booster if model.best_iteration >= booster.rounds else engine.load(booster.to_bytes(model.best_iteration))
 

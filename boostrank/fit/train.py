@@ -44,7 +44,7 @@ def train(
     backend: str = "lightgbm",
     conventions: Conventions | str | None = None,
     checkpoint: Checkpoint | None = None,
-    start: RankingModel | str | os.PathLike[str] | None = AUTO_START,
+    start: str | None = AUTO_START,
     within_query: WithinQuery | str | Sequence[str] | None = None,
     quality: str = PLAIN,
     folds: int | None = None,
@@ -82,9 +82,7 @@ def train(
             own
             file.
         start: "linear": trees start from a cross-fitted ridge regression (`boostrank.fit.start.cross_fit`), which is
-            part
-            of the model; or a linear model (or its path) to start from.
-            "auto": linear for the objective `auto` if possible; "none" or None: no start.
+            part of the model. "auto": linear for the objective `auto` if possible; "none" or None: no start.
         within_query: adds per-query features such as rank and z-score: a `WithinQuery`, or its kinds, as in
             "rank,zscore".
             The model computes them itself, and `init_model` keeps its own.

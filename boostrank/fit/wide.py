@@ -10,11 +10,8 @@ from scipy import sparse
 from boostrank.core.types import Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.model_format import engine_names
-from boostrank.fit.params import AUTO_START, LINEAR_START
 from boostrank.fit.plan import Plan
 from boostrank.model.ranking_model import RankingModel
-
-_STARTS = (None, "none", AUTO_START, LINEAR_START)
 
 
 def named_columns(data: RankingDataset) -> Int64Array | None:
@@ -36,9 +33,7 @@ def used_columns(plan: Plan) -> Int64Array | None:
     if any(one is not None for one in (data.candidates, plan.within, plan.init_model)):
         return None
     named = engine.params.named(plan.settings.engine).keys() & engine.params.of_features
-    if named or not isinstance(plan.start, str | None) or plan.start not in _STARTS:
-        return None
-    return named_columns(data)
+    return None if named else named_columns(data)
 
 
 def narrowed(plan: Plan, columns: Int64Array) -> Plan:

@@ -23,7 +23,7 @@ from boostrank.data.categories import Categories, read_record, say_no_codes
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines import booster_of, format_of, get_backend
 from boostrank.engines.base import CONTRIBUTIONS, LEAVES, SCORES, Backend, Booster, Wanted
-from boostrank.engines.model_format import LARGEST_SCORE, LinearStart, in_range
+from boostrank.engines.model_format import LARGEST_SCORE, in_range
 from boostrank.engines.trees import Trees
 from boostrank.model.files import check_ending, read_model_files, sidecar_path, write_model_files
 from boostrank.model.within_query import WithinColumns
@@ -211,14 +211,6 @@ class RankingModel:
         """Return the engine's model text of the rounds used in prediction."""
         return self._booster.to_bytes(self._rounds(num_iteration))
 
-    def linear_start(self) -> LinearStart | None:
-        """Convert a linear model to a start for trees; return None if the model is not linear.
-
-        Raises:
-            ParameterError: a linear model that trees cannot start with.
-        """
-        return self._booster.linear_start(self.best_iteration)
-
     @property
     def best_score(self) -> dict[str, dict[str, float]]:
         """Metrics at the best round: data set -> metric -> value."""
@@ -358,8 +350,7 @@ class RankingModel:
             return np.zeros((0, *columns))
         if threads is None and features.shape[0] <= _FEW_ROWS:
             threads = 1
-        queries = data.queries if isinstance(data, RankingDataset) else None
-        wanted = Wanted(what, rounds, resolve_threads(threads), queries, self.absent_is_missing)
+        wanted = Wanted(what, rounds, resolve_threads(threads), self.absent_is_missing)
         try:
             found: Float64Array = self._booster.predict(features, wanted)
         except Exception as error:  # each engine raises its own kind

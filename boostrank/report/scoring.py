@@ -105,11 +105,7 @@ def scorer_of(model: RankingModel, trees: Trees, data: RankingDataset, threads: 
     if trees.forest is None:
         return engine, trees.why_not
     rows = DenseRows(data, trees.used, model.absent_is_missing)
-    reach = None if trees.forest.start is None else rows.reach(threads)
-    try:
-        walker = Walker(trees.forest, trees.used, reach)
-    except ValueError as error:
-        return engine, str(error)
+    walker = Walker(trees.forest, trees.used)
     some = rows[: min(_COMPARED, data.n_documents)]
     expected = engine.scores(some)
     difference = walker.scores(some) - expected
@@ -193,8 +189,5 @@ def start_scores(model: RankingModel, data: RankingDataset, threads: int | None 
     if trees.forest is None or trees.forest.start is None or not trees.count:
         return None
     rows = DenseRows(data, trees.used, model.absent_is_missing)
-    try:
-        walker = Walker(start_alone(trees.forest), trees.used, rows.reach(workers))
-    except ValueError:  # a linear function of infinite values is infinite
-        return None
+    walker = Walker(start_alone(trees.forest), trees.used)
     return np.concatenate(over_blocks(lambda _, documents: walker.scores(rows[documents]), rows, workers))

@@ -133,9 +133,8 @@ def staged_scores(c: Context, trees: Trees, data: RankingDataset, by: str, keep:
     cuts = (rounds * trees.count) // max(1, model.best_iteration)
     rows, queries = DenseRows(data, trees.used, model.absent_is_missing), data.queries
     start, sections = start_alone(trees.forest), [some_trees(trees.forest, a, b) for a, b in pairwise(cuts.tolist())]
-    reach = None if trees.forest.start is None else rows.reach(threads)
     # Each walker adds the trees between two points to the scores.
-    walkers = [Walker(part, trees.used, reach) for part in (start, *sections)]
+    walkers = [Walker(part, trees.used) for part in (start, *sections)]
     # Outputs, and the positions of the kept rows in them.
     per_query = np.empty((len(queries), rounds.size))
     kept_queries = np.zeros(len(queries), dtype=bool)

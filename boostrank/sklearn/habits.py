@@ -25,7 +25,7 @@ _RENAMED = {
 """Their name -> our name, with the same meaning."""
 _NEEDLESS = ("raw_score", "output_margin", "validate_features", "predict_disable_shape_check")
 """Ignored arguments of `predict`: scores are always raw, and columns are checked by name."""
-_START = "the model could not add it in predict; start from a model instead: init_model=, or BoostRanker(start=...)"
+_START = "the model could not add it in predict; continue a model instead: init_model="
 _REFUSED = {
     "init_score": _START,
     "base_margin": _START,

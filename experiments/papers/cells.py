@@ -39,7 +39,7 @@ class Cell:
         fold: 1 to 5.
         params: as for `boostrank.train`.
         rounds, backend: likewise.
-        start: the linear cell that trees begin with.
+        start: as for `boostrank.train`.
         curves: whether to keep NDCG@10 of all three sets after every round.
     """
 
@@ -47,7 +47,7 @@ class Cell:
     params: dict[str, Any]
     rounds: int
     backend: str = "linear"
-    start: Cell | None = None
+    start: str = "none"
     curves: bool = False
 
     @property
@@ -91,9 +91,8 @@ class Lab:
         sets, names = [vali], ["vali"]
         if cell.curves:
             sets, names = [vali, train, test], ["vali", "train", "test"]
-        start = None if cell.start is None else self.model(cell.start)
         return boostrank.train(
-            params, train, cell.rounds, sets, names, backend=cell.backend, conventions="letor", start=start
+            params, train, cell.rounds, sets, names, backend=cell.backend, conventions="letor", start=cell.start
         )
 
     def result(self, cell: Cell) -> dict[str, Any]:

@@ -34,8 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, options in {"lgb": ("--param", "min_data_in_leaf=5"), "xgb": ("--backend", "xgboost")}.items():
         result = invoke("train", folder / "train.txt", "-m", folder / name, *FEW, *options)
         assert result.exit_code == 0, result.stderr
-    result = invoke("train", folder / "train.txt", "-m", folder / "linear", "--backend", "linear", "--rounds", 3,
-                    "--param", "scaling=query-minmax")  # fmt: skip
+    result = invoke("train", folder / "train.txt", "-m", folder / "linear", "--backend", "linear", "--rounds", 3)
     assert result.exit_code == 0, result.stderr
     return folder
 

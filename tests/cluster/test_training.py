@@ -176,7 +176,7 @@ def test_what_no_start_can_be_made_of_is_said_or_refused(cluster: Any, data: Pat
         assert not starts(train(cluster, AUTO | {"booster": "dart"}, shards, 1))
     with pytest.raises(ParameterError, match="booster=dart"):
         train(cluster, AUTO | {"booster": "dart"}, shards, 1, start="linear")
-    with pytest.raises(ParameterError, match=r"start='m.json': on a cluster it is 'linear', 'auto' or 'none'"):
+    with pytest.raises(ParameterError, match=r"start='m.json'"):
         train(cluster, AUTO, shards, 1, start="m.json")
     train_set, _ = sets(data)
     falls = AUTO | {"monotone_constraints": [-1] * train_set.n_features}
@@ -361,7 +361,7 @@ def test_the_command_line_trains_on_a_cluster(cluster: Any, data: Path, tmp_path
         (["--cluster", "local:0"], "local:0: give the number of workers"),
         (["--cluster", "local:2", "--resume"], "--cluster and --resume"),
         (["--cluster", "local:2", "--route", "bins"], "--cluster and --route"),
-        (["--cluster", "local:2", "--start", __file__], "on a cluster it is"),
+        (["--cluster", "local:2", "--start", __file__], "--start"),
     ],
 )
 def test_what_the_command_line_refuses(options: list[str], words: str, data: Path, tmp_path: Path) -> None:

@@ -15,11 +15,10 @@ import boostrank
 from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.core.gains import gains_from_labels
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.text.writer import write_libsvm
 from boostrank.engines.linear.adapter import BACKEND
-from boostrank.engines.linear.features import RowsByQuery, ScaledRows, by_query, measure_scaling
+from boostrank.engines.linear.features import ScaledRows, measure_scaling
 from boostrank.engines.linear.format import LINEAR, LinearModel
-from boostrank.engines.linear.solvers import Risk, bundle, quasi_newton, ridge_regression
+from boostrank.engines.linear.solvers import Risk, ridge_regression
 from boostrank.objectives import OBJECTIVES
 
 SMOOTH = ("approx-ndcg", "smooth-ndcg", "soft-ndcg", "smooth-ap", "margin-ndcg", "ranknet")
@@ -120,19 +119,6 @@ def test_annealed_smooth_ndcg_beats_the_regression_it_begins_with() -> None:
     assert "0.015625" in told
 
 
-def test_the_bundle_finds_the_minimum_of_the_convex_bound() -> None:
-    risk = risk_of(ranking(4, queries=8), "margin-ndcg", bound="convex", k=5)
-    start = np.zeros(7)
-    seen: list[float] = []
-    best, steps = bundle(risk, start, 80, lambda w: seen.append(risk(w)[0]), 1e-4)
-    assert steps < 80, "the gap never closed"
-    assert seen == sorted(seen, reverse=True)
-    other, _ = quasi_newton(risk, best, 200, lambda w: None, 1e-12)
-    assert risk(best)[0] <= risk(other)[0] + 1e-4
-    rng = np.random.default_rng(0)
-    assert all(risk(best + 0.1 * rng.normal(size=7))[0] > risk(best)[0] - 1e-4 for _ in range(50))
-
-
 @pytest.mark.parametrize(
     ("params", "optimizer"),
     [
@@ -140,6 +126,7 @@ def test_the_bundle_finds_the_minimum_of_the_convex_bound() -> None:
         ({"objective": "approx-ndcg", "score_noise": "gumbel"}, "newton"),
         ({"objective": "mix(approx-ndcg, xe-ndcg)"}, "newton"),
         ({"objective": "margin-ndcg"}, "lbfgs"),
+        ({"objective": "margin-ndcg", "bound": "convex"}, "lbfgs"),
     ],
 )
 def test_every_kind_of_objective_learns(params: dict[str, Any], optimizer: str, data: Any) -> None:
@@ -224,38 +211,11 @@ def test_sparse_and_dense_rows_train_the_same_model() -> None:
     thin = RankingDataset.from_arrays(sparse.csr_matrix(X), y, group=[20] * 15)
     for params in (
         {"objective": "approx-ndcg"},
-        {"objective": "approx-ndcg", "scaling": "query-minmax"},
         {"objective": "lambdarank"},
     ):
         models = [boostrank.train({**params, "lambda_l2": 0.01}, d, 6, backend="linear") for d in (dense, thin)]
         scores = [m.predict(d) for m, d in zip(models, (dense, thin), strict=True)]
         np.testing.assert_allclose(scores[0], scores[1], rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix])
-def test_scaling_by_query_is_letors(make: Any) -> None:
-    X = np.array([[1.0, 5.0, 0.0], [3.0, 5.0, np.nan], [2.0, 5.0, -4.0], [7.0, 1.0, 0.0], [7.0, 2.0, 2.0]])
-    queries = boostrank.QueryIndex.from_sizes([3, 2])
-    scaled = by_query(make(X.astype(np.float32)), queries)
-    scaled = scaled.toarray() if sparse.issparse(scaled) else scaled
-    expected = [[0, 0, 1], [1, 0, 0], [0.5, 0, 0], [0, 0, 0], [0, 1, 1]]
-    np.testing.assert_array_equal(scaled, expected)
-
-
-@pytest.mark.parametrize("present", [1.0, 0.2], ids=["dense", "sparse"])
-def test_rows_on_disk_are_scaled_by_query_some_at_a_time(present: float, tmp_path: Path) -> None:
-    rng = np.random.default_rng(1)
-    X = np.where(rng.random((90, 5)) < present, rng.integers(1, 9, (90, 5)), 0)
-    X[0, 4] = 1
-    sizes = [1, 20, 30, 2, 37]
-    write_libsvm(tmp_path / "d.txt", RankingDataset.from_arrays(sparse.csr_matrix(X), X[:, 0] > 4, group=sizes))
-    memory, disk = (read(tmp_path / "d.txt") for read in (RankingDataset.from_libsvm, RankingDataset.stream))
-    assert disk.is_sparse == memory.is_sparse == (present < 0.5)
-    whole, some = by_query(memory.features, memory.queries), RowsByQuery(disk.features, disk.queries)
-    for a, b in ((0, 90), (0, 1), (1, 21), (5, 6), (20, 52), (52, 90)):
-        assert abs(whole[a:b] - some[a:b]).max() == 0.0
-    model = boostrank.train({"objective": "lambdarank", "scaling": "query-minmax"}, memory, 2, backend="linear")
-    np.testing.assert_array_equal(model.predict(disk), model.predict(memory))
 
 
 def test_a_missing_value_counts_as_the_mean(data: Any, trained: Any) -> None:
@@ -272,7 +232,7 @@ def test_infinite_values_are_refused(data: Any) -> None:
         X = data[0].features.copy()
         X[3, 2] = value
         broken = RankingDataset.from_arrays(X, data[0].labels, group=data[0].queries.sizes)
-        for scaling in ("standard", "query-minmax"):
+        for scaling in ("standard", "none"):
             with pytest.raises(DataError, match="infinite"):
                 boostrank.train({"scaling": scaling}, broken, 1, backend="linear")
 
@@ -385,7 +345,7 @@ def test_what_a_linear_model_cannot_is_refused_with_words(data: Any, tmp_path: P
     refused("belongs to the lightgbm backend", {"objective": "lightgbm:lambdarank"})
     refused("define_objective", {"objective": lambda scores, data: (scores, scores)})
     refused("no checkpoint", {}, checkpoint=boostrank.Checkpoint(tmp_path / "c"))
-    refused("convex", {"objective": "approx-ndcg", "optimizer": "bundle"})
+    refused("optimizer", {"objective": "approx-ndcg", "optimizer": "bundle"})
     assert BACKEND.params.unresumable({}, None)
 
 

@@ -1,4 +1,4 @@
-"""Trees on top of a linear model, in one LightGBM file."""
+"""Trees on top of a linear start, in one LightGBM file."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ import boostrank
 from boostrank.core.errors import ParameterError
 from boostrank.engines import parse_model
 from boostrank.engines.lightgbm.model_text import start_trees
-from boostrank.fit.start.cross_fit import in_steps_of
-from boostrank.kernels.trees.curves import Curves
 from tests.engines.test_linear import ranking
 
 pytestmark = pytest.mark.usefixtures("leaves_as_grown")
@@ -33,13 +31,8 @@ def data() -> tuple[Any, Any]:
 
 
 @pytest.fixture(scope="module")
-def linear(data: Any) -> boostrank.RankingModel:
-    return boostrank.train({"objective": "approx-ndcg"}, data[0], 10, backend="linear")
-
-
-@pytest.fixture(scope="module")
-def boosted(data: Any, linear: Any) -> boostrank.RankingModel:
-    return boostrank.train(TREES, data[0], 6, valid_sets=[data[1]], start=linear)
+def boosted(data: Any) -> boostrank.RankingModel:
+    return boostrank.train(TREES, data[0], 6, valid_sets=[data[1]], start="linear")
 
 
 def test_lightgbm_alone_gives_the_same_scores(boosted: Any, data: Any, tmp_path: Path) -> None:
@@ -53,30 +46,21 @@ def test_lightgbm_alone_gives_the_same_scores(boosted: Any, data: Any, tmp_path:
     again = boostrank.RankingModel.load(tmp_path / "m.txt")
     assert again.best_iteration == boosted.best_iteration == 6
     np.testing.assert_array_equal(again.predict(rows), expected)
-    assert again.info["start"]["objective"]["name"] == "approx-ndcg"
     again.save(tmp_path / "n.txt")
     assert (tmp_path / "n.txt").read_text() == text
 
 
 @pytest.fixture(scope="module")
-def start(linear: Any, data: Any) -> Any:
-    """The scores of the linear model in steps, as a function of rows."""
-    curves = Curves.of(list(in_steps_of(linear.linear_start(), data[0]).curves.items()))
+def start(boosted: Any) -> Any:
+    """The scores of the start, as a function of rows."""
+    curves = boosted.trees().forest.start
     return lambda rows: curves.values(rows).sum(axis=1)
-
-
-def test_steps_come_close_to_the_linear_model_and_have_all_documents(linear: Any, start: Any, data: Any) -> None:
-    for rows, share in ((data[0].features, 0.02), (data[1].features, 0.1)):
-        assert np.std(start(rows) - linear.predict(rows)) < share * np.std(linear.predict(rows))
-    for curve in in_steps_of(linear.linear_start(), data[0], threads=2).curves.values():
-        assert curve.documents.sum() == data[0].n_documents
-        assert curve.documents[:-1].min() >= 1
 
 
 def test_the_score_is_that_of_the_steps_and_the_trees(boosted: Any, start: Any, data: Any) -> None:
     text = boosted.booster.model_to_string()
     first = count_start_trees(text)
-    assert first == 5  # the sixth feature never changes
+    assert first == 6
     trees = lgb.Booster(model_str=boosted.booster.model_to_string(start_iteration=first))
     rows = data[1].features
     assert np.isnan(rows).any()
@@ -85,16 +69,6 @@ def test_the_score_is_that_of_the_steps_and_the_trees(boosted: Any, start: Any, 
     few = lgb.Booster(model_str=boosted.booster.model_to_string(start_iteration=first, num_iteration=2))
     two = start(rows) + few.predict(rows, raw_score=True)
     np.testing.assert_allclose(boosted.predict(rows, num_iteration=2), two, rtol=0, atol=1e-9)
-
-
-def test_trees_are_grown_from_the_scores_of_the_steps(boosted: Any, start: Any, data: Any) -> None:
-    train = data[0]
-    engine = lgb.Dataset(train.features, train.labels, group=train.queries.sizes, init_score=start(train.features))
-    objective = boostrank.Objective("lambdarank", total_rounds=6)
-    params = {"num_leaves": 5, "verbosity": -1, "num_threads": 1, "deterministic": True, "force_col_wise": True}
-    trees = lgb.train({**params, "objective": objective}, engine, 6)
-    expected = start(train.features) + trees.predict(train.features, raw_score=True)
-    np.testing.assert_allclose(boosted.predict(train), expected, rtol=1e-6, atol=1e-6)
 
 
 def walked(node: dict[str, Any], row: np.ndarray) -> float:
@@ -128,7 +102,7 @@ def test_every_node_of_a_start_counts_its_documents(boosted: Any, data: Any) -> 
         assert count(tree["tree_structure"]) - data[0].n_documents in (0, 1)  # a leaf of none counts one
 
 
-def test_rounds_are_those_of_trees_for_callbacks_schedules_and_stopping(data: Any, linear: Any) -> None:
+def test_rounds_are_those_of_trees_for_callbacks_schedules_and_stopping(data: Any) -> None:
     train, valid = data
     rounds: list[int] = []
     model = boostrank.train(
@@ -136,7 +110,7 @@ def test_rounds_are_those_of_trees_for_callbacks_schedules_and_stopping(data: An
         train,
         40,
         valid_sets=[valid],
-        start=linear,
+        start="linear",
         callbacks=[lambda env: rounds.append(env.iteration), lgb.early_stopping(4, verbose=False)],
     )
     curve = model.evals_result["valid_0"]["ndcg@10"]
@@ -145,7 +119,7 @@ def test_rounds_are_those_of_trees_for_callbacks_schedules_and_stopping(data: An
     assert model.best_score["valid_0"]["ndcg@10"] == max(curve)
     ndcg = boostrank.Metric.parse("ndcg@10").evaluate(valid.labels, model.predict(valid), valid.queries).mean
     assert ndcg == pytest.approx(max(curve))
-    annealed = boostrank.train({**TREES, "objective": "reg-shf-sdcg"}, train, 4, start=linear)
+    annealed = boostrank.train({**TREES, "objective": "reg-shf-sdcg"}, train, 4, start="linear")
     assert annealed.info["objective"]["total_rounds"] == 4
     assert annealed.info["training"] == {"rounds": 4, "rounds_before": 0}
 
@@ -157,7 +131,7 @@ def test_contributions_hold_the_linear_part(boosted: Any, data: Any) -> None:
     assert np.abs(parts[:, 0]).max() > 0.1
 
 
-def test_a_model_with_a_start_is_continued_and_resumed(boosted: Any, linear: Any, data: Any, tmp_path: Path) -> None:
+def test_a_model_with_a_start_is_continued_and_resumed(boosted: Any, data: Any, tmp_path: Path) -> None:
     train = data[0]
     more = boostrank.train(TREES, train, 3, init_model=boosted)
     assert more.best_iteration == 9
@@ -173,23 +147,14 @@ def test_a_model_with_a_start_is_continued_and_resumed(boosted: Any, linear: Any
     stop.order = 50  # type: ignore[attr-defined]
     path = tmp_path / "run.checkpoint"
     with pytest.raises(Stop):
-        boostrank.train(TREES, train, 6, start=linear, checkpoint=boostrank.Checkpoint(path, every=2), callbacks=[stop])
+        boostrank.train(
+            TREES, train, 6, start="linear", checkpoint=boostrank.Checkpoint(path, every=2), callbacks=[stop]
+        )
     resumed = boostrank.train(
-        TREES, train, 6, start=linear, checkpoint=boostrank.Checkpoint(path, every=2, resume=True)
+        TREES, train, 6, start="linear", checkpoint=boostrank.Checkpoint(path, every=2, resume=True)
     )
-    whole = boostrank.train(TREES, train, 6, start=linear, checkpoint=boostrank.Checkpoint(tmp_path / "other"))
+    whole = boostrank.train(TREES, train, 6, start="linear", checkpoint=boostrank.Checkpoint(tmp_path / "other"))
     assert resumed.booster.model_to_string() == whole.booster.model_to_string()
-
-
-def test_a_start_without_any_weight_is_a_constant(data: Any) -> None:
-    train = data[0]
-    nothing = boostrank.train(
-        {"objective": "approx-ndcg", "initial": "zero", "tolerance": 1e9}, train, 1, backend="linear"
-    )
-    assert not nothing.booster.weights().any()
-    model = boostrank.train(TREES, train, 2, start=nothing)
-    assert model.best_iteration == 2
-    np.testing.assert_allclose(model.predict(train), boostrank.train(TREES, train, 2).predict(train), atol=1e-6)
 
 
 def test_what_lightgbm_itself_grows_is_no_start(data: Any) -> None:
@@ -212,14 +177,12 @@ def test_start_linear_trains_one_first(data: Any) -> None:
     assert count_start_trees(model.booster.model_to_string()) == 6  # the sixth is missing in places
 
 
-def test_what_cannot_begin_is_refused_with_words(data: Any, linear: Any, boosted: Any) -> None:
+def test_what_cannot_begin_is_refused_with_words(data: Any, boosted: Any) -> None:
     train = data[0]
     with pytest.raises(ParameterError, match="not both"):
-        boostrank.train(TREES, train, 1, start=linear, init_model=boosted)
-    with pytest.raises(ParameterError, match="start must be"):
-        boostrank.train(TREES, train, 1, start=boosted)
-    with pytest.raises(ParameterError, match="applies to trees"):
-        boostrank.train({}, train, 1, start=linear, backend="linear")
-    scaled = boostrank.train({"scaling": "query-minmax"}, train, 1, backend="linear")
-    with pytest.raises(ParameterError, match="within each query"):
-        boostrank.train(TREES, train, 1, start=scaled)
+        boostrank.train(TREES, train, 1, start="linear", init_model=boosted)
+    for start in (boosted, "m.json"):
+        with pytest.raises(ParameterError, match=r"^start="):
+            boostrank.train(TREES, train, 1, start=start)
+    with pytest.raises(ParameterError, match="linear grows no trees"):
+        boostrank.train({}, train, 1, start="linear", backend="linear")

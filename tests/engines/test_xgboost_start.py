@@ -134,7 +134,7 @@ def test_contributions_add_up_and_the_walker_walks(boosted: Any, data: Any) -> N
     np.testing.assert_allclose(parts.sum(axis=1), boosted.predict(rows), rtol=0, atol=1e-5)
     trees = XGBOOST.trees(parse_model(boosted.to_bytes()), 6)
     assert trees.count == 6
-    walker = Walker(trees.forest, np.arange(6), np.nanmax(np.abs(rows), axis=0).astype(np.float64))
+    walker = Walker(trees.forest, np.arange(6))
     np.testing.assert_allclose(walker.scores(rows), boosted.predict(rows), rtol=0, atol=1e-5)
 
 

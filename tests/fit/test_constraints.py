@@ -13,7 +13,7 @@ import pytest
 import xgboost as xgb
 
 import boostrank
-from boostrank.core.errors import DataWarning, ParameterError
+from boostrank.core.errors import ParameterError
 from boostrank.engines import get_backend
 from boostrank.engines.model_format import LinearStart
 from boostrank.kernels.trees.curves import Curve
@@ -167,13 +167,6 @@ def test_what_breaks_them_in_lightgbm_is_refused(data: Any, params: Any) -> None
 
 
 @pytest.mark.parametrize("backend", ENGINES)
-def test_a_linear_model_as_a_start_keeps_them(data: Any, backend: str) -> None:
-    linear = boostrank.train({"objective": "approx-ndcg"}, data, 10, backend="linear")
-    model = trained(data, backend, start=linear, monotone_constraints=[-1] * 6)
-    assert [wrong_way(model, some_rows(data), feature, -1) for feature in range(6)] == [0.0] * 6
-
-
-@pytest.mark.parametrize("backend", ENGINES)
 def test_a_model_that_goes_the_wrong_way_is_not_continued(data: Any, backend: str) -> None:
     rising = {"monotone_constraints": [1, 0, 0, 0, 0, 0]}
     with pytest.raises(ParameterError, match="against monotone_constraints along 'rising'"):
@@ -184,7 +177,7 @@ def test_a_model_that_goes_the_wrong_way_is_not_continued(data: Any, backend: st
 
 
 def test_a_start_is_continued_only_the_way_it_goes(data: Any) -> None:
-    steps = replace(Curve.steps(np.array([0.0, 0.5]), np.array([0.0, 0.25, 1.0]), 0.0), documents=np.ones(4))
+    steps = replace(Curve(np.array([0.0, 0.5]), np.array([0.0, 0.25, 1.0]), 0.0), documents=np.ones(4))
     old = get_backend("lightgbm").begin_with(LinearStart(NAMES, {0: steps})).native
     for sign in (1, -1):
         params = {**TREES["lightgbm"], "monotone_constraints": {"rising": sign}}
@@ -240,14 +233,6 @@ def test_a_model_that_mixes_what_groups_keep_apart_is_not_continued(data: Any, b
         warnings.simplefilter("error")
         more = boostrank.train(params, data, 2, backend=backend, init_model=first)
     assert more.best_iteration == 14
-
-
-def test_a_start_given_goes_without_features_that_trees_cannot_use(data: Any) -> None:
-    linear = boostrank.train({"objective": "approx-ndcg"}, data, 10, backend="linear")
-    with pytest.warns(DataWarning, match=r"the start ignores 'square \[m\]', 'code'") as caught:
-        model = trained(data, "lightgbm", start=linear, interaction_constraints=GROUPS)
-    assert caught[0].filename == __file__  # of the caller: a line is warned once
-    assert not {3, 5} & {column for column, _ in model.trees().forest.start}
 
 
 def test_a_categorical_column_is_no_number_to_the_start(data: Any) -> None:

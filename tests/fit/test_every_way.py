@@ -291,13 +291,6 @@ def test_matrices_go_on_with_a_model_that_has_a_start(sets: Sets, usual: Any) ->
     assert both.init_score is both._predictor is None
 
 
-@pytest.mark.parametrize(("engine", "made"), [("lightgbm", of_lightgbm), ("xgboost", of_xgboost)])
-def test_a_linear_model_as_a_start_is_in_steps_there_too(engine: str, made: Any, sets: Sets) -> None:
-    linear = boostrank.train({"objective": "regression", "num_threads": 1}, sets[0], 1, backend="linear")
-    one, two = (boostrank.train(SMALL, data, 1, start=linear, backend=engine) for data in (sets[0], made(sets[0])))
-    assert start_of(one) == start_of(two)
-
-
 def test_features_in_another_order_are_not_gone_on_with(sets: Sets, usual: Any) -> None:
     names = tuple("abcdef")
     data = [
@@ -307,9 +300,7 @@ def test_features_in_another_order_are_not_gone_on_with(sets: Sets, usual: Any) 
         )
         for order in (range(6), (1, 0, 2, 3, 4, 5))
     ]  # fmt: skip
-    linear = boostrank.train({"objective": "regression", "num_threads": 1}, data[0], 1, backend="linear")
     boosted = boostrank.train(SMALL, data[0], 1)
-    for given in ({"start": linear}, {"init_model": boosted}):
-        boostrank.train(SMALL, data[0], 1, **given)
-        with pytest.raises(DataError, match="in another order"):
-            boostrank.train(SMALL, data[1], 1, **given)
+    boostrank.train(SMALL, data[0], 1, init_model=boosted)
+    with pytest.raises(DataError, match="in another order"):
+        boostrank.train(SMALL, data[1], 1, init_model=boosted)

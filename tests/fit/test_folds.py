@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -132,18 +131,6 @@ def test_the_engines_objectives_see_the_sizes_and_weights_of_a_folds_queries(coa
     for model, other in zip(seen, alone(params, coarse, 5, backend=backend), strict=True):
         np.testing.assert_array_equal(model.predict(coarse), other.predict(coarse))
     assert one.info["folds"]["rounds"] == [5, 5, 5]
-
-
-def test_categories_and_a_ranker_to_begin_with_are_those_of_a_training_alone(coarse: RankingDataset) -> None:
-    params = PARAMS | {"categorical_feature": "name:f3", "early_stopping_round": 0}
-    ranker = train({"objective": "regression"}, coarse, 3, backend="linear")
-    with pytest.warns(match="the start ignores 'f3'"):
-        _, seen = folded(params, coarse, start=ranker)
-    with pytest.warns(match="the start ignores 'f3'"):
-        others = alone(params, coarse, start=ranker)
-    assert all(re.search(rb"num_cat=[1-9]", model.to_bytes()) for model in seen)
-    for model, other in zip(seen, others, strict=True):
-        np.testing.assert_allclose(model.predict(coarse), other.predict(coarse), atol=1e-12)
 
 
 @pytest.mark.parametrize("backend", ENGINES)

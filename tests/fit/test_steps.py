@@ -66,9 +66,7 @@ def test_levels_are_means_of_the_function_and_ranks_are_half_way() -> None:
 def test_what_is_left_out_moves_no_score_by_more_than_it_may(levels: list[list[float]], moved: float) -> None:
     rows = np.stack(np.broadcast_arrays(*[np.arange(31.0)[:, np.newaxis]] * len(levels)), axis=2)[:, 0]
     rows = np.vstack([rows, np.full((1, len(levels)), np.nan)]).astype(np.float32)
-    curves = {
-        j: Curve.steps(np.arange(len(mine) - 1) + 0.5, np.array(mine), mine[0] / 2) for j, mine in enumerate(levels)
-    }
+    curves = {j: Curve(np.arange(len(mine) - 1) + 0.5, np.array(mine), mine[0] / 2) for j, mine in enumerate(levels)}
     fewer = simplified(curves, moved)
 
     def scores(of: dict[int, Curve]) -> np.ndarray:
@@ -83,7 +81,7 @@ def test_what_is_left_out_moves_no_score_by_more_than_it_may(levels: list[list[f
 
 
 def test_steps_beside_each_other_become_one() -> None:
-    curve = Curve.steps(np.arange(4) + 0.5, np.array([0.0, 0.1, 0.5, 0.6, 0.55]), 0.0)
+    curve = Curve(np.arange(4) + 0.5, np.array([0.0, 0.1, 0.5, 0.6, 0.55]), 0.0)
     (found,) = simplified({3: replace(curve, documents=np.arange(6.0))}, 0.06).values()
     assert found.documents.tolist() == [1.0, 9.0, 5.0]
     assert found.bounds.tolist() == [1.5]

@@ -16,7 +16,6 @@ from boostrank.clicks.log import some_documents
 from boostrank.data.rows import Candidates, Whole
 from boostrank.export.target import ExportError
 from boostrank.fit.folds import choice_words
-from boostrank.fit.start.begin import same_order
 from boostrank.model.files import sidecar_path
 from boostrank.model.scoring import scores_of_files
 from boostrank.model.within_query import RowsWithin, WithinColumns
@@ -311,23 +310,6 @@ def test_categories_and_features_that_are_not_there_have_no_columns() -> None:
 def test_names_that_were_not_made_so_are_ordinary(names: tuple[str, ...]) -> None:
     found = WithinColumns.from_names(names)
     assert (found is None) is (names != ("a", "rank(a|query)"))
-
-
-@trees
-def test_a_start_may_be_of_the_features_or_of_the_columns(backend: str) -> None:
-    linear = {"objective": "regression", "num_threads": 1}
-    of_features = train(linear, TRAIN, 5, backend="linear")
-    of_columns = train(linear, TRAIN, 5, backend="linear", within_query="zscore")
-    params = PARAMS | OWN[backend]
-    for start in (of_features, of_columns, "linear"):
-        model = train(params, TRAIN, 1, backend=backend, within_query="zscore", start=start)
-        assert model.within_query is not None
-        assert model.linear_start() is None
-        scores = model.predict(TEST)
-        assert np.ptp(scores) > 0
-    with pytest.raises(ParameterError, match=r"linear model has zscore\(.*, but the training does not"):
-        train(params, TRAIN, 1, backend=backend, start=of_columns)
-    same_order(of_columns, TRAIN)
 
 
 def test_cross_validation_takes_columns_that_help_and_leaves_others() -> None:

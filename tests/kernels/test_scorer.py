@@ -88,7 +88,7 @@ def test_functions_of_any_number_of_pieces_are_found(double: bool) -> None:
     real = np.float64 if double else np.float32
     bounds = [np.sort(rng.choice(10_000, size, replace=False)) / 64.0 - 70 for size in (0, 1, 14, 15, 16, 30, 31, 100)]
     levels = [rng.normal(size=ends.size + 1).astype(real).astype(float) for ends in bounds]
-    start = Curves.of([(i, Curve.steps(bounds[i], levels[i], i + 0.5)) for i in range(len(bounds))])
+    start = Curves.of([(i, Curve(bounds[i], levels[i], i + 0.5)) for i in range(len(bounds))])
     few, none = np.zeros(0, np.int32), np.zeros(0)
     words = np.zeros(0, np.uint32)
     forest = Forest(few, none, few.astype(np.uint8), few, few, none, few, few, words, np.zeros(1, np.int64), start)

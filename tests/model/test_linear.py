@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boostrank.core.errors import ModelError, ParameterError
+from boostrank.core.errors import ModelError
 from boostrank.engines.lightgbm.model_text import _whole
 from boostrank.engines.linear.format import LINEAR
 from boostrank.engines.trees import Leaves, sum_of_starts
@@ -46,14 +46,6 @@ def test_weights_are_those_after_each_of_the_rounds_that_are_kept() -> None:
             model.weights(rounds)
 
 
-def test_a_start_of_several_features_says_the_intercept_once() -> None:
-    start = LINEAR.parse(body(weights=[0.5, 0.0, -2.0], scales=[2.0, 1.0, 4.0])).start()
-    at_means = [start.curves[j].constant[0] + start.curves[j].slope[0] * (1.0, 2.0, 3.0)[j] for j in (0, 2)]
-    assert at_means == [0.25, 0.0]
-    assert [start.curves[j].missing for j in (0, 2)] == [0.25, 0.0]
-    assert [start.curves[j].slope[0] for j in (0, 2)] == [0.25, -0.5]
-
-
 def test_a_number_that_a_file_cannot_hold_is_not_written() -> None:
     model = LINEAR.parse(body())
     for value in (math.nan, math.inf):
@@ -78,18 +70,14 @@ def test_a_feature_counts_by_the_size_of_its_weight_and_the_intercept_not_at_all
     assert (trees.forest, trees.double) == (None, False)
 
 
-def test_trees_begin_with_its_lines_but_not_with_what_is_scaled_by_query() -> None:
-    start = LINEAR.parse(body()).start()
-    assert list(start.curves) == [0]  # the second has no weight, the third never changes
-    with pytest.raises(ParameterError, match="scaling=standard or none"):
-        LINEAR.parse(body(scaling="query-minmax")).start()
-
-
 def test_several_starts_without_weights_are_their_mean() -> None:
-    starts = [{0: Curve.line(1.0, 2.0, 3.0)}, {0: Curve.line(3.0, 0.0, 5.0), 1: Curve.line(1.0, 0.0, 0.0)}]
+    one, two, three = (
+        Curve(np.zeros(0), np.array([level]), none) for level, none in ((2.0, 3.0), (0.0, 5.0), (1.0, 0.0))
+    )
+    starts = [{0: one}, {0: two, 1: three}]
     found = sum_of_starts(starts)
-    assert {j: (*c.slope, *c.constant, c.missing) for j, c in found.items()} == {0: (2.0, 1.0, 4.0), 1: (0.5, 0.0, 0.0)}
-    assert sum_of_starts(starts, [2.0, -1.0])[0].slope.tolist() == [-1.0]
+    assert {j: (*c.constant, c.missing) for j, c in found.items()} == {0: (1.0, 4.0), 1: (0.5, 0.0)}
+    assert sum_of_starts(starts, [2.0, -1.0])[0].missing == 1.0
 
 
 @pytest.mark.parametrize(("given", "ends"), [({}, [0, 1, 2, 3]), ({"iteration_indptr": [0, 1, 2, 4, 5]}, [0, 2, 3])])

@@ -117,7 +117,7 @@ def _read(tree: Tree) -> tuple[int, Curve]:
     in_order, *expected = split(bounds)
     if children != expected or numbers(b"threshold")[1:].tolist() != in_order:
         raise ValueError
-    steps = Curve.steps(bounds, values[1:], float(values[0]))
+    steps = Curve(bounds, values[1:], float(values[0]))
     return int(numbers(b"split_feature", int)[0]), replace(steps, documents=np.roll(documents, -1))
 
 

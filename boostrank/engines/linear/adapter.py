@@ -21,34 +21,30 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 from boostrank.data.arrays import Features
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.rows import is_on_disk
 from boostrank.engines.base import CONTRIBUTIONS, LEAVES, Backend, Booster, TrainRequest, Wanted
-from boostrank.engines.linear.features import RowsByQuery, ScaledRows, by_query, measure_scaling
-from boostrank.engines.linear.format import BY_QUERY, LINEAR, SCALINGS, STANDARD, LinearModel
+from boostrank.engines.linear.features import ScaledRows, measure_scaling
+from boostrank.engines.linear.format import LINEAR, SCALINGS, STANDARD, LinearModel
 from boostrank.engines.linear.solvers import (
     LEARNING_RATE,
     Risk,
     Stopped,
     Walk,
-    bundle,
     conjugate_gradient,
     newton,
     quasi_newton,
     ridge_regression,
 )
-from boostrank.engines.model_format import LinearStart
 from boostrank.engines.params import Params
 from boostrank.objective.description import TrainingObjective
 
-CG, LBFGS, NEWTON, BUNDLE = "cg", "lbfgs", "newton", "bundle"
+CG, LBFGS, NEWTON = "cg", "lbfgs", "newton"
 
 PARAMS = (
     Param(
         "optimizer",
         "auto",
-        "cg: conjugate gradients; lbfgs; newton: steps from gradient and curvature, without comparing losses; bundle: "
-        "cutting planes of a convex loss",
-        choices=("auto", CG, LBFGS, NEWTON, BUNDLE),
+        "cg: conjugate gradients; lbfgs; newton: steps from gradient and curvature, without comparing losses",
+        choices=("auto", CG, LBFGS, NEWTON),
         aliases=("optimiser",),
     ),
     Param(
@@ -76,12 +72,11 @@ PARAMS = (
     Param(
         "scaling",
         STANDARD,
-        "scaling of features: standard, by standard deviation; query-minmax, to 0..1 within each query, as in LETOR; "
-        "none",
+        "scaling of features: standard, by standard deviation; none",
         choices=SCALINGS,
     ),
     LEARNING_RATE,
-    Param("tolerance", 1e-6, "largest derivative, or bundle gap, at which a stage ends", low=0.0, log=True),
+    Param("tolerance", 1e-6, "largest derivative at which a stage ends", low=0.0, log=True),
     Param("seed", 0, "seed of the random weights", low=0, aliases=("random_state", "random_seed")),
 )
 _ACCEPTED = ("num_threads", "verbosity", "verbose")
@@ -136,22 +131,11 @@ class LinearBooster(Booster):
     def predict(self, features: Features, wanted: Wanted) -> npt.NDArray[Any]:
         if wanted.what == LEAVES:
             raise ModelError("a linear model has no leaves")
-        if self.native.scaling.kind == BY_QUERY:
-            if wanted.queries is None:
-                raise DataError(
-                    "this linear model scales features within each query and needs the queries: predict a "
-                    "RankingDataset (from_arrays with qid= or group=)"
-                )
-            scaled = RowsByQuery if is_on_disk(features) else by_query
-            features = scaled(features, wanted.queries)
         rows, weights = ScaledRows(features, self.native.scaling), self.native.weights(wanted.rounds)
         if wanted.what == CONTRIBUTIONS:
             return rows.parts(weights)
         with np.errstate(over="ignore", invalid="ignore"):  # scores are checked later
             return rows.scores(weights)
-
-    def linear_start(self, rounds: int) -> LinearStart:
-        return self.native.start(rounds)
 
 
 class Linear(Backend):
@@ -172,10 +156,9 @@ class Linear(Backend):
                 f"feature {data.feature_names[data.categorical[0]]!r} holds categories, which a linear model cannot "
                 "use as numbers: leave it out, or pass a column of 0 and 1 for each category"
             )
-        kind = _settings(params)["scaling"]
-        features = by_query(data.features, data.queries) if kind == BY_QUERY else data.features
-        scaling = measure_scaling(kind, features) if reference is None else reference.rows.scaling
-        return LinearData(ScaledRows(features, scaling), data.labels, data.queries, data.feature_names)
+        kind, known = _settings(params)["scaling"], None if reference is None else reference.rows.scaling
+        scaling = known or measure_scaling(kind, data.features)
+        return LinearData(ScaledRows(data.features, scaling), data.labels, data.queries, data.feature_names)
 
     def train(self, request: TrainRequest) -> tuple[LinearBooster, int]:
         if request.objective is None or request.evaluate is None:
@@ -213,9 +196,6 @@ class Linear(Backend):
         kept = [*(() if earlier is None else earlier.path), *walk.path]
         model = LinearModel(data.feature_names, data.rows.scaling, before + len(walk.path), np.array(kept))
         return LinearBooster(model), walk.best_rounds
-
-    def begin_with(self, start: LinearStart) -> Booster:
-        raise ParameterError("start applies to trees: to continue a linear model pass --init-model")
 
 
 BACKEND = Linear()
@@ -266,7 +246,7 @@ class _Training:
                         weights = newton(replace(risk, round=round), weights, walk.learning_rate)
                         walk(weights)
                     continue
-                method = {CG: conjugate_gradient, LBFGS: quasi_newton, BUNDLE: bundle}[self._optimizer]
+                method = {CG: conjugate_gradient, LBFGS: quasi_newton}[self._optimizer]
                 weights, taken = method(risk, weights, len(stage), walk, self._settings["tolerance"])
                 for _ in range(len(stage) - taken):  # nothing left to gain in this stage
                     walk(weights)
@@ -300,18 +280,13 @@ def _draws(objective: TrainingObjective) -> bool:
 def _chosen(optimizer: str, objective: TrainingObjective, stages: int, rounds: int) -> str:
     part = objective.parts[0]
     exact = part.spec.is_exact(part.params)
-    convex = objective.name == "margin-ndcg" and part.params["bound"] == "convex" and exact
     changed = part.options.get("normalize_query", "none") != "none" or part.options.get("scale_control", 0.0) != 0.0
     # A line search needs a gradient that is the derivative of the loss.
     compares = len(objective.parts) == 1 and not _draws(objective) and exact and not changed
     if optimizer == "auto":
-        if convex and stages == 1:
-            return BUNDLE
         if not compares or stages > max(1, rounds // _STEPS_A_STAGE):
             return NEWTON
         return LBFGS if objective.name == "margin-ndcg" else CG
-    if optimizer == BUNDLE and not (convex and stages == 1):
-        raise ParameterError("optimizer=bundle needs a convex loss: margin-ndcg with bound=convex and a fixed margin")
     if optimizer in (CG, LBFGS) and not compares:
         raise ParameterError(
             f"optimizer={optimizer} compares losses between steps, but objective {objective.name!r} with these "

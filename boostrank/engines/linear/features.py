@@ -1,29 +1,27 @@
 """Scaled features of a linear model: centred, without missing values. Rows stay float32, dense or sparse.
 
 A feature becomes (x - mean) / scale. The products below scale the weights instead of the rows, so a sparse matrix stays
-sparse and nothing is copied. Only scaling by query changes rows.
+sparse and nothing is copied.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from boostrank.core.errors import DataError
-from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 from boostrank.data.arrays import Features
-from boostrank.data.rows import Rows, dense_batches
+from boostrank.data.rows import dense_batches
 from boostrank.engines.linear.format import STANDARD, Scaling
 
 
 def measure_scaling(kind: str, features: Features) -> Scaling:
-    """Measure the scaling on the training rows, after `by_query` if the kind asks for it.
+    """Measure the scaling on the training rows.
 
     Raises:
         DataError: a value is infinite.
@@ -55,7 +53,7 @@ class ScaledRows:
     """Products with scaled features.
 
     Args:
-        features: float32[N, d], dense or CSR; for query-minmax, the result of `by_query`.
+        features: float32[N, d], dense or CSR.
         scaling: scaling of the training rows.
     """
 
@@ -119,51 +117,6 @@ def filled(part: Any, mean: Float64Array) -> Any:
     part = part.astype(np.float64)
     missing = np.isnan(part)
     return np.where(missing, mean, part) if missing.any() else part
-
-
-def by_query(features: Features, queries: QueryIndex) -> Features:
-    """Scale each feature within each query from 0 (minimum) to 1 (maximum); 0 if constant or missing.
-
-    Args:
-        features: float32[N, d]; absent entries of sparse rows are zero.
-
-    Raises:
-        DataError: a value is infinite.
-    """
-    is_sparse = sparse.issparse(features)
-    parts = []
-    for start, stop in pairwise(queries.ptr.tolist()):
-        rows = np.asarray(features[start:stop].toarray() if is_sparse else features[start:stop], dtype=np.float64)
-        if np.isinf(rows).any():
-            raise DataError(f"a feature of query {queries.qid[queries.of_row(start)]} is infinite and cannot be scaled")
-        present = ~np.isnan(rows)
-        low = np.min(rows, axis=0, where=present, initial=np.inf)
-        wide = np.max(rows, axis=0, where=present, initial=-np.inf) - low
-        scaled = np.divide(
-            rows - np.where(wide > 0, low, 0.0), wide, out=np.zeros(rows.shape), where=present & (wide > 0)
-        )
-        parts.append(sparse.csr_matrix(scaled, dtype=np.float32) if is_sparse else scaled.astype(np.float32))
-    if not parts:
-        return features
-    return sparse.csr_matrix(sparse.vstack(parts)) if is_sparse else np.concatenate(parts)
-
-
-class RowsByQuery(Rows):
-    """Rows on disk, scaled by `by_query` in blocks."""
-
-    def __init__(self, features: Rows, queries: QueryIndex) -> None:
-        super().__init__()
-        self.features, self.queries = features, queries
-        self.shape, self.is_sparse = features.shape, features.is_sparse
-
-    def __getitem__(self, rows: slice) -> Any:
-        """Return float32 rows in memory, dense or CSR; reads the whole of their queries."""
-        ptr = self.queries.ptr
-        first = int(np.searchsorted(ptr, rows.start, side="right")) - 1
-        last = int(np.searchsorted(ptr, rows.stop, side="left"))
-        begin, end = int(ptr[first]), int(ptr[last])
-        some = QueryIndex(ptr[first : last + 1] - begin, self.queries.qid[first:last])
-        return by_query(self.features[begin:end], some)[rows.start - begin : rows.stop - begin]
 
 
 def _sums(part: Any, centre: Float64Array, *, squares: bool = False) -> tuple[Float64Array, ...]:

@@ -12,19 +12,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from boostrank.core.errors import ModelError, ParameterError
+from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array
-from boostrank.engines.model_format import LinearStart, ModelFormat, read_json, reals, refuse
+from boostrank.engines.model_format import ModelFormat, read_json, reals, refuse
 from boostrank.engines.trees import Trees
-from boostrank.kernels.trees.curves import Curve
 
-STANDARD, BY_QUERY, NONE = SCALINGS = ("standard", "query-minmax", "none")
+STANDARD, NONE = SCALINGS = ("standard", "none")
 
 _FORMAT, _VERSION = "boostrank linear", 1
 _BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"boostrank linear"')
 _KEYS = {"format", "version", "rounds", "scaling", "intercept", "features", "weights", "means", "scales"}
 _MOST_ROUNDS = 10**9
-_LARGEST_OF_START = 1e30  # XGBoost stores it in float32
 _LARGEST = float(np.finfo(np.float64).max)
 
 
@@ -33,10 +31,8 @@ class Scaling:
     """Scaling of the features: (x - mean) / scale.
 
     Args:
-        kind: standard: by the standard deviation over the training rows; query-minmax: within each query to 0..1, as
-            LETOR's QueryLevelNorm does; none: scale 1.
-        mean: float64[d], over the training rows that have the feature; replaces missing values. Under query-minmax they
-            become the minimum of their query.
+        kind: standard: by the standard deviation over the training rows; none: scale 1.
+        mean: float64[d], over the training rows that have the feature; replaces missing values.
         scale: float64[d]; 0 for a constant feature, which is ignored.
     """
 
@@ -95,31 +91,6 @@ class LinearModel:
             "scales": self.scaling.scale.tolist(),
         }
         return (json.dumps(content, allow_nan=False) + "\n").encode()
-
-    def start(self, rounds: int = 0) -> LinearStart:
-        """Return the model of this number of rounds (0: all) as a start for trees.
-
-        Raises:
-            ParameterError: features are scaled within each query.
-            ModelError: the weights are too large.
-        """
-        if self.scaling.kind == BY_QUERY:
-            raise ParameterError(
-                "trees cannot start from a linear model that scales features within each query, which no tree can do: "
-                "train the linear model with scaling=standard or none"
-            )
-        weights = self.weights(rounds)
-        slopes, means = self.scaling.coefficients(weights[:-1]), self.scaling.mean
-        with np.errstate(over="ignore", invalid="ignore"):
-            sizes = np.abs([*slopes, *(slopes * means), weights[-1]])
-        if not bool(np.all(sizes <= _LARGEST_OF_START)):
-            raise ModelError(f"trees cannot start from a linear model with weights beyond {_LARGEST_OF_START:g}")
-        base, curves = float(weights[-1]), {}
-        for j in np.flatnonzero(slopes).tolist() or [0]:
-            # A missing value counts as the feature's mean; the first feature carries the intercept.
-            curves[j] = Curve.line(float(slopes[j]), base - float(slopes[j] * means[j]), base)
-            base = 0.0
-        return LinearStart(self.feature_names, curves)
 
 
 class LinearFormat(ModelFormat):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import lstsq
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize
 from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator, cg, lsmr
 
@@ -56,11 +56,6 @@ class Risk:
         """Return F and its derivative, for `scipy.optimize.minimize`."""
         value, gradient, _ = self.curved(weights)
         return value, gradient
-
-    def bare(self, weights: Float64Array) -> tuple[float, Float64Array]:
-        """Return F and its derivative without the penalty."""
-        found = self.evaluate(self.rows.scores(weights), self.round)
-        return found.value / self.queries, self.rows.pulls(found.grad) / self.queries
 
     def curved(self, weights: Float64Array) -> tuple[float, Float64Array, Float64Array]:
         """Return F, its derivative, and the objective's curvature by the scores, float64[N], over Q."""
@@ -180,12 +175,6 @@ class Walk:
 _NEWTON_TOLERANCE, _NEWTON_STEPS = 1e-5, 100
 # Maximum number of weights for an explicit matrix: d^2 operations per row against 2 d per step of conjugate gradients.
 _SMALL, _SINGULAR = 400, 1e-10
-# Planes idle for this many steps are dropped.
-_IDLE_PLANES = 20
-_LINE_TOLERANCE = 1e-3
-_EXCHANGES, _EXCHANGE_TOLERANCE, _RIDGE = 500, 1e-9, 1e-10
-# Share of the way from the best point to the model's minimum at which the next plane is cut; OCAS's mu is 0.1.
-_CUT = 0.1
 
 
 def conjugate_gradient(
@@ -247,91 +236,3 @@ def newton(risk: Risk, weights: Float64Array, rate: float) -> Float64Array:
     operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
     direction, _ = cg(operator, -gradient, rtol=_NEWTON_TOLERANCE, maxiter=_NEWTON_STEPS)
     return np.asarray(weights + rate * direction)
-
-
-def bundle(risk: Risk, weights: Float64Array, steps: int, walk: Walk, tolerance: float) -> tuple[Float64Array, int]:
-    """Minimise a convex risk by cutting planes, with a line search between the best point and the planes' minimum.
-
-    The piecewise-linear part lies above every plane a_t w + b_t. The planes and the penalty are minimised through their
-    dual, over the simplex. The walk receives the best weights so far. The method ends when they are within `tolerance`
-    of the planes' minimum, a lower bound.
-
-    Source: Joachims, "Training linear SVMs in linear time", KDD 2006; Teo, Vishwanathan, Smola, Le, "Bundle methods for
-    regularized risk minimization", JMLR 2010; the line search, Franc, Sonnenburg, "Optimized cutting plane algorithm
-    for support vector machines", ICML 2008.
-    """
-    planes: list[Float64Array] = []
-    offsets: list[float] = []
-    idle: list[int] = []
-    shares = np.zeros(0)
-    best, best_value, at = weights, risk(weights)[0], weights
-    for taken in range(1, steps + 1):
-        # Cut a new plane at the current point.
-        value, slope = risk.bare(at)
-        slope[-1] = 0.0
-        planes.append(slope)
-        offsets.append(value - float(slope @ risk.away(at)))
-        idle.append(0)
-        a, b = np.array(planes), np.array(offsets)
-        # Minimise the planes and the penalty, then search the line to their minimum.
-        shares = _simplex_maximum(a, b, risk.penalty, np.append(shares, float(taken == 1)))
-        away = -(shares @ a) / (2.0 * risk.penalty)
-        target = risk.centre + away
-        target[-1] = best[-1]
-        bound = float(b @ shares) - risk.penalty * float(away @ away)
-        best, best_value = _between(risk, best, best_value, target)
-        walk(best.copy())
-        if best_value - bound <= tolerance:
-            return best, taken
-        # Drop planes that have been idle for long.
-        at = best + _CUT * (target - best)
-        idle = [0 if share > 0.0 else i + 1 for share, i in zip(shares, idle, strict=True)]
-        kept = [t for t, i in enumerate(idle) if i <= _IDLE_PLANES]
-        planes, offsets, idle = [planes[t] for t in kept], [offsets[t] for t in kept], [idle[t] for t in kept]
-        shares = shares[kept]
-    return best, steps
-
-
-def _simplex_maximum(a: Float64Array, b: Float64Array, penalty: float, shares: Float64Array) -> Float64Array:
-    """Return shares >= 0 that sum to 1 and maximise b s - |a^T s|^2 / (4 penalty), from the given ones.
-
-    Active-set method: solve for the planes in use, remove those whose share would be negative, then add the plane that
-    gains most. SciPy's SLSQP makes so many small LAPACK calls that it takes a hundred times as long on a busy machine.
-    """
-    products = a @ a.T / (2.0 * penalty)
-    products[np.diag_indices(len(b))] += _RIDGE * max(float(np.max(np.diag(products))), 1e-300)
-    used = shares > 0.0
-    for _ in range(_EXCHANGES):
-        active = np.flatnonzero(used)
-        # Optimum over the planes in use, from the KKT system.
-        system = np.ones((active.size + 1, active.size + 1))
-        system[:-1, :-1] = products[np.ix_(active, active)]
-        system[-1, -1] = 0.0
-        wanted = np.linalg.solve(system, np.append(b[active], 1.0))[:-1]
-        # Go towards it until a share reaches 0; that plane leaves.
-        falls = wanted < shares[active]
-        part = np.divide(
-            shares[active], shares[active] - wanted, out=np.full(active.size, np.inf), where=falls & (wanted < 0.0)
-        )
-        reach = min(1.0, float(part.min()))
-        shares[active] += reach * (wanted - shares[active])
-        if reach < 1.0:
-            gone = active[np.argmin(part)]
-            shares[gone], used[gone] = 0.0, False
-            continue
-        # Add the plane that gains most, or stop if none does.
-        slope = products @ shares - b
-        best = int(np.argmin(slope))
-        if slope[best] >= slope[active].min() - _EXCHANGE_TOLERANCE * (1.0 + abs(slope[best])):
-            break
-        used[best] = True
-    return shares
-
-
-def _between(risk: Risk, best: Float64Array, value: float, target: Float64Array) -> tuple[Float64Array, float]:
-    """Return the best point between the best so far and the planes' minimum."""
-    step = target - best
-    found = minimize_scalar(
-        lambda t: risk(best + t * step)[0], bounds=(0.0, 1.0), method="bounded", options={"xatol": _LINE_TOLERANCE}
-    )
-    return (best + found.x * step, float(found.fun)) if found.fun < value else (best, value)

@@ -181,7 +181,7 @@ def read_start(trees: Sequence[Mapping[str, Any]]) -> dict[int, Curve]:
         documents = np.array(tree["sum_hessian"], dtype=np.float64)
         levels = conditions[leaves]
         below = np.nextafter(conditions[nodes[1:]].astype(np.float32), np.float32(-np.inf))
-        steps = Curve.steps(just_above(below), levels[1:], float(levels[0]))
+        steps = Curve(just_above(below), levels[1:], float(levels[0]))
         curve = replace(steps, documents=np.roll(documents[leaves], -1))
         feature = int(tree["split_indices"][0])
         curves[feature] = combined([curves[feature], curve], [1.0, 1.0]) if feature in curves else curve

@@ -215,27 +215,6 @@ def learnt(data: Source, gains: Any, threads: int = 1, limits: Limits | None = N
         return _scaled(found, rows, rows.joined(rows.some, found.predicted, found.whole)[0])
 
 
-def in_steps_of(
-    start: LinearStart, data: RankingDataset, threads: int = 1, limits: Limits | None = None
-) -> LinearStart:
-    """Approximate a start by step functions, as closely as possible on the data."""
-    limits = limits or Limits.none(len(start.feature_names))
-    columns = np.setdiff1d(list(start.curves), limits.unused).astype(np.int64)
-    rows = Rows(data, parts_of(data.queries, data.n_features), columns, threads)
-    some = rows.together(spread(rows.parts, RANKED))
-    found = []
-    for place, feature in enumerate(columns.tolist()):
-        curve = start.curves[feature]
-        values = Values.of(some[:, place])
-        there = Curves.of([(0, curve)]).values(values.distinct.astype(np.float32)[:, np.newaxis])
-        steps = values.in_steps(there[:, 0], curve.missing)
-        found.append((place, isotonic(steps, values.documents, int(limits.direction[feature]))))
-    curves = Curves.of(found)
-    scores, counts = rows.joined(rows.parts, lambda _, x: curves.summed(x, curves.levels[np.newaxis]), curves)
-    counted = {int(columns[place]): curve for place, curve in curves.with_documents(counts)}
-    return LinearStart(start.feature_names, simplified(counted, MOVED * float(scores.std() if scores.size else 0.0)))
-
-
 def scores_of(start: LinearStart, data: Source, threads: int = 1) -> Float64Array:
     """Return the scores of a start in steps, float64[N]."""
     columns = np.sort(np.array(list(start.curves), np.int64))
@@ -307,7 +286,7 @@ def _basis(rows: Float32Array, threads: int) -> _Basis:
             if RARE < values.mean(zero) < 1.0 - RARE:
                 found.append(values.in_steps(zero, values.mean(zero)))
         if RARE < np.isnan(column).mean() < 1.0 - RARE:
-            found.append(Curve.line(0.0, 0.0, 1.0))
+            found.append(Curve(np.zeros(0), np.array([0.0]), 1.0))
         return found, values.documents
 
     found = run_parallel(learnt, range(rows.shape[1]), threads) if rows.size else []
@@ -351,7 +330,7 @@ def _curves(
         for r, (constant, none) in enumerate(
             zip(weight @ levels - less[:, np.newaxis], weight @ missing - less, strict=True)
         ):
-            curve = Curve.steps(bounds, constant, float(none))
+            curve = Curve(bounds, constant, float(none))
             found[r].append((feature, isotonic(curve, documents[feature], int(direction[feature]))))
     return [Curves.of(one) for one in found]
 

@@ -87,7 +87,7 @@ class Values:
     def in_steps(self, values: Float64Array, missing: float) -> Curve:
         """Approximate a function by its mean in each step."""
         sums = np.bincount(self._step, self.counts * values, self.bounds.size + 1)
-        return Curve.steps(self.bounds, sums / np.maximum(self.documents, 1.0), missing)
+        return Curve(self.bounds, sums / np.maximum(self.documents, 1.0), missing)
 
 
 def between(low: Float64Array, high: Float64Array) -> Float64Array:
@@ -150,5 +150,5 @@ def _merged(curve: Curve, moved: float) -> Curve:
     documents = curve.documents
     if documents is not None:
         documents = np.append(np.add.reduceat(documents[:-1], [0, *(end + 1 for end in ends)]), documents[-1])
-    found = Curve.steps(curve.bounds[ends], np.array([*merged, (low + high) / 2.0]), curve.missing)
+    found = Curve(curve.bounds[ends], np.array([*merged, (low + high) / 2.0]), curve.missing)
     return replace(found, documents=documents)

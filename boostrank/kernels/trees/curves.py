@@ -1,4 +1,4 @@
-"""Piecewise linear functions of one feature, and their values on documents."""
+"""Step functions of one feature, and their values on documents."""
 
 from __future__ import annotations
 
@@ -31,33 +31,22 @@ _S1, _S2 = types.Array(types.float32, 1, "C"), types.Array(types.float32, 2, "C"
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Piecewise linear function: constant[i] + slope[i] * x in piece i, which includes its end, bound i.
+    """Step function: constant[i] in piece i, which includes its end, bound i.
 
     Args:
         bounds: float64[k], ascending: ends of all pieces but the last.
-        constant, slope: float64[k + 1].
+        constant: float64[k + 1].
         missing: value for a missing feature.
         documents: float64[k + 2], number of documents in each piece, and last of those without a value; None: unknown.
     """
 
     bounds: Float64Array
     constant: Float64Array
-    slope: Float64Array
     missing: float
     documents: Float64Array | None = None
 
-    @classmethod
-    def steps(cls, bounds: Float64Array, levels: Float64Array, missing: float) -> Curve:
-        """Create a step function with k + 1 constant pieces."""
-        return cls(bounds, levels, np.zeros(levels.size), missing)
-
-    @classmethod
-    def line(cls, slope: float, constant: float, missing: float) -> Curve:
-        """Create a function with one piece."""
-        return cls(np.zeros(0), np.array([constant]), np.array([slope]), missing)
-
     def times(self, factor: float) -> Curve:
-        return replace(self, constant=factor * self.constant, slope=factor * self.slope, missing=factor * self.missing)
+        return replace(self, constant=factor * self.constant, missing=factor * self.missing)
 
     def on(self, bounds: Float64Array) -> Curve:
         """Return the same function on a superset of its bounds."""
@@ -65,7 +54,7 @@ class Curve:
         documents = self.documents
         if documents is not None:  # parts of a piece get equal shares
             documents = np.append((documents[:-1] / np.bincount(at, minlength=self.constant.size))[at], documents[-1])
-        return Curve(bounds, self.constant[at], self.slope[at], self.missing, documents)
+        return Curve(bounds, self.constant[at], self.missing, documents)
 
 
 def rounded_down(numbers: Float64Array) -> Float32Array:
@@ -83,7 +72,6 @@ def combined(curves: Sequence[Curve], weights: Sequence[float]) -> Curve:
     return Curve(
         bounds,
         np.sum([w * c.constant for w, c in zip(weights, same, strict=True)], axis=0),
-        np.sum([w * c.slope for w, c in zip(weights, same, strict=True)], axis=0),
         float(sum(w * c.missing for w, c in zip(weights, same, strict=True))),
         np.mean(seen, axis=0) if len(seen) == len(same) else None,
     )
@@ -97,7 +85,7 @@ class Curves:
         feature: int64[m], column of each function.
         ptr: int64[m + 1], start of the pieces of each.
         bounds: float64[p], end of each piece; infinity for a last one.
-        constant, slope: float64[p].
+        constant: float64[p].
         missing: float64[m].
     """
 
@@ -105,7 +93,6 @@ class Curves:
     ptr: Int64Array
     bounds: Float64Array
     constant: Float64Array
-    slope: Float64Array
     missing: Float64Array
 
     @classmethod
@@ -121,21 +108,19 @@ class Curves:
             np.concatenate([[0], np.cumsum(pieces)]).astype(np.int64),
             joined([np.append(curve.bounds, np.inf) for _, curve in curves]),
             joined([curve.constant for _, curve in curves]),
-            joined([curve.slope for _, curve in curves]),
             np.array([curve.missing for _, curve in curves], np.float64),
         )
 
     def __iter__(self) -> Iterator[tuple[int, Curve]]:
         for j, feature in enumerate(self.feature.tolist()):
             a, b = self.ptr[j], self.ptr[j + 1]
-            curve = Curve(self.bounds[a : b - 1], self.constant[a:b], self.slope[a:b], float(self.missing[j]))
-            yield feature, curve
+            yield feature, Curve(self.bounds[a : b - 1], self.constant[a:b], float(self.missing[j]))
 
     def values(self, rows: Float32Array) -> Float64Array:
         """Return the value of each function on each row, float64[n, m], for rows float32[n, c], NaN where missing."""
         out = np.empty((rows.shape[0], self.feature.size))
         rows = np.ascontiguousarray(rows, dtype=np.float32)
-        _values(rows, self.feature, self.ptr, self._below, self._again, self.constant, self.slope, self.missing, out)
+        _values(rows, self.feature, self.ptr, self._below, self._again, self.constant, self.missing, out)
         return out
 
     @property
@@ -180,19 +165,10 @@ class Curves:
     def _below(self) -> Float32Array:
         return rounded_down(self.bounds)
 
-    def largest(self, reach: Float64Array) -> float:
-        """Return the largest possible magnitude of the sum of the functions.
-
-        Args:
-            reach: float64[c], largest magnitude of a value in each column.
-        """
-        total = 0.0
-        for feature, curve in self:
-            ends = np.clip(np.concatenate([[-np.inf], curve.bounds, [np.inf]]), -reach[feature], reach[feature])
-            both, level = np.stack([ends[:-1], ends[1:]]), curve.slope == 0.0
-            values = curve.constant + curve.slope * np.where(level, 0.0, both)
-            total += max(abs(curve.missing), float(np.abs(values).max()))
-        return total
+    @property
+    def largest(self) -> float:
+        """Largest possible magnitude of the sum of the functions."""
+        return sum(max(abs(curve.missing), float(np.abs(curve.constant).max())) for _, curve in self)
 
 
 @inline
@@ -219,7 +195,7 @@ def _find(
         left = np.uint32(left - half)
 
 
-@entry_point(types.void(_S2, I1, I1, _S1, types.Array(types.boolean, 1, "C"), F1, F1, F1, F2))
+@entry_point(types.void(_S2, I1, I1, _S1, types.Array(types.boolean, 1, "C"), F1, F1, F2))
 def _values(
     rows: Float32Array,
     feature: Int64Array,
@@ -227,7 +203,6 @@ def _values(
     below: Float32Array,
     again: npt.NDArray[np.bool_],
     constant: Float64Array,
-    slope: Float64Array,
     missing: Float64Array,
     out: Float64Array,
 ) -> None:
@@ -238,12 +213,7 @@ def _values(
             if not again[j]:
                 _find(rows, start, size, feature[j], below[ptr[j] : ptr[j + 1] - 1], x, piece)
             for i in range(size):
-                if x[i] != x[i]:
-                    out[start + i, j] = missing[j]
-                else:
-                    at = ptr[j] + piece[i]
-                    # A constant piece has its value at infinity too.
-                    out[start + i, j] = constant[at] if slope[at] == 0.0 else constant[at] + slope[at] * float(x[i])
+                out[start + i, j] = missing[j] if x[i] != x[i] else constant[ptr[j] + piece[i]]
 
 
 @entry_point(types.void(_S2, I1, I1, _S1, F2, I1, F1, I1))

@@ -86,16 +86,14 @@ class Forest:
         bits = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little")
         return np.flatnonzero(bits).astype(np.int64)
 
-    def exponent(self, reach: Float64Array | None = None) -> int:
+    def exponent(self) -> int:
         """Return the exponent of 2 by which leaf values and those of a start become integers.
 
         Scores take at most 60 bits, so rounding is below 2^-60 of the largest possible score per tree.
         """
         largest = np.zeros(max(1, self.roots.size))
         np.maximum.at(largest, self.leaf_trees(), np.abs(self.value))
-        start = 0.0 if self.start is None or reach is None else self.start.largest(reach)
-        if not math.isfinite(start):
-            raise ValueError("infinite values give infinite scores of the start")
+        start = 0.0 if self.start is None else self.start.largest
         return min(_SUM_BITS - math.frexp(max(float(largest.sum()) + start, 1e-300))[1], 1000)
 
     def leaf_trees(self) -> Int64Array:
@@ -113,22 +111,16 @@ class Walker:
 
     Args:
         columns: int64[c], ascending: columns of the rows, including all that the forest uses.
-        reach: float64[c], largest magnitude of the values in each column; required with a start.
-
-    Raises:
-        ValueError: the forest has a start, and reach is missing or gives infinite scores.
     """
 
-    def __init__(self, forest: Forest, columns: Int64Array, reach: Float64Array | None = None) -> None:
+    def __init__(self, forest: Forest, columns: Int64Array) -> None:
         self._forest = forest
         self._feature = np.searchsorted(columns, forest.feature).astype(np.int32)
         self._n_columns = columns.size
         self._start = forest.start
         if self._start is not None:
-            if reach is None:
-                raise ValueError("a start requires the largest magnitude of the values")
             self._start = replace(self._start, feature=np.searchsorted(columns, self._start.feature).astype(np.int64))
-        self._exponent = replace(forest, start=self._start).exponent(reach)
+        self._exponent = replace(forest, start=self._start).exponent()
         self._value = self._whole(forest.value)
 
     def scores(self, rows: Float32Array) -> Float64Array:

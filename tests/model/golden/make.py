@@ -64,7 +64,7 @@ def models(data: Any, valid: Any) -> dict[str, Callable[[], Any]]:
         "lightgbm-categories.txt": lambda: train("lambdarank", categorical_feature=[CODES], min_data_per_group=5),
         "lightgbm-linear-trees.txt": lambda: train("lightgbm:lambdarank", linear_tree=True),
         "lightgbm-continued.txt": lambda: train("lambdarank", init_model=train("ranknet", rounds=1)),
-        "lightgbm-on-linear.txt": lambda: train("lambdarank", start=linear()),
+        "lightgbm-on-linear.txt": lambda: train("lambdarank", start="linear"),
         "lightgbm-average.txt": lambda: boostrank.average([train("lambdarank", 2, seed=seed) for seed in (1, 2)]),
         "lightgbm-folds.txt": lambda: folds(),
         "xgboost.json": lambda: train(**mixture, metric="ndcg@5,map", valid_sets=[valid], backend="xgboost"),
