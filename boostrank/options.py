@@ -552,13 +552,6 @@ class TrainOptions(FitOptions, WithinQueryOptions, StartOptions, group="How many
         "cut, in each fold alike.",
         ge=1,
     )
-    max_microseconds: float | None = option(
-        None,
-        "Maximum time to score one document, measured here on one thread. boostrank prints the --max-trees that gives "
-        "the same model.",
-        metavar="U",
-        gt=0,
-    )
     checkpoint: Any = option(
         None,
         "Checkpoint file; removed when the model is written.",
@@ -684,8 +677,7 @@ class TrainCommand(
         metavar="WORKERS",
         parse=parse_workers,
         group=MemoryOptions.GROUP,
-        conflicts="route cache memory_limit log folds checkpoint resume clicks feature_names max_trees "
-        "max_microseconds",
+        conflicts="route cache memory_limit log folds checkpoint resume clicks feature_names max_trees",
     )
     worker_timeout: float = option(
         60.0,

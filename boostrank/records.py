@@ -91,11 +91,10 @@ class WithinRecord(_WithinRequired, total=False):
 
 
 class PriceRecord(TypedDict, total=False):
-    """Number of trees in prediction, and the requested limits."""
+    """Number of trees in prediction, and the requested limit."""
 
     trees: Count
     max_trees: Count
-    max_microseconds: float
 
 
 class CalibrationRecord(TypedDict, total=False):
@@ -137,7 +136,7 @@ class ModelInfo(
         versions: program -> version.
         averaged: `rounds` and `params` of each model of an average.
         folds: members of an average over folds, with rounds and held-out metrics.
-        price: number of trees and its limits.
+        price: number of trees and its limit.
         calibration: map from scores to expected grades.
     """
 

@@ -83,7 +83,7 @@ def lines() -> Iterator[str]:
     yield "files that name an option of training:"
     for field in fields(TrainOptions):
         places = _naming(field.name)
-        if field.name in ("max_trees", "max_microseconds", "within_query", "init_model", "quality"):
+        if field.name in ("max_trees", "within_query", "init_model", "quality"):
             yield f"  {field.name}: {len(places)}: {', '.join(places)}"
     public = (ROOT / "tests" / "api" / "public.txt").read_text(encoding="utf-8")
     yield f"{public.count(chr(10)):,} lines of tests/api/public.txt"

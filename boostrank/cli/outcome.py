@@ -17,7 +17,6 @@ from boostrank.engines import get_backend
 from boostrank.fit.plan import Observer
 
 if TYPE_CHECKING:
-    from boostrank.data.dataset import RankingDataset
     from boostrank.fit.plan import Member, Plan, Recipe
     from boostrank.model.ranking_model import RankingModel
 
@@ -71,11 +70,10 @@ def print_outcome(
     *,
     as_json: bool,
     stopped: bool,
-    data: RankingDataset | None = None,
     valid: Sequence[str] = (),
 ) -> None:
     """Print the trained model: its parts, metric and size."""
-    from boostrank.model.price import price_of
+    from boostrank.model.averaging import count_trees
 
     record, summary = model.info.folds, model.summary
     fields: dict[str, Any] = {"model": path, "backend": model.backend, "quality": quality, "stopped": stopped}
@@ -90,9 +88,11 @@ def print_outcome(
         fields |= {"objective": model.info["objective"]["name"], "metrics": model.best_score, "rounds": progress.rounds}
         _report_one(model, progress, stopped)
     if as_json:
-        click.echo(json.dumps(fields | price_of(model, data)))
+        counted = {"trees": count_trees(model)} if get_backend(model.backend).grows_trees else {}
+        price = {} if model.info.price is None else {"price": model.info.price}
+        click.echo(json.dumps(fields | counted | price))
         return
-    _say_cost(model, data, progress.seconds)
+    _say_cost(model, progress.seconds)
     if record is not None and record["metric"] is not None:
         value = record["held_out"][record["metric"]]
         click.echo(f"{_value(str(record['metric']), value)}, each scored by the model that had not seen it")
@@ -121,26 +121,15 @@ def _report_one(model: RankingModel, progress: RoundProgress, stopped: bool) -> 
         say(line)
 
 
-def _say_cost(model: RankingModel, data: RankingDataset | None, seconds: float) -> None:
-    """Print trees, training time and the effect of a limit."""
-    from boostrank.model.price import count_trees, microseconds
+def _say_cost(model: RankingModel, seconds: float) -> None:
+    """Print trees and training time."""
+    from boostrank.model.averaging import count_trees
     from boostrank.model.ranking_model import tree_counts
 
-    if not get_backend(model.backend).grows_trees:
-        return
-    start, price = tree_counts(model)[0], model.info.price or {}
-    of_start = f", {start:,} of them the linear start's" if start else ""
-    words = f"{count_trees(model):,} trees{of_start}; trained in {duration(seconds)}"
-    if "max_microseconds" not in price or data is None or data.on_disk:
-        say(words)
-        return
-    taken, limit = microseconds(model, data), price["max_microseconds"]
-    say(f"{words}; {taken:.3g} microseconds a document on one thread here; --max-trees {price['max_trees']} repeats it")
-    if taken > limit:
-        say(
-            f"that is {taken / limit - 1.0:.0%} above --max-microseconds {limit:g}: other work on the machine, or "
-            "deeper trees than were timed; --max-trees depends on neither"
-        )
+    if get_backend(model.backend).grows_trees:
+        start = tree_counts(model)[0]
+        of_start = f", {start:,} of them the linear start's" if start else ""
+        say(f"{count_trees(model):,} trees{of_start}; trained in {duration(seconds)}")
 
 
 def _value(metric: str, one: dict[str, Any]) -> str:

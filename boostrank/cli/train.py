@@ -157,7 +157,7 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
     if own.target:
         data, rounds = plan.train_set, plan.rounds * len(recipe.members)
         trees = rounds + data.n_features * (plan.start is not None)
-        trees = min(trees, plan.limit.trees or trees)
+        trees = min(trees, plan.max_trees or trees)
         missing = bool(missing_in(data.features).any())
         facts = {"categorical": tuple(data.categories), "trees": trees, "missing": missing}
         _check_for(own.target, names=data.feature_names, **facts)
@@ -184,9 +184,7 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
             checkpoint.remove()
     if checkpoint and checkpoint.resumed_at:
         say(f"resumed after round {checkpoint.resumed_at}")
-    print_outcome(
-        trained, own.model, progress, options.quality, as_json=own.as_json, stopped=stopped, data=train_set, valid=names
-    )
+    print_outcome(trained, own.model, progress, options.quality, as_json=own.as_json, stopped=stopped, valid=names)
     if checkpoint and checkpoint.failures:
         say(f"{checkpoint.failures} checkpoints could not be written")
     if checkpoint and stopped:

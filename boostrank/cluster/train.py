@@ -30,7 +30,7 @@ from boostrank.options import TrainOptions, declared
 from boostrank.records import ModelInfo
 
 _LAUNCHERS = ("local", "env", "dask", "spark", "ray")
-_ALONE = ("quality", "folds", "max_trees", "max_microseconds", "feval", "keep_training_booster")
+_ALONE = ("quality", "folds", "max_trees", "feval", "keep_training_booster")
 
 
 def launcher_of(workers: Any) -> Launcher:

@@ -33,8 +33,7 @@ from boostrank.fit.run import run
 from boostrank.fit.start.cross_fit import CrossFitted, FoldStarts
 from boostrank.fit.start.rows import FOLDS
 from boostrank.metric import BoundMetrics
-from boostrank.model.averaging import average, deviation
-from boostrank.model.price import capped, count_trees
+from boostrank.model.averaging import average, capped, count_trees, deviation
 from boostrank.model.ranking_model import RankingModel
 from boostrank.model.within_query import WithinQuery
 
@@ -194,7 +193,7 @@ def train_folds(plan: Plan, observer: Observer = SILENT) -> RankingModel:
         InputError: as `run` and `fold_numbers`.
     """
     joined, ends = _joined(plan)
-    data, members, limit, seed = joined.train_set, plan.recipe.members, plan.limit, plan.seed
+    data, members, trees, seed = joined.train_set, plan.recipe.members, plan.max_trees, plan.seed
     engine, settings = plan.engine, joined.settings
     bound = BoundMetrics(settings.metrics, data.labels, data.queries, joined.rules, settings.threads)
     metric = joined.metric
@@ -233,7 +232,6 @@ def train_folds(plan: Plan, observer: Observer = SILENT) -> RankingModel:
         if not observer.fold_ended(one.fold, one.variant.name, one.model):
             break
     models = [one.model for one in fitted]
-    trees = limit.in_trees(average(models), data) if limit else None
     models = models if trees is None else capped(models, trees)
     # Score each fold with the model trained without it.
     scores, apart = np.zeros(data.n_documents), []
@@ -246,7 +244,7 @@ def train_folds(plan: Plan, observer: Observer = SILENT) -> RankingModel:
     scale = None if alike else float(np.mean(apart)) / len(models)
     mean = average(models, None if scale is None else [scale / each_one for each_one in apart])
     if trees is not None:
-        mean.info |= {"price": {"trees": count_trees(mean)} | limit.record(trees)}
+        mean.info |= {"price": {"trees": count_trees(mean), "max_trees": trees}}
     values = bound.per_query(scores)
     seen, weights = np.isin(deal.fold, np.arange(len(models))), data.queries.each_weight
 

@@ -15,7 +15,6 @@ from boostrank.fit.checkpoint import Checkpoint
 from boostrank.fit.params import AUTO_START, SEED_NAMES, TrainingParameters, headline, pop_seed, split_params
 from boostrank.kernels.objective.driver import AllReduce, alone
 from boostrank.metric import Conventions
-from boostrank.model.price import Limit
 from boostrank.model.within_query import WithinQuery
 
 if TYPE_CHECKING:
@@ -191,7 +190,7 @@ class Plan(Draft):
     callbacks: tuple[Callback, ...] = ()
     checkpoint: Checkpoint | None = None
     keep_training_booster: bool = False
-    limit: Limit = field(default_factory=Limit)
+    max_trees: int | None = None
     recipe: Recipe = Recipe()
     fitted: Fitted | None = None
     measured: bool = True

@@ -27,7 +27,7 @@ from boostrank.fit.plan import Plan
 from boostrank.fit.provenance import describe_data, describe_identity, describe_training
 from boostrank.fit.start.begin import Beginning, beginning, limits_of, say_without_start
 from boostrank.model import constraints
-from boostrank.model.price import check_start
+from boostrank.model.averaging import check_start
 from boostrank.model.ranking_model import RankingModel, TrainingSummary
 from boostrank.model.within_query import WithinColumns
 from boostrank.objective.description import TrainingObjective
@@ -183,8 +183,8 @@ def _prepared(plan: Plan) -> _Prepared:
         )
         if begin is not None:
             booster = begin.booster
-            if plan.limit.trees is not None:
-                check_start(len(begin.made.start.curves), int(plan.limit.trees))
+            if plan.max_trees is not None:
+                check_start(len(begin.made.start.curves), plan.max_trees)
     elif plan.start not in (None, AUTO_START, "none"):
         raise ParameterError("init_model has its own start: pass init_model or start, not both")
     if begin is None and booster is not None:

@@ -13,6 +13,7 @@ from typing import Any
 from boostrank.core.errors import DataError, DataWarning, ParameterError, TrainingError, warn_user
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines import get_backend
+from boostrank.engines.base import Backend
 from boostrank.engines.native import at_the_door
 from boostrank.engines.rounds import Callback
 from boostrank.fit.checkpoint import Checkpoint
@@ -24,7 +25,7 @@ from boostrank.fit.presets import choose_recipe
 from boostrank.fit.run import run
 from boostrank.fit.wide import narrowed, used_columns, widened
 from boostrank.metric import Conventions
-from boostrank.model.price import Limit, limited
+from boostrank.model.averaging import limited
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.model.within_query import WithinQuery
 from boostrank.options import TrainOptions, declared
@@ -49,7 +50,6 @@ def train(
     quality: str = PLAIN,
     folds: int | None = None,
     max_trees: int | None = None,
-    max_microseconds: float | None = None,
 ) -> RankingModel:
     """Train a ranker. The signature follows `lgb.train`.
 
@@ -97,8 +97,6 @@ def train(
             averaged. None for the number of `quality`.
         max_trees: maximum number of trees in the model, including the linear start (one per feature). Later rounds are
             removed; all models of an average keep the same number of rounds.
-        max_microseconds: maximum time to score a document, measured here on one thread with rows of `train_set`. It is
-            converted to a number of trees, stored in `info.price` as `max_trees`.
 
     Returns:
         The model; `.booster` is the engine's own. Leaves are rounded once, so that every program computes the same sums
@@ -124,7 +122,6 @@ def train(
         quality=quality,
         folds=folds,
         max_trees=max_trees,
-        max_microseconds=max_microseconds,
     )
     return fit(resolve(with_params(options, params), train_set, valid))
 
@@ -148,7 +145,9 @@ def fit(plan: Plan, observer: Observer = SILENT) -> RankingModel:
     wide, columns = plan.train_set, used_columns(plan)
     plan = plan if columns is None else narrowed(plan, columns)
     try:
-        model = train_folds(plan, observer) if plan.recipe.folds else limited(run(plan), plan.limit, plan.train_set)
+        model = train_folds(plan, observer) if plan.recipe.folds else run(plan)
+        if plan.max_trees is not None and not plan.recipe.folds:
+            model = limited(model, plan.max_trees)
     except TrainingError as error:
         if columns is not None and error.model is not None:
             error.model = widened(error.model, wide, columns)
@@ -176,14 +175,19 @@ def draft(options: TrainOptions) -> Draft:
     Raises:
         ParameterError: parameters that are invalid for any data.
     """
-    made = Draft(
-        engine=get_backend(options.backend),
+    return Draft(
+        engine=_engine(options),
         params=options.flat(),
         rounds=options.rounds or FIXED_ROUNDS,
         conventions=options.conventions,
     )
-    Limit(options.max_trees, options.max_microseconds).check(made.engine)
-    return made
+
+
+def _engine(options: TrainOptions) -> Backend:
+    engine = get_backend(options.backend)
+    if options.max_trees is not None and not engine.grows_trees:
+        raise ParameterError(f"max_trees: models of backend={engine.name!r} have no trees")
+    return engine
 
 
 def resolve(
@@ -206,7 +210,6 @@ def resolve(
     checkpoint = options.checkpoint
     if not isinstance(checkpoint, Checkpoint | None):
         raise ParameterError(f"checkpoint={checkpoint!r}: expected a Checkpoint(path)")
-    limit = Limit(options.max_trees, options.max_microseconds)
     model = options.init_model
     if isinstance(model, str | os.PathLike) or any(hasattr(model, a) for a in ("get_booster", "booster_", "model_")):
         model = as_model(model)  # a path, or a ranker, which keeps the rounds of its own predict
@@ -216,7 +219,7 @@ def resolve(
     ready = prepare(given, train_set, sets, options.conventions, model)
     functions = options.feval
     plan = Plan(
-        engine=get_backend(options.backend),
+        engine=_engine(options),
         params=ready.params,
         rounds=options.rounds or FIXED_ROUNDS,
         conventions=ready.conventions,
@@ -229,10 +232,9 @@ def resolve(
         callbacks=tuple(options.callbacks or ()),
         checkpoint=checkpoint,
         keep_training_booster=options.keep_training_booster,
-        limit=limit,
+        max_trees=None if options.max_trees is None else int(options.max_trees),
         peers=peers,
     )
-    limit.check(plan.engine, train_set)
     if train_set.document_weights is not None:
         plan.settings.check_document_weights()
     quality = options.quality or PLAIN

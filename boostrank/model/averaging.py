@@ -1,13 +1,15 @@
-"""Model averaging: concatenated trees, each leaf divided by the number of models.
+"""Model averaging: concatenated trees, each leaf divided by the number of models; and models cut to some trees.
 
 Models that differ only in the seed rank slightly differently, and their mean ranks better than each of them (Breiman
 1996, bagging). The mean of tree ensembles is a tree ensemble: one ordinary model file, with the cost of all its trees.
+The first rounds are worth most, so an average is cut by limiting the rounds of each of its models.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from boostrank.core.errors import ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 from boostrank.engines import get_backend
-from boostrank.model.ranking_model import RankingModel
+from boostrank.model.ranking_model import RankingModel, tree_counts
 
 
 def average(models: Sequence[RankingModel], weights: Sequence[float] | None = None) -> RankingModel:
@@ -68,3 +70,66 @@ def deviation(scores: Float64Array, queries: QueryIndex) -> float:
     """Return the root mean square of scores, float64[N], around the mean of their query; at least 1e-12."""
     apart = scores - np.repeat(np.add.reduceat(scores, queries.ptr[:-1]) / queries.sizes, queries.sizes)
     return max(1e-12, float(np.sqrt(np.mean(apart * apart))))
+
+
+def capped(models: Sequence[RankingModel], trees: int) -> list[RankingModel]:
+    """Truncate the models of an average to the largest common number of rounds that fits `trees` in total.
+
+    Raises:
+        ParameterError: one round each exceeds the budget.
+    """
+    counts = [tree_counts(model) for model in models]
+    start = max(first for first, _ in counts)  # an average merges the starts into one
+
+    def total(rounds: int) -> int:
+        return start + sum(each * min(rounds, m.best_iteration) for (_, each), m in zip(counts, models, strict=True))
+
+    if total(1) > trees:
+        raise _too_few(trees, start, total(1) - start)
+    low, high = 1, max(model.best_iteration for model in models)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if total(middle) <= trees else (low, middle - 1)
+    return [cut_model(model, low) for model in models]
+
+
+def cut_model(model: RankingModel, rounds: int) -> RankingModel:
+    """Truncate a model to at most `rounds` rounds in prediction."""
+    if model.best_iteration <= rounds:
+        return model
+    summary = None if model.summary is None else replace(model.summary, best_round=rounds)
+    return model.altered(best_rounds=rounds, summary=summary)
+
+
+def count_trees(model: RankingModel) -> int:
+    start, each = tree_counts(model)
+    return start + each * model.best_iteration
+
+
+def limited(model: RankingModel, trees: int) -> RankingModel:
+    """Truncate a model to a maximum number of trees and record that in `info.price`.
+
+    Raises:
+        ParameterError: the linear start alone exceeds it.
+    """
+    start, each = tree_counts(model)
+    if trees < start + each:
+        raise _too_few(trees, start, each)
+    model = cut_model(model, (trees - start) // each)
+    model.info |= {"price": {"trees": count_trees(model), "max_trees": trees}}
+    return model
+
+
+def check_start(start: int, trees: int) -> None:
+    """Check that a start of `start` trees leaves room for at least one round.
+
+    Raises:
+        ParameterError: it does not.
+    """
+    if trees <= start:
+        raise _too_few(trees, start, 1)
+
+
+def _too_few(trees: int, start: int, each: int) -> ParameterError:
+    of_start = f", including {start} of the linear start (one per feature); start='none' omits it" if start else ""
+    return ParameterError(f"max_trees={trees}: the model has at least {start + each}{of_start}")

@@ -78,7 +78,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         early_stopping_rounds: patience on the first validation set, by `metric` (see `boostrank.train`; NDCG) at the
             largest cut-off in `eval_at`.
         eval_at: cut-offs of metrics; `score` uses the largest. None means 1, 3, 5, 10.
-        start, within_query, conventions, folds, max_trees, max_microseconds: as for `boostrank.train`.
+        start, within_query, conventions, folds, max_trees: as for `boostrank.train`.
         sort: sort rows by query (stably); otherwise the rows of a query must be contiguous.
         importance_type: type of `feature_importances_`: "gain" or "split".
         random_state: seed, or a NumPy generator that draws one. None gives the same model each time.

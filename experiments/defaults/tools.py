@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 import boostrank
-from boostrank.model.price import count_trees
+from boostrank.model.averaging import count_trees
 from experiments.peers.engines import METRIC, Stopping
 
 ROUNDS, PATIENCE = 1000, 50

@@ -14,7 +14,7 @@ import boostrank
 from boostrank.fit import presets
 from boostrank.fit.callbacks import StopWhenAsked
 from boostrank.fit.presets import FEW_MEMBERS, FOLDS
-from boostrank.model.price import count_trees
+from boostrank.model.averaging import count_trees
 from tests.cli.conftest import FEW, interrupt_saving, invoke, messages, sidecar
 
 QUICKLY = ("--rounds", "3", "--num-leaves", "4", "--threads", "1", "--start", "none")

@@ -11,9 +11,8 @@ import pytest
 import boostrank
 from boostrank import RankingDataset, RankingModel
 from boostrank.core.errors import ParameterError
-from boostrank.engines import get_backend
-from boostrank.model import price
-from boostrank.model.price import Limit, capped, count_trees, limited, microseconds, tree_counts
+from boostrank.model.averaging import capped, count_trees, limited
+from boostrank.model.ranking_model import tree_counts
 from tests.fit.test_folds import folded
 from tests.tuning.test_tuning import made
 
@@ -94,8 +93,8 @@ def test_fewer_trees_than_a_start_has_are_refused(data: RankingDataset, models: 
     assert each == 1
     assert start > 1
     with pytest.raises(ParameterError, match=f"max_trees={start}"):
-        limited(models[0], Limit(start), data)
-    cut = limited(models[0], Limit(start + 1), data)
+        limited(models[0], start)
+    cut = limited(models[0], start + 1)
     assert file_trees(cut) == count_trees(cut) == start + 1
     assert cut.info.price == {"trees": start + 1, "max_trees": start + 1}
 
@@ -106,25 +105,11 @@ def test_xgboost_counts_as_many(data: RankingDataset) -> None:
     _, [first, _] = folded(params, data, 4, folds=2, backend="xgboost")
     start, each = tree_counts(first)
     assert (start > 1, each) == (True, 1)
-    assert limited(first, Limit(start + 2), data).best_iteration == 2
-
-
-def test_a_limit_of_time_comes_to_trees_that_repeat_it(data: RankingDataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = boostrank.train(PARAMS | {"early_stopping_round": 0}, data, 20, start="none")
-    assert microseconds(model, data) > 0.0
-    monkeypatch.setattr(price, "microseconds", lambda model, data: 2.0 * count_trees(model))
-    cut = limited(model, Limit(microseconds=13.0), data)
-    assert cut.info.price == {"trees": 6, "max_trees": 6, "max_microseconds": 13.0}
-    assert file_trees(cut) == 6
-    assert limited(model, Limit(6), data).to_bytes() == cut.to_bytes()
-    assert limited(model, Limit(4, 13.0), data).best_iteration == 4
-    with pytest.raises(ParameterError, match=r"max_microseconds=1\.9: a tree takes 2 here"):
-        limited(model, Limit(microseconds=1.9), data)
+    assert limited(first, start + 2).best_iteration == 2
 
 
 def test_limits_that_cannot_be_kept_are_refused(data: RankingDataset) -> None:
     with pytest.raises(ParameterError, match="max_trees=0"):
-        Limit(0)
+        boostrank.train(PARAMS, data, 2, max_trees=0)
     with pytest.raises(ParameterError, match="backend='linear' have no trees"):
-        Limit(5).check(get_backend("linear"), data)
-    Limit().check(get_backend("linear"), None)
+        boostrank.train({}, data, 2, backend="linear", max_trees=5)
