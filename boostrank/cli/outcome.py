@@ -14,7 +14,7 @@ from boostrank.cli.interrupt import StopRequest
 from boostrank.cli.progress import RoundProgress, duration
 from boostrank.cli.show import aligned
 from boostrank.engines import get_backend
-from boostrank.fit.plan import Observer
+from boostrank.fit.observe import Observer
 
 if TYPE_CHECKING:
     from boostrank.fit.plan import Member, Plan, Recipe

@@ -15,8 +15,7 @@ class EarlyStopping:
     """Stop when a metric on a data set has not improved for a while, and keep the best round.
 
     LightGBM's early stopping watches every metric and stops on the first that stalls; XGBoost's guesses the direction
-    from
-    the metric's name. This one watches a single metric, whose direction is known.
+    from the metric's name. This one watches a single metric, whose direction is known.
 
     Args:
         stopping_rounds: rounds without improvement before training stops.

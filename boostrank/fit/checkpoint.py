@@ -52,8 +52,7 @@ class Checkpoint:
     Args:
         path: the file; its folder must exist.
         every: rounds between writes; None writes only when `write` is called. A write costs the time to write the model
-            and
-            8 bytes per document.
+            and 8 bytes per document.
         resume: resume from the file if it exists.
 
     Attributes:
@@ -62,8 +61,7 @@ class Checkpoint:
 
     Raises:
         InputError: at the start of the training: the file cannot be written, is damaged, belongs to another training
-            (the
-            message lists the differences), or is in use by another process.
+            (the message lists the differences), or is in use by another process.
     """
 
     before_iteration = False

@@ -35,8 +35,7 @@ def doctor(
     """Find problems in ranking data, the most severe first.
 
     Memory: a few chunks of text and the longest query, 8 bytes per row (a hash; briefly about 60 when sets are
-    compared), 50
-    bytes per query and 100 per feature. Only the first million features are checked individually.
+    compared), 50 bytes per query and 100 per feature. Only the first million features are checked individually.
 
     Args:
         files: training data: a path, a pattern, "-", a binary file object, or several of them as one data set.

@@ -27,7 +27,8 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import Whole
 from boostrank.engines.params import Limits
-from boostrank.fit.plan import SILENT, Member, Observer, Plan
+from boostrank.fit.observe import SILENT, Observer
+from boostrank.fit.plan import Member, Plan
 from boostrank.fit.provenance import describe_data
 from boostrank.fit.run import run
 from boostrank.fit.start.cross_fit import CrossFitted, FoldStarts
@@ -50,8 +51,7 @@ def fold_numbers(
 
     Args:
         counted: bool[Q], queries included in the metric. If a fold would have fewer than two of them, they are
-            distributed
-            first, to give each fold the same number. None treats all alike.
+            distributed first, to give each fold the same number. None treats all alike.
 
     Raises:
         ParameterError: fewer than two folds, or more folds than queries.
@@ -177,10 +177,8 @@ def train_folds(plan: Plan, observer: Observer = SILENT) -> RankingModel:
     """Train each member of the recipe on the queries outside of its fold, and average the models.
 
     Each model stops on its fold. The seed increases by 1 per model. Models of different members are scaled before
-    averaging
-    by the deviation of their scores within held-out queries. Bins, and the quantiles of linear starts, are computed
-    once
-    from all rows, including held-out ones. Labels are not used.
+    averaging by the deviation of their scores within held-out queries. Bins, and the quantiles of linear starts, are
+    computed once from all rows, including held-out ones. Labels are not used.
 
     Args:
         plan: a plan with folds. Queries of its validation sets are added to the folds.

@@ -19,7 +19,6 @@ from boostrank.model.within_query import WithinQuery
 
 if TYPE_CHECKING:
     from boostrank.fit.start.begin import Fitted
-    from boostrank.model.ranking_model import RankingModel
 
 
 PLAIN = "plain"
@@ -201,24 +200,3 @@ class Plan(Draft):
     def others(self) -> tuple[RankingDataset, ...]:
         """Validation sets except the training set."""
         return tuple(data for _, data in self.valid if data is not self.train_set)
-
-
-class Observer:
-    """Receives the steps of a training. All methods are optional; rounds are reported to `callbacks`."""
-
-    def choosing(self, trainings: int) -> None:
-        """Called before columns within queries are cross-validated, with the number of trainings."""
-
-    def chosen(self, choice: Mapping[str, Any]) -> None:
-        """Called with the result of the cross-validation."""
-
-    def planned(self, plan: Plan) -> None:
-        """Called once, before the first training."""
-
-    def fold_ended(self, fold: int, member: Member, model: RankingModel) -> bool:
-        """Called after each fold; return False to skip the remaining folds."""
-        return True
-
-
-SILENT = Observer()
-"""Ignores everything."""

@@ -32,8 +32,7 @@ class Prepared:
     Args:
         params: parameters without categories; the gain is not an expression.
         train_set, valid: labels are gains if the gain is an expression. A training set among the validation sets stays
-            the
-            same object.
+            the same object.
     """
 
     params: dict[str, Any]

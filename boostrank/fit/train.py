@@ -18,8 +18,9 @@ from boostrank.engines.native import at_the_door
 from boostrank.engines.rounds import Callback
 from boostrank.fit.checkpoint import Checkpoint
 from boostrank.fit.folds import choose_within_query, train_folds
+from boostrank.fit.observe import SILENT, Observer
 from boostrank.fit.params import AUTO_START, STOPPING_NAMES
-from boostrank.fit.plan import ALONE, FIXED_ROUNDS, PLAIN, SILENT, Draft, Observer, Peers, Plan, Recipe
+from boostrank.fit.plan import ALONE, FIXED_ROUNDS, PLAIN, Draft, Peers, Plan, Recipe
 from boostrank.fit.prepare import prepare
 from boostrank.fit.presets import choose_recipe
 from boostrank.fit.run import run
@@ -59,8 +60,7 @@ def train(
             `boostrank objectives`), an `Objective`, a callable as in `lgb.train`, or an engine's own objective such as
             "lightgbm:lambdarank" or "xgboost:rank:ndcg". `metric` and `eval_at` select our metrics.
         train_set: `RankingDataset`. A `lgb.Dataset` with group or a `xgb.DMatrix` with qid is copied, if it still holds
-            its
-            rows.
+            its rows.
         num_boost_round: number of rounds; None for 100. Schedules that span the training span these, plus those of
             `init_model`.
         valid_sets: data sets to evaluate each round; may include `train_set`.
@@ -72,15 +72,12 @@ def train(
         callbacks: LightGBM's (on either backend), ours, or any callable that takes a `CallbackEnv`. Called in every
             fold.
         backend: "lightgbm", "xgboost", or "linear": scores X w, where a round is a step of the optimiser and the
-            parameters
-            are those in `boostrank.engines.linear.adapter.PARAMS`.
+            parameters are those in `boostrank.engines.linear.adapter.PARAMS`.
         conventions: treatment of gains, ties and empty queries in metrics; a `Conventions`, or the name of a preset. By
             default, the objective's gain, the mean over tie orders, and no queries without relevant documents.
         checkpoint: saves the state of the training periodically, and resumes from it (`resume=True`) with a
-            byte-identical
-            result. Callable objectives and callbacks that change parameters must be pure functions. Each fold has its
-            own
-            file.
+            byte-identical result. Callable objectives and callbacks that change parameters must be pure functions. Each
+            fold has its own file.
         start: "linear": trees start from a cross-fitted ridge regression (`boostrank.fit.start.cross_fit`), which is
             part of the model. "auto": linear for the objective `auto` if possible; "none" or None: no start.
         within_query: adds per-query features such as rank and z-score: a `WithinQuery`, or its kinds, as in
@@ -88,13 +85,11 @@ def train(
             The model computes them itself, and `init_model` keeps its own.
         quality: "plain": a single training with the engine's defaults, as `lgb.train`.
             "quick": a single training with trees suited to the data, and early stopping if there is a validation set
-            and
-            no `num_boost_round`.
+            and no `num_boost_round`.
             "good": the average of such trainings on 4 folds of whole queries, with different objectives or starts.
             Validation queries are added to the folds. See `boostrank.fit.presets`.
         folds: number of folds of whole queries. A model is trained without each fold and stopped on it, and the models
-            are
-            averaged. None for the number of `quality`.
+            are averaged. None for the number of `quality`.
         max_trees: maximum number of trees in the model, including the linear start (one per feature). Later rounds are
             removed; all models of an average keep the same number of rounds.
 

@@ -237,11 +237,9 @@ class RankingModel:
 
         Args:
             data: `RankingDataset`, array, sparse matrix, or table (pandas, polars, Arrow, ...). Table columns are
-                matched by
-                name; extra columns are ignored. Categories unknown to the model are missing, with a warning. In arrays,
-                categories are codes. Absent entries of sparse rows are zero, or missing for models trained by XGBoost
-                alone
-                or on the user's own XGBoost matrix.
+                matched by name; extra columns are ignored. Categories unknown to the model are missing, with a warning.
+                In arrays, categories are codes. Absent entries of sparse rows are zero, or missing for models trained
+                by XGBoost alone or on the user's own XGBoost matrix.
             num_iteration: rounds to use; None for the best ones, 0 or less for all.
             threads: None for every available core, and one thread for a few rows.
             qid, group: queries, for data other than a `RankingDataset`. Required by models that depend on whole
@@ -250,8 +248,7 @@ class RankingModel:
             start_iteration: first round to use, as in LightGBM: above 0 the linear start is excluded, and
                 num_iteration=None means all remaining rounds.
             pred_leaf: return leaf indices in place of scores, those of the linear start first: LightGBM's leaf numbers,
-                or
-                XGBoost's node numbers.
+                or XGBoost's node numbers.
             pred_contrib: return `contributions` in place of scores.
             calibrated: return expected grades in place of scores, in the same order; see `boostrank.calibrate`.
 

@@ -29,11 +29,9 @@ def scores_of_files(
 
     Yield float64[n], or `Named` scores with the reader option `keep_names`.
 
-    That is the case where a score depends on other rows (columns within queries; linear models, which scale features
-    within
-    queries and whose sums depend on neighbouring rows in the last bit), and where absent entries of sparse rows are
-    missing
-    (whether rows are sparse depends on all of them).
+    That is the case where a score depends on other rows (columns within queries; linear models, whose sums depend on
+    neighbouring rows in the last bit), and where absent entries of sparse rows
+    are missing (whether rows are sparse depends on all of them).
 
     Raises:
         FileFormatError: as the reader, and a row with a feature that the model does not have.

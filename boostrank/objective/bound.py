@@ -62,13 +62,11 @@ class BoundObjective:
         labels: float64[N].
         queries: queries of N documents. Their `k`, if any, replaces the objective's.
         all_reduce: with several processes, each with its own queries: sums quantities shared by all queries (the scale
-            of
-            the hessian, the balance of a mixture, the mean weight). Every process calls it equally often.
+            of the hessian, the balance of a mixture, the mean weight). Every process calls it equally often.
 
     Raises:
         DataError: lengths that differ, invalid labels for the gain, a list too long for a pair loop, queries with `k`
-            for
-            an objective without one, document weights for an objective that does not support them.
+            for an objective without one, document weights for an objective that does not support them.
     """
 
     def __init__(
@@ -209,7 +207,7 @@ def _check_document_weights(spec: ObjectiveSpec, queries: QueryIndex) -> None:
         )
 
 
-def _check_pairs(objective: Described, queries: QueryIndex) -> None:
+def _check_pairs(objective: Objective, queries: QueryIndex) -> None:
     """Refuse queries whose documents would be compared in more pairs than `MAX_QUADRATIC_DOCUMENTS` have."""
     spec, values, longest = objective.spec, objective.params, queries.longest
     most = MAX_QUADRATIC_DOCUMENTS**2 // max(longest, 1)

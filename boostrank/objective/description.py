@@ -396,8 +396,7 @@ def round_of_caller() -> int | None:
     """Return the engine's current round, including rounds of a continued model.
 
     No engine passes it: LightGBM passes scores and data only, and `xgb.train` restarts at 0 on continuation. The
-    calling
-    booster knows it, and is the `self` of an `update` a few frames up.
+    calling booster knows it, and is the `self` of an `update` a few frames up.
     """
     frame = sys._getframe(2)
     for _ in range(6):

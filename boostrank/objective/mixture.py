@@ -43,9 +43,8 @@ class Mixture(TrainingObjective):
     """A mixture of two objectives: mix * first + (1 - mix) * second, applied to gradients and Hessians in each round.
 
     By default, each objective's gradient and Hessian are first divided by its mean |gradient| over the training set in
-    that
-    round; an objective without any gradient is ignored in that round. REG-SHF-SDCG (Wu et al. 2009, eqs (18)-(19)) is
-    `Mixture("regression(per_query=true)", "shf-sdcg", mix="logistic", balance="raw")`.
+    that round; an objective without any gradient is ignored in that round. REG-SHF-SDCG (Wu et al. 2009, eqs (18)-(19))
+    is `Mixture("regression(per_query=true)", "shf-sdcg", mix="logistic", balance="raw")`.
 
     Args:
         first, second: an `Objective`, or its text: "shf-sdcg(sigma=0.5)". Metrics use the gain of `first` by default.
@@ -171,8 +170,7 @@ def parse_objective(text: str, *, threads: int | None = None, **params: Any) -> 
     """Create an objective from its text and parameters.
 
     For a mixture, its own parameters apply to the mixture. Every other parameter applies to each part that accepts it
-    and
-    does not set it in brackets.
+    and does not set it in brackets.
 
     Args:
         text: see the module.

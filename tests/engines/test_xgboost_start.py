@@ -204,7 +204,7 @@ def test_steps_are_read_as_they_were_written() -> None:
         values = np.unique(rng.normal(size=2 * size + 2).astype(np.float32)).astype(np.float64)
         bounds = between(values[: 2 * size : 2], values[1 : 2 * size + 1 : 2])
         levels = rng.normal(size=size + 1).astype(np.float32).astype(np.float64)
-        curve = Curve(bounds, levels, np.zeros(size + 1), 0.25, rng.integers(1, 9, size + 2).astype(np.float64))
+        curve = Curve(bounds, levels, 0.25, rng.integers(1, 9, size + 2).astype(np.float64))
         body = model.with_trees({1: curve}, model.forest["trees"], model.ends)
         again = parse_model(body)
         assert (again.start_trees, again.ends) == (1, model.ends)

@@ -14,7 +14,8 @@ from boostrank import RankingDataset, RankingModel, train
 from boostrank.core.errors import InputError, ParameterError
 from boostrank.data.rows import Whole
 from boostrank.fit.folds import fold_numbers
-from boostrank.fit.plan import Member, Observer
+from boostrank.fit.observe import Observer
+from boostrank.fit.plan import Member
 from boostrank.fit.start import cross_fit
 from boostrank.fit.start import rows as start_rows
 from boostrank.fit.train import fit, resolve

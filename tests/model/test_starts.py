@@ -23,11 +23,11 @@ from tests.model.test_lightgbm import line
 
 NAMES = ("a", "b", "c")
 STEPS = Curve(
-    np.array([-1.25, 0.5, 3.25]), np.array([0.5, -1.5, 2.0, 4.0]), np.zeros(4), 0.25,
+    np.array([-1.25, 0.5, 3.25]), np.array([0.5, -1.5, 2.0, 4.0]), 0.25,
     np.array([5.0, 1.0, 7.0, 2.0, 3.0]),
 )  # fmt: skip
-TWO = Curve(np.array([0.75]), np.array([1.0, -2.0]), np.zeros(2), -0.5, np.array([4.0, 9.0, 1.0]))
-LEVEL = Curve(np.zeros(0), np.array([1.5]), np.zeros(1), 2.0, np.array([6.0, 2.0]))
+TWO = Curve(np.array([0.75]), np.array([1.0, -2.0]), -0.5, np.array([4.0, 9.0, 1.0]))
+LEVEL = Curve(np.zeros(0), np.array([1.5]), 2.0, np.array([6.0, 2.0]))
 CURVES = {"steps": STEPS, "two": TWO, "level": LEVEL}
 VALUES = np.array([-np.inf, -1e30, -2.0, -1.5, -1.25, -1.0, 0.0, 0.25, 0.5, 0.75, 1.0, 3.25, 4.0, 1e30, np.nan])
 

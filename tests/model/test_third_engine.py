@@ -113,9 +113,9 @@ def test_what_it_cannot_do_is_refused_with_words(
 ) -> None:
     with pytest.raises(ParameterError, match="cannot be resumed"):
         boostrank.train(PARAMS, data[0], 2, backend="toy", checkpoint=boostrank.Checkpoint(tmp_path / "c", every=1))
-    with pytest.raises(ParameterError, match="toy cannot start from a linear model"):
+    with pytest.raises(ParameterError, match="toy grows no trees"):
         boostrank.train(PARAMS, data[0], 2, backend="toy", start="linear")
-    with pytest.raises(ParameterError, match="start must be 'linear', or a linear model"):
+    with pytest.raises(ParameterError, match=r"^start="):
         boostrank.train(PARAMS, data[0], 2, start=model)
     with pytest.raises(ParameterError, match="a model of toy cannot be continued by lightgbm"):
         boostrank.train(PARAMS, data[0], 2, init_model=model)

@@ -284,9 +284,11 @@ def _chosen(optimizer: str, objective: TrainingObjective, stages: int, rounds: i
     # A line search needs a gradient that is the derivative of the loss.
     compares = len(objective.parts) == 1 and not _draws(objective) and exact and not changed
     if optimizer == "auto":
-        if not compares or stages > max(1, rounds // _STEPS_A_STAGE):
+        margin = objective.name == "margin-ndcg"
+        kinks = margin and part.params["bound"] == "convex"  # at which a line search stalls
+        if not compares or kinks or stages > max(1, rounds // _STEPS_A_STAGE):
             return NEWTON
-        return LBFGS if objective.name == "margin-ndcg" else CG
+        return LBFGS if margin else CG
     if optimizer in (CG, LBFGS) and not compares:
         raise ParameterError(
             f"optimizer={optimizer} compares losses between steps, but objective {objective.name!r} with these "

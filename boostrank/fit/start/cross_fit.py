@@ -13,12 +13,10 @@ value; and by whether it is 0 or missing, which marks absence in ranking data. A
 constraint, the function is replaced by the nearest monotone one, in all regressions.
 
 Trees that start from the regression's predictions of its own training rows would build on its overfitting. So they
-start
-from the predictions of the other folds' regressions (stacking: Wolpert 1992; cross-fitting: Chernozhukov et al. 2018),
-while the model holds the regression of all rows. The ridge minimises the squared error over the folds. Scores are
-scaled
-by half of the factor at which a softmax over each query fits its gains best. At the full scale, pairs that the
-regression ranks correctly would have hardly any gradient left (`experiments/peers`).
+start from the predictions of the other folds' regressions (stacking: Wolpert 1992; cross-fitting: Chernozhukov et al.
+2018), while the model holds the regression of all rows. The ridge minimises the squared error over the folds. Scores
+are scaled by half of the factor at which a softmax over each query fits its gains best. At the full scale, pairs that
+the regression ranks correctly would have hardly any gradient left (`experiments/peers`).
 """
 
 from __future__ import annotations
@@ -90,8 +88,7 @@ class Regressions:
     Args:
         columns: int64[c], features used, ascending.
         whole, others: functions of features that sum to the score: of the regression of all rows, and of those without
-            each
-            fold. All have the same steps.
+            each fold. All have the same steps.
         moved: maximum change of a score when the start is simplified.
     """
 
@@ -145,8 +142,7 @@ def cross_fitted(data: RankingDataset, gain: Gain, threads: int = 1, limits: Lim
         data: N documents with d features. The result depends only on the rows, not on threads or whether they are on
             disk.
             Above about 60,000 documents, whole queries spread over the data are used. Above `MOST_FEATURES`, the
-            features
-            with the highest single correlation with the gains are used.
+            features with the highest single correlation with the gains are used.
         limits: constraints; features that trees cannot use are ignored.
     """
     with _one_blas_thread():
@@ -238,8 +234,7 @@ def _telling(rows: Rows) -> Int64Array:
     """Return the `MOST_FEATURES` columns with the highest single correlation with the targets, ascending.
 
     A feature counts by the larger of two correlations within queries: that of sign(x) ln(1 + |x|), and that of x != 0.
-    Both
-    preserve sparsity.
+    Both preserve sparsity.
     """
     width = rows.data.features.shape[1]
     products, squares = np.zeros((2, width)), np.zeros((2, width))

@@ -4,8 +4,7 @@ A start is piecewise constant, so ordinary trees can represent it, and every pro
 it correctly. The engines' trees bin features about as finely, so nothing is lost (`experiments/start`).
 
 Programs must agree on the side of values next to a bound, whether they compare by `<` or `<=`, in float32 or float64.
-So
-no bound is a float32 number or 0. Solr sends values up to 1e-6 above a threshold to the left; no training value lies
+So no bound is a float32 number or 0. Solr sends values up to 1e-6 above a threshold to the left; no training value lies
 there if values are that far apart.
 """
 
