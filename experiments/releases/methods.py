@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from boostrank.model.price import count_trees
+from boostrank.model.averaging import count_trees
 
 import boostrank
 from experiments.defaults.tools import Tool
