@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from boostrank.model.averaging import count_trees
 
 import boostrank
+from boostrank.model.averaging import count_trees
 from experiments.defaults.tools import Tool
 from experiments.releases.layouts import Data
 
