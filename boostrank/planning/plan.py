@@ -26,7 +26,7 @@ _FRACTIONS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 _PROGRAM = 300e6  # the process after imports, with compiled kernels
 _NAME = 350  # a feature's name, in data, model and sidecar
 _CELL = 1.7  # bins by column, and by row
-_WIDE, _ENTRY = 100, 8  # LightGBM holds sparse data as entries from 100 cells per value; an entry takes 8 cells
+_WIDE, _ENTRY = 100, 8  # XGBoost holds sparse data as entries from 100 cells per value; an entry takes 8 cells
 _ROW = 100  # labels, scores, gradients and Hessians, order, leaves
 _VALID_CELL, _VALID_ROW = 1.0, 60
 _HISTOGRAM_BIN = 16  # sums of gradients and of Hessians
@@ -197,10 +197,9 @@ def peak_of(backend: str, route: str, work: Work) -> float | None:
         return _PROGRAM + held + floats / 2 + sum(one.rows or 0 for one in (work.train, *work.valid)) * _ROW
     values = work.train.nonzero * work.train.features
     histograms = _HISTOGRAM_BIN * work.leaves * min(work.max_bin * columns, rows * values + columns)
-    dense = backend == "xgboost"
-    bins = _CELL * _cells(work.train, dense)
-    growing = rows * _ROW + sum(_VALID_CELL * _cells(one, dense) + (one.rows or 0) * _VALID_ROW for one in work.valid)
-    if dense:
+    bins = _CELL * _cells(work.train)
+    growing = rows * _ROW + sum(_VALID_CELL * _cells(one) + (one.rows or 0) * _VALID_ROW for one in work.valid)
+    if backend == "xgboost":
         bins = min(bins, _PAGES) if route == "external" else bins
         finding = _SKETCHED_VALUE * min(rows, _SKETCH) * values
     else:
@@ -216,11 +215,11 @@ def float_bytes(data: Survey) -> float:
     return rows * (8.0 * data.nonzero * data.features + 8) if data.is_sparse else 4.0 * rows * data.features
 
 
-def _cells(data: Survey, dense: bool = False) -> float:
+def _cells(data: Survey) -> float:
     """Return the number of cells that an engine holds: no column that no row names."""
     rows = data.rows or 0
     cells, entries = rows * data.used, rows * data.nonzero * data.features
-    return _ENTRY * entries if data.is_sparse and not dense and cells > _WIDE * entries else cells
+    return _ENTRY * entries if data.is_sparse and cells > _WIDE * entries else cells
 
 
 def fold_bytes(train: Survey, valid: Sequence[Survey]) -> float:

@@ -17,7 +17,7 @@ from boostrank.core.machine import free_memory
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import whole_of
 from boostrank.engines.base import Backend, TrainRequest, Wanted
-from boostrank.engines.model_format import LinearStart
+from boostrank.engines.model_format import LinearStart, engine_names
 from boostrank.engines.params import limit_in_children
 from boostrank.engines.rounds import (
     Callback,
@@ -30,6 +30,7 @@ from boostrank.engines.rounds import (
     run_callbacks,
 )
 from boostrank.engines.xgboost.booster import XGBoostBooster, apart, begin_with, together
+from boostrank.engines.xgboost.entries import Entries
 from boostrank.engines.xgboost.format import XGBOOST
 from boostrank.engines.xgboost.model_json import with_names
 from boostrank.engines.xgboost.params import XGBoostParams, base_score, renamed, translate
@@ -70,7 +71,9 @@ class XGBoost(Backend):
         rows, columns = data.features.shape
         needed = rows * columns * _BINNED_BYTES_A_CELL
         external = data.on_disk and data.features.external
-        if data.is_sparse and not external and needed > free_memory():
+        known = getattr(whole_of(data.features), "bins", None) if reference is None else reference
+        entries = Entries.of(data.features, params) if known is None else getattr(known, "entries", None)
+        if data.is_sparse and entries is None and not external and needed > free_memory():
             raise DataError(
                 f"{rows:,} rows x {columns:,} sparse features need {needed / 1e9:.0f} GB of XGBoost's bins, which "
                 "store absent features as zeros: more than the free memory; use the lightgbm backend"
@@ -82,6 +85,13 @@ class XGBoost(Backend):
         whole = whole_of(data.features)
         if whole is not None and reference is None:
             reference = whole.bins  # avoids the quantile sketch, the most expensive part of a matrix
+        if entries is not None:
+            info.pop("feature_names", None)  # which XGBoost would compare in each round
+            matrix = xgboost.QuantileDMatrix(entries.matrix(data.features), **info, **matrix_options(params, reference))
+            matrix.entries = entries
+            if whole is not None and whole.bins is None:
+                whole.bins = matrix
+            return matrix
         types = types_of(data)
         binned = reference if isinstance(reference, _BINNED) else None
         options = matrix_options(params, binned, categories=types is not None)
@@ -104,9 +114,13 @@ class XGBoost(Backend):
             body = with_names(earlier.to_bytes(), {})
             earlier = earlier if body is None else self.load(body)
         init_model, start = apart(earlier)
+        entries, before = getattr(request.train, "entries", None), 0
+        if entries is not None and init_model is not None:  # its trees use features, not entries
+            before = init_model.rounds
+            init_model, start = None, earlier
         if resumed is not None:
             init_model = self.load(resumed.snapshot.model)
-        before = 0 if init_model is None else init_model.rounds
+        before += 0 if init_model is None else init_model.rounds
         begin = before if resumed is None else resumed.begin
         # The booster is saved under this name, which XGBRanker and serving tools accept; our gradient replaces its own.
         params["objective"] = request.native_objective or "rank:ndcg"
@@ -130,9 +144,16 @@ class XGBoost(Backend):
                 callbacks=[bridge],
             )
         except TrainingError as error:
-            error.model = None if bridge.booster is None else together(start, XGBoostBooster(bridge.booster))
+            error.model = None if bridge.booster is None else self._whole(start, bridge.booster, request)
             raise
-        return together(start, XGBoostBooster(grown)), bridge.best_rounds
+        return self._whole(start, grown, request), bridge.best_rounds
+
+    def _whole(self, start: XGBoostBooster | None, native: Any, request: TrainRequest) -> XGBoostBooster:
+        """Return the model of a booster, with its original features and its start."""
+        entries, grown = getattr(request.train, "entries", None), XGBoostBooster(native)
+        if entries is not None:
+            grown = self.load(entries.restored(grown.to_bytes(), engine_names(request.rows[0].feature_names)))
+        return together(start, grown)
 
     def _begin(self, request: TrainRequest, start: XGBoostBooster) -> None:
         """Set the initial scores of all data sets from the start, computed from rows, not from bins."""

@@ -1,0 +1,126 @@
+"""Wide sparse data for XGBoost as binary entries, because XGBoost treats absent values as missing and not as zero.
+
+A feature with the values v0 < v1 < ... (zero among them) splits as `value < v1`, `value < v2`, ... Each split becomes a
+column with entries in the rows on the other side of the split than zero. "Missing or not" then selects a side, so
+XGBoost finds the splits of dense rows in the memory of the entries. Finally the trees are restored to the original
+features.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from boostrank.core.types import Float32Array, Int64Array
+from boostrank.data.rows import is_on_disk, is_sparse
+from boostrank.engines.model_format import write_json
+from boostrank.engines.xgboost.format import XGBOOST
+from boostrank.engines.xgboost.params import translate
+
+_WIDE, _CELLS = 100, 1 << 24
+"""Minimum number of cells per nonzero value, and minimum number of cells, for data to become entries."""
+_OF_COLUMNS = frozenset(("interaction_constraints", "monotone_constraints"))
+"""Parameters that need one column per feature. Those that sample features (`colsample_*`) sample splits instead."""
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """Columns of entries.
+
+    Args:
+        plain: int64[p], features with many values, which keep a dense column.
+        feature: int64[c], feature of each other column, ascending.
+        bound: float32[c], ascending within a feature; the column stands for the split `value < bound`.
+    """
+
+    plain: Int64Array
+    feature: Int64Array
+    bound: Float32Array
+
+    @classmethod
+    def of(cls, features: Any, params: Mapping[str, Any]) -> Entries | None:
+        """Return the columns for training rows; None if dense rows fit, or parameters refer to single columns."""
+        translated = translate(dict(params))
+        if not is_sparse(features) or is_on_disk(features) or _OF_COLUMNS & translated.keys():
+            return None
+        rows, cells = features[0 : features.shape[0]], features.shape[0] * features.shape[1]
+        if cells < max(_CELLS, _WIDE * rows.nnz):
+            return None
+        # All distinct values of each feature, including zero, as bounds.
+        count = np.bincount(rows.indices, minlength=rows.shape[1])
+        zero = np.flatnonzero(count < rows.shape[0])
+        column = np.concatenate([rows.indices.astype(np.int64), zero])
+        value = np.concatenate([rows.data, np.zeros(zero.size, np.float32)])
+        order = np.lexsort((value, column))
+        column, value = column[order], value[order]
+        same = column[1:] == column[:-1]
+        bounds = np.append(False, same & (value[1:] != value[:-1]))
+        # Features with missing or too many values, or with more entries than rows, stay dense.
+        lost = np.zeros(rows.shape[1], bool)
+        lost[column[np.isnan(value)]] = True
+        lost |= np.bincount(column[bounds], minlength=rows.shape[1]) >= translated["max_bin"]
+        found = cls(np.zeros(0, np.int64), column[bounds], value[bounds])
+        begin, end = found._spans(rows)
+        lost |= np.bincount(rows.indices, end - begin, minlength=rows.shape[1]) > rows.shape[0]
+        kept = ~lost[found.feature]
+        return cls(np.flatnonzero(lost), found.feature[kept], found.bound[kept])
+
+    def _spans(self, rows: Any) -> tuple[Int64Array, Int64Array]:
+        """Return the range of columns in which each value of some rows has an entry: first, and one past the last."""
+        values = np.unique(self.bound)
+        key = self.feature * (values.size + 2) + np.searchsorted(values, self.bound) + 1
+        first = rows.indices.astype(np.int64) * (values.size + 2)
+        own, zero = (
+            np.searchsorted(key, first + np.searchsorted(values, value, side="right"), side="right")
+            for value in (rows.data, np.float32(0.0))
+        )
+        return np.minimum(own, zero), np.maximum(own, zero)
+
+    def matrix(self, features: Any) -> Any:
+        """Return the entries of some rows, float32 CSR."""
+        rows = features[0 : features.shape[0]]
+        begin, end = self._spans(rows)
+        length = end - begin
+        ends = np.append(0, np.cumsum(length))
+        at = np.arange(ends[-1]) - np.repeat(ends[:-1] - begin, length)
+        shape = rows.shape[0], self.feature.size
+        found = sparse.csr_matrix((np.ones(at.size, np.float32), at, ends[rows.indptr]), shape)
+        if not self.plain.size:
+            return found
+        dense = rows[:, self.plain].toarray()
+        places = np.tile(np.arange(self.plain.size), len(dense))
+        full = sparse.csr_matrix((dense.ravel(), places, np.arange(len(dense) + 1) * self.plain.size), dense.shape)
+        return sparse.hstack([full, found], format="csr")
+
+    def restored(self, body: bytes, names: Sequence[str]) -> bytes:
+        """Return the model file restored to the features with these names."""
+        document = json.loads(body)
+        for tree in document["learner"]["gradient_booster"]["model"]["trees"]:
+            self._restore(tree)
+        return XGBOOST.widened(write_json(document), [*self.plain.tolist(), *self.feature.tolist()], names)
+
+    def _restore(self, tree: dict[str, Any]) -> None:
+        """Set the bounds of a tree's splits, and move the values below them to the left."""
+        left, right, parents = tree["left_children"], tree["right_children"], tree["parents"]
+        nodes = [values for values in tree.values() if isinstance(values, list) and len(values) == len(left)]
+        waiting = [0]
+        while waiting:
+            at = waiting.pop()
+            if left[at] < 0:
+                continue
+            place = tree["split_indices"][at] - self.plain.size
+            if place >= 0:
+                bound = float(self.bound[place])
+                if bool(tree["default_left"][at]) != (bound > 0.0):  # the left side is not the side of zero
+                    for values in nodes:
+                        values[left[at]], values[right[at]] = values[right[at]], values[left[at]]
+                    for one in (left[at], right[at]):
+                        for child in (left[one], right[one]) if left[one] >= 0 else ():
+                            parents[child] = one
+                tree["split_conditions"][at], tree["default_left"][at] = bound, 0
+            waiting += [left[at], right[at]]
