@@ -201,12 +201,7 @@ def _as_names(names: Sequence[Any]) -> tuple[str, ...]:
 
 
 def with_weights(queries: QueryIndex, values: Float64Array) -> QueryIndex:
-    """Return queries with weights, given one per query or per row. Row weights that differ within a query weight
-    documents.
-
-    Args:
-        values: float64[Q] or [N].
-    """
+    """Return queries with weights, float64[Q] or [N]. Row weights that differ within a query weight documents."""
     # NaN differs from itself, so it is treated as a document weight and refused with its row.
     if values.size == queries.n_documents and np.any(values != np.repeat(values[queries.ptr[:-1]], queries.sizes)):
         return replace(queries, document_weights=values)

@@ -61,11 +61,7 @@ class Part:
 
 
 class Totals:
-    """Totals of the blocks so far. Lines are counted over all files; `place` converts them to a file and its line.
-
-    Attributes:
-        first_bad: error of the first refused row.
-    """
+    """Totals of the blocks so far. Lines are counted over all files; `place` converts them to a file and its line."""
 
     def __init__(self, source: Source) -> None:
         self.source, self.reading = source, source.reading
@@ -79,10 +75,9 @@ class Totals:
         self._last: object = None  # id of the query that the next rows may continue
 
     def count(self, file: File, block: Block) -> tuple[Int64Array, dict[int, bytes]]:
-        """Add the counts of the next block. `advance` adds its lines and rows after they were checked.
+        """Add the counts of a block; return the runs of queries that begin in it, and text ids by query number.
 
-        Returns:
-            Runs of queries that begin in the block, counted over all files, and text ids by query number.
+        Both count over all files. `advance` adds lines and rows after they were checked.
         """
         if file is not self._file:
             self._enter(file)
@@ -268,11 +263,7 @@ class RowPlaces:
 
 
 class Assembler(Totals):
-    """Builds one data set from blocks.
-
-    Args:
-        store: storage of features on disk; None keeps them in memory.
-    """
+    """Builds one data set from blocks, with features in memory or in a store."""
 
     def __init__(self, source: Source, store: RowStore | None = None) -> None:
         super().__init__(source)

@@ -84,13 +84,9 @@ def zeroed(shape: int | tuple[int, ...], kind: npt.DTypeLike) -> npt.NDArray[Any
 
 @dataclass(frozen=True)
 class Fault:
-    """Reason why a row cannot be read.
+    """Reason why a row cannot be read: its line (or row) in the block, the message, and a byte of the line or 0.
 
-    Args:
-        line: 1-based line (or row) in the block.
-        reason: message.
-        column: 1-based byte in the line; 0 means the whole line.
-        stand_in: word that seems to mark a missing value and its byte in the line, if that is the reason.
+    `stand_in` is a word that seems to mark a missing value and its byte, if that is the reason.
     """
 
     line: int
@@ -158,14 +154,7 @@ class Block:
 
     @classmethod
     def of(cls, labels: Float64Array, features: Float32Array, ids: npt.NDArray[Any], lines: Int64Array) -> Block:
-        """Return a block of complete rows.
-
-        Args:
-            labels: float64[n], finite.
-            features: float32[n, d].
-            ids: [n] query ids, int64 or objects (int and str).
-            lines: int64[n], 1-based and ascending.
-        """
+        """Return a block of complete rows: finite labels, query ids int64 or objects (int and str), ascending lines."""
         block = cls(labels, no_counts(), lines, features)
         block.counts[[CELLS, LINES]] = features.size, lines[-1] if lines.size else 0
         block.counts[MISSING] = np.count_nonzero(np.isnan(features))
@@ -361,11 +350,7 @@ def fill_columns(
     column: Int32Array,
     out: Float32Array,
 ) -> None:
-    """Write the cells of rows `first` to `stop` into zeroed out[rows, columns].
-
-    Args:
-        column: column in `out` for each feature number, or -1 to leave it out.
-    """
+    """Write the cells of rows `first` to `stop` into zeroed out[rows, columns]; -1 is no column."""
     begin = row_ends[first - 1] if first > 0 else 0
     for row in range(first, stop):
         for i in range(begin, row_ends[row]):

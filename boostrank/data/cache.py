@@ -103,11 +103,7 @@ class Cache:
     ) -> bool:
         """Write an entry, replacing any of this name. Return False on failure, with the reason in `refused`.
 
-        Args:
-            name: file name of the entry.
-            key: plain data; everything that the contents depend on.
-            note: plain data to return with the entry.
-            write_big: writes the large file to a path and returns whether it is complete.
+        The contents depend on the key alone; `write_big` writes the large file and returns whether it is complete.
         """
         placed = [(each, array.dtype.str, list(array.shape)) for each, array in arrays.items()]
         try:

@@ -94,9 +94,7 @@ def check_codes(values: Float32Array | Float64Array, name: str) -> None:
 class Coding:
     """Assignment of codes to the categories of one column, while tables are read.
 
-    Args:
-        known: categories of the training data, where others are missing; None assigns codes in order of appearance.
-        ordered: as in `Categories`, for a column without `known`.
+    Categories other than `known` are missing; without it, codes are assigned in order of appearance.
     """
 
     def __init__(self, name: str, known: Categories | None = None, *, ordered: bool = False) -> None:
@@ -112,12 +110,7 @@ class Coding:
         return Categories(tuple(self._codes), self._ordered)
 
     def codes(self, local: Int64Array, values: Sequence[Any]) -> Float32Array:
-        """Return codes, float32[n]; NaN for missing and unknown categories.
-
-        Args:
-            local: int64[n], positions in `values`; -1 is missing.
-            values: categories of one table, including declared ones that do not occur.
-        """
+        """Return codes, float32[n], of positions in `values`, -1 if missing; NaN for missing and unknown categories."""
         counts = np.bincount(local[local >= 0], minlength=len(values))
         known = np.full(len(values) + 1, np.nan, np.float32)  # the last entry is for -1
         for i, value in enumerate(map(_plain, values)):
@@ -164,12 +157,7 @@ def say_unseen(name: str, unseen: Mapping[Any, int], whose: str) -> None:
 
 
 def say_no_codes(features: Any, names: Sequence[str], categories: Mapping[str, Categories], whose: str) -> None:
-    """Warn about values in categorical columns that are not codes of a category.
-
-    Args:
-        features: float32[N, d] in memory.
-        whose: owner of the categories, for messages.
-    """
+    """Warn about values in categorical columns in memory that are not codes of a category."""
     for i, name in enumerate(names):
         if name not in categories:
             continue
@@ -189,13 +177,7 @@ def say_no_codes(features: Any, names: Sequence[str], categories: Mapping[str, C
 
 
 def code_map(name: str, old: Categories | None, new: Categories | None, whose: str) -> Float32Array | None:
-    """Return the map from old to new codes, float32[codes], NaN without a new code; None keeps all codes.
-
-    Args:
-        old: categories of the data; None if they contain only codes.
-        new: categories of the target.
-        whose: name of the target, for messages.
-    """
+    """Return the map from codes of the data to those of a target, float32[codes], NaN without one; None keeps all."""
     if old is None or old.values is None or (new is not None and new.values == old.values):
         return None
     if new is None or new.values is None:

@@ -56,11 +56,7 @@ class Provenance:
 
 @dataclass(frozen=True, eq=False)
 class InputRows:
-    """Places of array rows that were sorted: no file, and the row as given.
-
-    Args:
-        order: int64[N]: row i was row order[i].
-    """
+    """Places of array rows that were sorted: no file, and row i as given is row order[i]."""
 
     order: Int64Array
 

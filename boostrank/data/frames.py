@@ -89,8 +89,6 @@ def read_table(
     about categories treated as missing.
 
     Args:
-        table: input of `as_frame`, or a narwhals frame.
-        names: columns to read, in this order.
         categorical: columns of categories in addition to those detected by type.
         known: column -> categories of the training data; None if this is the training data.
         whose: owner of `known`, for messages.

@@ -21,11 +21,7 @@ _ROWS_AT_A_TIME = 1 << 14
 
 
 def with_gain(data: Data, gain: str, others: Mapping[str, Float64Array] | None = None) -> Data:
-    """Return a data set with the values of an expression as labels, recorded in its provenance.
-
-    Args:
-        others: name -> float64[N], columns that are not features.
-    """
+    """Return a data set with the values of an expression as labels, recorded in its provenance."""
     expression, columns = GainExpression.parse(gain), dict(others or {})
     held = gain_of(data)
     if held is not None:

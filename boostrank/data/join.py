@@ -38,14 +38,9 @@ _DOCUMENT_KEYS = ("_id", *chain(*DEFAULTS["id"]), "id")
 
 @dataclass
 class _Rows:
-    """Judgements or logged documents of one file.
+    """Judgements or logged documents of one file: text of each row, its line or row, and a table of the other columns.
 
-    Args:
-        qids, names: text of each row.
-        lines: line or row of each, from 1.
-        table: Arrow table of the other columns.
-        words: query id -> words.
-        unrated, negative: number of judgements without a grade, or below 0 in qrels, and the place of the first.
+    `unrated` and `negative` count judgements without a grade, or below 0 in qrels, with the place of the first.
     """
 
     file: str

@@ -110,11 +110,7 @@ def words_in(text: bytes | bytearray) -> dict[str, str]:
 
 
 def names_in_head(head: bytes, file: str) -> dict[int, str]:
-    """Return the names in the comments before the first row, `# f1: name`; {} without any.
-
-    Args:
-        head: first bytes of the text.
-    """
+    """Return the names in the comments before the first row, `# f1: name`; {} without any."""
     found = []
     for line, text in enumerate(head.split(b"\n"), 1):
         text = text.strip()

@@ -78,11 +78,7 @@ class Output:
         """Write rows that are held in memory."""
 
     def write(self, text: Any, *, rows: int, begins: bool) -> None:
-        """Write whole lines.
-
-        Args:
-            begins: whether the rows start a new query.
-        """
+        """Write whole lines, which may start a new query."""
         self.rows += rows
         self.queries += begins
         self._file.write(text if self._packer is None else self._packer.compress(text))
@@ -98,10 +94,9 @@ class Output:
         """Release what writes; without `finish`, the file is incomplete."""
 
     def sort_into(self, out: Output, pieces: Int64Array) -> None:
-        """Copy the file, opened for reading too, to another output: the pieces by their ranks, stably.
+        """Copy the file, opened for reading too, to another output: pieces by rank, stably.
 
-        Args:
-            pieces: int64[n, 3], rank, bytes and rows of each, as they were added.
+        `pieces` is int64[n, 3]: rank, bytes and rows of each, as they were added.
         """
         self._file.seek(0)
         text, before = memoryview(self._file.read()), -1
@@ -179,12 +174,7 @@ class ColumnarOutput(Output):
 
 @contextmanager
 def open_output(path: str, read: Iterable[Any] = (), spec: Format | None = None) -> Iterator[Output]:
-    """Open the file at `path` (`-`: standard output), which is replaced when the block succeeds.
-
-    Args:
-        read: input paths, which must not be replaced; other objects are ignored.
-        spec: format of the rows; None means text.
-    """
+    """Open the file at `path` (`-`: standard output), replaced when the block succeeds; it may be none of `read`."""
     columnar = spec is not None and issubclass(spec.source, ColumnarSource)
     if spec is not None:
         asked = format_by_name(path) or spec

@@ -180,20 +180,13 @@ def _tail(qid: bytes, carry: bytes, file: str, line: int) -> Iterator[Piece]:
 
 
 def draw(qid: bytes, seed: int, purpose: bytes) -> int:
-    """Return a hash below 2^64 of query id and seed, independent of the file.
-
-    Draws with different purposes are independent.
-    """
+    """Return a hash below 2^64 of query id, seed and purpose, independent of the file."""
     digest = hashlib.blake2b(qid, digest_size=8, key=str(seed).encode()[:64], person=purpose)
     return int.from_bytes(digest.digest(), "little")
 
 
 class Whole:
-    """Check that queries are contiguous, in about 150 bytes per query.
-
-    Args:
-        mend: remedy for the error message.
-    """
+    """Check that queries are contiguous, in about 150 bytes per query; `mend` is the remedy for the message."""
 
     def __init__(self, mend: str) -> None:
         self._mend = mend

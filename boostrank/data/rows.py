@@ -85,12 +85,7 @@ class Rows(ABC):
 
 
 class View(Rows):
-    """A lazy selection of rows. Derived data of a view are not cached for other trainings.
-
-    Args:
-        rows: int64[n], selected rows; ascending if on disk.
-        whole: data set shared by several trainings, if any.
-    """
+    """A lazy selection of rows, ascending if on disk. Derived data of a view are not cached for other trainings."""
 
     def __init__(self, of: Any, rows: Int64Array, whole: Whole | None = None) -> None:
         super().__init__()
@@ -166,12 +161,9 @@ class Whole:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """All documents of the queries of a data set that contains only some of them.
+    """All documents of the queries of a data set that contains only some of them: row i is row rows[i] of `data`.
 
     Columns within queries are computed over all candidates, in training as in serving.
-
-    Args:
-        rows: int64[N], row in `data` of each document.
     """
 
     data: Data
@@ -222,12 +214,7 @@ def dense_rows(features: Any, start: int, stop: int) -> Float32Array:
 
 @dataclass(frozen=True, eq=False)
 class DenseRows:
-    """Selected columns of a data set as dense rows.
-
-    Args:
-        data: the data set, in the model's order of features.
-        absent_is_missing: whether absent sparse entries are missing instead of zero.
-    """
+    """Selected columns of a data set, in the model's order, as dense rows; absent entries are zero or missing."""
 
     data: Data
     columns: Int64Array

@@ -63,11 +63,7 @@ def some_sizes(path: str | None) -> list[int]:
 
 
 def read_sizes(path: str, rows: int, *, counted: bool = True) -> Int64Array:
-    """Read group sizes that add up to `rows`, int64[Q].
-
-    Args:
-        counted: whether `rows` is exact; otherwise it is an upper bound.
-    """
+    """Read group sizes that add up to `rows`, or to at most `rows` if these are not counted, int64[Q]."""
     most = f"{rows:,} rows of the data" if counted else f"{rows:,} rows that the data can have"
     sizes, total = [], 0
     for number, text in _lines(path, rows):

@@ -153,11 +153,7 @@ class LineTooLong(Exception):
 
 
 class Source:
-    """Files of one format that form one data set, opened one after another.
-
-    Attributes:
-        warnings: warnings about the files as a whole; errors with `strict`.
-    """
+    """Files of one format that form one data set, opened one after another."""
 
     unused: tuple[str, ...] = ()
     """Options that the format does not support."""
@@ -202,11 +198,7 @@ class Source:
         raise NotImplementedError
 
     def features(self, totals: Any) -> tuple[int, tuple[str, ...]]:
-        """Return the number of the first feature and all names, after the last block.
-
-        Args:
-            totals: `boostrank.data.assemble.Totals` of all blocks.
-        """
+        """Return the number of the first feature and all names, from `assemble.Totals` of all blocks."""
         raise NotImplementedError
 
     @property
@@ -289,10 +281,8 @@ class Source:
     ) -> Iterator[tuple[File, Block]]:
         """Yield (file, block) in order. Every file yields at least one block, possibly empty.
 
-        Args:
-            chunk_bytes: approximate text per block.
-            threads: number of parsing threads; at most two more blocks are in progress.
-            then: called with each block by its parsing thread; the result is stored in `Block.result`.
+        `then` is called with each block by its parsing thread, and its result stored in `Block.result`. At most two
+        blocks more than threads are in progress.
         """
 
         def parsed(load: Callable[[Any], Any] | None) -> Block:
@@ -449,12 +439,7 @@ FORMATS: Registry[Format] = Registry("boostrank.data.formats", "format of data")
 
 
 def format_of(source: Any, format: str = "auto") -> Format:
-    """Return the format of files, by extension, or else by content.
-
-    Args:
-        source: a path, a folder, a pattern, "-", a binary file object, or a sequence of them.
-        format: name of the format, or "auto".
-    """
+    """Return the format of a path, folder, pattern or file object, or of several, by extension, or else by content."""
     if format != "auto":
         return FORMATS.get(format)
     found = {}
@@ -487,11 +472,7 @@ def _by_content(one: Any) -> Format:
 
 
 def open_files(source: AnySource, format: str = "auto", **options: Any) -> tuple[Format, Source]:
-    """Open files; return their format and source.
-
-    Args:
-        source, format: as for `format_of`.
-    """
+    """Open files; return their format and source."""
     spec = format_of(source, format)
     names = [field.name for field in fields(Reading)]
     unknown = next((name for name in options if name not in names), None)

@@ -41,15 +41,7 @@ class Shard(NamedTuple):
 
 
 class Stacked(Rows):
-    """Features of several data sets, concatenated lazily.
-
-    Args:
-        sets: data sets with d features each.
-        columns: d.
-
-    Attributes:
-        parts: features of each.
-    """
+    """Features of several data sets with the same columns, concatenated lazily."""
 
     on_disk = True  # slices are read on demand
 
@@ -120,9 +112,7 @@ def stacked(sets: Sequence[RankingDataset], space: FeatureSpace) -> RankingDatas
 def common_space(spaces: Mapping[str, FeatureSpace], known: Mapping[str, Categories]) -> FeatureSpace:
     """Return the features of several files as if they were one: numbered from 0 if 0 occurs in any of them.
 
-    Args:
-        spaces: file -> its features, in the order in which categories get their codes.
-        known: categories of a model to continue.
+    Categories get their codes in the order of the files, after the known ones of a model.
     """
     start, first = next(iter(spaces.items()))
     bases = {space.index_base for space in spaces.values() if space.index_base is not None}

@@ -35,11 +35,7 @@ class _Place:
 
 
 class RowStore:
-    """Parsed blocks in an unnamed file, which is removed when the process ends in any way.
-
-    Args:
-        folder: folder of the file; None means the system's temporary folder (`TMPDIR`).
-    """
+    """Parsed blocks in an unnamed file in a folder, else the system's temporary one; removed when the process ends."""
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         self.folder = os.fspath(folder or tempfile.gettempdir())

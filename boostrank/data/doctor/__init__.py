@@ -43,11 +43,7 @@ def look_at(
 ) -> Profile:
     """Profile one data set in one pass; arguments as for `boostrank.doctor`.
 
-    Args:
-        role: purpose of the data: "train", "valid" or "test".
-        like: profile of the training data, whose columns tables must have.
-        progress: called with the bytes read and their total, None if unknown.
-        labelled: whether tables must have labels; otherwise missing labels are 0.
+    Tables must have the columns of `like`, the profile of the training data, and labels if `labelled`.
     """
     space = None if like is None else like.space
     reading = Reading(**options, like=space, labelled=labelled, lenient=True)

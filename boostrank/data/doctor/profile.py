@@ -103,11 +103,7 @@ Batch = tuple[Rows, Int64Array]
 
 
 class Cutter:
-    """Splits a stream of rows between queries: the last query of a chunk waits for its remaining rows.
-
-    Attributes:
-        holds: whether to hold all rows, for regrouping.
-    """
+    """Splits a stream of rows between queries: the last query of a chunk waits for its remaining rows."""
 
     holds = False
 
@@ -414,12 +410,7 @@ class Profile:
         return f"feature {number if name is None else repr(name)}"
 
     def finding(self, check: str, severity: Severity, line: int, count: int, *words: str) -> Finding:
-        """Return a finding at a line counted over all files of the data set; 0 means the whole.
-
-        Args:
-            check, severity, line, count: as for `Finding`.
-            words: message, cost, fix, and possibly options.
-        """
+        """Return a finding (message, cost, fix) at a line counted over all files of the data set; 0 means the whole."""
         return Finding(check, severity, *self.place(int(line)), 0, int(count), *words)
 
     def place(self, line: int) -> tuple[str, int]:

@@ -56,13 +56,7 @@ class Scratch:
 
 
 class Parser:
-    """Thread-safe parser of chunks to blocks.
-
-    Args:
-        missing_tokens: words for missing values.
-        lenient: as in `Reading`.
-        about: keywords of `fault_of`.
-    """
+    """Thread-safe parser of chunks to blocks; `about` are keywords of `fault_of`."""
 
     def __init__(
         self, options: Int64Array, missing_tokens: Sequence[str] = (), *, lenient: bool = False, **about: Any

@@ -23,12 +23,7 @@ Kept = npt.NDArray[np.bool_] | None
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Consecutive rows of a file.
-
-    Args:
-        first: number of lines or rows before the batch.
-        by_row: whether the file has rows instead of lines.
-    """
+    """Consecutive rows of a file, after `first` lines or rows."""
 
     cells: Cells
     first: int
@@ -54,11 +49,7 @@ class Batch:
         return np.asarray(self.cells.numbers(self._place(name)), np.float64)
 
     def whole(self, name: str, low: int, high: int) -> Int64Array:
-        """Return an integer column, int64[n].
-
-        Args:
-            low, high: allowed range.
-        """
+        """Return a column of integers within a range, int64[n]."""
         return whole_numbers(self.number(name), name, low, high, None, self.refuse)
 
     def truth(self, name: str) -> Int64Array:
@@ -86,12 +77,7 @@ class Batch:
 def whole_numbers(
     values: Float64Array, name: str, low: int, high: int, kept: Kept, refuse: Callable[[int, str], Exception]
 ) -> Int64Array:
-    """Return int64[n] of numbers; see `Batch.whole`.
-
-    Args:
-        kept: bool[n], rows to check; the others become `low`.
-        refuse: makes the error about a row.
-    """
+    """Return numbers as int64[n]; rows that are not kept are not checked, and become `low`. See `Batch.whole`."""
     with np.errstate(invalid="ignore"):
         good = (values >= low) & (values <= high) & (values == np.floor(values))
     bad = np.flatnonzero(~good if kept is None else ~good & kept)
@@ -130,12 +116,7 @@ def batches(
     truths: Sequence[str] = (),
     chunk_bytes: int = _CHUNK_BYTES,
 ) -> Iterator[Batch]:
-    """Yield columns of a CSV, TSV (plain or compressed), Parquet or Arrow file, in row order.
-
-    Args:
-        numbers, texts, truths: column names, by type.
-        chunk_bytes: approximate size of a batch.
-    """
+    """Yield columns of a CSV, TSV (plain or compressed), Parquet or Arrow file, in row order."""
     by_row = is_table(path) and format_of(path).source.by_row
     numbers, texts = ((*numbers, *truths), texts) if by_row else (numbers, (*texts, *truths))
     with closing(_opened(path, tuple(dict.fromkeys(numbers)), tuple(dict.fromkeys(texts)))) as source:

@@ -78,14 +78,7 @@ def choose_columns(
     has_sizes: bool = False,
     declared: Collection[str] = (),
 ) -> Columns:
-    """Choose the columns of a file with this header.
-
-    Args:
-        header: column names.
-        header_lines: line of the header, 0 without one.
-        has_sizes: whether a side file of group sizes replaces query ids.
-        declared: columns that are categorical by type.
-    """
+    """Choose the columns of a file with this header, of which `declared` are categorical by type."""
     if header and not header[0].strip():
         header = [_INDEX_OF_CSV + ".1" * (_INDEX_OF_CSV in header), *header[1:]]  # as pandas numbers them
     try:

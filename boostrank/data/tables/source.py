@@ -214,12 +214,7 @@ class TableSource(Source):
         return found
 
     def with_text(self, columns: Columns, text: Mapping[int, tuple[int, int]], line: int, file: str) -> Columns:
-        """Refuse text features; the doctor reads them as categories.
-
-        Args:
-            text: position -> (values, cells) of the first rows.
-            line: first line with text, 0 if unknown.
-        """
+        """Refuse text features, position -> (values, cells) of the first rows; the doctor reads them as categories."""
         if not text:
             return columns
         names = {columns.header[place]: numbers for place, numbers in text.items()}
@@ -371,11 +366,7 @@ class TableSource(Source):
 
 
 def text_words(text: Mapping[str, tuple[int, int]], reading: Reading) -> tuple[str, str]:
-    """Return the message about text features, and the options that read the table.
-
-    Args:
-        text: column -> (number of values, number of cells).
-    """
+    """Return the message about text features, column -> (values, cells), and the options that read the table."""
     no_classes = [
         name for name, (n, cells) in text.items() if n in (1, cells) or (n > _FEW and n > _SHARE * cells)
     ]  # ids, or constant

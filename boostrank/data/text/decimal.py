@@ -71,12 +71,7 @@ def high_product(a: Word, b: Word) -> tuple[Word, Word]:
 
 @inline
 def nearest_double(mantissa: Word, exponent: Any) -> float:
-    """Return the double nearest to mantissa * 10^exponent (ties to even), inf on overflow, NaN if undecided.
-
-    Args:
-        mantissa: uint64, at most 19 decimal digits.
-        exponent: int64.
-    """
+    """Return the double nearest to mantissa * 10^exponent (ties to even), inf on overflow, NaN if undecided."""
     if mantissa == _U0 or exponent < SMALLEST_POWER:
         return 0.0
     if exponent > LARGEST_POWER:

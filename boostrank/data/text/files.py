@@ -68,13 +68,7 @@ def _format(head: bytes) -> tuple[str, Callable[[], Any]] | None:
 
 
 class Unpacker:
-    """Decompressing reader.
-
-    Args:
-        read: returns up to a number of compressed bytes, b"" at the end.
-        head: bytes that were already read; `is_packed(head)`.
-        name: name for messages.
-    """
+    """Decompressing reader of `read`, after the bytes in `head`."""
 
     def __init__(self, read: Callable[[int], bytes], head: bytes, name: str) -> None:
         made = _format(head)

@@ -28,13 +28,7 @@ _spent = 0
 
 
 def parse_plain(source: Text, options: Int64Array, out: Any) -> bool:
-    """Write the output of `parse_lines`, except positions of query ids; return False if the text is irregular.
-
-    Args:
-        source: the lines.
-        options: as for `parse_lines`.
-        out: `formats.libsvm.Scratch`, with a zeroed state.
-    """
+    """Write the output of `parse_lines` to `Scratch`, but no positions of query ids; return False for irregular text."""
     global _spent
     if _spent + source.size > BUDGET or parse.parse_lines.at_hand:
         return False

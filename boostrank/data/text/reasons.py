@@ -91,8 +91,6 @@ def fault_of(
 
     Args:
         bad: N_BAD numbers of the parser.
-        text: the chunk.
-        max_feature: the limit in effect.
         like_training: whether the training data define the first feature number.
         of_model: numbers of the model's first and last feature, for scoring.
     """
