@@ -24,8 +24,20 @@ import numpy as np
 
 from boostrank.core.errors import DataError, InputError, ParameterError
 from boostrank.data.options import Progress
-from boostrank.data.outputs import ColumnarOutput, Output, Written, check_target, named, open_output
-from boostrank.data.pieces import SORT, STANDARD_STREAM, DataFiles, Piece, Whole, draw
+from boostrank.data.pieces import (
+    SORT,
+    STANDARD_STREAM,
+    ColumnarOutput,
+    DataFiles,
+    Output,
+    Piece,
+    Whole,
+    Written,
+    check_target,
+    draw,
+    named,
+    open_output,
+)
 from boostrank.data.source import AnySource
 
 __all__ = ["Written", "merge", "sample", "shard", "sort", "split"]

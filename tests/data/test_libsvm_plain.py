@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boostrank.data import blocks as slots
+from boostrank.data.formats import libsvm as plain
 from boostrank.data.formats.libsvm import Scratch
 from boostrank.data.text import parser as parse
-from boostrank.data.text import plain
 from boostrank.data.text.files import PADDING, Text
 from boostrank.kernels.runtime.jit import CompiledFunction
 

@@ -27,7 +27,7 @@ from boostrank.core.errors import DataError, DataWarning, FileFormatError, Input
 from boostrank.data import pieces as _queries
 from boostrank.data import tools
 from boostrank.data.assemble import read_files as read_libsvm
-from boostrank.data.outputs import Output
+from boostrank.data.pieces import Output
 from tests.data.conftest import refused, same_data
 
 Tool = Callable[..., object]

@@ -26,8 +26,7 @@ from boostrank.data.options import NUMBERED, FeatureSpace
 from boostrank.data.side_files import GROUP_SUFFIXES, find_sidecar
 from boostrank.data.source import Format, OneSource, Reading, Source
 from boostrank.data.text import parser as parse
-from boostrank.data.text.files import Load, Text, TextFile, open_text
-from boostrank.data.text.plain import parse_plain
+from boostrank.data.text.files import Text, TextFile, open_text
 from boostrank.data.text.reasons import check_no_names, check_no_table, fault_of
 
 _PROBED_LINES = 64
@@ -35,6 +34,15 @@ _SHORTEST_ROW = 8  # "0 qid:1\n"
 _INF = {"stop": parse.INF_STOP, "keep": parse.INF_KEEP, "missing": parse.INF_MISSING}
 _REPEATED = {"stop": parse.REPEATED_STOP, "first": parse.REPEATED_FIRST, "last": parse.REPEATED_LAST}
 _NUMBER_END = re.compile(rb"[ \t\r\n#]")
+
+BUDGET = 12 << 20
+"""Bytes that a process parses this way before it compiles the parser."""
+
+_PLAIN_NUMBER = rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,3})?"
+_ROW = re.compile(rb"%b qid:(0|[1-9][0-9]{0,17})(?: [0-9]{1,9}:%b)* *" % (_PLAIN_NUMBER, _PLAIN_NUMBER))
+_COMMENT = re.compile(rb" *#[^\n\r\0]*")
+
+_spent = 0
 
 
 class Scratch:
@@ -55,18 +63,143 @@ class Scratch:
         self.state = np.zeros(2 * slots.N_STATE, np.int64)
 
 
-class Parser:
-    """Thread-safe parser of chunks to blocks; `about` are keywords of `fault_of`."""
+def parse_plain(source: Text, options: Int64Array, out: Scratch) -> bool:
+    """Parse small, regular text as `parse_lines`, which takes longer to compile; return False for other text."""
+    global _spent
+    if _spent + source.size > BUDGET or parse.parse_lines.at_hand:
+        return False
+    text = bytes(source.buffer[source.start : source.end]).replace(b"\r\n", b"\n")
+    comments = b"#" in text
+    if options[parse.EXPECT_QID] == 0 or options[parse.N_TOKENS] > 0 or (comments and options[parse.KEEP_COMMENTS]):
+        return False
+    _spent += source.size
+    if comments:
+        text = _COMMENT.sub(b"", text)
+    lines = text.removesuffix(b"\n").split(b"\n")
+    found = [match[1] for line in lines if (match := _ROW.fullmatch(line))]
+    if len(found) < len(lines):
+        return False
+    sizes = np.array([line.count(b":") - 1 for line in lines])
+    ends = np.cumsum(sizes)
+    numbers = np.fromstring(text.replace(b" qid:", b" ").replace(b":", b" "), sep=" ")
+    heads = 2 * (ends - sizes + np.arange(sizes.size))
+    is_cell = np.ones(numbers.size, bool)
+    is_cell[heads] = is_cell[heads + 1] = False
+    labels, pairs = numbers[heads], numbers[is_cell].reshape(-1, 2)
+    ids = pairs[:, 0].astype(np.int32)
+    with np.errstate(over="ignore"):
+        values = pairs[:, 1].astype(np.float32)
+    steps = np.diff(ids, prepend=-1)
+    steps[(ends - sizes)[sizes > 0]] = 1
+    top = int(ids.max(initial=0))
+    zero = np.flatnonzero(ids == 0)[:1]
+    if (
+        not (np.isfinite(labels).all() and np.isfinite(values).all() and (steps > 0).all())
+        or not 0 < top <= options[parse.MAX_ID]
+        or (zero.size and options[parse.REFUSE_ZERO_ID] == 1)
+    ):
+        return False
+    queries = np.array(found, np.int64)
+    first = np.flatnonzero(np.diff(queries, prepend=queries[0] - 1))
+    rows, cells, state = len(lines), ids.size, out.state
+    out.labels[:rows], out.row_ends[:rows] = labels + 0.0, ends
+    out.lines[:rows] = np.arange(1, rows + 1)
+    out.ids[:cells], out.values[:cells] = ids, values
+    out.runs[: first.size] = 0
+    out.runs[: first.size, slots.RUN_ROW], out.runs[: first.size, slots.RUN_LINE] = first, first + 1
+    out.runs[: first.size, slots.RUN_IS_INTEGER], out.runs[: first.size, slots.RUN_ID] = 1, queries[first]
+    state[slots.ROWS], state[slots.LINES], state[slots.CELLS], state[slots.RUNS] = rows, rows, cells, first.size
+    state[slots.BEYOND] = np.count_nonzero(ids > options[parse.LIMIT])
+    state[slots.TOP_ID], state[slots.TOP_LINE] = top, np.searchsorted(ends, ids.argmax(), "right") + 1
+    state[slots.ZERO_LINE] = np.searchsorted(ends, zero[0], "right") + 1 if zero.size else 0
+    return True
 
-    def __init__(
-        self, options: Int64Array, missing_tokens: Sequence[str] = (), *, lenient: bool = False, **about: Any
-    ) -> None:
-        self.options, self.lenient, self.tokens = options.copy(), lenient, tuple(missing_tokens)
-        self._about = {"max_feature": int(options[parse.MAX_ID]), **about}
-        self._free: list[tuple[bytearray | None, Scratch]] = []
 
-    def __call__(self, load: Load) -> Block:
-        """Read and parse one chunk."""
+def _names_of(runs: Int64Array, text: Text) -> dict[int, bytes]:
+    """Return run -> query id, if it is no integer."""
+    numbers = np.flatnonzero(runs[:, slots.RUN_IS_INTEGER] == 0).tolist()
+    return {i: bytes(text.buffer[runs[i, slots.RUN_START] : runs[i, slots.RUN_END]]) for i in numbers}
+
+
+def _python_float(buffer: bytearray, at: int) -> float:
+    end = _NUMBER_END.search(buffer, at)
+    assert end is not None  # the padding ends every number
+    return float(buffer[at : end.start()])
+
+
+class LibsvmSource(Source):
+    """Source of libsvm text; see `Source`."""
+
+    unused = ("label", "qid", "weight", "id", "drop", "categorical")
+
+    def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
+        space, zero_based = reading.space, reading.zero_based
+        if space is not None and reading.n_features is not None:
+            raise ParameterError("n_features and like exclude each other: the training data define the width")
+        if space is not None and space.index_base is not None:
+            if zero_based not in ("auto", "true" if space.index_base == 0 else "false"):
+                raise ParameterError(
+                    f"zero_based={zero_based} contradicts the training data, whose first feature has number "
+                    f"{space.index_base}: training and later files must count alike"
+                )
+            self.base = space.index_base
+        elif zero_based != "auto":
+            self.base = int(zero_based != "true")
+        else:  # without training data, the whole file decides
+            self.base = None if space is None else 1
+        self._names: dict[int, str] = {}
+        self._names_differ = False
+        super().__init__(files, reading)
+        self.options, self._about = self._chosen()
+        self._free: list[tuple[bytearray | None, Scratch]] = []  # of each thread
+
+    def open_file(self, one: OneSource, max_bytes: int | None) -> TextFile:
+        file = open_text(one, max_bytes)
+        try:
+            self._names = same_names(self._names, names_in_head(file.head, file.name), file.name)
+            if not self._open:
+                check_no_table(file.head, file.name)
+                check_no_names(file.head, file.name)
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+    @staticmethod
+    def head_of(path: Any) -> bytes:
+        """Return the first bytes of a text, decompressed; b"" if unreadable, which the reader reports."""
+        try:
+            with closing(open_text(path, None)) as file:
+                return file.head
+        except BoostrankError:
+            return b""
+
+    def _chosen(self) -> tuple[Int64Array, dict[str, Any]]:
+        """Return options of the compiled parser, and keywords of `fault_of`."""
+        reading, space, first = self.reading, self.reading.space, self.first
+        options = np.zeros(parse.N_OPTIONS, np.int64)
+        if space is not None and space.index_base is None and reading.zero_based == "auto":
+            self.base = int(not counts_from_zero(first.head))  # type: ignore[attr-defined]
+        options[parse.MAX_ID] = options[parse.LIMIT] = reading.max_feature
+        if space is not None and self.base is not None:
+            options[parse.LIMIT] = self.base + self._width(space) - 1
+        about: dict[str, Any] = {"like_training": space is not None, "max_feature": reading.max_feature}
+        if reading.rows_alone:  # refuse features that the model does not have
+            options[parse.MAX_ID] = options[parse.LIMIT]
+            about["of_model"] = self.base, int(options[parse.LIMIT])
+        options[parse.REFUSE_ZERO_ID] = self.base == 1
+        options[parse.INF] = _INF[reading.inf]
+        options[parse.REPEATED] = _REPEATED[reading.repeated]
+        options[parse.STRICT] = reading.strict and not reading.lenient
+        options[parse.SKIP] = reading.skip or reading.lenient
+        options[parse.KEEP_COMMENTS] = reading.names and not reading.lenient
+        # The beginning and the side files of the first file decide whether all rows or none have query ids.
+        probed = _first_rows(first.head)  # type: ignore[attr-defined]
+        has_qid = any(token.startswith(b"qid:") for row in probed for token in row[1:])
+        options[parse.EXPECT_QID] = has_qid or find_sidecar(first.path, GROUP_SUFFIXES) is None
+        return options, about
+
+    def parse(self, load: Callable[[Any], Any]) -> Block:
         try:
             buffer, scratch = self._free.pop()
         except IndexError:
@@ -74,7 +207,7 @@ class Parser:
         text = load(buffer)
         if scratch.size < text.size:
             scratch = Scratch(text.size, bool(self.options[parse.KEEP_COMMENTS]))
-        block = self._parse(text, scratch, self.tokens)
+        block = self._parse(text, scratch, self.reading.missing_tokens)
         self._free.append((text.buffer, scratch))
         return block
 
@@ -126,7 +259,7 @@ class Parser:
         described = scratch.bad[: min(bad, slots.BAD_KEPT)].tolist()
         faults = [fault_of(one, text, **self._about) for one in described]
         stand_ins = {one.stand_in[0]: (one.line, one.stand_in[1]) for one in reversed(faults) if one.stand_in}
-        if self.lenient and stand_ins:  # parse again with these words as missing values
+        if self.reading.lenient and stand_ins:  # parse again with these words as missing values
             again = self._parse(text, scratch, [*tokens, *stand_ins])
             again.stand_ins = stand_ins | again.stand_ins
             again.stand_in_rows += bad - int(again.counts[slots.BAD_ROWS])
@@ -147,7 +280,7 @@ class Parser:
         limit, rows = int(self.options[parse.LIMIT]), block.n_rows
         width = min(int(block.counts[slots.TOP_ID]), limit) + 1
         named = int(block.counts[slots.CELLS] - block.counts[slots.BEYOND])
-        if not self.lenient and 4 * rows * width <= 8 * named:
+        if not self.reading.lenient and 4 * rows * width <= 8 * named:
             block.dense = zeroed((rows, width), np.float32)
             fill_dense(scratch.row_ends, rows, scratch.ids, scratch.values, limit, block.dense)
             return
@@ -155,92 +288,6 @@ class Parser:
         kept = fill_sparse(scratch.row_ends, rows, ids, values, limit, row_ends, ids, values)
         block.sparse = row_ends, zeroed(kept, np.int32), zeroed(kept, np.float32)
         block.sparse[1][:], block.sparse[2][:] = ids[:kept], values[:kept]
-
-
-def _names_of(runs: Int64Array, text: Text) -> dict[int, bytes]:
-    """Return run -> query id, if it is no integer."""
-    numbers = np.flatnonzero(runs[:, slots.RUN_IS_INTEGER] == 0).tolist()
-    return {i: bytes(text.buffer[runs[i, slots.RUN_START] : runs[i, slots.RUN_END]]) for i in numbers}
-
-
-def _python_float(buffer: bytearray, at: int) -> float:
-    end = _NUMBER_END.search(buffer, at)
-    assert end is not None  # the padding ends every number
-    return float(buffer[at : end.start()])
-
-
-class LibsvmSource(Source):
-    """Source of libsvm text; see `Source`."""
-
-    unused = ("label", "qid", "weight", "id", "drop", "categorical")
-
-    def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
-        space, zero_based = reading.space, reading.zero_based
-        if space is not None and reading.n_features is not None:
-            raise ParameterError("n_features and like exclude each other: the training data define the width")
-        if space is not None and space.index_base is not None:
-            if zero_based not in ("auto", "true" if space.index_base == 0 else "false"):
-                raise ParameterError(
-                    f"zero_based={zero_based} contradicts the training data, whose first feature has number "
-                    f"{space.index_base}: training and later files must count alike"
-                )
-            self.base = space.index_base
-        elif zero_based != "auto":
-            self.base = int(zero_based != "true")
-        else:  # without training data, the whole file decides
-            self.base = None if space is None else 1
-        self._names: dict[int, str] = {}
-        self._names_differ = False
-        super().__init__(files, reading)
-        self.parser = self._parser()
-
-    def open_file(self, one: OneSource, max_bytes: int | None) -> TextFile:
-        file = open_text(one, max_bytes)
-        try:
-            self._names = same_names(self._names, names_in_head(file.head, file.name), file.name)
-            if not self._open:
-                check_no_table(file.head, file.name)
-                check_no_names(file.head, file.name)
-        except BaseException:
-            file.close()
-            raise
-        return file
-
-    @staticmethod
-    def head_of(path: Any) -> bytes:
-        """Return the first bytes of a text, decompressed; b"" if unreadable, which the reader reports."""
-        try:
-            with closing(open_text(path, None)) as file:
-                return file.head
-        except BoostrankError:
-            return b""
-
-    def _parser(self) -> Parser:
-        reading, space, first = self.reading, self.reading.space, self.first
-        options = np.zeros(parse.N_OPTIONS, np.int64)
-        if space is not None and space.index_base is None and reading.zero_based == "auto":
-            self.base = int(not counts_from_zero(first.head))  # type: ignore[attr-defined]
-        options[parse.MAX_ID] = options[parse.LIMIT] = reading.max_feature
-        if space is not None and self.base is not None:
-            options[parse.LIMIT] = self.base + self._width(space) - 1
-        about: dict[str, Any] = {"like_training": space is not None}
-        if reading.rows_alone:  # refuse features that the model does not have
-            options[parse.MAX_ID] = options[parse.LIMIT]
-            about["of_model"] = self.base, int(options[parse.LIMIT])
-        options[parse.REFUSE_ZERO_ID] = self.base == 1
-        options[parse.INF] = _INF[reading.inf]
-        options[parse.REPEATED] = _REPEATED[reading.repeated]
-        options[parse.STRICT] = reading.strict and not reading.lenient
-        options[parse.SKIP] = reading.skip or reading.lenient
-        options[parse.KEEP_COMMENTS] = reading.names and not reading.lenient
-        # The beginning and the side files of the first file decide whether all rows or none have query ids.
-        probed = _first_rows(first.head)  # type: ignore[attr-defined]
-        has_qid = any(token.startswith(b"qid:") for row in probed for token in row[1:])
-        options[parse.EXPECT_QID] = has_qid or find_sidecar(first.path, GROUP_SUFFIXES) is None
-        return Parser(options, reading.missing_tokens, lenient=reading.lenient, **about)
-
-    def parse(self, load: Callable[[Any], Any]) -> Block:
-        return self.parser(load)
 
     def whole_rows(self, load: Callable[[Any], Any]) -> Chunk:
         text = load(None)
@@ -259,7 +306,7 @@ class LibsvmSource(Source):
 
     @property
     def has_qid(self) -> bool:
-        return bool(self.parser.options[parse.EXPECT_QID])
+        return bool(self.options[parse.EXPECT_QID])
 
     def numbered_names(self, base: int = 1) -> Mapping[int, str]:
         given: Any = self.reading.feature_names
