@@ -48,16 +48,8 @@ B1, N1, S1, I2, S2 = types.uint8[::1], types.int32[::1], types.float32[::1], typ
     REPEATED_CELLS,
     N_STATE,
 ) = range(20)
-ADDED_UP = [
-    CELLS,
-    BEYOND,
-    BLANK_LINES,
-    DESCENDING_ROWS,
-    MISSING,
-    INFINITIES,
-    BAD_ROWS,
-    REPEATED_CELLS,
-]  # summed over the blocks of a file
+# Summed over the blocks of a file.
+ADDED_UP = [CELLS, BEYOND, BLANK_LINES, DESCENDING_ROWS, MISSING, INFINITIES, BAD_ROWS, REPEATED_CELLS]
 BAD_KEPT = 16  # refused rows described per block
 
 # Columns of `Block.runs`: first row and line of a query, position of its id in the text, and the id if integer.

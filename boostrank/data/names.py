@@ -47,7 +47,8 @@ def read_names(path: str) -> Names:
     """Names of features in a file."""
     text = read_text(path)
     if text.lstrip().startswith(("[", "{")):
-        return tuple(_checked([(0, i, name) for i, name in enumerate(names_in_json(text, path))], path).values())
+        found = map(name_of, features_in_json(text, path))
+        return tuple(_checked([(0, i, name) for i, name in enumerate(found)], path).values())
     lines = text.rstrip().split("\n")
     if _HEADER.match(text):
         words = f"{lines[0].strip()!r} is no name of a feature: write one name per line, without a header and quotes"
@@ -67,15 +68,8 @@ def read_names(path: str) -> Names:
     return tuple(_checked([(line, line, text) for line, text in enumerate(lines, 1)], path).values())
 
 
-def names_in_json(text: str, path: str) -> tuple[str, ...]:
-    """Return the names of `features_in_json`."""
-    return tuple(map(name_of, features_in_json(text, path)))
-
-
 def features_in_json(text: str, path: str) -> tuple[Any, ...]:
-    """Return a list of names, of objects with a `name`, of Elasticsearch's feature extractors, or such a list anywhere
-    below a `features` or `feature_extractors`.
-    """
+    """Return a list of names, of objects with a `name` or of feature extractors, or such a list in nested objects."""
     keys = ("features", "featureset", "_source", "inference_config", "learning_to_rank", "feature_extractors")
     try:
         found: Any = json.loads(text)

@@ -112,26 +112,16 @@ class Reading(ReaderOptions):
 
 
 class File(Protocol):
-    """An open file.
-
-    Attributes:
-        path: None for a pipe or an object.
-        total: bytes to read, None if unknown; done: bytes read so far (before decompression).
-        text_bytes: bytes of text or columns: of the whole file if uncompressed, else of the part read so far.
-        is_packed: whether the file is compressed.
-        any_order: whether chunks can be loaded in any order.
-        rows: number of rows, None if unknown.
-        changed: whether size or time changed since the file was opened.
-    """
+    """An open file."""
 
     name: str
-    path: str | None
-    total: int | None
-    done: int
-    text_bytes: int
+    path: str | None  # None for a pipe or an object
+    total: int | None  # bytes to read, if known
+    done: int  # bytes read so far, before decompression
+    text_bytes: int  # of text or columns: of the whole file if uncompressed, else of the part read so far
     is_packed: bool
-    any_order: bool
-    rows: int | None
+    any_order: bool  # whether chunks can be loaded in any order
+    rows: int | None  # None if unknown
 
     @property
     def changed(self) -> bool: ...

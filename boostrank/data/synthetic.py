@@ -18,18 +18,10 @@ useless ones are pure noise, query features are constant within a query. Values 
 fractions of six digits. Some values are missing: at random (`page_quality`, `age_days`), or because nobody clicked,
 which is more likely for irrelevant documents (`dwell_seconds`).
 
-The data are difficult for realistic reasons. No constant was changed after rankers were first compared on them; the
-history of this file shows it.
-
-* Noise in the judgements (`label_noise`) and in every feature; useless features.
-* Correlated features: latent properties are dependent, and several features measure each.
-* Missing features, at random and informatively.
-* A strong linear component: most parts of the relevance increase with some feature. From the demo's 3,600 queries, a
-  linear model (`--backend linear --objective lambdarank`) reaches .77 NDCG@10 and trees .83; a random order has .44,
-  the true relevance .92.
-* Interactions: intent with body and links, authority with link texts, the need for freshness with age.
-
-`queries` makes the data small.
+The data are difficult for realistic reasons: noise in judgements and features, correlated and useless features, missing
+values, interactions (intent with body and links, authority with link texts, need for freshness with age), and a strong
+linear component: from the demo's 3,600 queries, a linear model reaches .77 NDCG@10 and trees .83; a random order has
+.44, the true relevance .92. No constant was changed after rankers were first compared on them.
 
 Every feature has its own random stream, named after it: a new feature does not change the others.
 """

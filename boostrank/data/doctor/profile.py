@@ -141,27 +141,17 @@ def _cause(reason: str) -> str:
 class Profile:
     """Statistics of one data set from one pass.
 
-    Args:
-        role: "train", "valid" or "test".
-        gain: "exponential", "linear" or a table.
-
     Attributes:
         totals: files, lines, rows and queries; None if no file could be opened.
         broken: errors of files that cannot be read to the end, or that contradict their side files.
         causes: errors of the first refused rows, one per cause.
-        text_words: message about them, and the options that read the table.
-        scattered: whether queries were regrouped.
         stand_ins: word that seems to mark a missing value -> line and column of the first.
-        labels: frequency of each label, up to MOST_LABELS labels.
-        negative, largest: documents with such a label.
         same, contradicting: documents with the features of another one of their query, and its label or another.
         live: queries with different labels.
         columns, extremes: tables of `column_stats`, one row per feature.
-        line: first line of each query.
-        ids: id of each query, or a hash if it is text.
+        line, ids: first line and id of each query; a hash of the id if it is text.
         sizes, low, high: number of documents, smallest and largest label of each query.
         hashes: hash of the features of each row.
-        feature_names: number -> name of features; empty if the files have no names.
         space: columns of a table, which later sets must have; None for libsvm text.
     """
 

@@ -17,7 +17,7 @@ from boostrank.data.source import format_of, open_files
 from boostrank.data.tables.source import Cells, TableSource, arrow
 
 _CHUNK_BYTES = 4 << 20
-_NO, _YES = ("0", "false", "False", "FALSE"), ("1", "true", "True", "TRUE")
+_NO, _YES = ("0", "0.0", "false", "False", "FALSE"), ("1", "1.0", "true", "True", "TRUE")
 Kept = npt.NDArray[np.bool_] | None
 
 
@@ -54,21 +54,14 @@ class Batch:
 
     def truth(self, name: str) -> Int64Array:
         """Return a Boolean column (0 and 1, or false and true) as int64[n]."""
-        if self.by_row:
-            numbers = self.number(name)
-            wrong = (numbers != 0.0) & (numbers != 1.0)
-            shown: Any = numbers
-        else:
-            pa, pc, shown = arrow(), arrow(".compute"), self.text(name)
-            found = pc.fill_null(pc.index_in(shown, pa.array([*_NO, *_YES])), -1).to_numpy(zero_copy_only=False)
-            wrong, numbers = found < 0, found // len(_NO)
-        bad = np.flatnonzero(wrong)
+        pa, pc, shown = arrow(), arrow(".compute"), self.text(name)
+        found = pc.fill_null(pc.index_in(shown, pa.array([*_NO, *_YES])), -1).to_numpy(zero_copy_only=False)
+        bad = np.flatnonzero(found < 0)
         if bad.size:
-            value = shown[int(bad[0])]
-            value = value.as_py() if hasattr(value, "as_py") else f"{value:.17g}"
-            what = "is missing" if value in (None, "nan") else f"is {str(value)[:40]}"
+            value = shown[int(bad[0])].as_py()
+            what = "is missing" if value is None else f"is {value[:40]}"
             raise self.refuse(int(bad[0]), f"{name} {what}, and must be 0 or 1 (or false, true)")
-        return np.asarray(numbers, np.int64)
+        return np.asarray(found // len(_NO), np.int64)
 
     def _place(self, name: str) -> int:
         return self.cells.columns.header.index(name)
@@ -117,16 +110,15 @@ def batches(
     chunk_bytes: int = _CHUNK_BYTES,
 ) -> Iterator[Batch]:
     """Yield columns of a CSV, TSV (plain or compressed), Parquet or Arrow file, in row order."""
-    by_row = is_table(path) and format_of(path).source.by_row
-    numbers, texts = ((*numbers, *truths), texts) if by_row else (numbers, (*texts, *truths))
-    with closing(_opened(path, tuple(dict.fromkeys(numbers)), tuple(dict.fromkeys(texts)))) as source:
+    texts = dict.fromkeys((*texts, *truths))
+    with closing(_opened(path, tuple(dict.fromkeys(numbers)), tuple(texts))) as source:
         first = source.header_lines
         for _, load in source.loads(chunk_bytes, 1):
             if load is None:  # a file without rows
                 continue
             cells = source.cells(load)
             if cells.faults:
-                raise min(cells.faults, key=lambda one: one.line).error(cells.file, first, by_row=by_row)
-            yield Batch(cells, first, by_row)
+                raise min(cells.faults, key=lambda one: one.line).error(cells.file, first, by_row=source.by_row)
+            yield Batch(cells, first, source.by_row)
             first += cells.n_lines
         source.leave(source.first)

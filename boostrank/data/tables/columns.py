@@ -149,38 +149,29 @@ def _chosen(header: Sequence[str], options: Reading, file: str, has_sizes: bool,
     names, order, positional = _features(kept, options, file)
     how = roles | ({"drop": list(dropped)} if dropped else {})
     warnings = [positional] if positional else []
-    if options.space is None:
-        # Columns that might be meant as features.
+    if options.space is None:  # columns that might be meant as features, or not
         guessed = [roles["id"]] if "id" in roles and options.id is None and "id" not in given else []
         guessed = [name for name in guessed if name.lower() not in DEFAULTS["id"][0]]
-        left_out = (
-            (ids, "ids of documents (--drop", ""),
-            (index, "an index that pandas wrote (--drop", ""),
-            (guessed, "names of documents (--id", "; rename the column to make it a feature"),
-        )
-        warnings += [
-            f"left out: {quoted(some)}, {what} {typed_names(*some)}: no warning{more})"
-            for some, what, more in left_out
-            if some
-        ]
-    if options.space is None:
         suspects = [name for name in names if name.lower() in _NO_FEATURES]
-        if suspects:
-            words = f"{quoted(suspects)} {'is a feature' if len(suspects) == 1 else 'are features'} as it stands: "
-            if suspects[0].lower().startswith("weight"):
-                words += f"--weight {shlex.quote(suspects[0])} uses it as query weights, "
-            warnings.append(words + f"--drop {typed_names(*suspects)} leaves it out")
+        weigh = "--weight {first} uses it as query weights, " if suspects and "weight" in suspects[0].lower() else ""
+        in_gain = () if options.gain is None else GainExpression.parse(options.gain).columns
+        for some, words in (
+            (ids, "left out: {names}, ids of documents (--drop {typed}: no warning)"),
+            (index, "left out: {names}, an index that pandas wrote (--drop {typed}: no warning)"),
+            (guessed, "left out: {names}, names of documents (--id {typed}: no warning; or rename it to a feature)"),
+            (suspects, "{names} {are} as it stands: " + weigh + "--drop {typed} leaves it out"),
+            (
+                [name for name in in_gain if name in order and name != LABEL],
+                "{names} of the gain {are} too: if they are not known when documents are ranked, the model cannot use "
+                "them then; --drop {typed} only drops the feature",
+            ),
+        ):
+            if some:
+                are, first = "is a feature" if len(some) == 1 else "are features", shlex.quote(some[0])
+                warnings.append(words.format(names=quoted(some), typed=typed_names(*some), are=are, first=first))
     places = {name: i for i, name in enumerate(header)}
     others = () if options.gain is None or rows_alone else _in_gain(options.gain, header, order, roles, file)
-    if options.gain is not None and options.space is None:
-        both = [name for name in GainExpression.parse(options.gain).columns if name in order and name != LABEL]
-        if both:
-            warnings.append(
-                f"{quoted(both)} of the gain {'is a feature' if len(both) == 1 else 'are features'} too: if they are "
-                "not known when documents are ranked, the model cannot use them then; "
-                f"--drop {typed_names(*both)} only drops the feature"
-            )
-    taken = {role: places[roles[role]] if role in roles else None for role in DEFAULTS}
+    taken: dict[str, Any] = {role: places[roles[role]] if role in roles else None for role in DEFAULTS}
     for name in options.categorical or ():
         _check_there(name, "categorical", header, options, file)
         if name not in order:
@@ -198,9 +189,8 @@ def _chosen(header: Sequence[str], options: Reading, file: str, has_sizes: bool,
             )
         coded = {places[column] for column in with_values}
     of_features, of_others = (tuple(places[name] for name in some) for some in (order, others))
-    label, qid, weight, document = (taken[role] for role in DEFAULTS)
-    more = how, tuple(warnings), of_others
-    return Columns(tuple(header), names, of_features, label, qid, weight, document, frozenset(coded), *more)
+    more: dict[str, Any] = {"how": how, "warnings": tuple(warnings), "others": of_others}
+    return Columns(tuple(header), names, of_features, **taken, coded=frozenset(coded), **more)
 
 
 def _usual(role: str) -> str:
