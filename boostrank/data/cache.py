@@ -157,11 +157,8 @@ def reader_version() -> str:
     """Return a digest of the parsing code: another reader needs other entries."""
     package = Path(__file__).parents[1]
     digest = hashlib.blake2b(digest_size=8)
-    folders = (package / "data/libsvm", package / "data/tables")
-    code = [*(path for folder in folders for path in sorted(folder.glob("*.py")))]
-    code += [package / "data/options.py", package / "data/names.py"]
-    code += [package / "core" / name for name in ("files.py", "text.py", "queries.py")]
-    for path in [*code, package / "kernels/runtime/intrinsics.py"]:
+    others = ("core/files.py", "core/text.py", "core/queries.py", "kernels/runtime/intrinsics.py")
+    for path in [*sorted((package / "data").rglob("*.py")), *(package / name for name in others)]:
         digest.update(path.name.encode() + path.read_bytes())
     return f"{digest.hexdigest()} {sys.byteorder}"
 

@@ -186,15 +186,8 @@ def _remembered(
             raise DataError(f"{origin.names[0]}: the data changed since they were first read; start again")
         return again.features.store  # type: ignore[no-any-return]
 
-    features = StoredFeatures(
-        open_store,
-        (rows, columns),
-        note["base"],
-        is_sparse=note["is_sparse"],
-        origin=origin,
-        external=external,
-        known=note["known"],
-    )
+    features = StoredFeatures(open_store, (rows, columns), note["base"], is_sparse=note["is_sparse"])
+    features.origin, features.external, features.known = origin, external, note["known"]
     provenance = Provenance(tuple(note["files"]), note["index_base"], note["reader"])
     categories = read_record(note["categories"])
     data = RankingDataset(features, arrays["labels"], queries, tuple(note["names"]), provenance, categories=categories)

@@ -111,9 +111,6 @@ class StoredFeatures(Rows):
         store: storage of the rows, or a function that opens it on first use; with a cache it may not be needed.
         base: number of the first feature in the file.
         is_sparse: whether pieces are CSR matrices.
-        origin: source of the rows, for caches of derived data; None if unknown.
-        external: whether engines that support it keep their bins on disk too.
-        known: fingerprint and constant columns, if known.
     """
 
     on_disk = True
@@ -125,14 +122,9 @@ class StoredFeatures(Rows):
         base: int,
         *,
         is_sparse: bool,
-        origin: Any = None,
-        external: bool = False,
-        known: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
         self.shape, self.base, self.is_sparse = shape, base, is_sparse
-        self.origin, self.external = origin, external
-        self.known |= known or {}
         self._source = store
         self._order: list[int] | None = None
 
@@ -182,13 +174,9 @@ class StoredFeatures(Rows):
 
     def in_order(self, columns: Sequence[int]) -> StoredFeatures:
         """Return the same rows with the columns in this order."""
-        out = StoredFeatures(
-            lambda: self.store,
-            (self.shape[0], len(columns)),
-            self.base,
-            is_sparse=self.is_sparse,
-            external=self.external,
-        )
+        shape = self.shape[0], len(columns)
+        out = StoredFeatures(lambda: self.store, shape, self.base, is_sparse=self.is_sparse)
+        out.external = self.external
         out._order = list(columns) if self._order is None else [self._order[c] for c in columns]
         return out
 
