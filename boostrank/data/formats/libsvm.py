@@ -61,6 +61,8 @@ class Scratch:
         self.comments = np.empty((rows if comments else 0, 2), np.int64)
         self.bad = np.zeros((slots.BAD_KEPT + 1, parse.N_BAD), np.int64)
         self.state = np.zeros(2 * slots.N_STATE, np.int64)
+        cells_and_rows = self.labels, self.lines, self.row_ends, self.ids, self.values
+        self.outputs = (self.undecided, *cells_and_rows, self.runs, self.comments, self.bad, self.state)
 
 
 def parse_plain(source: Text, options: Int64Array, out: Scratch) -> bool:
@@ -227,24 +229,7 @@ class LibsvmSource(Source):
             if parse_plain(text, options, scratch):
                 break
             parse.parse_lines(
-                array,
-                text.start,
-                text.end,
-                options,
-                token_text,
-                token_ends,
-                known_at,
-                known,
-                scratch.undecided,
-                scratch.labels,
-                scratch.lines,
-                scratch.row_ends,
-                scratch.ids,
-                scratch.values,
-                scratch.runs,
-                scratch.comments,
-                scratch.bad,
-                state,
+                array, text.start, text.end, options, token_text, token_ends, known_at, known, *scratch.outputs
             )
             undecided = scratch.undecided[: state[slots.UNDECIDED]]
             if not undecided.size:

@@ -16,41 +16,8 @@ import numpy as np
 from numba import types
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.data.blocks import (
-    B1,
-    BAD_KEPT,
-    BAD_ROWS,
-    BEYOND,
-    BLANK_LINES,
-    CELLS,
-    DESCENDING_LINE,
-    DESCENDING_ROWS,
-    I2,
-    INFINITIES,
-    LINES,
-    MISSING,
-    N1,
-    N_RUN,
-    N_STATE,
-    QID_END,
-    QID_START,
-    REPEATED_CELLS,
-    RESOLVED,
-    ROWS,
-    RUN_END,
-    RUN_ID,
-    RUN_IS_INTEGER,
-    RUN_LINE,
-    RUN_ROW,
-    RUN_START,
-    RUNS,
-    S1,
-    TOP_ID,
-    TOP_LINE,
-    UNDECIDED,
-    ZERO_LINE,
-    Int32Array,
-)
+from boostrank.data import blocks as slots
+from boostrank.data.blocks import B1, I2, N1, S1, Int32Array
 from boostrank.data.text import decimal
 from boostrank.data.text.decimal import ends_token, is_digit, scan_number, scan_short
 from boostrank.kernels.runtime.intrinsics import Bytes, pointer_to, word_at
@@ -98,8 +65,8 @@ MAX_DIGITS = decimal.MAX_DIGITS
 INF_STOP, INF_KEEP, INF_MISSING = range(3)
 REPEATED_STOP, REPEATED_FIRST, REPEATED_LAST = range(3)
 
-# Columns of `bad`: code, line (1-based, in this chunk), start of line and token, feature number. After the BAD_KEPT
-# described rows there is one more slot, for the error of the current row.
+# Columns of `bad`: code, line (1-based, in this chunk), start of line and token, feature number. After the
+# BAD_KEPT described rows there is one more slot, for the error of the current row.
 BAD_CODE, BAD_LINE, BAD_LINE_START, BAD_TOKEN, BAD_ID, N_BAD = range(6)
 
 _U0, _U10 = np.uint64(0), np.uint64(10)
@@ -149,14 +116,14 @@ def _resolve(
     p: int, n_known: int, known_at: Int64Array, known: Float64Array, undecided: Int64Array, state: Int64Array
 ) -> float:
     """Return Python's value of the undecided number at p; before it is known, record the position and return 0."""
-    i = state[RESOLVED]
+    i = state[slots.RESOLVED]
     while i < n_known and known_at[i] < p:
         i += 1
-    state[RESOLVED] = i
+    state[slots.RESOLVED] = i
     if i < n_known and known_at[i] == p:
         return known[i]
-    undecided[state[UNDECIDED]] = p
-    state[UNDECIDED] += 1
+    undecided[state[slots.UNDECIDED]] = p
+    state[slots.UNDECIDED] += 1
     return 0.0
 
 
@@ -180,10 +147,10 @@ def _is_utf8(text: Bytes, p: int, q: int) -> bool:
 @inline
 def _query(text: Bytes, p: int, q: int, runs: Int64Array, state: Int64Array) -> bool:
     """Record the query id text[p:q] if it differs from the previous row; return False if it is invalid."""
-    before, length = state[QID_START], q - p
+    before, length = state[slots.QID_START], q - p
     if length == 0 or text[q] == HASH:
         return False
-    same = state[ROWS] > 0 and state[QID_END] - before == length
+    same = state[slots.ROWS] > 0 and state[slots.QID_END] - before == length
     for i in range(length):
         same = same and text[p + i] == text[before + i]
     if same:
@@ -205,13 +172,13 @@ def _query(text: Bytes, p: int, q: int, runs: Int64Array, state: Int64Array) -> 
         for i in range(first, q):
             number = number * _U10 + np.uint64(text[i] - 48)
         is_integer = number <= np.uint64((1 << 63) - 1)
-    run = state[RUNS] * N_RUN
-    runs[run + RUN_ROW], runs[run + RUN_LINE] = state[ROWS], state[LINES]
-    runs[run + RUN_START], runs[run + RUN_END] = p, q
-    runs[run + RUN_IS_INTEGER] = 1 if is_integer else 0
-    runs[run + RUN_ID] = -np.int64(number) if first > p else np.int64(number)
-    state[RUNS] += 1
-    state[QID_START], state[QID_END] = p, q
+    run = state[slots.RUNS] * slots.N_RUN
+    runs[run + slots.RUN_ROW], runs[run + slots.RUN_LINE] = state[slots.ROWS], state[slots.LINES]
+    runs[run + slots.RUN_START], runs[run + slots.RUN_END] = p, q
+    runs[run + slots.RUN_IS_INTEGER] = 1 if is_integer else 0
+    runs[run + slots.RUN_ID] = -np.int64(number) if first > p else np.int64(number)
+    state[slots.RUNS] += 1
+    state[slots.QID_START], state[slots.QID_END] = p, q
     return True
 
 
@@ -236,7 +203,7 @@ def _head(
         label = _resolve(at, options[N_KNOWN], known_at, known, undecided, state)
     if not good or math.isinf(label):
         return -1
-    labels[state[ROWS]] = label + 0.0  # -0 becomes 0
+    labels[state[slots.ROWS]] = label + 0.0  # -0 becomes 0
     while text[p] == BLANK or text[p] == TAB:
         p += 1
     fault[BAD_TOKEN] = p
@@ -253,14 +220,14 @@ def _special(text: Bytes, p: int, q: int, inf: int, state: Int64Array, fault: In
     """Return (whether accepted, value) of text[p:q], which is not a decimal number."""
     fault[BAD_CODE] = VALUE
     if _is_word(text, p, q, _NAN):
-        state[MISSING] += 1
+        state[slots.MISSING] += 1
         return True, math.nan
     if not (_is_word(text, p, q, _INF) or _is_word(text, p, q, _INFINITY)):
         return False, 0.0
     fault[BAD_CODE] = INFINITE
-    state[INFINITIES] += 1
+    state[slots.INFINITIES] += 1
     if inf == INF_MISSING:
-        state[MISSING] += 1
+        state[slots.MISSING] += 1
         return True, math.nan
     return inf == INF_KEEP, -math.inf if text[p] == MINUS else math.inf
 
@@ -281,7 +248,7 @@ def _cells(
     fault: Int64Array,
 ) -> int:
     """Parse number:value pairs from p to the end of the row. Return the position, or -1 with `fault` filled in."""
-    begin = cells = state[CELLS]
+    begin = cells = state[slots.CELLS]
     previous, top, beyond, disorder = -1, 0, 0, 0  # disorder: 1 for a repeated number, 2 for a smaller one
     max_id, limit, n_tokens = options[MAX_ID], options[LIMIT], options[N_TOKENS]
     quick = min(max_id, _HEADS.size - 1) if n_tokens == 0 and p >= 16 else -1
@@ -322,7 +289,7 @@ def _cells(
             p, good, value = scan_short(text, p)
         if not good and n_tokens > 0 and _is_missing(text, p, _token_end(text, p), n_tokens, tokens, token_ends):
             p, value = _token_end(text, p), math.nan
-            state[MISSING] += 1
+            state[slots.MISSING] += 1
         elif not good:
             p, good, value = scan_number(text, p)
             if not good:
@@ -337,9 +304,9 @@ def _cells(
                     fault[BAD_CODE] = OVERFLOW
                     if options[INF] == INF_STOP:
                         return -1
-                    state[INFINITIES] += 1
+                    state[slots.INFINITIES] += 1
                     if options[INF] == INF_MISSING:
-                        state[MISSING] += 1
+                        state[slots.MISSING] += 1
                         value = math.nan
         ids[cells], values[cells] = number, value
         cells += 1
@@ -366,21 +333,21 @@ def _cells(
             beyond -= 1 if ids[i] > limit else 0
             if options[REPEATED] == REPEATED_LAST:
                 values[kept] = values[i]
-        state[REPEATED_CELLS] += cells - kept - 1
+        state[slots.REPEATED_CELLS] += cells - kept - 1
         cells = kept + 1
-        state[DESCENDING_ROWS] += disorder - 1
-        if state[DESCENDING_LINE] == 0 and disorder == 2:
-            state[DESCENDING_LINE] = state[LINES]
+        state[slots.DESCENDING_ROWS] += disorder - 1
+        if state[slots.DESCENDING_LINE] == 0 and disorder == 2:
+            state[slots.DESCENDING_LINE] = state[slots.LINES]
     if cells > begin and ids[begin] == 0:
         fault[BAD_CODE] = ZERO_ID
         if options[REFUSE_ZERO_ID] == 1:
             return -1
-        if state[ZERO_LINE] == 0:
-            state[ZERO_LINE] = state[LINES]
-    if top > state[TOP_ID]:
-        state[TOP_ID], state[TOP_LINE] = top, state[LINES]
-    state[BEYOND] += beyond
-    state[CELLS] = cells
+        if state[slots.ZERO_LINE] == 0:
+            state[slots.ZERO_LINE] = state[slots.LINES]
+    if top > state[slots.TOP_ID]:
+        state[slots.TOP_ID], state[slots.TOP_LINE] = top, state[slots.LINES]
+    state[slots.BEYOND] += beyond
+    state[slots.CELLS] = cells
     return p
 
 
@@ -456,19 +423,19 @@ def parse_lines(
     text, options, state = pointer_to(buffer), pointer_to(options_), pointer_to(state_)
     tokens, token_ends, labels = pointer_to(tokens_), pointer_to(token_ends_), pointer_to(labels_)
     known_at, known, undecided = pointer_to(known_at_), pointer_to(known_), pointer_to(undecided_)
-    ids, values, runs, fault = pointer_to(ids_), pointer_to(values_), pointer_to(runs_), pointer_to(bad[BAD_KEPT])
-    saved = pointer_to(state_[N_STATE:])
+    ids, values, runs, fault = pointer_to(ids_), pointer_to(values_), pointer_to(runs_), pointer_to(bad[slots.BAD_KEPT])
+    saved = pointer_to(state_[slots.N_STATE :])
     p = start
     while p < end:
-        state[LINES] += 1
+        state[slots.LINES] += 1
         line_start = p
         while text[p] == BLANK or text[p] == TAB:
             p += 1
         if text[p] == NEWLINE or (text[p] == RETURN and text[p + 1] == NEWLINE):
-            state[BLANK_LINES] += 1
+            state[slots.BLANK_LINES] += 1
             p = _next_line(text, p)
             continue
-        for i in range(N_STATE):
+        for i in range(slots.N_STATE):
             saved[i] = state[i]
         is_row, tail = text[p] != HASH, p
         if is_row:
@@ -486,20 +453,20 @@ def parse_lines(
             p = -1
         if p >= 0:
             if is_row:
-                row = state[ROWS]
-                lines[row], row_ends[row] = state[LINES], state[CELLS]
+                row = state[slots.ROWS]
+                lines[row], row_ends[row] = state[slots.LINES], state[slots.CELLS]
                 if options[KEEP_COMMENTS] == 1:
                     comments[row, 0], comments[row, 1] = tail, p
-                state[ROWS] = row + 1
+                state[slots.ROWS] = row + 1
             p = _next_line(text, p)
             continue
-        for i in range(N_STATE):  # undo everything of a refused row
+        for i in range(slots.N_STATE):  # undo everything of a refused row
             state[i] = saved[i]
-        fault[BAD_LINE], fault[BAD_LINE_START] = state[LINES], line_start
-        if state[BAD_ROWS] < BAD_KEPT:
+        fault[BAD_LINE], fault[BAD_LINE_START] = state[slots.LINES], line_start
+        if state[slots.BAD_ROWS] < slots.BAD_KEPT:
             for i in range(N_BAD):
-                bad[state[BAD_ROWS], i] = fault[i]
-        state[BAD_ROWS] += 1
+                bad[state[slots.BAD_ROWS], i] = fault[i]
+        state[slots.BAD_ROWS] += 1
         if options[SKIP] == 0:
             return
         p = _next_line(text, line_start)
@@ -529,23 +496,23 @@ def scan_lines(
     """
     text, options, state, runs = pointer_to(buffer), pointer_to(options_), pointer_to(state_), pointer_to(runs_)
     labels, ends, fault = pointer_to(scratch), pointer_to(ends_), pointer_to(fault_)
-    none, nothing, undecided = pointer_to(ends_), pointer_to(scratch), pointer_to(state_[N_STATE:])
+    none, nothing, undecided = pointer_to(ends_), pointer_to(scratch), pointer_to(state_[slots.N_STATE :])
     p = start
     while p < end:
-        state[LINES] += 1
+        state[slots.LINES] += 1
         line_start = p
         while text[p] == BLANK or text[p] == TAB:
             p += 1
         if text[p] == NEWLINE or text[p] == HASH or (text[p] == RETURN and text[p + 1] == NEWLINE):
-            state[BLANK_LINES] += 1
+            state[slots.BLANK_LINES] += 1
             p = _next_line(text, p)
             continue
-        state[UNDECIDED] = 0  # the value of the label is irrelevant
+        state[slots.UNDECIDED] = 0  # the value of the label is irrelevant
         p = _head(text, p, options, none, nothing, undecided, labels, runs, state, fault)
         if p < 0:
-            fault[BAD_LINE], fault[BAD_LINE_START] = state[LINES], line_start
-            state[BAD_ROWS] = 1
+            fault[BAD_LINE], fault[BAD_LINE_START] = state[slots.LINES], line_start
+            state[slots.BAD_ROWS] = 1
             return
         p = _next_line(text, p)
-        state[ROWS] += 1
-        ends[state[RUNS] - 1] = p
+        state[slots.ROWS] += 1
+        ends[state[slots.RUNS] - 1] = p
