@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.errors import DataWarning, FileFormatError, ParameterError, warn_user
+from boostrank.core.errors import DataError, DataWarning, FileFormatError, ParameterError, warn_user
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
@@ -27,7 +27,7 @@ from boostrank.data.gain_columns import with_gain
 from boostrank.data.options import FeatureSpace, Progress
 from boostrank.data.rows import missing_in
 from boostrank.data.source import AnySource, File, Source, open_files
-from boostrank.data.store import RowStore, StoredFeatures, check_not_scattered
+from boostrank.data.store import RowStore, StoredFeatures
 
 NO_ROWS = "no rows: the file is empty or contains only comments"
 BLANK_SHARE = 0.01  # minimum share of blank lines for a warning
@@ -304,8 +304,9 @@ class Assembler(Totals):
         files = tuple((part.name, part.lines, part.rows) for part in self.parts)
         places = RowPlaces(files, rows, lines, source.header_lines, source.by_row, order)
         queries = replace(queries, places=places)
-        if self.store is not None:
-            check_not_scattered(order, self.name)
+        if self.store is not None and order is not None:
+            words = "some queries have scattered rows, and rows on disk cannot be regrouped"
+            raise DataError(f"{self.name}: {words}: read it into memory, or sort it first (boostrank data sort)")
         # Concatenate labels, names and columns of the blocks, then the features.
         blocks = [block for block in self.blocks if block is not None]
         labels = np.concatenate([block.labels for block in blocks])

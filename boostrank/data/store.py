@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from boostrank.core.errors import DataError, TrainingError
+from boostrank.core.errors import TrainingError
 from boostrank.core.types import Int64Array
 from boostrank.data.blocks import Block, dense_matrix, sparse_matrix, zeroed
 from boostrank.data.rows import Rows
@@ -188,12 +188,3 @@ class StoredFeatures(Rows):
         else:
             matrix = dense_matrix(make, self.base, columns, threads=1)
         return matrix if self._order is None else matrix[:, self._order]
-
-
-def check_not_scattered(order: Int64Array | None, name: str) -> None:
-    """Refuse scattered rows, since rows on disk cannot be moved."""
-    if order is not None:
-        raise DataError(
-            f"{name}: some queries have scattered rows, and rows on disk cannot be regrouped: read the file into "
-            "memory, or sort it first (boostrank data sort)"
-        )

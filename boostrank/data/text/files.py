@@ -292,7 +292,8 @@ class StreamFile(TextFile):
             if cut == 0:
                 want *= 2
                 continue
-            yield partial(_ready, Text(bytearray(carry[:cut] + PADDING), 0, cut))
+            ready = Text(bytearray(carry[:cut] + PADDING), 0, cut)
+            yield lambda _, text=ready: text  # type: ignore[misc]
             carry, want = carry[cut:], chunk_bytes
 
     def close(self) -> None:
@@ -303,10 +304,6 @@ class StreamFile(TextFile):
 def _state(fd: int) -> tuple[int, int]:
     now = os.fstat(fd)
     return now.st_size, now.st_mtime_ns
-
-
-def _ready(text: Text, buffer: bytearray | None) -> Text:
-    return text
 
 
 def open_text(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) -> TextFile:
