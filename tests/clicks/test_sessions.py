@@ -137,7 +137,7 @@ def test_a_cell_of_a_file_without_lines_is_refused_by_its_row(tmp_path: Path) ->
     for column, values, words in (
         ("position", [1, 2, 0], "row 3: position is 0"), ("position", [1.0, None, 1.0], "row 2: position is missing"),
         ("clicked", [0, 1, 2], "row 3: clicked is 2"), ("row", [0.5, 1.0, 1.0], "row 1: row is 0.5"),
-        ("clicked", ["0", "1", "1"], "column 'clicked' is of type .*string; expected numbers"),
+        ("clicked", ["0", "1", "x"], "row 3: clicked is x"), ("clicked", [0, None, 1], "row 2: clicked is missing"),
     ):  # fmt: skip
         table = pd.DataFrame({"row": [1, 2, 3], "position": [1, 1, 1], "clicked": [0, 0, 1]} | {column: values})
         with pytest.raises(FileFormatError, match=rf"log\.parquet: {words}"):

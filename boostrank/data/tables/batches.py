@@ -59,7 +59,7 @@ class Batch:
         bad = np.flatnonzero(found < 0)
         if bad.size:
             value = shown[int(bad[0])].as_py()
-            what = "is missing" if value is None else f"is {value[:40]}"
+            what = "is missing" if value in (None, "nan") else f"is {value[:40]}"
             raise self.refuse(int(bad[0]), f"{name} {what}, and must be 0 or 1 (or false, true)")
         return np.asarray(found // len(_NO), np.int64)
 
