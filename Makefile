@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # XGBoost's Linux wheel carries GPU libraries of hundreds of megabytes; on macOS there are none, and no CPU edition.
 XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 
-.PHONY: help size demo test matrix short versions golden api check docs wheel wheel-test picture experiments ohsumed parity discount large start serving curvature selection peers defaults catboost metrics bench faults kill-sweep io-sweep net fuzz mutation coverage bench-scale clean within-query clicks test-clusters bench-clusters mslr yahoo istella
+.PHONY: help size demo test matrix short versions golden api check docs wheel wheel-test picture experiments ohsumed parity discount large start serving curvature selection peers defaults catboost metrics bench faults kill-sweep io-sweep net fuzz mutation coverage bench-scale clean within-query long-lists clicks test-clusters bench-clusters mslr yahoo istella
 
 help:
 	@echo "make demo      generate data, train, and compare with LightGBM and XGBoost, all with no options"
@@ -27,6 +27,7 @@ help:
 	@echo "make parity    our LambdaRank against the engines' own (needs the data)"
 	@echo "make discount  the training discount: log, linear, between (needs the data)"
 	@echo "make large     trees for 50,000 to 1,000,000 generated rows, with LightGBM at several sizes (hours; resumes)"
+	@echo "make long-lists  lists of 1,000 to 100,000 documents, and what a query of a million costs (an hour; resumes)"
 	@echo "make start     what the linear start gives on either engine (needs the data)"
 	@echo "make within-query  what columns within queries give on either engine (needs the data)"
 	@echo "make clicks    what debiasing clicks gives, over users and logs (needs the data; hours; resumes)"
@@ -215,6 +216,11 @@ within-query: export OMP_WAIT_POLICY ?= passive
 within-query: $(VENV)/.installed
 	$(BIN)/python -m experiments.within_query.run
 	$(BIN)/python -m experiments.within_query.cost
+
+long-lists: export OMP_WAIT_POLICY ?= passive
+long-lists: $(VENV)/.installed
+	$(BIN)/python -m experiments.long_lists.run
+	$(BIN)/python -m experiments.long_lists.run --million
 
 clicks: export OMP_WAIT_POLICY ?= passive
 clicks: $(VENV)/.installed
