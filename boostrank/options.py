@@ -473,6 +473,8 @@ class FitOptions(ObjectiveOptions, TreeOptions, ThreadOptions, StoppingOptions, 
             ParameterError: a parameter is given twice, by `params` and by an option of its own.
         """
         found, given = dict(self.params), dict(self.settings)
+        if "metric" in given:
+            raise ParameterError("--set metric: --metric is reported, and lambdarank(metric=...) trained on")
         for name, one in declared(type(self)).items():
             if name in found and not one.params:
                 raise ParameterError(f"{name!r} is no parameter of the engine: pass {one.spelled} separately")

@@ -41,7 +41,7 @@ def train(own: TrainCommand, options: TrainOptions, reading: FileOptions) -> int
     from boostrank.clicks.sidecar import prepare
     from boostrank.core.errors import InputError, ParameterError
     from boostrank.core.files import check_appendable, check_writable, reserved
-    from boostrank.fit.checks import settled_quality
+    from boostrank.fit.train import settled_quality
     from boostrank.model.files import check_ending
     from boostrank.model.within_query import WithinQuery
 
@@ -217,13 +217,15 @@ def prepared(options: Fit) -> Fit:
         ParameterError: a parameter under the wrong option.
     """
     from boostrank.checking.user_file import is_objective_file, load_objective
+    from boostrank.core.errors import ParameterError
     from boostrank.core.gains import rule_of
-    from boostrank.fit.checks import check_sides
 
     objective = options.objective
     if objective is not None and ".py" in objective and is_objective_file(objective):
         options = replace(options, objective=load_objective(objective))
-    check_sides(options)
+    for name in ("objective", "gain"):
+        if name in options.params:
+            raise ParameterError(f"{name!r} is no parameter of the engine: use --{name}")
     params = options.params if "verbose" in options.params else {"verbosity": -1} | dict(options.params)
     return replace(options, gain=None if options.gain is None else rule_of(options.gain), params=params)
 

@@ -6,7 +6,7 @@ Every training is `fit(resolve(options, data))`: `resolve` validates and makes a
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from boostrank.fit.observe import SILENT, Observer
 from boostrank.fit.params import AUTO_START, STOPPING_NAMES
 from boostrank.fit.plan import ALONE, FIXED_ROUNDS, PLAIN, Draft, Peers, Plan, Recipe
 from boostrank.fit.prepare import prepare
-from boostrank.fit.presets import choose_recipe
+from boostrank.fit.presets import GOOD, choose_recipe
 from boostrank.fit.run import run
 from boostrank.fit.wide import narrowed, used_columns, widened
 from boostrank.metric import Conventions
@@ -294,3 +294,28 @@ def _warn_of_weights(sets: Iterable[RankingDataset]) -> None:
     """Warn that metrics ignore document weights, if an evaluated data set has some."""
     if any(one.document_weights is not None for one in sets):
         warn_user("metrics ignore document weights; only query weights are used", DataWarning)
+
+
+def settled_quality(options: TrainOptions, cluster: bool, tell: Callable[[str], None]) -> TrainOptions:
+    """Set the quality: "good" by default, or "plain" if folds are not available.
+
+    Raises:
+        ParameterError: the requested quality is not available.
+    """
+    reason = ""
+    if cluster:
+        reason = "workers of a cluster train a single model with the engine's defaults"
+    elif not get_backend(options.backend).grows_trees:
+        reason = f"{options.backend} grows no trees"
+    if reason and options.quality not in (None, PLAIN):
+        raise ParameterError(f"--quality {options.quality} is not available: {reason}. Use --quality plain")
+    quality = options.quality or (PLAIN if reason else GOOD)
+    if reason and options.quality is None:
+        tell(f"quality plain: {reason}")
+    if options.init_model and quality == GOOD:
+        default = "the default" if options.quality is None else "--quality good"
+        raise ParameterError(
+            f"--init-model continues a single training, but {default} trains several models: add --quality quick or "
+            "--quality plain"
+        )
+    return replace(options, quality=quality)

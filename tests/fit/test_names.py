@@ -9,7 +9,6 @@ import pytest
 
 import boostrank
 from boostrank.core.errors import ParameterError
-from boostrank.fit.checks import check_sides
 from boostrank.metric import Metric
 from boostrank.objective.mixture import parse_objective
 from boostrank.objectives import _OTHER_WORDS
@@ -102,6 +101,6 @@ def test_catboosts_form_of_parameters_is_read(data: boostrank.RankingDataset) ->
 
 
 def test_the_metric_of_lambdarank_is_no_setting_beside_the_reported_one() -> None:
-    check_sides(FitOptions(objective="lambdarank:metric=map", settings={"sigmoid": 2}))
+    assert FitOptions(objective="lambdarank:metric=map", settings={"sigmoid": 2}).flat()["sigmoid"] == 2
     with pytest.raises(ParameterError, match=r"--set metric.*lambdarank\(metric="):
-        check_sides(FitOptions(objective="lambdarank", settings={"metric": "map"}))
+        FitOptions(objective="lambdarank", settings={"metric": "map"}).flat()

@@ -37,7 +37,7 @@ from boostrank.engines.xgboost.params import XGBoostParams, base_score, renamed,
 from boostrank.engines.xgboost.private import last_line, reseed
 from boostrank.engines.xgboost.stream import matrix_in_pieces, matrix_info, matrix_options, types_of
 
-_BINNED_BYTES_A_CELL = 2
+_BINNED_BYTES_A_CELL, _SKETCH_BYTES = 2, 60_000
 _BINNED = (xgboost.QuantileDMatrix, xgboost.ExtMemQuantileDMatrix)
 
 
@@ -69,7 +69,7 @@ class XGBoost(Backend):
 
     def _dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
         rows, columns = data.features.shape
-        needed = rows * columns * _BINNED_BYTES_A_CELL
+        needed = columns * (rows * _BINNED_BYTES_A_CELL + _SKETCH_BYTES)
         external = data.on_disk and data.features.external
         known = getattr(whole_of(data.features), "bins", None) if reference is None else reference
         entries = Entries.of(data.features, params) if known is None else getattr(known, "entries", None)
