@@ -72,11 +72,7 @@ def of_engine(objective: str) -> bool:
 
 
 def workers_of(engine: str) -> Any:
-    """Return the module by which several workers train with this engine.
-
-    Raises:
-        ParameterError: there is none.
-    """
+    """Return the module by which several workers train with this engine."""
     if engine not in _ON_WORKERS:
         raise ParameterError(f"backend={engine!r}: workers of a cluster train {' or '.join(_ON_WORKERS)}")
     return import_module(f"boostrank.engines.{engine}.workers")
@@ -130,11 +126,7 @@ def formats() -> list[ModelFormat]:
 
 
 def format_of(body: bytes) -> ModelFormat:
-    """Return the format of a model file, judged by its first bytes.
-
-    Raises:
-        ModelError: no engine has this format.
-    """
+    """Return the format of a model file, judged by its first bytes."""
     known = formats()
     for one in reversed(known):
         if one.recognises(body):
@@ -146,11 +138,7 @@ def format_of(body: bytes) -> ModelFormat:
 
 
 def parse_model(body: bytes) -> Any:
-    """Parse and check a model file.
-
-    Raises:
-        ModelError: the file has no known format, or is damaged or hostile.
-    """
+    """Parse and check a model file."""
     return format_of(body).parse(body)
 
 

@@ -201,11 +201,7 @@ class Backend:
         raise NotImplementedError
 
     def check(self, data: Any, params: dict[str, Any]) -> None:
-        """Refuse a training set in the engine's own form with which `train` could not begin.
-
-        Raises:
-            DataError: no feature can be split.
-        """
+        """Refuse a training set in the engine's own form with which `train` could not begin."""
 
     def train(self, request: TrainRequest) -> tuple[Any, int]:
         """Train, and return the `Booster` and its best number of rounds (0: all)."""
@@ -216,11 +212,7 @@ class Backend:
         return self.booster(self.format.parse(data))
 
     def begin_with(self, start: LinearStart) -> Booster:
-        """Return a model of no rounds with the scores of a linear ranker, for training to continue.
-
-        Raises:
-            ParameterError: the engine's files cannot store one.
-        """
+        """Return a model of no rounds with the scores of a linear ranker, for training to continue."""
         raise ParameterError(f"{self.name} cannot start from a linear model")
 
     def snapshot(self, model: Any) -> Snapshot:

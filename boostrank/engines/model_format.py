@@ -112,11 +112,7 @@ def refuse(wrong: bool | npt.NDArray[np.bool_], reason: str) -> None:
 
 
 def read_json(body: bytes) -> Any:
-    """Parse JSON without repeated keys; NaN and infinity are allowed.
-
-    Raises:
-        ModelError: the JSON is invalid.
-    """
+    """Parse JSON without repeated keys; NaN and infinity are allowed."""
     try:
         return from_json(body, once=True)
     except ValueError as error:

@@ -85,11 +85,7 @@ class Params:
         return params
 
     def limits(self, params: dict[str, Any], names: Sequence[str]) -> Limits:
-        """Return the constraints on single features, which a linear start must respect too.
-
-        Raises:
-            ParameterError: as `of_columns`.
-        """
+        """Return the constraints on single features, which a linear start must respect too."""
         return Limits.none(len(names))
 
     def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
@@ -162,11 +158,7 @@ def by_name(value: Any) -> bool:
 
 
 def read_numbers(value: Any, names: Sequence[str], parameter: str) -> list[float]:
-    """Parse one number per feature, or those as text.
-
-    Raises:
-        ParameterError: the value is invalid.
-    """
+    """Parse one number per feature, or those as text."""
     found = _parsed(value, parameter)
     try:
         numbers = [float(number) for number in (found if isinstance(found, list | tuple | np.ndarray) else [found])]
@@ -180,11 +172,7 @@ def read_numbers(value: Any, names: Sequence[str], parameter: str) -> list[float
 
 
 def read_columns(value: Any, names: Sequence[str] | None, parameter: str) -> list[int]:
-    """Parse columns in LightGBM's spelling: a list of columns or names, or text such as "0,2" or "name:a,b".
-
-    Raises:
-        ParameterError: a column does not exist.
-    """
+    """Parse columns in LightGBM's spelling: a list of columns or names, or text such as "0,2" or "name:a,b"."""
     if isinstance(value, str):
         by_name = value.startswith("name:")
         parts = [part.strip() for part in value.removeprefix("name:").split(",") if part.strip()]
@@ -230,11 +218,7 @@ _WHOLE = {
 
 
 def check_numbers(params: Mapping[str, Any], given_as: Mapping[str, str]) -> None:
-    """Check numbers that an engine or the memory plan would reject later or misread.
-
-    Raises:
-        ParameterError: a number is not finite, or an integer parameter is not an integer within its range.
-    """
+    """Check numbers that an engine or the memory plan would reject later or misread."""
     for name, value in params.items():
         if name not in _WHOLE and isinstance(value, float | np.floating) and not np.isfinite(value):
             raise ParameterError(f"{given_as.get(name, name)}={value!r} must be a finite number")
@@ -263,11 +247,7 @@ _LONGEST = 300
 
 
 def try_parameters(engine: str, params: Mapping[str, Any], attempt: Attempt) -> None:
-    """Pass parameters to an engine, together and, if it rejects them, one by one.
-
-    Raises:
-        ParameterError: the engine rejects a parameter, or only the combination; the message names them.
-    """
+    """Pass parameters to an engine, together and, if it rejects them, one by one."""
     known = f"{engine} {sorted(params.items(), key=str)!r}"
     if not params or known in _TAKEN:
         return

@@ -92,11 +92,7 @@ class TrainingParameters:
     gain: str | tuple[float, ...]
 
     def check_document_weights(self) -> None:
-        """Refuse document weights unless the objective is one of ours.
-
-        Raises:
-            DataError: an engine's objective or a user's function.
-        """
+        """Refuse document weights unless the objective is one of ours."""
         if self.objective is None:
             whose = f"the engine's own objective {self.native_objective!r}" if self.native_objective else "a function"
             raise DataError(
@@ -132,11 +128,7 @@ def is_auto(params: Mapping[str, Any] | None, backend: str) -> bool:
 
 
 def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend: Backend) -> TrainingParameters:
-    """Sort `params`. Names and aliases are LightGBM's, plus those of the objective.
-
-    Raises:
-        ParameterError: unknown names, values out of range, repeated parameters.
-    """
+    """Sort `params`. Names and aliases are LightGBM's, plus those of the objective."""
     rest = dict(params or {})
     if (exp_gain := rest.pop("ndcg_exp_gain", None)) is not None:
         named = _EXP_GAIN.get(str(exp_gain).lower(), "")
@@ -252,11 +244,7 @@ def _is_ours(name: str) -> bool:
 
 
 def pop_param(params: dict[str, Any], names: tuple[str, ...], default: Any) -> Any:
-    """Remove a parameter, under any of its names, and return its value.
-
-    Raises:
-        ParameterError: it is given under two names.
-    """
+    """Remove a parameter, under any of its names, and return its value."""
     given = [name for name in names if name in params]
     if len(given) > 1:
         raise ParameterError(f"{given[0]!r} and {given[1]!r} are the same parameter")

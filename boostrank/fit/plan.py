@@ -127,11 +127,7 @@ class Draft:
 
     @cached_property
     def settings(self) -> TrainingParameters:
-        """Parameters by consumer.
-
-        Raises:
-            ParameterError: unknown names, values out of range, repeated parameters.
-        """
+        """Parameters by consumer."""
         return split_params(self.params, self.rounds, self.engine)
 
     @cached_property

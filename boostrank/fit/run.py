@@ -124,11 +124,7 @@ def run(plan: Plan) -> RankingModel:
 
 
 def check(plan: Plan) -> None:
-    """Check the data as `run` does, without training.
-
-    Raises:
-        InputError: as `run`.
-    """
+    """Check the data as `run` does, without training."""
     ready = _prepared(plan)
     with _engine_errors(plan.engine, ready.train_set):
         plan.engine.check(_native(ready, plan.engine)[0], ready.given.engine)

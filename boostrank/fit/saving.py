@@ -15,11 +15,7 @@ from boostrank.model.ranking_model import RankingModel
 
 
 def save_or_rescue(trained: RankingModel, path: str, checkpoint: Checkpoint | None = None) -> None:
-    """Save the model; if that fails, save it in another folder, so that hours of work are not lost.
-
-    Raises:
-        TrainingError: the model could not be written to `path`; the message says where it is.
-    """
+    """Save the model; if that fails, save it in another folder, so that hours of work are not lost."""
     try:
         trained.save(path)
     except (TrainingError, MemoryError) as error:
@@ -35,11 +31,7 @@ def save_or_rescue(trained: RankingModel, path: str, checkpoint: Checkpoint | No
 
 @contextlib.contextmanager
 def keeping_rounds(path: str) -> Iterator[None]:
-    """Save the previous rounds next to the model's path if a gradient fails in the block.
-
-    Raises:
-        TrainingError: the same error, with the path of these rounds.
-    """
+    """Save the previous rounds next to the model's path if a gradient fails in the block."""
     try:
         yield
     except TrainingError as error:

@@ -165,11 +165,7 @@ def named_sets(
 
 
 def draft(options: TrainOptions) -> Draft:
-    """Validate as much as possible before the data are read.
-
-    Raises:
-        ParameterError: parameters that are invalid for any data.
-    """
+    """Validate as much as possible before the data are read."""
     return Draft(
         engine=_engine(options),
         params=options.flat(),
@@ -297,11 +293,7 @@ def _warn_of_weights(sets: Iterable[RankingDataset]) -> None:
 
 
 def settled_quality(options: TrainOptions, cluster: bool, tell: Callable[[str], None]) -> TrainOptions:
-    """Set the quality: "good" by default, or "plain" if folds are not available.
-
-    Raises:
-        ParameterError: the requested quality is not available.
-    """
+    """Set the quality: "good" by default, or "plain" if folds are not available."""
     reason = ""
     if cluster:
         reason = "workers of a cluster train a single model with the engine's defaults"

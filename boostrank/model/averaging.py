@@ -73,11 +73,7 @@ def deviation(scores: Float64Array, queries: QueryIndex) -> float:
 
 
 def capped(models: Sequence[RankingModel], trees: int) -> list[RankingModel]:
-    """Truncate the models of an average to the largest common number of rounds that fits `trees` in total.
-
-    Raises:
-        ParameterError: one round each exceeds the budget.
-    """
+    """Truncate the models of an average to the largest common number of rounds that fits `trees` in total."""
     counts = [tree_counts(model) for model in models]
     start = max(first for first, _ in counts)  # an average merges the starts into one
 
@@ -107,11 +103,7 @@ def count_trees(model: RankingModel) -> int:
 
 
 def limited(model: RankingModel, trees: int) -> RankingModel:
-    """Truncate a model to a maximum number of trees and record that in `info.price`.
-
-    Raises:
-        ParameterError: the linear start alone exceeds it.
-    """
+    """Truncate a model to a maximum number of trees and record that in `info.price`."""
     start, each = tree_counts(model)
     if trees < start + each:
         raise _too_few(trees, start, each)
@@ -121,11 +113,7 @@ def limited(model: RankingModel, trees: int) -> RankingModel:
 
 
 def check_start(start: int, trees: int) -> None:
-    """Check that a start of `start` trees leaves room for at least one round.
-
-    Raises:
-        ParameterError: it does not.
-    """
+    """Check that a start of `start` trees leaves room for at least one round."""
     if trees <= start:
         raise _too_few(trees, start, 1)
 

@@ -126,11 +126,7 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
 
 
 def calibrated(record: CalibrationRecord | None, scores: Float64Array) -> Float64Array:
-    """Map scores of a model's best rounds by its record. Equal scores stay equal, and higher scores are higher.
-
-    Raises:
-        ModelError: the record has no map.
-    """
+    """Map scores of a model's best rounds by its record. Equal scores stay equal, and higher scores are higher."""
     if record is None:
         raise ModelError("the model is not calibrated: model = boostrank.calibrate(model, data), with unseen queries")
     distinct, place = np.unique(scores, return_inverse=True)

@@ -65,11 +65,7 @@ _OTHER_FORMATS = {
 
 
 def check_ending(path: str | os.PathLike[str]) -> None:
-    """Refuse file names with the extension of another format.
-
-    Raises:
-        ParameterError: such an extension.
-    """
+    """Refuse file names with the extension of another format."""
     ending = Path(path).suffix.lower()
     if ending in _OTHER_FORMATS:
         raise ParameterError(
@@ -186,11 +182,7 @@ def _open_sidecar(beside: Path, body: bytes) -> dict[str, Any] | None:
 
 
 def read_file(path: Path, limit: int | None = None) -> bytes:
-    """Read an ordinary file of at most `limit` bytes.
-
-    Raises:
-        ModelError: not an ordinary file, too large, or unreadable.
-    """
+    """Read an ordinary file of at most `limit` bytes."""
     try:
         with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
             status = os.fstat(file.fileno())

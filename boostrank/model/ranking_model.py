@@ -588,11 +588,7 @@ class RankingModel:
 
 
 def tree_counts(model: RankingModel) -> tuple[int, int]:
-    """Return the number of trees of the linear start, and per round.
-
-    Raises:
-        ParameterError: a model without trees.
-    """
+    """Return the number of trees of the linear start, and per round."""
     engine = model._engine
     if not engine.grows_trees:
         raise ParameterError(f"models of backend={model.backend!r} have no trees to count")

@@ -76,11 +76,7 @@ def write_scores(path: str, pieces: Iterable[Any]) -> None:
 
 
 def load_ranker(path: str) -> RankingModel | None:
-    """Load a model file; return None for a score file. Decided by the first bytes, not by the name.
-
-    Raises:
-        FileFormatError: the file is empty, or not a readable model.
-    """
+    """Load a model file; return None for a score file. Decided by the first bytes, not by the name."""
     with open(path, "rb") as file:
         head = file.read(_LOOK).removeprefix(codecs.BOM_UTF8).lstrip()
     if not head:
@@ -104,11 +100,7 @@ def holds_ranker(path: str) -> bool:
 
 
 def scores_of(path: str, model: RankingModel | None, data: RankingDataset, threads: int | None) -> Any:
-    """Return one score per row of `data`, float64[N], in the order of its rows.
-
-    Raises:
-        FileFormatError: unreadable scores, or scores of other queries.
-    """
+    """Return one score per row of `data`, float64[N], in the order of its rows."""
     if model is not None:
         return data.in_row_order(model.predict(data, threads=threads))
     scores = data.in_row_order(read_scores(path, data.n_documents))
@@ -117,11 +109,7 @@ def scores_of(path: str, model: RankingModel | None, data: RankingDataset, threa
 
 
 def check_names(path: str, data: RankingDataset) -> None:
-    """Check that a table of `write_scores` has the queries, and the names of documents, of the rows of `data`.
-
-    Raises:
-        FileFormatError: another query or document.
-    """
+    """Check that a table of `write_scores` has the queries, and the names of documents, of the rows of `data`."""
     for column, what, of_data in (
         ("qid", "query", data.queries.row_ids()),
         ("doc_id", "document", data.document_names),
@@ -217,11 +205,7 @@ def read_logged(path: str, rows: int) -> tuple[Any, Any]:
 
 
 def read_logged_column(paths: Sequence[str], column: str, rows: int) -> tuple[Any, Any]:
-    """Read logged scores from a column of tables, as `read_logged`.
-
-    Raises:
-        FileFormatError: no such column, or a row without a finite score.
-    """
+    """Read logged scores from a column of tables, as `read_logged`."""
     words: list[str] = []
     for path in paths:
         for batch in batches(path, texts=(column,)):

@@ -97,11 +97,7 @@ class TrainingObjective(ABC):
         """Return plain data for `from_dict`."""
 
     def check_gain_weights(self, what: str, mends: str) -> None:
-        """Refuse a component that applies document weights to gains if this objective applies them to losses.
-
-        Raises:
-            ParameterError: the two contradict each other.
-        """
+        """Refuse a component that applies document weights to gains if this objective applies them to losses."""
         losses = [part.name for part in self.parts if part.spec.document_weights == LOSS_WEIGHTS]
         if losses:
             raise ParameterError(
@@ -299,11 +295,7 @@ def objective_constructor(name: str) -> Callable[..., Objective] | None:
 
 
 def parse_value(param: Param, value: Any, owner: str) -> Any:
-    """Convert a parameter's value to its type, or parse its schedule.
-
-    Raises:
-        ParameterError: out of range, or a schedule for a parameter that does not support one.
-    """
+    """Convert a parameter's value to its type, or parse its schedule."""
     called = param.schedulable and isinstance(value, str) and value.rstrip().endswith(")")
     if (is_schedule_text(value) or called) and value not in param.choices:  # "logistic" is also a choice of noise
         value = parse_schedule(value)
@@ -372,11 +364,7 @@ def _check_whole(dataset: Any) -> None:
 
 
 def queries_given(sizes: Any, weight: Any, rows: int) -> QueryIndex:
-    """Create queries from an engine's group sizes and row weights (or None).
-
-    Raises:
-        DataError: as `queries_of_native`.
-    """
+    """Create queries from an engine's group sizes and row weights (or None)."""
     if sizes is None or not len(sizes):
         raise DataError(
             "the data set has no queries: pass group sizes (LightGBM: group=, XGBoost: qid= or group=); without them "

@@ -154,11 +154,7 @@ def objective_from_dict(data: Mapping[str, Any]) -> TrainingObjective:
 
 
 def accepted_params(text: str) -> tuple[Param, ...]:
-    """Return the parameters that `parse_objective` accepts with this text.
-
-    Raises:
-        ParameterError: an unknown objective, or invalid text.
-    """
+    """Return the parameters that `parse_objective` accepts with this text."""
     name, positional, _ = _call(text)
     if name not in _NAMES:
         return (*OBJECTIVES.get(name).params, *OPTIONS)

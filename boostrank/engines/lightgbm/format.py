@@ -90,11 +90,7 @@ def _tree(number: int, feature: int, curve: Curve) -> str:
 
 
 def read_start(trees: Iterable[Tree]) -> dict[int, Curve]:
-    """Return feature -> the function that the trees of a start add.
-
-    Raises:
-        ModelError: a tree only resembles one of a start.
-    """
+    """Return feature -> the function that the trees of a start add."""
     curves: dict[int, Curve] = {}
     for tree in trees:
         try:

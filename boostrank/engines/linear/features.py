@@ -21,11 +21,7 @@ from boostrank.engines.linear.format import STANDARD, Scaling
 
 
 def measure_scaling(kind: str, features: Features) -> Scaling:
-    """Measure the scaling on the training rows.
-
-    Raises:
-        DataError: a value is infinite.
-    """
+    """Measure the scaling on the training rows."""
     columns = features.shape[1]
     count, total = np.zeros(columns), np.zeros(columns)
     low, high = np.full(columns, np.inf), np.full(columns, -np.inf)

@@ -146,11 +146,7 @@ class Walk:
                 self(weights)
 
     def reset_parameter(self, params: Mapping[str, Any]) -> None:
-        """Change the learning rate; `lgb.reset_parameter` calls this.
-
-        Raises:
-            ParameterError: another parameter is changed.
-        """
+        """Change the learning rate; `lgb.reset_parameter` calls this."""
         for name, value in params.items():
             if find_param(name, [LEARNING_RATE]) is None:
                 raise ParameterError(f"{name!r} cannot change while a linear model is trained; only learning_rate can")

@@ -113,11 +113,7 @@ _DEFAULTS: dict[str, Any] = {"learning_rate": 0.1, "max_leaves": 31, "max_depth"
 
 
 def translate(params: dict[str, Any]) -> dict[str, Any]:
-    """Return parameters in XGBoost's names, with the defaults that both engines share here.
-
-    Raises:
-        ParameterError: a parameter is unknown, has no counterpart, or is given twice.
-    """
+    """Return parameters in XGBoost's names, with the defaults that both engines share here."""
     out: dict[str, Any] = {}
     given_as: dict[str, str] = {}
     for name, value in params.items():
@@ -167,11 +163,7 @@ def translate(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def base_score(objective: str) -> float:
-    """Return the `base_score` at which raw scores start at 0.
-
-    Raises:
-        ParameterError: the objective of XGBoost does not rank.
-    """
+    """Return the `base_score` at which raw scores start at 0."""
     if objective not in (*_RAW, *_ZERO):
         known = [*_RAW, *_ZERO]
         raise ParameterError(f"xgboost:{objective} is not a ranking objective.{did_you_mean(objective, known)}")

@@ -29,11 +29,7 @@ def say_without_start(engine: Backend, booster: Booster, params: Mapping[str, An
 
 
 def limits_of(engine: Backend, params: dict[str, Any], names: Sequence[str], train_set: RankingDataset) -> Limits:
-    """Return the constraints on a model, from the parameters and the categorical features.
-
-    Raises:
-        ParameterError: unknown features, or a direction for a categorical one.
-    """
+    """Return the constraints on a model, from the parameters and the categorical features."""
     limits = engine.params.limits(params, names)
     turned = next((i for i in train_set.categorical if limits.direction[i]), None)
     if turned is not None:
