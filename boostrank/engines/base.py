@@ -88,9 +88,6 @@ class Booster:
 
         Returns:
             Scores float64[N], leaves as integers [N, trees], or contributions float64[N, d+1].
-
-        Raises:
-            ModelError: the model has no leaves or contributions.
         """
         raise NotImplementedError
 

@@ -84,9 +84,6 @@ class ModelFormat(Protocol):
 
         Args:
             weights: weight of each model, > 0; None: the mean.
-
-        Raises:
-            ModelError, ParameterError: the models cannot be added.
         """
         raise ModelError(f"models of {self.name} cannot be averaged")
 
@@ -132,9 +129,6 @@ def reals(values: Any, what: str, length: int, *, largest: float | None = None) 
         what: name of the list, for messages.
         length: required length.
         largest: largest allowed magnitude; None: any number, finite or not.
-
-    Raises:
-        ModelError: the length is wrong, or an entry is not such a number.
     """
     if not isinstance(values, list) or len(values) != length:
         raise ModelError(f"{what} has {len(values) if isinstance(values, list) else 'no list'} entries, needs {length}")

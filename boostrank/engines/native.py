@@ -30,10 +30,6 @@ def at_the_door(
         params: parameters of the training; they override those of `train_set`.
         train_set: a `RankingDataset`, `lgb.Dataset` or `xgb.DMatrix`.
         valid_sets: None, one data set or a list; may include `train_set` itself.
-
-    Raises:
-        ParameterError: a data set has another type, or does not keep its rows.
-        DataError: labels, groups or numbers are invalid.
     """
     given = {**_own_params(train_set), **(params or {})}
     sets = valid_sets if isinstance(valid_sets, list | tuple) else [] if valid_sets is None else [valid_sets]

@@ -78,9 +78,6 @@ class Params:
             params: parameters as given, or as this method returns them.
             codes: columns with codes of categories, for engines that learn of them from parameters.
             followed: for each column after the features, the feature whose parameters it copies.
-
-        Raises:
-            ParameterError: a feature does not exist, or a value is invalid.
         """
         return params
 
@@ -104,9 +101,6 @@ def read_directions(value: Any, names: Sequence[str] | None, *, padded: bool) ->
         value: numbers in the order of the features, a mapping from names, or either as text.
         names: names of the features; None: not known yet.
         padded: allow fewer numbers than features; the others are 0.
-
-    Raises:
-        ParameterError: the value is invalid.
     """
     found = _parsed(value, "monotone_constraints")
     if isinstance(found, Mapping):
@@ -131,9 +125,6 @@ def read_groups(value: Any, names: Sequence[str] | None) -> list[list[Any]]:
     Args:
         value: lists of columns or names, or those as text.
         names: names of the features; None: not known yet, names are kept.
-
-    Raises:
-        ParameterError: the value is invalid.
     """
     found = _parsed(value, "interaction_constraints")
     groups = list(found) if isinstance(found, list | tuple) else [found]

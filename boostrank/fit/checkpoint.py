@@ -102,9 +102,6 @@ class Checkpoint:
 
         Args:
             identity: everything that the model depends on, as plain data.
-
-        Raises:
-            InputError: see the class.
         """
         self._engine, self._identity = engine, json.loads(json.dumps(identity))
         self._results, self._resumed_at, self._holds = [], None, None

@@ -152,9 +152,6 @@ def each(
     Args:
         deal: the folds; None to use the plan's validation set as the only fold.
         folds: number of folds to leave out, from the first; 0 for all.
-
-    Raises:
-        InputError, TrainingError: as `run`.
     """
     for fold in range(1 if deal is None else folds or deal.count):
         if deal is None:
@@ -186,9 +183,6 @@ def train_folds(plan: Plan, observer: Observer = SILENT) -> RankingModel:
     Returns:
         The averaged model. `info["folds"]` holds the members, the rounds of each, and each metric over all held-out
         queries, scored by the models trained without them.
-
-    Raises:
-        InputError: as `run` and `fold_numbers`.
     """
     joined, ends = _joined(plan)
     data, members, trees, seed = joined.train_set, plan.recipe.members, plan.max_trees, plan.seed
@@ -287,9 +281,6 @@ def choose_within_query(plan: Plan, observer: Observer = SILENT) -> WithinQuery:
 
     Returns:
         The requested columns or none; `choice` holds the difference, its interval and the number of queries.
-
-    Raises:
-        InputError: as `run` and `fold_numbers`; no metric.
     """
     asked, metric, seed = plan.within, plan.metric, plan.seed
     assert asked is not None

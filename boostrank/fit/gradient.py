@@ -120,9 +120,6 @@ def by_arguments(function: Any, labels_of: Callable[[Any], tuple[npt.NDArray[Any
     """Convert a function to (scores, data set), from that form or LGBMRanker's.
 
     The latter is (y_true, y_pred), optionally with `weight` and `group` (sizes of queries) by these names.
-
-    Raises:
-        ParameterError: other parameters.
     """
     names = required_names(function)
     if len(names) <= 2 and names[:1] != ["y_true"]:

@@ -194,9 +194,6 @@ def resolve(
         options: all options. `checkpoint` is a `Checkpoint` or None.
         valid: names and validation sets; may include `train_set`.
         peers: workers that train together; a validation set of one of them may have no rows.
-
-    Raises:
-        InputError: invalid parameters or data.
     """
     checkpoint = options.checkpoint
     if not isinstance(checkpoint, Checkpoint | None):

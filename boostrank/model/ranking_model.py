@@ -323,9 +323,6 @@ class RankingModel:
 
         Args:
             data: data with the model's features, or already with its columns.
-
-        Raises:
-            DataError: other features.
         """
         if self.within_query is None:
             return self, self.check_features(data)
@@ -600,9 +597,6 @@ def find_model(given: Any) -> RankingModel | None:
     """Convert to a model: a `RankingModel`, its path, or a fitted Booster, LGBMRanker, XGBRanker or BoostRanker.
 
     A booster or ranker keeps the rounds that its own `predict` uses. Return None for any other object.
-
-    Raises:
-        ModelError: as `RankingModel.load`.
     """
     if isinstance(given, RankingModel):
         return given

@@ -72,9 +72,6 @@ def beginning(
         start: "linear", "none", None; or "auto": "linear" if `is_auto` and the engine supports it.
         is_auto: "auto" means "linear".
         fitted: fits the start; None for `cross_fit.cross_fitted`.
-
-    Raises:
-        ParameterError: another start, or parameters with which trees cannot have one.
     """
     from boostrank.fit.start import cross_fit  # deferred: scipy.optimize takes 0.2 s to import
 
