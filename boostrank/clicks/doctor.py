@@ -147,12 +147,7 @@ KINDS = {
 def look_at_clicks(
     path: str | PathLike[str], queries: QueryIndex, counted: bool = True, columns: ClickColumns | None = None
 ) -> Findings:
-    """Check a click log; return the findings, the most severe first.
-
-    Args:
-        path, queries, counted: as in `ClickProfile.read`; with columns, path and queries as in `ClickProfile.of_table`.
-        columns: columns of the data's own table that hold the clicks; None if `path` is a log.
-    """
+    """Check a click log, or the click columns of a table; return the findings, the most severe first."""
     try:
         if columns is None:
             profile = ClickProfile.read(path, queries, counted)

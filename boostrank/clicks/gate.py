@@ -74,12 +74,9 @@ def with_click_gains(data: RankingDataset, log: ClickLog, propensities: AnyPrope
 def judging_propensities(
     log: ClickLog, queries: QueryIndex | None, learnt: AnyPropensities
 ) -> tuple[AnyPropensities, bool]:
-    """Choose the propensities for comparing rankers on held-out clicks.
+    """Choose the propensities for comparing rankers on held-out clicks; True if they are the held-out log's own.
 
-    The held-out log's own estimate is preferred: the training propensities favour the ranker that used them.
-
-    Returns:
-        The propensities, and True if they are the log's own.
+    These are preferred: the training propensities favour the ranker that used them.
     """
     try:
         own = estimate(log, queries)

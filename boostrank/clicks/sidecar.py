@@ -38,14 +38,7 @@ ENDING = ".clicks"
 def prepare(
     names: Sequence[str] | None, files: Sequence[str], reading: Reading, *, logs: bool = True
 ) -> tuple[ClickColumns | None, Reading]:
-    """Check the files whose clicks will be used, before they are read.
-
-    Args:
-        names: table columns that hold the clicks; None if each file has a sidecar log.
-
-    Returns:
-        The click columns, and reader options that exclude them from the features.
-    """
+    """Check the files whose clicks will be used; return their columns, and options that drop these as features."""
     if reading.on_bad_line == "skip":
         raise InputError("click logs count the rows of the file: no --on-bad-line skip")
     columns = None if names is None else ClickColumns.of(tuple(names))

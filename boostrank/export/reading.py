@@ -47,12 +47,7 @@ class Rules:
 
 
 def leaves(forest: Forest, rows: npt.NDArray[Any], rules: Rules, trees: slice = slice(None)) -> Int64Array:
-    """Return the leaf that each row reaches in each tree, int64[n, T].
-
-    Args:
-        forest: trees, without a separate start.
-        rows: float[n, d]; NaN is missing.
-    """
+    """Return the leaf that each row, float[n, d], reaches in each tree, int64[n, T]."""
     with np.errstate(over="ignore"):
         rows = rows.astype(rules.values)
         # Add the slack in the type of values: programs round this sum before they compare.
@@ -98,12 +93,7 @@ def _listed(forest: Forest, of_set: Int64Array, value: npt.NDArray[Any]) -> npt.
 
 
 def scores(trees: ServedTrees, rows: npt.NDArray[Any], rules: Rules) -> npt.NDArray[Any]:
-    """Return scores [n] of type `rules.sums`: `base` plus the leaves, in the order of the trees.
-
-    Args:
-        trees: model.
-        rows: float[n, d]; NaN is missing.
-    """
+    """Return scores [n] of type `rules.sums`: `base` plus the leaves, in the order of the trees."""
     total = np.full(len(rows), rules.sums(trees.base))
     value = trees.forest.value.astype(rules.leaves).astype(rules.sums)
     for begin in range(0, len(rows), _CHUNK):

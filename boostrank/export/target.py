@@ -131,16 +131,7 @@ class TargetSpec:
         trees: int = 0,
         missing: bool = False,
     ) -> Iterator[Objection]:
-        """Yield what the target cannot hold of a model, or of a model to be trained.
-
-        Args:
-            engine: engine of the model.
-            names: names of its features.
-            categorical: those with categorical splits.
-            within_query: columns computed within queries.
-            trees: number of trees.
-            missing: whether the data have missing values.
-        """
+        """Yield what the target cannot hold of a model, or of a model to be trained."""
         if within_query:
             words = f"the model computes {within_query} among the documents of a query, but {self.title} sees one "
             fix = "train without --within-query, or score with boostrank (predict)"
@@ -221,8 +212,7 @@ def nested(
     """Build a nested value for each tree, from its leaves up.
 
     Args:
-        leaf: function that returns the value of leaf i.
-        node: function that returns the value of node i from those of its children.
+        leaf, node: functions of a number, and of the values of a node's children.
         most: maximum number of nodes from a root to a leaf.
     """
     made = []

@@ -16,19 +16,15 @@ if TYPE_CHECKING:
     from boostrank.report.pareto_front import ParetoFront, pareto
     from boostrank.report.sections.importance import Importance, importance
 
-_HOMES = {
-    "Comparison": "comparison",
-    "Importance": "sections.importance",
-    "ParetoFront": "pareto_front",
-    "Report": "page",
-    "Why": "explanation",
-    "compare": "comparison",
-    "importance": "sections.importance",
-    "measure_noise": "noise",
-    "pareto": "pareto_front",
-    "report": "page",
-    "why": "explanation",
+_NAMES = {
+    "comparison": "Comparison compare",
+    "explanation": "Why why",
+    "noise": "measure_noise",
+    "page": "Report report",
+    "pareto_front": "ParetoFront pareto",
+    "sections.importance": "Importance importance",
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     "Comparison",

@@ -18,7 +18,6 @@ from markupsafe import Markup
 
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.resampling import PAIRED_RESAMPLES, paired_difference
-from boostrank.core.text import small_table
 from boostrank.core.types import Float64Array, check_in_step
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics, Conventions, Metric
@@ -183,14 +182,10 @@ class Comparison(Result):
         }
         return dict(plain(found))
 
-    def _repr_html_(self) -> str:
-        columns = ("metric", self.old, self.new, "difference", "95% interval", "p")
-        rows: list[tuple[Any, ...]] = [
-            (name, f"{d.old:.4f}", f"{d.new:.4f}", f"{d.mean:+.4f}", f"{d.low:+.4f} to {d.high:+.4f}", f"{d.p:.3g}")
-            for name, d in self.metrics.items()
-        ]
-        rows += [(outcome.condition, "holds" if outcome.holds else "does not hold") for outcome in self.outcomes]
-        return small_table(f"{self.new} against {self.old}, {len(self.qids):,} queries", rows, columns)
+    @property
+    def _title(self) -> str:
+        words = [f"{one.condition} {'holds' if one.holds else 'does not hold'}" for one in self.outcomes]
+        return "; ".join([f"{self.new} against {self.old}, {len(self.qids):,} queries", *words])
 
     def to_html(self, data: str = "") -> str:
         """Return a self-contained HTML page.

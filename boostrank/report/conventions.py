@@ -246,12 +246,7 @@ def _reading(
 def tied_documents(
     labels: npt.ArrayLike, scores: npt.ArrayLike, queries: QueryIndex, *, score_type: str = "float64"
 ) -> int:
-    """Count documents that share a score with a document of another label in their query.
-
-    Args:
-        labels, scores: float[N], finite.
-        score_type: "float64", or "float32" to compare rounded scores.
-    """
+    """Count documents that share a score (rounded to `score_type`) with a document of another label in their query."""
     y = np.asarray(labels, dtype=np.float64)
     with np.errstate(over="ignore"):
         s = np.asarray(scores).astype(np.float32 if score_type == "float32" else np.float64)

@@ -161,10 +161,6 @@ def counterfactuals(
         columns: c columns; None to keep a feature fixed.
         swaps: whether a score of this document swaps the pair.
         width: values per row in the engine.
-        progress: called with the numbers of values tried and of all values.
-
-    Returns:
-        In the order of the columns.
     """
     trials = {i: _Trials(float(row[i]), column) for i, column in enumerate(columns) if column is not None}
     owner = np.concatenate([np.zeros(0, np.int64), *(np.full(one.values.size, i) for i, one in trials.items())])

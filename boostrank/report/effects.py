@@ -259,11 +259,7 @@ def interactions(
 ) -> tuple[Interaction, ...]:
     """Return the interactions of all pairs of some columns, strongest first.
 
-    Args:
-        scorer, threads, progress: as for `accumulated_local_effects`.
-        rows: documents to average over; documents alone in their query are left out.
-        columns: positions of the features among the columns.
-        seed: seed of the exchange of documents.
+    Documents alone in their query are left out.
     """
     queries = rows.data.queries
     donor = _others(queries, seed)

@@ -21,7 +21,6 @@ import numpy as np
 from boostrank.core.errors import DataError, ModelError
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
-from boostrank.core.text import small_table
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.categories import Categories, to_record
 from boostrank.data.dataset import RankingDataset
@@ -143,18 +142,10 @@ class Why(Result):
         more = {name: getattr(self, name) for name in names} | {"categories": to_record(self.categories)}
         return dict(plain(pair | found | more))
 
-    def _repr_html_(self) -> str:
-        a, b = self.a, self.b
-        rows: list[tuple[str, str, str, str]] = [
-            ("document", a.name, b.name, ""),
-            ("rank", f"{a.rank:,}", f"{b.rank:,}", ""),
-            ("label", f"{a.label:g}", f"{b.label:g}", ""),
-            ("score", f"{a.score:.6g}", f"{b.score:.6g}", f"{self.difference:+.4g}"),
-        ]
-        for row in self.rows():
-            first, second = (self.shown(row["feature"], row[side], shown_value) for side in ("a", "b"))
-            rows.append((row["feature"], first, second, f"{row['part']:+.4g}" if np.isfinite(row["part"]) else ""))
-        return small_table(f"Query {self.qid}: why A is above or below B", rows, ("", "A", "B", "A - B"))
+    @property
+    def _title(self) -> str:
+        a, b = (f"{one.name}, rank {one.rank:,}, score {one.score:.6g}" for one in (self.a, self.b))
+        return f"Query {self.qid}: A ({a}) minus B ({b}) is {self.difference:+.4g}"
 
     def to_html(self, model: str = "") -> str:
         """Return a self-contained HTML page.

@@ -225,13 +225,7 @@ def fixed(values: Iterable[float], *, sign: bool = False) -> str:
 
 
 def whisker(mean: float, low: float, high: float, ends: tuple[float, float], look: str = "") -> Markup:
-    """Draw a mean and its interval for a cell, in SVG; a NaN interval is left out.
-
-    Args:
-        mean, low, high: values in the unit of the scale.
-        ends: ends of the scale, from 0 or less to a positive number.
-        look: "better", "worse" or "" (faint).
-    """
+    """Draw a mean and its interval on a scale with these ends, in SVG; a NaN interval is left out."""
 
     def x(value: float) -> str:
         return f"{(min(max(value, ends[0]), ends[1]) - ends[0]) / (ends[1] - ends[0]) * 120:.1f}"
@@ -276,13 +270,12 @@ class PageSection:
     drawn: Sequence[Drawn] = ()
 
 
-def page(title: str, sections: Sequence[PageSection], *, short_print: bool = False, **more: Any) -> str:
+def page(title: str, sections: Sequence[PageSection], **more: Any) -> str:
     """Return a complete document. It loads nothing, and its content security policy forbids loading.
 
     Args:
         title: plain text, possibly untrusted.
         sections: sections in order; two or more get a navigation.
-        short_print: print only open parts and the first rows of each table, instead of everything.
         more: `summary`, markup above the sections; `heading`, the title as markup; `drawn`, charts and tables of the
             summary.
     """
@@ -295,7 +288,7 @@ def page(title: str, sections: Sequence[PageSection], *, short_print: bool = Fal
     scripts = [*([vega_script()] if charts else []), _own("script.js")]
     digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in (_EARLY, *scripts))
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src "
-    values = {"heading": "", "summary": ""} | more | {"title": title, "sections": sections, "short_print": short_print}
+    values = {"heading": "", "summary": ""} | more | {"title": title, "sections": sections}
     return block(
         "page.html",
         "page",

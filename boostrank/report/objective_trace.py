@@ -94,13 +94,7 @@ def schedules_of(objective: TrainingObjective, rounds: int) -> dict[str, Float64
 def trace_objective(
     objective: TrainingObjective, rounds: Int64Array, scores: Float64Array, data: RankingDataset, whole: RankingDataset
 ) -> ObjectiveTrace:
-    """Evaluate the objective at each of these scores.
-
-    Args:
-        objective: an objective with a known training length.
-        rounds: int64[R], ascending.
-        scores: float64[R, N], scores after each number of rounds.
-    """
+    """Evaluate the objective at the scores after each number of rounds, float64[R, N]."""
     last = max(0, int(rounds[-1]) - 1)
     bound = objective.bind(data.labels, data.queries)
     # Each round draws new noise: the loss varies even at fixed scores and parameters.

@@ -98,14 +98,14 @@ class Report:
     @cached_property
     def frames(self) -> dict[str, pd.DataFrame]:
         """Results as pandas data frames, by name."""
-        found = [section for section in on_page_order() if section.name in self.results]
-        return {name: frame for section in found for name, frame in section.frames(self.results[section.name]).items()}
+        found = [self.results[section.name] for section in on_page_order() if section.name in self.results]
+        return {name: one.to_frame(name) for one in found for name in one.TABLES if one.columns(name)}
 
     def to_html(self) -> str:
         """Return a self-contained HTML page."""
         on = Markup(" on <bdi>{}</bdi>").format(self.data) if self.data else ""
         summary = Markup('<p class="faint">{}{}.</p>').format(self.about, on)
-        return page(f"Report on {self.model}", self.sections, summary=summary, short_print=True)
+        return page(f"Report on {self.model}", self.sections, summary=summary)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the results as JSON data, without values per query; undefined numbers are None."""

@@ -22,7 +22,6 @@ from boostrank.core.arguments import takes
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.gains import LABEL, Gain, GainExpression, gains_from_labels
 from boostrank.core.resampling import PairedDifference, paired_difference
-from boostrank.core.text import small_table
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.fit.folds import Deal, Variant, each
@@ -161,10 +160,6 @@ class ParetoFront(Result):
         parts = {"chart": _chart(self), "rows": [_row(mix, self.names) for mix in self.mixes], "digits": digits}
         return page_of("pareto.html", f"The label and {self.goal}", sections, found=self, data=data, **parts)
 
-    def _repr_html_(self) -> str:
-        rows = [(f"{m.share:g}", *(f"{m.metrics[name].mean:.4f}" for name in self.names)) for m in self.mixes]
-        return small_table(f"Mixes of the label and {self.goal}", rows, ("mix", *self.names))
-
 
 @takes(
     params=Mapping | None,
@@ -291,13 +286,7 @@ def gain_text(rule: Gain, expression: str | None) -> str:
 def mixed(
     share: float, gains: Float64Array, goals: Float64Array, scale: float, label_gain: str, goal: str
 ) -> tuple[Float64Array, str]:
-    """Return the gains of a mix, float64[N], and the expression that computes them.
-
-    Args:
-        share: w.
-        gains, goals: float64[N], of the label and of the goal.
-        label_gain, goal: both as expressions; other names are put in backquotes.
-    """
+    """Return the gains of a mix, float64[N], and the expression that computes them, with other names in backquotes."""
     if not share:
         return gains.copy(), label_gain
     own, other = round(1.0 - share, 10), float(f"{share * scale:.{_DIGITS}g}")

@@ -186,16 +186,9 @@ def _disjoint(units: Sequence[Unit]) -> list[list[int]]:
 
 
 def within_query_ranks(values: npt.NDArray[np.floating], ptr: Int64Array) -> Float64Array:
-    """Return ranks within each query, centred and scaled to give every query the same weight.
+    """Return (rank - mean rank) / n^1.5 in each query of n documents, float64[N, c]: every query gets the same weight.
 
     Equal values share their mean rank; missing values rank below all others.
-
-    Args:
-        values: [N, c], NaN is missing.
-        ptr: int64[Q+1].
-
-    Returns:
-        float64[N, c]: (rank - mean rank) / n^1.5 in a query of n documents.
     """
     sizes = np.diff(ptr)
     owner = np.repeat(np.arange(sizes.size), sizes)

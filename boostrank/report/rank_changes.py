@@ -106,12 +106,7 @@ class Inversion:
 
 
 def churn(old: Int64Array, new: Int64Array, queries: QueryIndex, k: int) -> Churn:
-    """Compare the top k of two rankings.
-
-    Args:
-        old, new: int64[N], results of `QueryIndex.ranks`.
-        k: at least 1.
-    """
+    """Compare the top k of two rankings, given as results of `QueryIndex.ranks`."""
     owner = queries.of_rows()
 
     def entered(depth: int) -> Float64Array:
@@ -143,12 +138,7 @@ def rank_changes_in(
 
 
 def costliest_inversion(moves: Sequence[RankChange], grades: Float64Array) -> tuple[RankChange, RankChange] | None:
-    """Return the inversion with the largest grade difference times difference in 1 / log2(1 + rank).
-
-    Args:
-        moves: moves in one query.
-        grades: float64[N], labels as the metric grades them.
-    """
+    """Return the inversion with the largest grade difference times difference in 1 / log2(1 + rank)."""
     best, worst = None, 0.0
     for fell in moves:
         for rose in moves:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from boostrank.core.errors import MissingDependency, ParameterError, did_you_mean
+from boostrank.core.text import small_table
 from boostrank.records import jsonable
 
 # The page's script applies the same rule. Numbers, such as negative ids, are not formulas.
@@ -61,6 +62,12 @@ def joined(parts: Sequence[Columns]) -> Columns:
     return {name: np.concatenate([part[name] for part in parts]) for name in (parts[0] if parts else ())}
 
 
+def rows_of(columns: Columns) -> list[dict[str, Any]]:
+    """Return columns as one dictionary per row."""
+    values = [one.tolist() if hasattr(one, "tolist") else one for one in columns.values()]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
+
+
 class Result:
     """Base class of results.
 
@@ -83,9 +90,7 @@ class Result:
 
     def rows(self, what: str = "") -> list[dict[str, Any]]:
         """Return a table as one dictionary per row."""
-        found = self.columns(what)
-        values = [one.tolist() if hasattr(one, "tolist") else one for one in found.values()]
-        return [dict(zip(found, row, strict=True)) for row in zip(*values, strict=True)]
+        return rows_of(self.columns(what))
 
     def to_frame(self, what: str = "") -> Any:
         """Return a table as a pandas data frame.
@@ -98,14 +103,26 @@ class Result:
         empty = not any(len(values) for values in columns.values())
         return pandas().DataFrame(dict(columns), dtype=object if empty else None)
 
+    @property
+    def _title(self) -> str:
+        return type(self).__name__
+
+    def _shown(self) -> tuple[list[str], list[list[str]]]:
+        """Return the columns and the rows of the first table as text."""
+        rows = [[f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values()] for row in self.rows()]
+        return list(self.columns()), rows
+
     def __repr__(self) -> str:
         """Return the first rows of the first table."""
-        found, rows = self.columns(), self.rows()
-        lines = [[f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values()] for row in rows[:_SHOWN]]
-        widths = [max(map(len, column)) for column in zip(found, *lines, strict=True)]
-        text = ["  ".join(map(str.rjust, line, widths)) for line in (list(found), *lines)]
+        found, rows = self._shown()
+        lines = [found, *rows[:_SHOWN]]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         rest = [f"... {len(rows) - _SHOWN:,} more rows"] if len(rows) > _SHOWN else []
-        return "\n".join([f"<{type(self).__name__}>", *text, *rest])
+        return "\n".join([f"<{self._title}>", *("  ".join(map(str.rjust, line, widths)) for line in lines), *rest])
+
+    def _repr_html_(self) -> str:
+        found, rows = self._shown()
+        return small_table(self._title, rows, found)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON data; undefined numbers are None."""

@@ -120,12 +120,7 @@ def scorer_of(model: RankingModel, trees: Trees, data: RankingDataset, threads: 
 def over_blocks(
     work: Callable[[slice, slice], T], rows: DenseRows, threads: int, progress: DocumentProgress | None = None
 ) -> list[T]:
-    """Return the results of `work` for blocks of some thousand documents, in order.
-
-    Args:
-        work: called with slices of queries and of their documents, on several threads.
-        threads: at least 1.
-    """
+    """Return the results of `work(queries, documents)` for blocks of some thousand documents, in order, by threads."""
     ptr, lock, done = rows.data.queries.ptr, threading.Lock(), 0
 
     def block(span: tuple[int, int]) -> T:
@@ -155,9 +150,6 @@ def contributions_by_query(
 ) -> Iterator[tuple[slice, Int64Array, Float64Array]]:
     """Yield TreeSHAP contributions of some queries' documents, a few queries at a time.
 
-    Args:
-        queries: positions, ascending.
-
     Yields:
         Slice of `queries`, rows of their documents, and contributions, float64[n, d].
     """
@@ -175,14 +167,7 @@ def start_alone(forest: Forest) -> Forest:
 
 
 def start_scores(model: RankingModel, data: RankingDataset, threads: int | None = None) -> Float64Array | None:
-    """Return the scores of the linear start, float64[N], in row order.
-
-    Args:
-        threads: None means every available core.
-
-    Returns:
-        None if there is no start, or if its file cannot be walked.
-    """
+    """Return the scores of the linear start, float64[N], in row order; None if there is none that can be walked."""
     workers = resolve_threads(threads)
     model, data = model.over_columns(data)
     trees = model.trees()

@@ -48,7 +48,7 @@ class Context:
         results: section -> result, of earlier sections.
 
     Raises:
-        ParameterError: an unknown metric or convention, or no metric.
+        ParameterError: an unknown metric or convention, no metric, or negative `documents`.
     """
 
     model: Any
@@ -74,6 +74,8 @@ class Context:
         if first is None:
             raise ParameterError("no metric given; pass one, such as ndcg@10")
         self.metric = first
+        if self.documents is not None and self.documents < 0:
+            raise ParameterError("documents must be 0 or more")
 
     @cached_property
     def rules(self) -> Conventions:
@@ -128,7 +130,8 @@ class Section:
 
     Args:
         name: name of the module, of the result in `Report`, and on the command line.
-        run: analysis; its result has `to_dict()`. A BoostrankError replaces the section.
+        run: analysis; the tables of its `boostrank.report.result.Result` become data frames. A BoostrankError replaces
+            the section.
         parts: values for the template.
         place: position on the page, ascending.
         after: sections to run earlier, if requested; their results are in the context.
@@ -141,7 +144,6 @@ class Section:
     title: str
     run: Callable[[Context], Any]
     parts: Callable[[Any], Mapping[str, Any]]
-    frames: Callable[[Any], Mapping[str, Any]] = lambda result: {}
     place: int = 100
     after: tuple[str, ...] = ()
     short: str = ""

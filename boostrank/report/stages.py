@@ -67,12 +67,7 @@ class StagedMetric(Result):
         return int(self.rounds[-1])
 
     def enough(self, negligible: float, *, sure: bool = True) -> int:
-        """Return the first point from which no later point loses more than `negligible`.
-
-        Args:
-            negligible: a loss that does not matter.
-            sure: require this of the end of the interval, not only of the mean.
-        """
+        """Return the first point from which no later point loses more than `negligible`, on average or for sure."""
         matters = np.flatnonzero(~((self.lost_high if sure else self.lost)[:-1] <= negligible))
         return int(matters[-1]) + 1 if matters.size else 0
 
@@ -116,12 +111,9 @@ def affordable(model: RankingModel, trees: Trees, walked: bool) -> int:
 
 
 def staged_scores(c: Context, trees: Trees, data: RankingDataset, by: str, keep: Int64Array) -> StagedScores:
-    """Measure the prefixes of a model in one pass.
+    """Measure the prefixes of a model in one pass, and keep the scores of some queries.
 
-    Args:
-        c: model and metric. Ties are averaged over orders, since ordering them by name at every point is slow.
-        by: "walk", or why the trees cannot be walked.
-        keep: queries whose scores to keep, ascending.
+    Ties are averaged over orders, since ordering them by name at every point is slow.
     """
     model, metric, conventions, threads = c.model, c.metric, c.rules.without_names, c.workers
     BoundMetrics([metric], data.labels, data.queries, conventions, threads)  # raises if the metric is undefined
@@ -184,12 +176,7 @@ def some_trees(forest: Forest, first: int, last: int) -> Forest:
 def staged_metric(
     walk: StagedScores, metric: str, data: RankingDataset, all_documents: int, *, seed: int
 ) -> StagedMetric:
-    """Return the curve with its intervals.
-
-    Args:
-        walk: result of `staged_scores`.
-        metric, data: as for `staged_scores`.
-    """
+    """Return the curve of `staged_scores` with its intervals."""
     lost = walk.per_query[:, -1:] - walk.per_query
     weights = data.queries.each_weight
     found = means_over_queries(walk.per_query, weights, seed=seed)

@@ -67,7 +67,7 @@ def test_a_comparison() -> None:
     rows = data()
     found = compare(rows.labels, np.arange(200.0), rows, fail_if="ndcg@10 < 0")
     object.__setattr__(found, "old", HOSTILE)
-    check(found, f"{found.metrics['ndcg@10'].new:.4f}", "holds")
+    check(found, f"{found.metrics['ndcg@10'].new:.4g}", "holds")
 
 
 def test_a_report() -> None:
@@ -95,4 +95,4 @@ def test_why_shows_the_two_documents_and_what_each_feature_adds() -> None:
     params = {"objective": "lambdarank", "min_data_in_leaf": 2, "verbose": -1, "num_threads": 1}
     model = boostrank.train(params, data, 2)
     found = why(model, data, HOSTILE, "@1", "@10", threads=1)
-    check(found, "rank", f"{found.difference:+.4g}", "A - B")
+    check(found, "rank", f"{found.difference:+.4g}", "a_part")

@@ -79,7 +79,7 @@ def test_old_and_new_are_counted_query_by_query(data: RankingDataset, scores: np
     change = (new - old)[~np.isnan(new)]
     counts = (change > 1e-12).sum(), (abs(change) <= 1e-12).sum(), (change < -1e-12).sum()
     assert tuple(found.counts.values()) == counts
-    assert len(found.to_frame("old_and_new")) == change.size
+    assert len(found.to_frame("old and new")) == change.size
 
 
 def test_what_has_no_cut_off_and_no_grades_has_no_curve(data: RankingDataset, scores: np.ndarray) -> None:

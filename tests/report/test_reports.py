@@ -160,18 +160,16 @@ HALVES = '''
 
 from dataclasses import dataclass
 
-import pandas as pd
-
 from boostrank.report.html import Column, Table
+from boostrank.report.result import Result
 from boostrank.report.section import Section
 
 
 @dataclass(frozen=True)
-class Halves:
+class Halves(Result):
     first: float
 
-    def to_dict(self):
-        return {"first": self.first}
+    TABLES = {"halves": lambda self: {"first": [self.first]}}
 
 
 def parts(found):
@@ -183,8 +181,7 @@ def run(context):
 
 
 SPEC = Section(
-    "halves", "Halves", run, parts, frames=lambda found: {"halves": pd.DataFrame([found.to_dict()])}, place=15,
-    after=("verdict",),
+    "halves", "Halves", run, parts, place=15, after=("verdict",),
 )
 '''
 

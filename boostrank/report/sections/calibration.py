@@ -80,7 +80,6 @@ SPEC = Section(
     "Calibration",
     calibration,
     _parts,
-    frames=lambda found: {"calibration": found.to_frame()},
     place=55,
     after=("learning",),
     applies=lambda model: model.info.calibration is not None,

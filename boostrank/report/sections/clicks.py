@@ -27,7 +27,7 @@ from boostrank.report.charts import SHARE, Chart, histogram, lines, tooltips, wh
 from boostrank.report.documents import shown_name
 from boostrank.report.html import look_of
 from boostrank.report.means import mean_ranks
-from boostrank.report.result import Columns, Result, joined, pandas, plain
+from boostrank.report.result import Columns, Result, joined, pandas, plain, rows_of
 from boostrank.report.scoring import START
 from boostrank.report.section import Context, Section
 from boostrank.report.vega import CATEGORY, COLOURS, alt
@@ -119,8 +119,12 @@ class ClickData(Result):
     notes: tuple[str, ...] = ()
 
     TABLES: ClassVar = {
-        **{name: attrgetter(name) for name in ("positions", "moves", "by_position", "exposure", "known")},
-        "queries": lambda self: self.against.queries if self.against else {},
+        "click positions": attrgetter("positions"),
+        "click moves": attrgetter("moves"),
+        "click changes": attrgetter("by_position"),
+        "click queries": lambda self: self.against.queries if self.against else {},
+        "exposure": attrgetter("exposure"),
+        "known": attrgetter("known"),
     }
 
     @property
@@ -133,11 +137,11 @@ class ClickData(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON data."""
-        found = vars(self) | {name: self.rows(name) for name in self.TABLES if name != "queries"}
+        found = {name: rows_of(value) if isinstance(value, dict) else value for name, value in vars(self).items()}
         del found["learnt"]
         found["propensities"] = self.propensities.to_dict()
-        if self.against is not None:
-            found["against"] = vars(self.against) | {"verdict": self.against.verdict, "queries": self.rows("queries")}
+        if one := self.against:
+            found["against"] = vars(one) | {"verdict": one.verdict, "queries": rows_of(one.queries)}
         return dict(plain(found))
 
 
@@ -327,7 +331,7 @@ def _against(c: Context, log: ClickLog, curve: AnyPropensities, previous: tuple[
 
 
 def _parts(found: ClickData) -> dict[str, Any]:
-    by_position = found.rows("by_position")
+    by_position = found.rows("click changes")
     most, least = (f(by_position, key=lambda one: one["change"]) for f in (max, min))
     known = found.known["shown"]
     return {
@@ -366,8 +370,7 @@ def curve_chart(curves: Mapping[str, Propensities], rates: Float64Array | None =
     """Draw curves with intervals over positions, on a logarithmic scale.
 
     Args:
-        rates: float64[P], click rate at each position relative to the first, drawn faintly; NaN where nothing was
-            shown.
+        rates: float64[P], click rate at each position relative to the first; NaN where nothing was shown.
     """
     rows: list[tuple[Any, ...]] = []
     for at, (name, curve) in enumerate(curves.items()):
@@ -441,7 +444,7 @@ def _known_chart(found: ClickData) -> Chart:
 
 
 def _by_position(found: ClickData) -> Chart:
-    frame = found.to_frame("by_position")
+    frame = found.to_frame("click changes")
     bars = alt.Chart(frame).mark_bar(size=14)
     drawn = bars.encode(
         x=alt.X("position:Q", title="mean position of the document", axis=whole(), scale=alt.Scale(padding=14)),
@@ -452,10 +455,4 @@ def _by_position(found: ClickData) -> Chart:
     return Chart("clicks-changes", frame, drawn.properties(height=_HEIGHT))
 
 
-def _frames(found: ClickData) -> dict[str, Any]:
-    names = {"click positions": "positions", "click moves": "moves", "click changes": "by_position"}
-    more = {} if found.against is None else {"click queries": "queries"}
-    return {name: found.to_frame(what) for name, what in (names | more).items()}
-
-
-SPEC = Section("clicks", "Clicks", click_data, _parts, _frames, place=60, after=("learning",), needs_clicks=True)
+SPEC = Section("clicks", "Clicks", click_data, _parts, place=60, after=("learning",), needs_clicks=True)

@@ -12,6 +12,7 @@ level of scores does not affect ranks.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +24,6 @@ from markupsafe import Markup
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import ModelError, ParameterError, did_you_mean
-from boostrank.core.machine import resolve_threads
 from boostrank.core.resampling import PAIRED_RESAMPLES, bootstrap_intervals
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
@@ -33,7 +33,7 @@ from boostrank.metric import BoundMetrics, Metric
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.report.charts import SHARE, Chart, ranges, tooltips
 from boostrank.report.html import Cell, chip, look_of, names, whisker
-from boostrank.report.means import means_over_queries
+from boostrank.report.means import NEGLIGIBLE, means_over_queries
 from boostrank.report.permutation import (
     Losses,
     Unit,
@@ -43,8 +43,8 @@ from boostrank.report.permutation import (
     within_query_ranks,
 )
 from boostrank.report.result import Columns, Result, pandas, plain
-from boostrank.report.scoring import START, Progress, contributions_by_query, scorer_of, silent, start_scores
-from boostrank.report.section import Section
+from boostrank.report.scoring import START, Progress, contributions_by_query, scorer_of, start_scores
+from boostrank.report.section import Context, Section
 from boostrank.report.segments import holm
 from boostrank.report.vega import COLOURS, alt
 
@@ -221,115 +221,101 @@ class Importance(Result):
         return dict(plain({name: getattr(self, name) for name in alone} | found))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """Options of `importance`.
-
-    Args:
-        metric: metric with one cut-off.
-        conventions: conventions of the metric. Ties are averaged over orders, not ordered by name.
-        groups: name -> features to shuffle together.
-        repeats: shuffles per query; None means 1 to 5, as the limit on work allows.
-        documents: size of the sample in whole queries; 0 means all; None means about half a minute on two cores.
-        shap_documents: likewise for contributions; 0 means none; None means about ten seconds.
-        seed: seed of shuffles, samples and bootstrap.
-        negligible: largest loss that does not matter. A feature is removable if its interval ends below it.
-        redundant: threshold of the rank correlation within queries that forms clusters.
-        threads: None means every available core.
-
-    Raises:
-        ParameterError: a number out of range, or a metric with several cut-offs.
-    """
-
-    metric: Metric | str = "ndcg@10"
-    conventions: Conventions | str = "default"
-    groups: Mapping[str, Sequence[str]] | None = None
-    repeats: int | None = None
-    documents: int | None = None
-    shap_documents: int | None = None
-    seed: int = 0
-    negligible: float = 0.001
-    redundant: float = 0.9
-    threads: int | None = None
-    progress: Progress | None = None
-
-    def __post_init__(self) -> None:
-        one = Metric.of(self.metric)
-        if len(one.cutoffs) > 1:
-            raise ParameterError(f"{one} has several cut-offs; choose one, such as {one.names[0]}")
-        for name, least in {"repeats": 1, "documents": 0, "shap_documents": 0, "negligible": 0.0}.items():
-            value = getattr(self, name)
-            if value is not None and not value >= least:
-                raise ParameterError(f"{name}={value} is out of range: {least} or more")
-        if not 0.0 <= self.redundant <= 1.0:
-            raise ParameterError(f"redundant={self.redundant} is out of range: 0 to 1")
-
-    def columns(self, feature_names: Sequence[str]) -> dict[str, list[int]]:
-        """Return the columns of each group.
-
-        Raises:
-            ParameterError: a group has an unknown feature.
-        """
-        at = {name: i for i, name in enumerate(feature_names)}
-        for group, features in (self.groups or {}).items():
-            for feature in features:
-                if feature not in at:
-                    hint = did_you_mean(feature, at, list_all=False)
-                    raise ParameterError(f"group {group!r}: the model has no feature {feature!r}.{hint}")
-        return {group: [at[feature] for feature in features] for group, features in (self.groups or {}).items()}
-
-
-def importance(model: RankingModel | str | PathLike[str], data: RankingDataset, **options: Any) -> Importance:
+def importance(
+    model: RankingModel | str | PathLike[str],
+    data: RankingDataset,
+    metric: Metric | str = "ndcg@10",
+    *,
+    repeats: int | None = None,
+    shap_documents: int | None = None,
+    negligible: float = NEGLIGIBLE,
+    redundant: float = 0.9,
+    **options: Any,
+) -> Importance:
     """Measure the importance of each feature for the ranking.
 
     Args:
         model: a model of boostrank, LightGBM or XGBoost, or its file.
         data: labelled held-out queries.
-        options: fields of `boostrank.report.sections.importance.Options`: metric, conventions, groups, repeats,
-            documents, shap_documents, seed, negligible, redundant, threads, progress.
+        metric: metric with one cut-off.
+        repeats: shuffles per query; None means 1 to 5, as the limit on work allows.
+        shap_documents: size of the sample for contributions in whole queries; 0 means none; None means about ten
+            seconds.
+        negligible: largest loss that does not matter. A feature is removable if its interval ends below it.
+        redundant: threshold of the rank correlation within queries that forms clusters.
+        options: fields of `boostrank.report.section.Context`: conventions, groups, documents, seed, threads, progress.
 
     Raises:
-        ParameterError: a number out of range, or a group with an unknown feature.
+        ParameterError: a number out of range, a metric with several cut-offs, or a group with an unknown feature.
         DataError: features other than the model's, or no query that counts.
     """
-    o = Options(**options)
-    one, say, workers = Metric.of(o.metric), o.progress or silent, resolve_threads(o.threads)
-    ranker = as_model(model)
-    ranker, data = ranker.over_columns(data)
+    one = Metric.of(metric)
+    if len(one.cutoffs) > 1:
+        raise ParameterError(f"{one} has several cut-offs; choose one, such as {one.names[0]}")
+    ranges: list[tuple[str, float | None, int, float]] = [
+        ("repeats", repeats, 1, math.inf),
+        ("shap_documents", shap_documents, 0, math.inf),
+        ("negligible", negligible, 0, math.inf),
+        ("redundant", redundant, 0, 1),
+    ]
+    for name, value, low, high in ranges:
+        if value is not None and not low <= value <= high:
+            raise ParameterError(f"{name}={value} is out of range: {low} to {high}")
+    ranker, data = as_model(model).over_columns(data)
+    given = Context(ranker, data, one, **options)
+    return measured(given, repeats, shap_documents, negligible, redundant)
+
+
+def measured(
+    given: Context,
+    repeats: int | None = None,
+    shap_documents: int | None = None,
+    negligible: float = NEGLIGIBLE,
+    redundant: float = 0.9,
+) -> Importance:
+    """Measure the importance of each feature, as `importance`."""
+    ranker, data, seed, workers = given.model, given.data, given.seed, given.workers
+    one, documents = Metric.parse(given.metric), given.documents
     trees, d, feature_names = ranker.trees(), data.n_features, data.feature_names
-    wanted = o.columns(feature_names)
+    at = {name: i for i, name in enumerate(feature_names)}
+    groups_of = given.groups or {}
+    for group, features in groups_of.items():
+        for feature in features:
+            if feature not in at:
+                hint = did_you_mean(feature, at, list_all=False)
+                raise ParameterError(f"group {group!r}: the model has no feature {feature!r}.{hint}")
     # Ordering ties by name is too slow for thousands of changed scores.
-    rules = Conventions.of(o.conventions).without_names.over(data.labels)
+    rules = given.rules.without_names
 
     scorer, by = scorer_of(ranker, trees, data, workers)
     # One pass over all queries is better than several over a sample: reduce repeats first.
     a_document, budget = max(1, trees.count), _WALKS
     if by != "walk":
         a_document, budget = a_document * max(1, trees.used.size), _PREDICTIONS
-    repeats, shuffled = o.repeats, min(o.documents or data.n_documents, data.n_documents)
+    shuffled = min(documents or data.n_documents, data.n_documents)
     if repeats is None:
         repeats = min(max(budget // (a_document * max(1, shuffled)), 1), _MOST_REPEATS)
-    if o.documents is None:
+    if documents is None:
         shuffled = min(shuffled, max(1, budget // (a_document * repeats)))
-    rows = DenseRows(data.sample(shuffled, o.seed), trees.used, ranker.absent_is_missing)
+    rows = DenseRows(data.sample(shuffled, seed), trees.used, ranker.absent_is_missing)
 
     # Units: every feature, every cluster, every requested group.
     constant = set(rows.constant_within_queries(workers).tolist())
-    correlation, correlated = _correlation(rows, constant, trees, o.seed)
-    place = {int(column): at for at, column in enumerate(trees.used)}
+    correlation, correlated = _correlation(rows, constant, trees, seed)
+    place = {int(column): i for i, column in enumerate(trees.used)}
 
     def unit(name: str, columns: Sequence[int], stream: int, between: bool = False) -> Unit:
         of_trees = tuple(place[c] for c in columns if c in place)
         return Unit(name, of_trees, stream, between, tuple(feature_names[c] for c in columns))
 
-    found = [[correlated[i] for i in members] for members in clusters_of(correlation, o.redundant)]
-    single = [unit(feature_names[c], [c], c, at in constant) for c, at in place.items()]
+    found = [[correlated[i] for i in members] for members in clusters_of(correlation, redundant)]
+    single = [unit(feature_names[c], [c], c, i in constant) for c, i in place.items()]
     together = [unit(f"cluster {i + 1}", columns, d + i) for i, columns in enumerate(found)]
-    grouped = [unit(name, columns, 2 * d + i) for i, (name, columns) in enumerate(wanted.items())]
+    grouped = [unit(name, [at[f] for f in some], 2 * d + i) for i, (name, some) in enumerate(groups_of.items())]
 
     def measure(units: Sequence[Unit], what: str) -> Losses:
-        how = {"repeats": repeats, "seed": o.seed, "threads": workers if by == "walk" else 1}
-        return measure_losses(scorer, rows, units, one, rules, **how, progress=partial(say, what))
+        how = {"repeats": repeats, "seed": seed, "threads": workers if by == "walk" else 1}
+        return measure_losses(scorer, rows, units, one, rules, **how, progress=partial(given.say, what))
 
     # Measure all units in one call, then separate the results.
     units = [*single, *together, *grouped]
@@ -338,7 +324,7 @@ def importance(model: RankingModel | str | PathLike[str], data: RankingDataset, 
     clusters, groups = several[: len(together)], several[len(together) :]
 
     # Decide the verdicts.
-    needed = {name for cluster in clusters if cluster.high > o.negligible for name in cluster.features}
+    needed = {name for cluster in clusters if cluster.high > negligible for name in cluster.features}
     p_holm = np.full(d, np.nan)
     within = [i for i, feature in enumerate(single) if not feature.between]
     p_holm[trees.used[within]] = holm(losses.p[within])
@@ -348,7 +334,7 @@ def importance(model: RankingModel | str | PathLike[str], data: RankingDataset, 
             verdicts[column] = "query-level"
         elif losses.loss[i] < 0.0 and p_holm[column] < _ALPHA:
             verdicts[column] = "harmful"
-        elif losses.high[i] <= o.negligible:
+        elif losses.high[i] <= negligible:
             verdicts[column] = "redundant" if feature_names[column] in needed else "removable"
         else:
             verdicts[column] = "useful" if losses.loss[i] > 0.0 and p_holm[column] < _ALPHA else "unclear"
@@ -364,13 +350,12 @@ def importance(model: RankingModel | str | PathLike[str], data: RankingDataset, 
         out[trees.used[exchanged == between]] = values[: len(single)][exchanged == between]
         return out
 
-    shap_documents = o.shap_documents
     if shap_documents is None:
         shap_documents = max(1, min(_EXPLAINED // max(1, trees.count), _CONTRIBUTIONS // d))
-    shap, shap_error, explained = _shap(ranker, data, shap_documents, o.seed, workers, say)
+    shap, shap_error, explained = _shap(ranker, data, shap_documents, seed, workers, given.say)
     counted = ~np.isnan(losses.base)
     w = rows.data.queries.each_weight[counted]
-    (low,), (high,) = bootstrap_intervals(losses.base[counted][:, None], w, seed=o.seed)
+    (low,), (high,) = bootstrap_intervals(losses.base[counted][:, None], w, seed=seed)
     return Importance(
         metric=one.names[0],
         value=float(w @ losses.base[counted] / w.sum()),
@@ -395,8 +380,8 @@ def importance(model: RankingModel | str | PathLike[str], data: RankingDataset, 
         removed=removed,
         correlation=correlation,
         correlated=tuple(feature_names[c] for c in correlated),
-        negligible=o.negligible,
-        redundant=o.redundant,
+        negligible=negligible,
+        redundant=redundant,
         queries=int(counted.sum()),
         documents=rows.data.n_documents,
         all_queries=len(data.queries),
@@ -404,7 +389,7 @@ def importance(model: RankingModel | str | PathLike[str], data: RankingDataset, 
         shap_documents=explained,
         repeats=repeats,
         by=by,
-        start=_start(ranker, rows.data, losses.base, one, rules, o.seed, workers),
+        start=_start(ranker, rows.data, losses.base, one, rules, seed, workers),
     )
 
 
@@ -572,19 +557,8 @@ def _top_gains(frame: pd.DataFrame) -> Chart:
 SPEC = Section(
     "importance",
     "Feature importance",
-    lambda c: importance(
-        c.model,
-        c.data,
-        metric=c.metric,
-        conventions=c.conventions,
-        groups=c.groups,
-        documents=c.documents,
-        seed=c.seed,
-        threads=c.threads,
-        progress=c.progress,
-    ),
+    measured,
     _parts,
-    frames=lambda found: {"importance": found.to_frame()},
     place=20,
     short="Features",
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from boostrank.core.conventions import Conventions
-from boostrank.core.errors import BoostrankError, ModelError, ParameterError
+from boostrank.core.errors import BoostrankError, ModelError
 from boostrank.core.types import Float64Array
 from boostrank.engines.trees import Trees
 from boostrank.report.charts import SHARE, Chart, lines, stretched, tooltips, whole
@@ -86,7 +86,12 @@ class Learning(Result):
             )
         return text
 
-    TABLES: ClassVar = {"history": attrgetter("history")}
+    TABLES: ClassVar = {
+        "history": attrgetter("history"),
+        "prefixes": lambda self: self.curve.columns(),
+        "objective": lambda self: self.objective_trace.losses if self.objective_trace else {},
+        "gradient": lambda self: self.objective_trace.gradient if self.objective_trace else {},
+    }
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON data."""
@@ -103,8 +108,6 @@ def learning(c: Context) -> Learning:
             f"the model is an average of {len(model.info.averaged)} models, so a prefix of its trees is not a model; "
             "its record lists the metric of fewer trees under 'price'"
         )
-    if c.documents is not None and c.documents < 0:
-        raise ParameterError("documents must be 0 or more")
     trees = model.trees()
     _, by = scorer_of(model, trees, data, c.workers)
     wanted = affordable(model, trees, by == "walk") if c.documents is None else c.documents or data.n_documents
@@ -286,18 +289,11 @@ def _schedule(number: int, name: str, values: Float64Array) -> Chart:
     return Chart(f"learning-schedule-{number}", frame, drawn, name, about)
 
 
-def _frames(found: Learning) -> dict[str, Any]:
-    frames = {"history": found.to_frame(), "prefixes": found.curve.to_frame()}
-    trace = found.objective_trace
-    return frames | ({} if trace is None else {name: trace.to_frame(name) for name in trace.TABLES})
-
-
 SPEC = Section(
     "learning",
     "Learning",
     learning,
     _parts,
-    _frames,
     place=40,
     applies=lambda model: not model.info.averaged,
 )

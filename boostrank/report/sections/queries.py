@@ -250,7 +250,6 @@ SPEC = Section(
     "Queries",
     query_values,
     _parts,
-    frames=lambda found: {name: found.to_frame(name) for name in ("queries", "parts")},
     place=50,
     after=("learning",),
 )

@@ -53,7 +53,7 @@ class Ranking(Result):
     against: str | None
     old_and_new: Columns
 
-    TABLES: ClassVar = {name: attrgetter(name) for name in ("depth", "grades", "old_and_new")}
+    TABLES: ClassVar = {name: attrgetter(name.replace(" ", "_")) for name in ("depth", "grades", "old and new")}
 
     @property
     def counts(self) -> dict[str, int]:
@@ -157,7 +157,7 @@ def _by_grade_chart(found: Ranking) -> Chart:
 
 
 def _old_and_new(found: Ranking) -> Chart:
-    frame = found.to_frame("old_and_new")
+    frame = found.to_frame("old and new")
     frame["change"] = frame["new"] - frame["old"]
     ends = [0.0, max(1.0, float(frame[["old", "new"]].to_numpy().max(initial=0.0)))]
     scale = alt.Scale(domain=ends, nice=False)
@@ -173,9 +173,4 @@ def _old_and_new(found: Ranking) -> Chart:
     return Chart("ranking-old-and-new", frame, drawn.properties(height=320))
 
 
-def _frames(found: Ranking) -> dict[str, Any]:
-    names = {"depth": "depth", "grades": "grades"} | ({"old and new": "old_and_new"} if found.against else {})
-    return {name: found.to_frame(what) for name, what in names.items()}
-
-
-SPEC = Section("ranking", "Ranking", ranking, _parts, _frames, place=15, after=("learning",))
+SPEC = Section("ranking", "Ranking", ranking, _parts, place=15, after=("learning",))

@@ -348,7 +348,6 @@ SPEC = Section(
     "Shapes",
     shapes,
     _parts,
-    frames=lambda found: {name: found.to_frame(name) for name in ("curves", "dependence", "interactions")},
     place=30,
     after=("importance",),
 )

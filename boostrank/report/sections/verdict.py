@@ -302,7 +302,6 @@ SPEC = Section(
     "Verdict",
     verdict,
     _parts,
-    frames=lambda found: {"verdict": found.to_frame()},
     place=10,
     after=("learning",),
 )

@@ -285,19 +285,11 @@
     all("main > section").forEach((section) => watcher.observe(section));
   }
 
-  // ---- print: everything is open, or the page is short, with two charts beside each other
+  // ---- print: two charts next to each other
 
-  const short = root.matches(".short-print");
-  let unfolded = [];
-  addEventListener("beforeprint", () => {
-    unfolded = short ? [] : all("main details:not([open]):not(.take)");
-    unfolded.forEach((details) => { details.open = true; });
-    charts.forEach((chart) => chart.fits && (short ? chart.fitPaper() : chart.fit()));
-  });
-  addEventListener("afterprint", () => {
-    unfolded.forEach((details) => { details.open = false; });
-    charts.forEach((chart) => chart.fits && chart.fit());
-  });
+  const fitting = (fit) => () => charts.forEach((chart) => chart.fits && fit(chart));
+  addEventListener("beforeprint", fitting((chart) => chart.fitPaper()));
+  addEventListener("afterprint", fitting((chart) => chart.fit()));
 
   const charts = all("figure.chart").map((figure) => new Chart(figure));
   themed();
