@@ -7,14 +7,12 @@ import math
 import sys
 import time
 from collections.abc import Iterator
-from functools import cache
 
 import numpy as np
 
 from boostrank.checking.probe import Finding, Status, passed, skipped
 from boostrank.core.errors import BoostrankError, MissingDependency
 from boostrank.core.queries import QueryIndex
-from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.engines import ENGINES, get_backend
 from boostrank.fit.train import train
@@ -125,51 +123,27 @@ def learning(spec: ObjectiveSpec) -> Iterator[Finding]:
 
 
 def _learns(spec: ObjectiveSpec, backend: str) -> Finding:
-    data = _training_data()
-    start = Metric.parse(_METRIC).evaluate(data.labels, np.zeros(data.n_documents), data.queries).mean
+    data = make_ranking_data(150, seed=1, mean_length=20).dataset
+    metric = Metric.parse(_METRIC)
     try:
-        end = _learnt(Objective(spec, threads=1), backend)
+        with contextlib.redirect_stdout(sys.stderr):  # LightGBM 4.3 ignores the verbosity
+            model = train({"objective": Objective(spec, threads=1), **_TREES}, data, ROUNDS, backend=backend)
     except BoostrankError as error:
         return _broken(backend, error)
-    usual = _lambdarank()
-    message = f"{_METRIC} of the training set {start:.3f} -> {end:.3f} in {ROUNDS} rounds (LambdaRank: {usual:.3f})"
-    if end <= start:
-        return Finding(
-            backend,
-            Status.FAIL,
-            f"training made the ranking worse: {message}",
-            f"{len(data.queries)} generated queries, {data.n_documents:,} documents",
-            "following the gradient must lift relevant documents",
-            "a relevant document that ranks too low needs a negative gradient: scores move against the gradient",
-        )
-    if end - start < 0.5 * (usual - start):
-        return Finding(
-            backend,
-            Status.NOTE,
-            f"{message}: less than half of LambdaRank's gain",
-            "",
-            "gradients may be too weak where they matter, or the hessian too large",
-            "compare grad / hess with the expected steps; try weights such as train_discount",
-        )
-    return passed(backend, message)
+    ranked = np.zeros(data.n_documents), model.predict(data, threads=1)
+    start, end = (metric.evaluate(data.labels, scores, data.queries).mean for scores in ranked)
+    message = f"{_METRIC} of the training set {start:.3f} -> {end:.3f} in {ROUNDS} rounds"
+    if end > start:
+        return passed(backend, message)
+    return Finding(
+        backend,
+        Status.FAIL,
+        f"training made the ranking worse: {message}",
+        f"{len(data.queries)} generated queries, {data.n_documents:,} documents",
+        "following the gradient must lift relevant documents",
+        "a relevant document that ranks too low needs a negative gradient: scores move against the gradient",
+    )
 
 
 def _broken(check: str, error: BoostrankError) -> Finding:
     return Finding(check, Status.FAIL, str(error), "", "training stops here", "see the checks above that fail")
-
-
-@cache
-def _training_data() -> RankingDataset:
-    return make_ranking_data(150, seed=1, mean_length=20).dataset
-
-
-@cache
-def _lambdarank() -> float:
-    return _learnt("lightgbm:lambdarank", "lightgbm")
-
-
-def _learnt(objective: Objective | str, backend: str) -> float:
-    data = _training_data()
-    with contextlib.redirect_stdout(sys.stderr):  # LightGBM 4.3 ignores the verbosity
-        model = train({"objective": objective, **_TREES}, data, ROUNDS, backend=backend)
-    return Metric.parse(_METRIC).evaluate(data.labels, model.predict(data, threads=1), data.queries).mean

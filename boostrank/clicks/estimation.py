@@ -10,7 +10,6 @@ Journal of Econometrics 90, 1999), so standard errors are clustered by query.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -49,7 +48,7 @@ class CurveCheck:
     positions: int
 
 
-def estimate_propensities(log: ClickLog, queries: QueryIndex | None = None) -> Propensities:
+def estimate_propensities(log: ClickLog, queries: QueryIndex | None = None, whose: str = "") -> Propensities:
     """Estimate propensities from the documents that moved.
 
     Positions that no chain of moved and clicked documents connects to position 1 are NaN.
@@ -73,8 +72,8 @@ def estimate_propensities(log: ClickLog, queries: QueryIndex | None = None) -> P
     vague = np.flatnonzero(errors > NONSENSE) + 1
     if vague.size:
         warn_user(
-            f"the propensities of {vague.size} positions (from {vague[0]}) are unreliable: the standard error of their "
-            f"logarithm is above {NONSENSE:g}; collect more clicks on documents that move",
+            f"{whose}the propensities of {vague.size} positions (from {vague[0]}) are unreliable: the standard error "
+            f"of their logarithm is above {NONSENSE:g}; collect more clicks on documents that move",
             DataWarning,
         )
     return Propensities(examination, errors=errors, method="documents that moved", moved=moved.totals.size)
@@ -233,19 +232,12 @@ def estimate(log: ClickLog, queries: QueryIndex | None = None) -> AnyPropensitie
         return estimate_propensities(log, queries)
     curves: dict[str, Propensities] = {}
     for name in log.segment_names:
-        with warnings.catch_warnings(record=True) as warned:
-            warnings.simplefilter("always", DataWarning)
-            try:
-                curves[name] = estimate_propensities(log.of_segment(name), queries)
-            except DataError:
-                curves[name] = replace(
-                    estimate_propensities(log, queries), moved=0, method="curve of all segments together"
-                )
-                warnings.warn(
-                    "no clicked document moved: using the curve of all segments together", DataWarning, stacklevel=1
-                )
-        for one in warned:
-            warn_user(f"segment {name}: {one.message}", DataWarning)
+        try:
+            curves[name] = estimate_propensities(log.of_segment(name), queries, f"segment {name}: ")
+        except DataError:
+            method = "curve of all segments together"
+            curves[name] = replace(estimate_propensities(log, queries), moved=0, method=method)
+            warn_user(f"segment {name}: no clicked document moved: using the {method}", DataWarning)
     return SegmentPropensities(curves)
 
 

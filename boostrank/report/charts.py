@@ -71,15 +71,11 @@ class Chart:
         """Title and caption, as alternative text."""
         return f"{self.title}. {self.about}"
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Return the frame as dictionaries with rounded values; None for values that are not finite."""
-        return list(jsonable(self.frame.to_dict("records"), digits=_DIGITS))
-
     def __html__(self) -> str:
         """Return the element that the page's script draws into."""
         spec = self.spec()
         datasets = {name: _columns(rows) for name, rows in spec.pop("datasets", {}).items()}
-        numbers = _columns(self.rows())
+        numbers = jsonable(self.frame.to_dict("list"), digits=_DIGITS)
         shared = next((name for name, columns in datasets.items() if columns == numbers), None)
         many = sum(len(next(iter(columns.values()), ())) for columns in datasets.values()) > _MOST_ELEMENTS
         kept = {"name": self.name, "spec": spec, "datasets": datasets, "numbers": shared or numbers}

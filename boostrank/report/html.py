@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from os import PathLike
-from typing import Any, Protocol
+from typing import Any
 
 from markupsafe import Markup
 
@@ -139,15 +139,6 @@ class Cell:
     look: str = ""
 
 
-class Drawn(Protocol):
-    """A chart or table: a named part of a page."""
-
-    @property
-    def name(self) -> str: ...
-
-    def __html__(self) -> str: ...
-
-
 @dataclass(frozen=True, eq=False)
 class Table:
     """A sortable table, complete without scripts.
@@ -267,7 +258,7 @@ class PageSection:
     body: Markup
     short: str = ""
     brief: Markup | str = ""
-    drawn: Sequence[Drawn] = ()
+    drawn: Sequence[Any] = ()
 
 
 def page(title: str, sections: Sequence[PageSection], **more: Any) -> str:
@@ -308,7 +299,7 @@ def page_of(template: str, title: str, sections: Mapping[str, tuple[str, str]], 
     Args:
         sections: name -> (title, short name in the navigation or "").
     """
-    drawn: list[Drawn] = []
+    drawn: list[Any] = []
     blocks = {name: block(template, name, drawn=drawn, **values) for name in ("heading", "summary", *sections)}
     heading, summary = blocks.pop("heading"), blocks.pop("summary")
     made = [PageSection(name, title, blocks[name], short) for name, (title, short) in sections.items()]

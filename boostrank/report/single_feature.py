@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -71,16 +70,12 @@ def single_feature(c: Context) -> SingleFeature | None:
     halves = order[: count // 2], order[count // 2 :]
     most = max(1, _VALUES_TO_CHOOSE_BY // data.n_features)
     choices: list[tuple[int, float]] = []
-    looked, d = 0, data.n_features
-    for i, half in enumerate(halves):
-
-        def seen(column: int, before: int = i * d) -> None:
-            c.say("single features", data.n_documents * (before + column) // (2 * d), data.n_documents)
-
+    looked = 0
+    for half in halves:
         # Sample a fixed number of queries: a fixed number of documents would favour short lists.
         held = int(data.queries.sizes[half].sum())
         some = np.sort(half[: max(1, half.size * most // held)] if held > most else half)
-        chosen = _choose(data.take(some), c.metric, c.rules, c.threads, seen)
+        chosen = _choose(data.take(some), c.metric, c.rules, c.threads)
         if chosen is None:
             return None
         choices.append(chosen)
@@ -102,7 +97,7 @@ def single_feature(c: Context) -> SingleFeature | None:
 
 
 def _choose(
-    data: RankingDataset, metric: str, conventions: Conventions, threads: int | None, seen: Callable[[int], None]
+    data: RankingDataset, metric: str, conventions: Conventions, threads: int | None
 ) -> tuple[int, float] | None:
     """Return the best column and sign, the first of equals; None if no query counts."""
     try:
@@ -117,7 +112,6 @@ def _choose(
             value = bound.values(_as_scores(values, sign))[metric]
             if value > best:
                 best, chosen = value, (column, sign)
-        seen(column + 1)
     return chosen
 
 

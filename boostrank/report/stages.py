@@ -20,7 +20,6 @@ from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import Trees
 from boostrank.kernels.trees.walker import Forest, Walker
 from boostrank.metric import BoundMetrics
-from boostrank.model.ranking_model import RankingModel
 from boostrank.report.means import means_over_queries
 from boostrank.report.result import Result
 from boostrank.report.scoring import metrics_of_block, over_blocks, start_alone
@@ -29,11 +28,8 @@ from boostrank.report.section import Context
 POINTS = 40
 """Number of points of the curve, not counting 0 trees."""
 
-# Fewer points if the engine has to predict every prefix from its first tree.
-_PREDICTED_POINTS = 10
-# Limits on trees times documents: about half a minute on two cores, by the walker or the engine.
+# Limit on trees times documents: about half a minute on two cores.
 _WALKS = 450_000_000
-_PREDICTIONS = 200_000_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,7 +41,6 @@ class StagedMetric(Result):
         value, low, high: float64[R], mean over queries and its 95% interval.
         lost, lost_low, lost_high: float64[R], mean of whole model minus prefix, query by query, and its pointwise
             interval. Errors of neighbouring points are correlated.
-        by: "walk", or why the engine predicted instead.
     """
 
     metric: str
@@ -59,7 +54,6 @@ class StagedMetric(Result):
     queries: int
     documents: int
     all_documents: int
-    by: str
 
     @property
     def total(self) -> int:
@@ -86,14 +80,12 @@ class StagedScores:
         per_query: float64[Q, R], NaN where a query does not count.
         kept: float64[R, n], scores of the kept rows.
         scores: float64[N], final scores; for XGBoost without base_score and rounding to float32.
-        by: see `StagedMetric`.
     """
 
     rounds: Int64Array
     per_query: Float64Array
     kept: Float64Array
     scores: Float64Array
-    by: str
 
 
 def points(rounds: int, count: int = POINTS) -> Int64Array:
@@ -101,24 +93,18 @@ def points(rounds: int, count: int = POINTS) -> Int64Array:
     return np.unique(np.rint(rounds * np.linspace(0.0, 1.0, count + 1) ** 1.5)).astype(np.int64)
 
 
-def affordable(model: RankingModel, trees: Trees, walked: bool) -> int:
+def affordable(trees: Trees) -> int:
     """Return the number of documents that take about half a minute."""
-    if walked:
-        return max(1, _WALKS // max(1, trees.count))
-    several = points(model.best_iteration, _PREDICTED_POINTS)
-    share = trees.count / max(1, model.best_iteration)
-    return max(1, int(_PREDICTIONS / max(1.0, share * float(several.sum()))))
+    return max(1, _WALKS // max(1, trees.count))
 
 
-def staged_scores(c: Context, trees: Trees, data: RankingDataset, by: str, keep: Int64Array) -> StagedScores:
+def staged_scores(c: Context, trees: Trees, data: RankingDataset, keep: Int64Array) -> StagedScores:
     """Measure the prefixes of a model in one pass, and keep the scores of some queries.
 
     Ties are averaged over orders, since ordering them by name at every point is slow.
     """
     model, metric, conventions, threads = c.model, c.metric, c.rules.without_names, c.workers
     BoundMetrics([metric], data.labels, data.queries, conventions, threads)  # raises if the metric is undefined
-    if by != "walk":
-        return _predicted(c, data, by, keep)
     assert trees.forest is not None
     rounds = points(model.best_iteration)
     # Keep the trees of a round together (XGBoost's num_parallel_tree).
@@ -146,23 +132,7 @@ def staged_scores(c: Context, trees: Trees, data: RankingDataset, by: str, keep:
         whole[documents] = scores
 
     over_blocks(block, rows, threads, partial(c.say, "first trees"))
-    return StagedScores(rounds, per_query, kept, whole, by)
-
-
-def _predicted(c: Context, data: RankingDataset, by: str, keep: Int64Array) -> StagedScores:
-    rounds = points(c.model.best_iteration, _PREDICTED_POINTS)
-    bound = BoundMetrics([c.metric], data.labels, data.queries, c.rules.without_names, c.workers)
-    _, chosen = data.queries.take(keep)
-    per_query, kept = np.empty((len(data.queries), rounds.size)), np.zeros((rounds.size, chosen.size))
-    scores = np.zeros(data.n_documents)
-    done, total = 0, int(rounds.sum())
-    for i, r in enumerate(rounds.tolist()):
-        if r:
-            scores = data.in_row_order(c.model.predict(data, num_iteration=r, threads=c.workers))
-        per_query[:, i], kept[i] = bound.per_query(scores)[c.metric], scores[chosen]
-        done += r
-        c.say("first trees", data.n_documents * done // max(1, total), data.n_documents)
-    return StagedScores(rounds, per_query, kept, scores, by)
+    return StagedScores(rounds, per_query, kept, whole)
 
 
 def some_trees(forest: Forest, first: int, last: int) -> Forest:
@@ -193,5 +163,4 @@ def staged_metric(
         queries=int(found.queries[0]),
         documents=data.n_documents,
         all_documents=all_documents,
-        by=walk.by,
     )

@@ -331,18 +331,13 @@ def _of(folder: Path, text: str) -> ObjectiveSpec:
 
 
 def test_an_objective_that_learns_against_the_labels_is_found_out(tmp_path: Path) -> None:
-    """Trees that follow it make the ranking worse, or barely better: by the metric of the training set."""
+    """Trees that follow it make the ranking worse, by the metric of the training set."""
     against = OWN.replace("scores[i] - gains[i] - mean", "scores[i] + gains[i] - mean")
     against = against.replace("(scores[i] - gains[i]) / scores", "(scores[i] + gains[i]) / scores")
     spec = _of(tmp_path, against.replace("centred-squares", "against"))
     found = {one.check: one for one in measured.learning(spec)}
     assert found["lightgbm"].status is Status.FAIL
     assert found["lightgbm"].message.startswith("training made the ranking worse")
-    few = "grad[i] = (params[0] if i == 0 else 0.0) * ("
-    slow = _of(tmp_path, OWN.replace("grad[i] = params[0] * (", few).replace("centred-squares", "of-first-documents"))
-    found = {one.check: one for one in measured.learning(slow)}
-    assert found["lightgbm"].status is Status.NOTE
-    assert "less than half of LambdaRank's gain" in found["lightgbm"].message
 
 
 def test_a_kernel_that_breaks_ends_its_check_with_the_reason(tmp_path: Path) -> None:

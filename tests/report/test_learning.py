@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import boostrank
-from boostrank.core.errors import ParameterError
+from boostrank.core.errors import ModelError, ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
@@ -85,7 +85,6 @@ def check_curve(model: RankingModel, data: RankingDataset, told: Learning, metri
 def test_every_point_of_the_curve_is_what_the_engine_predicts(
     model: RankingModel, test_set: RankingDataset, found: Learning
 ) -> None:
-    assert found.curve.by == "walk"
     assert found.curve.rounds.size == 38
     check_curve(model, test_set, found)
 
@@ -94,7 +93,6 @@ def test_so_it_is_with_early_stopping_on_xgboost(data: RankingDataset, test_set:
     model = trained(data, 40, "xgboost", objective="lambdarank", early_stopping_round=4)
     assert model.best_iteration < 40
     told = learning(model, test_set, metric="map", threads=1)
-    assert told.curve.by == "walk"
     check_curve(model, test_set, told, "map")
 
 
@@ -108,33 +106,34 @@ def foreign(folder: Path, kind: str, name: str) -> tuple[RankingModel, RankingDa
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "walked"),
+    ("kind", "name"),
     [
-        ("lightgbm", "lambdarank", True),
-        ("lightgbm", "dart", True),
-        ("lightgbm", "one leaf", True),
-        ("lightgbm", "no trees", True),
-        ("lightgbm", "linear trees", False),
-        ("lightgbm", "sets of categories", True),
-        ("xgboost", "rank:ndcg", True),
-        ("xgboost", "dart", True),
-        ("xgboost", "parallel trees", True),
-        ("xgboost", "pruned", True),
-        ("xgboost", "sets of categories", True),
+        ("lightgbm", "lambdarank"),
+        ("lightgbm", "dart"),
+        ("lightgbm", "one leaf"),
+        ("lightgbm", "no trees"),
+        ("lightgbm", "sets of categories"),
+        ("xgboost", "rank:ndcg"),
+        ("xgboost", "dart"),
+        ("xgboost", "parallel trees"),
+        ("xgboost", "pruned"),
+        ("xgboost", "sets of categories"),
     ],
 )
-def test_files_of_the_engines_own_have_a_curve_and_say_what_they_lack(
-    tmp_path: Path, kind: str, name: str, walked: bool
-) -> None:
+def test_files_of_the_engines_own_have_a_curve_and_say_what_they_lack(tmp_path: Path, kind: str, name: str) -> None:
     model, data = foreign(tmp_path, kind, name)
     told = learning(model, data, threads=1)
-    assert (told.curve.by == "walk") == walked
     check_curve(model, data, told)
     assert told.objective_trace is None
     assert told.history == {}
     assert told.schedules == {}
     assert any("does not name its objective" in note for note in told.notes)
     assert any("no record of its training" in note for note in told.notes)
+
+
+def test_trees_that_cannot_be_walked_have_no_curve(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="linear models in the leaves"):
+        learning(*foreign(tmp_path, "lightgbm", "linear trees"))
 
 
 def test_points_are_all_of_few_rounds_and_some_of_many() -> None:
@@ -298,7 +297,7 @@ class Walk_:
     """What `staged_metric` reads."""
 
     def __init__(self, rounds: np.ndarray, values: np.ndarray) -> None:
-        self.rounds, self.per_query, self.by = rounds, np.array([1.0 - values, 1.0 - values]), "walk"
+        self.rounds, self.per_query = rounds, np.array([1.0 - values, 1.0 - values])
 
 
 def test_the_summary_says_how_many_rounds_are_enough() -> None:
@@ -327,7 +326,6 @@ def test_a_linear_start_is_there_before_the_first_tree(test_set: RankingDataset)
     linear = lgb.Booster(model_str=model.booster.model_to_string(num_iteration=model.booster.num_trees() - 6))
     alone = linear.predict(test_set.features, raw_score=True)
     expected = Metric.parse("ndcg@10").evaluate(test_set.labels, alone, test_set.queries).mean
-    assert found.curve.by == "walk"
     assert found.curve.value[0] == pytest.approx(expected)
 
 

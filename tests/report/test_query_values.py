@@ -65,17 +65,18 @@ def test_the_worst_queries_come_with_their_lists(model: RankingModel, data: Rank
         a, b = data.queries.ptr[q : q + 2]
         assert told.size == b - a
         assert told.parts["segment"] == ("even" if q % 2 == 0 else "odd")
-        ranks = [d.rank for d in told.documents]
+        ranks = told.documents["rank"].tolist()
         assert ranks == sorted(ranks)
         assert ranks[:10] == list(range(1, min(10, b - a) + 1))
-        assert all(d.label > 0.0 for d in told.documents[10:])
-        rows = [int(d.document.removeprefix("row ")) - 1 for d in told.documents]
-        assert [d.label for d in told.documents] == data.labels[rows].tolist()
-        assert [d.score for d in told.documents] == scores[rows].tolist()
+        labels = told.documents["label"].tolist()
+        assert all(label > 0.0 for label in labels[10:])
+        rows = [int(name.removeprefix("row ")) - 1 for name in told.documents["document"]]
+        assert labels == data.labels[rows].tolist()
+        assert told.documents["score"].tolist() == scores[rows].tolist()
         # No better document than those shown is left out.
         left = np.setdiff1d(np.arange(a, b), rows)
-        if left.size and len(told.documents) == 15:
-            assert data.labels[left].max() <= min(d.label for d in told.documents[10:])
+        if left.size and len(labels) == 15:
+            assert data.labels[left].max() <= min(labels[10:])
         elif left.size:
             assert data.labels[left].max() == 0.0
 
@@ -84,11 +85,11 @@ def test_contributions_are_the_boosters_beyond_the_mean_of_the_documents_shown(
     model: RankingModel, data: RankingDataset, found: QueryValues
 ) -> None:
     told = found.worst[0]
-    rows = [int(d.document.removeprefix("row ")) - 1 for d in told.documents]
+    rows = [int(name.removeprefix("row ")) - 1 for name in told.documents["document"]]
     parts = model.contributions(data.features[rows])[:, :-1]
     parts -= parts.mean(axis=0)
     at = [data.feature_names.index(name) for name in told.features]
-    np.testing.assert_allclose([d.contributions for d in told.documents], parts[:, at], atol=1e-12)
+    np.testing.assert_allclose(told.documents["contributions"], parts[:, at], atol=1e-12)
     most = np.abs(parts).max(axis=0)
     assert most[at].min() >= np.delete(most, at).max()
 
@@ -97,7 +98,7 @@ def test_documents_are_called_by_their_names(model: RankingModel, data: RankingD
     names = [f"<D{i}>" for i in range(data.n_documents)]
     names[int(data.queries.ptr[3])] = ""
     told = query_values(study(replace(data, document_names=names), model=model, threads=1), worst=200)
-    shown = {d.document for w in told.worst for d in w.documents}
+    shown = {name for w in told.worst for name in w.documents["document"]}
     assert "<D0>" in shown
     assert f"row {data.queries.ptr[3] + 1}" in shown
 
@@ -123,7 +124,7 @@ def test_what_the_engine_cannot_tell_is_said(tmp_path: Any) -> None:
     told = query_values(study(data, model=linear))
     assert "are not available" in told.notes[0]
     assert told.worst[0].features == ()
-    assert len(told.worst[0].documents) >= 10
+    assert len(told.worst[0].documents["rank"]) >= 10
 
 
 def test_only_a_metric_that_ends_at_1_has_perfect_queries(model: RankingModel, data: RankingDataset) -> None:

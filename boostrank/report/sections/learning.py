@@ -110,7 +110,9 @@ def learning(c: Context) -> Learning:
         )
     trees = model.trees()
     _, by = scorer_of(model, trees, data, c.workers)
-    wanted = affordable(model, trees, by == "walk") if c.documents is None else c.documents or data.n_documents
+    if by != "walk":
+        raise ModelError(f"the first trees cannot be scored alone: {by}")
+    wanted = affordable(trees) if c.documents is None else c.documents or data.n_documents
     part = data.sample(wanted, c.seed)
     objective, why_not = objective_of(model, c.workers)
     asked = np.zeros(0, np.int64)
@@ -120,7 +122,7 @@ def learning(c: Context) -> Learning:
             a_document = float(np.square(part.queries.sizes.astype(np.float64)).sum()) / part.n_documents
             most = min(most, int(_ASKED_PAIRS / POINTS / max(1.0, a_document)))
         asked = part.queries.sample(max(1, most), c.seed + 1)
-    walk = staged_scores(c, trees, part, by, asked)
+    walk = staged_scores(c, trees, part, asked)
     notes = [why_not] if why_not else []
     objective_trace, schedules = None, {}
     trained = model.info.trained_rounds
@@ -158,12 +160,12 @@ def learning(c: Context) -> Learning:
         negligible=c.negligible,
         notes=tuple(notes),
         scores=walk.scores if part is data and trees.double else None,
-        begins=_beginning(trees, by, c.rules.without_names),
+        begins=_beginning(trees, c.rules.without_names),
     )
 
 
-def _beginning(trees: Trees, by: str, rules: Conventions) -> str:
-    if trees.forest is not None and trees.forest.start is not None and by == "walk":
+def _beginning(trees: Trees, rules: Conventions) -> str:
+    if trees.forest is not None and trees.forest.start is not None:
         return f"{START} alone"
     if rules.ties == "expected":
         return "a random order"

@@ -19,7 +19,7 @@ from boostrank.report.charts import Chart, histogram, quantile_marks, tooltips
 from boostrank.report.documents import shown_name
 from boostrank.report.html import Cell, block, fixed
 from boostrank.report.means import FEWEST_FOR_INTERVAL, means_over_queries, quantile_columns
-from boostrank.report.result import Columns, Result, joined, pandas, plain
+from boostrank.report.result import Columns, Result, joined, pandas, plain, rows_of
 from boostrank.report.section import Context, Section
 from boostrank.report.segments import Segmentation, best_labels, segmentations
 from boostrank.report.vega import alt
@@ -32,30 +32,14 @@ _MOST_DRAWN = 30
 
 
 @dataclass(frozen=True)
-class RankedDocument:
-    """A document in a list.
-
-    Args:
-        rank: rank by the model, 1 is best; ties keep row order.
-        document: name, or `row 17` (row of the data, from 1).
-        contributions: contributions of the listed features, minus their means over the listed documents.
-    """
-
-    rank: int
-    document: str
-    label: float
-    score: float
-    contributions: tuple[float, ...]
-
-
-@dataclass(frozen=True)
 class WorstQuery:
     """A query and its list.
 
     Args:
         parts: kind -> segment of the query.
         features: features whose contributions vary most among the listed documents; empty if the engine has none.
-        documents: the top of the list, and the best-labelled documents below it.
+        documents: columns of the top of the list and of the best-labelled documents below it: rank by the model, 1 is
+            best, with ties in row order; name; label; score; contributions of `features`, [n, f], minus their means.
     """
 
     qid: str
@@ -63,7 +47,7 @@ class WorstQuery:
     size: int
     parts: Mapping[str, str]
     features: tuple[str, ...]
-    documents: tuple[RankedDocument, ...]
+    documents: Columns
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -101,7 +85,8 @@ class QueryValues(Result):
         """Return the result as JSON data, without values per query."""
         counts = {"queries": len(self.qids), "counted": int((~np.isnan(self.values)).sum())}
         histogram = {"counts": self.counts, "edges": self.edges}
-        lists = {"parts": self.rows("parts"), "worst": self.worst, "notes": self.notes}
+        worst = [vars(one) | {"documents": rows_of(one.documents)} for one in self.worst]
+        lists = {"parts": self.rows("parts"), "worst": worst, "notes": self.notes}
         return dict(plain({"metric": self.metric, **counts, "histogram": histogram, **lists}))
 
 
@@ -179,11 +164,13 @@ def _lists(
         spread = np.abs(centred).max(axis=0)
         top = np.argsort(-spread, kind="stable")[:_FEATURES]
         top = top[spread[top] > 0.0]
-        listed = zip(rows.tolist(), rank.tolist(), centred[:, top].tolist(), strict=True)
-        documents = tuple(
-            RankedDocument(r, shown_name(row, data), float(data.labels[row]), float(scores[row]), tuple(beyond))
-            for row, r, beyond in listed
-        )
+        documents = {
+            "rank": rank,
+            "document": [shown_name(row, data) for row in rows.tolist()],
+            "label": data.labels[rows].astype(np.float64),
+            "score": scores[rows],
+            "contributions": centred[:, top],
+        }
         found.append(
             WorstQuery(
                 qid=data.queries.shown(q),
@@ -230,17 +217,19 @@ def _by_part(metric: str, named: Sequence[dict[str, Any]], number: int) -> Chart
 
 def _list(query: WorstQuery, number: int) -> dict[str, Any]:
     """Return the data of the drawing of a list."""
-    part = fixed((value for d in query.documents for value in d.contributions), sign=True)
-    best = max((d.label for d in query.documents), default=0.0)
+    documents = query.documents
+    part = fixed(documents["contributions"].ravel().tolist(), sign=True)
+    best = max(documents["label"], default=0.0)
     rows = []
-    for d in query.documents:
-        look = "strong" if d.label == best and best > 0 else ""
-        rows.append([d.document, d.rank, Cell(d.label, look=look), d.score, *d.contributions])
+    for d in rows_of(documents):
+        look = "strong" if d["label"] == best and best > 0 else ""
+        rows.append([d["document"], d["rank"], Cell(d["label"], look=look), d["score"], *d["contributions"]])
     return {
         "query": query,
         "number": number,
         "rows": rows,
-        "score": fixed(d.score for d in query.documents),
+        "below": int((documents["rank"] > _TOP).sum()),
+        "score": fixed(documents["score"].tolist()),
         "features": [(f"feature_{i}", name, part, "", "sign") for i, name in enumerate(query.features, 1)],
     }
 
