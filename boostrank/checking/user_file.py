@@ -1,4 +1,4 @@
-"""Objectives in a user's Python file: `my.py`, or `my.py:NAME` if it defines several.
+"""Objectives in a user's Python file: its variable `SPEC`, or its only objective.
 
 Loading runs the file, so it happens only on explicit request: on the command line or in `load_objective`. Models and
 sidecar files record the file's name and sha256, but code is never loaded from them.
@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 from boostrank.checking.rules import unsafe
-from boostrank.core.errors import BoostrankError, FileFormatError, did_you_mean
+from boostrank.core.errors import BoostrankError, FileFormatError
 from boostrank.core.files import read_whole
 from boostrank.kernels.objective.contract import ObjectiveSpec
 from boostrank.kernels.objective.kernel import check_arguments
@@ -27,20 +27,18 @@ def load_objective(text: str | os.PathLike[str], *, checked: bool = True) -> Obj
     """Run a file and return its objective, compiled.
 
     Compiled code does not check indices, so a faulty kernel may end the process or read arbitrary memory. Its Python
-    body
-    is therefore called first, on queries of 0 to 11 documents, with NumPy's checks.
+    body is therefore called first, on queries of 0 to 11 documents, with NumPy's checks.
 
     Args:
-        text: path of the file; `path:NAME` selects a variable, by default `SPEC` or the only objective.
+        text: path of the file; its objective is the variable `SPEC`, or the only one.
         checked: False leaves these checks to `check_objective`.
 
     Raises:
         FileFormatError: the file cannot be read, run or compiled, has no objective, or its kernel leaves its arrays or
-            an
-            output unwritten; names file and line.
+            an output unwritten; names file and line.
     """
-    path, name = split_objective_file(os.fspath(text))
-    spec = _find(_run(path), path, name)
+    path = os.fspath(text)
+    spec = _find(_run(path), path)
     if spec.name in OBJECTIVES.names():
         raise FileFormatError(f"the name {spec.name!r} is taken by boostrank's own objective", file=path)
     check_arguments(spec.kernel)
@@ -54,19 +52,13 @@ def load_objective(text: str | os.PathLike[str], *, checked: bool = True) -> Obj
 
 
 def is_objective_file(text: str) -> bool:
-    """Return True if the text names a file, `my.py` or `my.py:NAME`, rather than an objective."""
-    return split_objective_file(text)[0].endswith(".py")
+    """Return True if the text names a file rather than an objective."""
+    return text.endswith(".py")
 
 
 def template_text() -> str:
     """Return the template for a new objective."""
     return (Path(__file__).parents[1] / "objectives" / "_template.py").read_text(encoding="utf-8")
-
-
-def split_objective_file(text: str) -> tuple[str, str | None]:
-    """Split `my.py:NAME` into path and name; the name may be None."""
-    path, colon, name = text.rpartition(":")
-    return (path, name) if colon and path.endswith(".py") else (text, None)
 
 
 def _run(path: str) -> ModuleType:
@@ -94,18 +86,10 @@ def _run(path: str) -> ModuleType:
     return module
 
 
-def _find(module: ModuleType, path: str, name: str | None) -> ObjectiveSpec:
+def _find(module: ModuleType, path: str) -> ObjectiveSpec:
     found = {key: value for key, value in vars(module).items() if isinstance(value, ObjectiveSpec)}
-    if name is not None:
-        if name not in found:
-            hint = did_you_mean(name, found) if found else f" It has none: {_HOW}"
-            raise FileFormatError(f"there is no objective {name!r}.{hint}", file=path)
-        return found[name]
-    if "SPEC" in found:
-        return found["SPEC"]
-    if len(found) == 1:
-        return next(iter(found.values()))
+    if "SPEC" in found or len(found) == 1:
+        return found.get("SPEC") or next(iter(found.values()))
     if found:
-        names = ", ".join(f"{path}:{key}" for key in found)
-        raise FileFormatError(f"it has {len(found)} objectives: choose one of {names}", file=path)
+        raise FileFormatError(f"it has {len(found)} objectives ({', '.join(found)}): call one of them SPEC", file=path)
     raise FileFormatError(f"it has no objective: {_HOW}", file=path)

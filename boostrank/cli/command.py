@@ -92,7 +92,7 @@ class DataFile(InputFile):
 
 
 class ObjectiveName(click.ParamType):  # type: ignore[type-arg]
-    """Name of an objective, or a Python file, `my.py` or `my.py:NAME`."""
+    """Name of an objective, or a Python file, `my.py`."""
 
     name = "name"
 

@@ -179,5 +179,5 @@ def _reason(regression: Regression) -> str:
     if swap is None:
         return ""
     one, other = (f"{shown(m.document)} (label {m.label:g}) {m.old} -> {m.new}" for m in (swap.fell, swap.rose))
-    because = [shown(f.feature) for f in swap.features if (f.new or 0.0) < (f.old or 0.0)][:2]
+    because = [shown(f["feature"]) for f in swap.features if (f["new"] or 0.0) < (f["old"] or 0.0)][:2]
     return f"{one}, below {other}{': ' if because else ''}{', '.join(because)}"

@@ -128,11 +128,6 @@ KINDS = {
         "positions may differ from those that users saw",
         "check that position 1 is the top of the list",
     ),
-    "click-rates": Kind(
-        NOTE,
-        "clicks per impression at positions 1, 2, ...: {rates}",
-        "they reflect both attention and relevance; click counts as labels would mix the two",
-    ),
     "click-bots": Kind(
         WARNING,
         "{documents} clicked more often than its position is examined, in {queries}: row {row:,} (qid {qid}) has "
@@ -289,7 +284,7 @@ def short_lists(profile: ClickProfile) -> Iterator[Finding]:
 
 
 def click_rates(profile: ClickProfile) -> Iterator[Finding]:
-    """Report clicks per impression by position, which should decrease."""
+    """Find positions that are clicked more often than the first."""
     shown, clicked = (profile.of_positions(one) for one in (profile.log.impressions, profile.log.clicks))
     if not clicked.any():
         return
@@ -301,8 +296,6 @@ def click_rates(profile: ClickProfile) -> Iterator[Finding]:
     if higher.size:
         p = int(higher[np.argmax(rates[higher])]) + 1
         yield _found(profile, "rising-click-rates", profile.line(position=p), higher.size, rates=listed, p=p)
-    else:
-        yield _found(profile, "click-rates", 0, rates.size, rates=listed)
 
 
 def bots(profile: ClickProfile) -> Iterator[Finding]:

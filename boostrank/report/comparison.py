@@ -201,10 +201,8 @@ class Comparison(Result):
         sections = {
             "difference": ("The difference", ""),
             "queries": (f"Query by query: {first}", "Queries"),
-            "top": (f"The top {self.churn.k}", ""),
             "segments": (f"Segments: {first}", "Segments"),
             "regressions": (f"Worst regressions: {first}", "Worst regressions"),
-            "method": ("How this was computed", "Method"),
         }
         title = f"{self.new} against {self.old}"
         return page_of("comparison.html", title, sections, found=self, data=data, **_parts(self, first))
@@ -442,7 +440,7 @@ def _lost(r: Regression, number: int) -> Markup:
     lifts: list[list[Any]] = []
     if r.swap is not None and r.swap.features:
         lifts = [
-            [f.feature, Cell(f.fell, shown_value(f.fell)), Cell(f.rose, shown_value(f.rose)), f.old, f.new]
+            [f["feature"], *(Cell(f[at], shown_value(f[at])) for at in ("fell", "rose")), f["old"], f["new"]]
             for f in r.swap.features
         ]
         lifts.append(["all features", Cell(None, ""), Cell(None, ""), r.swap.old, r.swap.new])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
@@ -13,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.conventions import AP_DIVISORS, DISCOUNTS, PRESETS, SCORE_TYPES, SINGLE, Conventions
-from boostrank.core.errors import ParameterError
+from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.gains import MAX_EXPONENTIAL_LABEL
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
@@ -83,27 +82,23 @@ def find_conventions(
     for whole in Metric.all_of(metrics):
         for name in whole.names:
             metric = Metric.parse(name)
-            of_values, of_queries = _choices(metric, y, scores, queries, start)
-            for chosen in product(*of_values.values()):
-                picked = dict(zip(of_values, chosen, strict=True))
-                rules = replace(start, **picked, empty="exclude", empty_of=(), single="count")
-                values = BoundMetrics(metric, y, queries, rules, threads, partial=True).per_query(scores)[name]
-                for counted in product(*of_queries.values()):
-                    among = dict(zip(of_queries, counted, strict=True))
-                    left = {"empty": start.empty_for(metric.name), "single": start.single}
-                    final = replace(rules, **left | among)
-                    value = _mean(values, queries, final)
-                    if not math.isnan(value):
-                        matters, off = picked | among, value - float(number)
-                        hit, libraries = abs(off) <= slack, _libraries(matters, of_values | of_queries, metric.name)
-                        matches.append(Match(name, final, matters, value, off, hit, libraries))
+            choices = _choices(metric, y, scores, queries, start)
+            for chosen in product(*choices.values()):
+                picked = dict(zip(choices, chosen, strict=True))
+                rules = replace(start, **{"empty": start.empty_for(metric.name), "empty_of": ()} | picked)
+                try:
+                    value = BoundMetrics(metric, y, queries, rules, threads).values(scores)[name]
+                except DataError:  # no query counts
+                    continue
+                off, libraries = value - float(number), _libraries(picked, choices, metric.name)
+                matches.append(Match(name, rules, picked, value, off, abs(off) <= slack, libraries))
     return sorted(matches, key=lambda m: (round(abs(m.difference), 12), not m.libraries))
 
 
 def _choices(
     metric: Metric, labels: Float64Array, scores: npt.ArrayLike, queries: QueryIndex, base: Conventions
-) -> tuple[dict[str, tuple[Any, ...]], dict[str, tuple[Any, ...]]]:
-    """Return the choices that affect values of queries, and those that affect which queries count."""
+) -> dict[str, tuple[Any, ...]]:
+    """Return the choices that affect values of queries, or which queries count."""
     spec, grades = metric.spec, np.unique(labels)
     cutoff = metric.cutoffs[0] if metric.cutoffs else 0
     values: dict[str, tuple[Any, ...]] = {}
@@ -124,25 +119,12 @@ def _choices(
         values["ties"] = ("expected", "input", "pessimistic", "optimistic")
     if tied["float32"] != tied["float64"]:
         values["score_type"] = SCORE_TYPES
-    counted: dict[str, tuple[Any, ...]] = {}
     relevant = totals((labels > 0).astype(np.float64), queries.ptr)
     if "relevant_from" in values or not relevant.all():
-        counted["empty"] = ("exclude", "one", "zero") if spec.ratio else ("exclude", "zero")
+        values["empty"] = ("exclude", "one", "zero") if spec.ratio else ("exclude", "zero")
     if bool((queries.sizes == 1).any()):
-        counted["single"] = SINGLE
-    return values, counted
-
-
-def _mean(values: Float64Array, queries: QueryIndex, rules: Conventions) -> float:
-    """Return the mean over the queries that count; values are NaN without a relevant document."""
-    if rules.empty != "exclude":
-        values = np.nan_to_num(values, nan=1.0 if rules.empty == "one" else 0.0)
-    counted = ~np.isnan(values)
-    if rules.single == "exclude":
-        counted &= queries.sizes != 1
-    weights = queries.each_weight
-    total = float(weights[counted].sum())
-    return float(weights[counted] @ values[counted]) / total if total else math.nan
+        values["single"] = SINGLE
+    return values
 
 
 def _libraries(picked: dict[str, Any], choices: dict[str, tuple[Any, ...]], metric: str) -> tuple[str, ...]:

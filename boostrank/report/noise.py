@@ -139,18 +139,21 @@ def measure_noise(
     started = time.perf_counter()
     if runs < FEWEST_RUNS:
         raise ParameterError(f"runs={runs}: must be at least {FEWEST_RUNS}, to estimate a standard deviation")
-    trainer = _Trainer(_plan(params, train_set, valid_set, num_boost_round, backend=backend, conventions=conventions))
-    train_set = trainer.plan.train_set
+    plan = _plan(params, train_set, valid_set, num_boost_round, backend=backend, conventions=conventions)
+    valid, train_set, threads = plan.others[0], plan.train_set, plan.settings.threads
+    metrics = BoundMetrics(plan.settings.metrics, valid.labels, valid.queries, plan.rules, threads)
+    plan = plan if plan.settings.stopping_rounds else replace(plan, valid=())
     values: dict[str, dict[str, Float64Array]] = {}
     first: dict[str, MetricResult] = {}
     done, expected = 0, runs * len(SOURCES)
     # Repeat the training for each source, and stop early if its runs are identical.
     for source in SOURCES:
         rows: list[dict[str, float]] = []
-        for number, (data, seed) in enumerate(_variants(source, train_set, trainer.plan.seed, runs), start=1):
-            scores = trainer.scores(data, seed)
-            first = first or trainer.metrics.results(scores)
-            rows.append(trainer.metrics.values(scores))
+        for number, (data, seed) in enumerate(_variants(source, train_set, plan.seed, runs), start=1):
+            model = run(replace(plan.seeded(seed), train_set=data))
+            scores = valid.in_row_order(model.predict(valid, threads=threads))
+            first = first or metrics.results(scores)
+            rows.append(metrics.values(scores))
             done += 1
             enough = number == _ALIKE < runs and all(row == rows[0] for row in rows)
             expected -= (runs - number) * enough
@@ -173,22 +176,6 @@ def _plan(
     if not plan.settings.metrics:
         raise ParameterError("noise needs a metric, such as metric='ndcg'")
     return plan
-
-
-class _Trainer:
-    """A training with variable data and seed."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._valid = plan.others[0]
-        self.plan = plan if plan.settings.stopping_rounds else replace(plan, valid=())
-        self.metrics = BoundMetrics(
-            plan.settings.metrics, self._valid.labels, self._valid.queries, plan.rules, plan.settings.threads
-        )
-
-    def scores(self, data: RankingDataset, seed: int) -> Float64Array:
-        """Return scores of the validation rows, float64[N]."""
-        model = run(replace(self.plan.seeded(seed), train_set=data))
-        return self._valid.in_row_order(model.predict(self._valid, threads=self.plan.settings.threads))
 
 
 def _variants(source: str, data: RankingDataset, seed: int, runs: int) -> Iterator[tuple[RankingDataset, int]]:

@@ -27,7 +27,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Metric
 from boostrank.model.ranking_model import RankingModel, as_model, find_model
 from boostrank.report.charts import Chart, svgs_of
-from boostrank.report.html import PageSection, Table, page
+from boostrank.report.html import PageSection, page
 from boostrank.report.result import csv_bytes, plain
 from boostrank.report.section import Context, Section
 from boostrank.report.sections import METRICS, SECTIONS
@@ -48,8 +48,8 @@ class Report:
         unsuited: sections that do not apply to the model and were not requested.
 
     Raises:
-        MissingDependency: without the extra `report`, from `sections`, `charts`, `tables`, `to_html` and
-            `save`; without pandas, from `frames`.
+        MissingDependency: without the extra `report`, from `sections`, `charts`, `to_html` and `save`; without pandas,
+            from `frames`.
     """
 
     model: str
@@ -89,11 +89,6 @@ class Report:
     def charts(self) -> dict[str, Chart]:
         """Charts by name, to save as pictures or data."""
         return {part.name: part for one in self.sections for part in one.drawn if isinstance(part, Chart)}
-
-    @cached_property
-    def tables(self) -> dict[str, Table]:
-        """Tables of the page by name."""
-        return {part.name: part for one in self.sections for part in one.drawn if isinstance(part, Table)}
 
     @cached_property
     def frames(self) -> dict[str, pd.DataFrame]:

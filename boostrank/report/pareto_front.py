@@ -126,20 +126,14 @@ class ParetoFront(Result):
         label, goal, _ = self.names
         free = self.free
         if free is None:
-            return (
-                f"No mix surely gains {goal} without surely losing {label}: the chart shows what one costs in the "
-                "other."
-            )
+            return f"No mix surely gains {goal} without surely losing {label}: the chart shows the cost of each."
         one, other = free.differences[label], free.differences[goal]
-        wins = f"Mix {free.share:g} wins {_signed(other)} of {goal}"
+        text = f"Mix {free.share:g} wins {_signed(other)} of {goal} and "
         if one.low > 0.0:
-            found_so = f"{wins} and {_signed(one)} of {label}: better by both."
+            text += f"{_signed(one)} of {label}: better by both."
         else:
-            found_so = f"{wins} and changes {label} by {_signed(one)}: a loss of up to {-one.low:.4f} remains possible."
-        return (
-            f"{found_so} Of the mixes without a sure loss, it has the largest share of the goal. The best of many "
-            "looks better than it is: measure it on other queries."
-        )
+            text += f"changes {label} by {_signed(one)}: a loss of up to {-one.low:.4f} remains possible."
+        return f"{text} It has the largest share of the goal without a sure loss: measure it on other queries."
 
     def to_html(self, data: str = "") -> str:
         """Return a self-contained HTML page.
@@ -154,7 +148,6 @@ class ParetoFront(Result):
         sections = {
             "front": ("One goal against the other", "Front"),
             "mixes": ("The mixes", "Mixes"),
-            "method": ("How this was computed", "Method"),
         }
         digits = fixed(mix.differences[self.names[2]].mean for mix in self.mixes)
         parts = {"chart": _chart(self), "rows": [_row(mix, self.names) for mix in self.mixes], "digits": digits}
@@ -366,9 +359,9 @@ def _chart(found: ParetoFront) -> Chart:
 
 
 def _row(mix: Mix, names: Sequence[str]) -> list[Any]:
-    """Return a table row: each metric and its difference, with an interval except for the last."""
+    """Return a table row: each metric and its difference, with an interval except for the last; and the gain."""
     row: list[Any] = [mix.share]
     for name in names:
         d = mix.differences[name]
         row += [mix.metrics[name].mean, Cell(d.mean, look=look_of(d.low, d.high)), d.low, d.high]
-    return row[:-2]
+    return [*row[:-2], mix.gain]

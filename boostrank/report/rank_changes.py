@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -71,23 +72,6 @@ class RankChange:
 
 
 @dataclass(frozen=True)
-class FeatureChange:
-    """Contribution of one feature to an inversion.
-
-    Args:
-        fell, rose: feature value of the document that fell, and of the one that rose.
-        old, new: contribution to the first score minus that to the second, by each model, in standard deviations of its
-            scores in the query; None for rankers without a model.
-    """
-
-    feature: str
-    fell: float
-    rose: float
-    old: float | None
-    new: float | None
-
-
-@dataclass(frozen=True)
 class Inversion:
     """A costly inversion of two documents.
 
@@ -95,14 +79,16 @@ class Inversion:
         fell: the better document, formerly above.
         rose: the worse document, now above.
         old, new: score difference by each ranker, in standard deviations of its scores in the query.
-        features: features whose contributions changed most, largest first; empty without models.
+        features: rows of the features whose contributions changed most, largest first: values of both documents
+            (`fell`, `rose`), and by each model the contribution to the first score minus that to the second, in the
+            same unit (`old`, `new`; None for rankers without a model).
     """
 
     fell: RankChange
     rose: RankChange
     old: float
     new: float
-    features: tuple[FeatureChange, ...] = ()
+    features: Sequence[dict[str, Any]] = ()
 
 
 def churn(old: Int64Array, new: Int64Array, queries: QueryIndex, k: int) -> Churn:
@@ -173,12 +159,14 @@ def explain(
         values |= seen
     swaps = []
     for i, (fell, rose) in enumerate(pairs):
-        changes = []
+        changes: list[dict[str, Any]] = []
         for name, value in values.items():
             old, new = (None if parts is None else float(parts.get(name, nothing)[i]) for parts in lifts)
             if old or new:
-                changes.append(FeatureChange(name, float(value[i, 0]), float(value[i, 1]), old, new))
-        changes.sort(key=lambda c: -abs((c.new or 0.0) - (c.old or 0.0)))
+                fell_value, rose_value = value[i].tolist()
+                row = {"feature": name, "fell": fell_value, "rose": rose_value, "old": old, "new": new}
+                changes.append(row)
+        changes.sort(key=lambda c: -abs((c["new"] or 0.0) - (c["old"] or 0.0)))
         swaps.append(Inversion(fell, rose, margins[0][i], margins[1][i], tuple(changes[:_FEATURES])))
     return swaps, notes
 

@@ -93,36 +93,29 @@ def read_segments(path: str | PathLike[str]) -> dict[str, str]:
     name = os.fspath(path)
     table: dict[str, str] = {}
     delimiter = ""
+    # Reading by line stops an unclosed quote from swallowing later lines.
     for number, line in enumerate(read_text(path, errors="backslashreplace").split("\n"), 1):
-        if len(line) >= LONGEST_LINE:
-            raise FileFormatError(f"a line exceeds the limit of {LONGEST_LINE:,} characters", file=name, line=number)
         delimiter = delimiter or ("\t" if "\t" in line else ",")
-        cells = _cells(line, delimiter, name, number)
-        if not any(cells) or (number == 1 and cells[0].lower() in _HEADINGS):
+        reason, cells = "", list[str]()
+        try:
+            rows = csv.reader([line[:LONGEST_LINE].rstrip(" ")], delimiter=delimiter, strict=True)
+            cells = [cell.strip() for row in rows for cell in row]
+        except csv.Error as error:
+            reason = f'unbalanced quotes ("), {error}: a quoted cell must end on its line; double the quotes inside it'
+        if len(line) >= LONGEST_LINE:
+            reason = f"a line exceeds the limit of {LONGEST_LINE:,} characters"
+        elif not reason and (not any(cells) or (number == 1 and cells[0].lower() in _HEADINGS)):
             continue
-        if len(cells) != 2 or not all(cells):
-            found = "an empty cell" if len(cells) == 2 else f"{len(cells)} columns"
-            reason = f"{found}; expected a query id and its segment"
-            raise FileFormatError(reason, file=name, line=number)
-        qid, segment = cells
-        if table.setdefault(qid, segment) != segment:
-            reason = f"query {qid} is already in {table[qid]!r}, and also in {segment!r}"
+        elif not reason and (len(cells) != 2 or not all(cells)):
+            what = "an empty cell" if len(cells) == 2 else f"{len(cells)} columns"
+            reason = f"{what}; expected a query id and its segment"
+        elif not reason and table.setdefault(*cells) != cells[1]:
+            reason = f"query {cells[0]} is already in {table[cells[0]]!r}, and also in {cells[1]!r}"
+        if reason:
             raise FileFormatError(reason, file=name, line=number)
     if not table:
         raise FileFormatError("no segments; expected lines such as 817,mobile", file=name)
     return table
-
-
-def _cells(line: str, delimiter: str, name: str, number: int) -> list[str]:
-    """Split one line into cells. Reading by line stops an unclosed quote from swallowing later lines."""
-    try:
-        return [
-            cell.strip() for row in csv.reader([line.rstrip(" ")], delimiter=delimiter, strict=True) for cell in row
-        ]
-    except csv.Error as error:
-        rule = "a quoted cell must end on its line, without a trailing blank; double the quotes inside it"
-        words = f'unbalanced quotes ("), {error}: {rule}'
-        raise FileFormatError(words, file=name, line=number) from None
 
 
 def segmentations(

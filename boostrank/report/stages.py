@@ -72,22 +72,6 @@ class StagedMetric(Result):
     }
 
 
-@dataclass(frozen=True, eq=False)
-class StagedScores:
-    """Scores and metric values at each point of the curve.
-
-    Args:
-        per_query: float64[Q, R], NaN where a query does not count.
-        kept: float64[R, n], scores of the kept rows.
-        scores: float64[N], final scores; for XGBoost without base_score and rounding to float32.
-    """
-
-    rounds: Int64Array
-    per_query: Float64Array
-    kept: Float64Array
-    scores: Float64Array
-
-
 def points(rounds: int, count: int = POINTS) -> Int64Array:
     """Return the rounds of the curve: 0, all, and points between, denser at the beginning."""
     return np.unique(np.rint(rounds * np.linspace(0.0, 1.0, count + 1) ** 1.5)).astype(np.int64)
@@ -98,10 +82,19 @@ def affordable(trees: Trees) -> int:
     return max(1, _WALKS // max(1, trees.count))
 
 
-def staged_scores(c: Context, trees: Trees, data: RankingDataset, keep: Int64Array) -> StagedScores:
-    """Measure the prefixes of a model in one pass, and keep the scores of some queries.
+def staged(
+    c: Context, trees: Trees, data: RankingDataset, keep: Int64Array
+) -> tuple[StagedMetric, Float64Array, Float64Array]:
+    """Measure the prefixes of a model in one pass.
 
     Ties are averaged over orders, since ordering them by name at every point is slow.
+
+    Args:
+        keep: queries whose scores to keep, ascending.
+
+    Returns:
+        The curve; the scores of the kept rows at each point, float64[R, n]; and the final scores, float64[N], for
+        XGBoost without base_score and rounding to float32.
     """
     model, metric, conventions, threads = c.model, c.metric, c.rules.without_names, c.workers
     BoundMetrics([metric], data.labels, data.queries, conventions, threads)  # raises if the metric is undefined
@@ -132,7 +125,12 @@ def staged_scores(c: Context, trees: Trees, data: RankingDataset, keep: Int64Arr
         whole[documents] = scores
 
     over_blocks(block, rows, threads, partial(c.say, "first trees"))
-    return StagedScores(rounds, per_query, kept, whole)
+    lost, weights = per_query[:, -1:] - per_query, queries.each_weight
+    found = means_over_queries(per_query, weights, seed=c.seed)
+    differences = means_over_queries(lost, weights, seed=c.seed, resamples=PAIRED_RESAMPLES)
+    of_points = (found.mean, found.low, found.high, differences.mean, differences.low, differences.high)
+    counts = int(found.queries[0]), data.n_documents, c.data.n_documents
+    return StagedMetric(metric, rounds, *of_points, *counts), kept, whole
 
 
 def some_trees(forest: Forest, first: int, last: int) -> Forest:
@@ -141,26 +139,3 @@ def some_trees(forest: Forest, first: int, last: int) -> Forest:
         return replace(start_alone(forest), start=None)
     tree = np.clip(forest.tree - first, 0, last - first - 1)
     return replace(forest, roots=forest.roots[first:last], tree=tree, start=None)
-
-
-def staged_metric(
-    walk: StagedScores, metric: str, data: RankingDataset, all_documents: int, *, seed: int
-) -> StagedMetric:
-    """Return the curve of `staged_scores` with its intervals."""
-    lost = walk.per_query[:, -1:] - walk.per_query
-    weights = data.queries.each_weight
-    found = means_over_queries(walk.per_query, weights, seed=seed)
-    differences = means_over_queries(lost, weights, seed=seed, resamples=PAIRED_RESAMPLES)
-    return StagedMetric(
-        metric=metric,
-        rounds=walk.rounds,
-        value=found.mean,
-        low=found.low,
-        high=found.high,
-        lost=differences.mean,
-        lost_low=differences.low,
-        lost_high=differences.high,
-        queries=int(found.queries[0]),
-        documents=data.n_documents,
-        all_documents=all_documents,
-    )

@@ -181,7 +181,7 @@ def test_clicks_in_columns_give_the_findings_of_the_log_beside(rows: list[str], 
         for words in ((path, "--clicks"), (table, "--clicks", *columns))
     )
     of_clicks = {name for name in beside if beside[name]["file"].endswith(".clicks")}
-    assert {"click-bots", "click-rates"} <= of_clicks <= set(inside)
+    assert {"click-bots"} <= of_clicks <= set(inside)
     for name in of_clicks - {"click-bots"}:
         assert inside[name]["message"] == beside[name]["message"]
     assert "row 8 (qid" in beside["click-bots"]["message"]

@@ -76,7 +76,7 @@ def test_fault_104_no_command_writes_over_what_it_reads(
         ("train", "g.txt", "-m", "m.txt", "--log", ".m.txt.lock"),
         ("train", "g.txt", "-m", "m.txt", "--checkpoint-every", "1", "--log", "m.txt.checkpoint"),
         ("train", "g.txt", "-m", "g-a.txt", "--feature-names", "g-a.txt"),
-        ("train", "g.txt", "-m", "my.py", "--objective", "my.py:SPEC"),
+        ("train", "g.txt", "-m", "my.py", "--objective", "my.py"),
         ("train", "g.txt.gz", "-m", "g.txt.weight"),
     ],
 )

@@ -34,14 +34,14 @@ def simulated(users: Users | None = None, lists: int = LISTS, spread: float = 0.
 
 @pytest.fixture
 def ask(tmp_path: Path) -> Ask:
-    """`ask(entries)`: what is found in them, by the name of the check, but for the click rates."""
+    """`ask(entries)`: what is found in them, by the name of the check."""
 
     def found_in(entries: list[Entry], heading: bool = True, **options: bool) -> dict[str, Finding]:
         lines = ["row,position,impressions,clicks"] * heading + [",".join(map(str, entry)) for entry in entries]
         (tmp_path / "log").write_text("\n".join(lines) + "\n")
         findings = look_at_clicks(tmp_path / "log", QUERIES, **options)
         assert [f.severity for f in findings] == sorted((f.severity for f in findings), key=list(Severity).index)
-        return {f.check: f for f in findings if f.check not in ("click-rates", "never-shown")}
+        return {f.check: f for f in findings if f.check != "never-shown"}
 
     return found_in
 
@@ -55,14 +55,8 @@ def one(found: dict[str, Finding], check: str, severity: str, line: int, count: 
         assert word in f"{finding.message} / {finding.cost} / {finding.fix}", finding
 
 
-def test_a_clean_log_has_its_click_rates(ask: Ask, tmp_path: Path) -> None:
-    entries = simulated()
-    assert ask(entries) == {}
-    (rates,) = (f for f in look_at_clicks(tmp_path / "log", QUERIES) if f.check == "click-rates")
-    shown, clicked = (np.bincount([e[1] for e in entries], [e[i] for e in entries]) for i in (2, 3))
-    told = ", ".join(f"{c / n:.3f}" for c, n in zip(clicked[1:], shown[1:], strict=True))
-    assert rates.message == f"clicks per impression at positions 1, 2, ...: {told}"
-    assert rates.severity is Severity.NOTE
+def test_a_clean_log_has_nothing(ask: Ask) -> None:
+    assert ask(simulated()) == {}
 
 
 def test_lines_that_cannot_be_are_told_and_the_rest_is_looked_at(ask: Ask) -> None:

@@ -288,9 +288,9 @@ def test_models_tell_which_features_turned_two_documents_round(models: Any, held
     for swap in swaps:
         assert swap.fell.label > swap.rose.label
         assert swap.old >= 0 >= swap.new  # a tie is broken by the order of the rows
-        assert sum(f.old for f in swap.features) == pytest.approx(swap.old, abs=1e-4)  # 5 features: none is left out
-        assert sum(f.new for f in swap.features) == pytest.approx(swap.new, abs=1e-4)
-        assert {f.feature: (f.fell, f.rose) for f in swap.features}.items() <= {
+        assert sum(f["old"] for f in swap.features) == pytest.approx(swap.old, abs=1e-4)  # 5 features: none is left out
+        assert sum(f["new"] for f in swap.features) == pytest.approx(swap.new, abs=1e-4)
+        assert {f["feature"]: (f["fell"], f["rose"]) for f in swap.features}.items() <= {
             name: (float(held_out.features[swap.fell.row, j]), float(held_out.features[swap.rose.row, j]))
             for j, name in enumerate(held_out.feature_names)
         }.items()  # fmt: skip
@@ -300,14 +300,14 @@ def test_of_a_model_and_scores_the_model_tells(models: Any, held_out: RankingDat
     found = compare(models[0], models[1].predict(held_out), held_out)
     swap = next(r.swap for r in found.regressions if r.swap is not None)
     assert swap.features
-    assert {f.new for f in swap.features} == {None}
+    assert {f["new"] for f in swap.features} == {None}
 
 
 def test_a_model_that_cannot_tell_contributions_is_noted(models: Any, held_out: RankingDataset) -> None:
     linear = boostrank.train({"objective": "regression", "linear_tree": True, **FAST}, ranking(80, 0), 3)
     found = compare(models[0], linear, held_out)
     assert "new: lightgbm cannot compute contributions" in found.notes[0]
-    assert {f.new for r in found.regressions if r.swap for f in r.swap.features} == {None}
+    assert {f["new"] for r in found.regressions if r.swap for f in r.swap.features} == {None}
 
 
 def test_a_condition_measures_its_own_metric_and_shuts_the_gate(held_out: RankingDataset) -> None:

@@ -22,7 +22,7 @@ from boostrank.report.objective_trace import _shares, objective_of, schedules_of
 from boostrank.report.sections.learning import SPEC, Learning
 from boostrank.report.sections.learning import learning as learning_of
 from boostrank.report.segments import Segmentation, by_length
-from boostrank.report.stages import points, some_trees, staged_metric
+from boostrank.report.stages import StagedMetric, points, some_trees
 from tests.model.real_models import data as real_data
 from tests.model.real_models import lightgbm_models, xgboost_models
 from tests.report.studies import study
@@ -285,19 +285,9 @@ def test_one_thread_or_two_give_the_same(model: RankingModel, test_set: RankingD
 def summary_of(lost: list[float], width: float, **given: Any) -> str:
     rounds = np.arange(len(lost)) * 10
     values = np.array(lost)
-    curve = staged_metric(
-        Walk_(rounds, values), "ndcg@10",
-        RankingDataset(np.zeros((2, 1), np.float32), np.zeros(2), QueryIndex.from_sizes([1, 1])), 2, seed=0,
-    )  # fmt: skip
-    curve = type(curve)(**(vars(curve) | {"lost": values, "lost_low": values - width, "lost_high": values + width}))
+    ends = (values - width, values + width)
+    curve = StagedMetric("ndcg@10", rounds, *[1.0 - values] * 3, values, *ends, 2, 2, 2)
     return Learning({}, curve, None, {}, 10, None, given.get("negligible", 0.001)).summary()
-
-
-class Walk_:
-    """What `staged_metric` reads."""
-
-    def __init__(self, rounds: np.ndarray, values: np.ndarray) -> None:
-        self.rounds, self.per_query = rounds, np.array([1.0 - values, 1.0 - values])
 
 
 def test_the_summary_says_how_many_rounds_are_enough() -> None:

@@ -115,7 +115,7 @@ def test_frames_tables_and_sections_have_their_names(found: Report) -> None:
     assert sorted([*names, "calibration", "clicks"]) == section_names() == SECTIONS.names()
     assert {"depth", "grades", "old and new"} <= set(found.frames)
     assert {"verdict", "importance", "prefixes", "objective", "gradient", "queries", "parts"} <= set(found.frames)
-    assert {"metrics", "worst", "prefixes"} <= set(found.tables)
+    assert {"metrics", "worst", "prefixes"} <= {part.name for one in found.sections for part in one.drawn}
     assert found.to_dict()["missing"] == {}
 
 
@@ -203,7 +203,7 @@ def test_a_new_section_is_one_new_file(model: RankingModel, data: RankingDataset
     assert found.halves.first == value
     assert found.to_dict()["halves"] == {"first": value}
     assert found.frames["halves"]["first"].tolist() == [value]
-    assert found.tables["halves-table"].rows == [[value]]
+    assert found.sections[1].drawn[0].rows == [[value]]
     assert [section.name for section in found.sections][:3] == ["verdict", "halves", "ranking"]
     html = found.to_html()
     assert ">Halves</h2>" in html

@@ -19,7 +19,7 @@ from boostrank.report.objective_trace import ObjectiveTrace, objective_of, sched
 from boostrank.report.result import Columns, Result, joined, pandas, plain
 from boostrank.report.scoring import START, scorer_of
 from boostrank.report.section import Context, Section
-from boostrank.report.stages import POINTS, StagedMetric, affordable, staged_metric, staged_scores
+from boostrank.report.stages import POINTS, StagedMetric, affordable, staged
 from boostrank.report.vega import alt
 
 if TYPE_CHECKING:
@@ -67,10 +67,8 @@ class Learning(Result):
             return f"The model has {curve.total} round{'s' * (curve.total != 1)}, so none can be left out."
         sure, guess = curve.enough(self.negligible), curve.enough(self.negligible, sure=False)
         at = sure if sure < last else min(guess, last - 1)
-        few = (
-            f"{curve.rounds[at]:,} of {curve.total:,} rounds" if at else f"0 of {curve.total:,} rounds ({self.begins})"
-        )
-        text = f"{few} {_change(curve, at)} of {curve.metric}"
+        text = f"{curve.rounds[at]:,} of {curve.total:,} rounds{'' if at else f' ({self.begins})'} "
+        text += f"{_change(curve, at)} of {curve.metric}"
         if at == sure:
             text += f"; from there on, every 95% interval excludes a loss of {self.negligible:g}."
         elif at == guess:
@@ -80,10 +78,8 @@ class Learning(Result):
         better = np.flatnonzero(curve.lost_high[:-1] < -self.negligible)
         if better.size:
             best = int(better[np.argmin(curve.lost[better])])
-            text += (
-                f" Fewer rounds rank better: {curve.rounds[best]:,} of them {_change(curve, best)}, but this number "
-                "was chosen on these queries."
-            )
+            fewer = f"{curve.rounds[best]:,} of them {_change(curve, best)}"
+            text += f" Fewer rounds rank better: {fewer}, but this number was chosen on these queries."
         return text
 
     TABLES: ClassVar = {
@@ -102,7 +98,7 @@ class Learning(Result):
 
 def learning(c: Context) -> Learning:
     """Measure how a ranker learnt."""
-    model, data, name = c.model, c.data, c.metric
+    model, data = c.model, c.data
     if model.info.averaged:
         raise ModelError(
             f"the model is an average of {len(model.info.averaged)} models, so a prefix of its trees is not a model; "
@@ -122,7 +118,7 @@ def learning(c: Context) -> Learning:
             a_document = float(np.square(part.queries.sizes.astype(np.float64)).sum()) / part.n_documents
             most = min(most, int(_ASKED_PAIRS / POINTS / max(1.0, a_document)))
         asked = part.queries.sample(max(1, most), c.seed + 1)
-    walk = staged_scores(c, trees, part, asked)
+    curve, kept, scores = staged(c, trees, part, asked)
     notes = [why_not] if why_not else []
     objective_trace, schedules = None, {}
     trained = model.info.trained_rounds
@@ -130,7 +126,7 @@ def learning(c: Context) -> Learning:
         schedules = schedules_of(objective, objective.total_rounds or trained or model.best_iteration)
         c.say("objective", 0, part.n_documents)
         try:
-            objective_trace = trace_objective(objective, walk.rounds, walk.kept, part.take(asked), data)
+            objective_trace = trace_objective(objective, curve.rounds, kept, part.take(asked), data)
         except BoostrankError as error:
             notes.append(f"The training objective cannot be evaluated on these data: {error}")
     before = model.info.rounds_before
@@ -152,14 +148,14 @@ def learning(c: Context) -> Learning:
         notes.append("DART rescales earlier trees, so a prefix of the trees is not a model of the training.")
     return Learning(
         history=history,
-        curve=staged_metric(walk, name, part, data.n_documents, seed=c.seed),
+        curve=curve,
         objective_trace=objective_trace,
         schedules=schedules,
         best_rounds=model.best_iteration,
         trained_rounds=trained,
         negligible=c.negligible,
         notes=tuple(notes),
-        scores=walk.scores if part is data and trees.double else None,
+        scores=scores if part is data and trees.double else None,
         begins=_beginning(trees, c.rules.without_names),
     )
 

@@ -42,7 +42,7 @@ def _drawn(draw: st.DrawFn) -> dict[str, object]:
     lines = ["    value = 0.0", *draw(st.lists(st.sampled_from(_LINES), max_size=3))]
     text = HEAD.format(params=draw(_PARAMS)) + "\n".join(lines) + "\n" + TAIL.format(name=draw(_NAMES))
     body = text.encode()
-    name = draw(st.sampled_from(["own.py", "own.py", "own.py", "own.py:SPEC", "own.py:x", "own.py:", "own.py:kernel"]))
+    name = draw(st.sampled_from(["own.py", "own.py", "own.py:SPEC", "own.py:"]))
     return {"body": draw(damaged(body)) if draw(st.integers(0, 2)) == 0 else body, "name": name}
 
 
