@@ -118,7 +118,9 @@ class Result:
         lines = [found, *rows[:_SHOWN]]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         rest = [f"... {len(rows) - _SHOWN:,} more rows"] if len(rows) > _SHOWN else []
-        return "\n".join([f"<{self._title}>", *("  ".join(map(str.rjust, line, widths)) for line in lines), *rest])
+        return "\n".join(
+            [f"<{type(self).__name__}>", *("  ".join(map(str.rjust, line, widths)) for line in lines), *rest]
+        )
 
     def _repr_html_(self) -> str:
         found, rows = self._shown()

@@ -52,8 +52,8 @@ def same(told: Any, other: Any) -> None:
         assert mine.standings["map"].lead == pytest.approx(theirs.standings["map"].lead, abs=1e-12)
     np.testing.assert_allclose(told.learning.curve.lost_low, other.learning.curve.lost_low, atol=1e-12)
     assert [w.qid for w in told.queries.worst] == [w.qid for w in other.queries.worst]
-    assert [[d.document for d in w.documents] for w in told.queries.worst] == [
-        [d.document for d in w.documents] for w in other.queries.worst
+    assert [w.documents["document"] for w in told.queries.worst] == [
+        w.documents["document"] for w in other.queries.worst
     ]
 
 
@@ -86,10 +86,11 @@ def test_scattered_rows_are_told_by_where_they_stood(model: RankingModel, data: 
     assert told.verdict.headline.value == pytest.approx(found.verdict.headline.value, abs=1e-12)
     old = told.verdict.baselines[0], found.verdict.baselines[0]
     assert old[0].standings["map"].value == pytest.approx(old[1].standings["map"].value, abs=1e-12)
-    for document in told.queries.worst[0].documents:
-        row = int(document.document.removeprefix("row ")) - 1
+    documents = told.queries.worst[0].documents
+    for document, label in zip(documents["document"], documents["label"], strict=True):
+        row = int(document.removeprefix("row ")) - 1
         assert str(ids[order][row]) == told.queries.worst[0].qid
-        assert data.labels[order][row] == document.label
+        assert data.labels[order][row] == label
 
 
 def test_a_part_that_cannot_be_had_leaves_the_others(
