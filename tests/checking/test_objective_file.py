@@ -165,7 +165,7 @@ def test_a_kernel_that_writes_beyond_its_arrays_is_stopped_before_anything_else(
 def test_the_command_line_trains_with_a_file_and_says_so_in_the_sidecar(data: Path, own: Path, tmp_path: Path) -> None:
     model = tmp_path / "model.txt"
     result = invoke(
-        "train", data / "train.txt", "--quality", "plain", "--objective", f"{own}:SPEC", "--set", "weight=3",
+        "train", data / "train.txt", "--quality", "plain", "--objective", f"{own}", "--set", "weight=3",
         "--rounds", 3, "--model", model,
     )  # fmt: skip
     assert result.exit_code == 0, result.stderr
