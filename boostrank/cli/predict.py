@@ -52,8 +52,7 @@ def predict(own: Predict, reading: FileOptions) -> None:
     with uncollected():
         from boostrank.core.files import check_output
         from boostrank.data.text.writer import score_text
-        from boostrank.model.calibration import calibrated
-        from boostrank.model.ranking_model import RankingModel
+        from boostrank.model.ranking_model import RankingModel, calibrated_scores
         from boostrank.model.score_files import has_names, write_scores
 
         if own.output != "-":
@@ -66,7 +65,7 @@ def predict(own: Predict, reading: FileOptions) -> None:
         pieces = Reader(reading, own.threads, names=named).scores(own.data, model, own.model, own.num_iteration)
         if own.calibrated:
             pieces = (
-                one._replace(values=calibrated(known, one.values)) if named else calibrated(known, one)
+                one._replace(values=calibrated_scores(known, one.values)) if named else calibrated_scores(known, one)
                 for one in pieces
             )
         if own.run:

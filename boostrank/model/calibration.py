@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.arguments import takes
-from boostrank.core.errors import DataError, DataWarning, ModelError, warn_user
+from boostrank.core.errors import DataError, DataWarning, warn_user
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import RESAMPLES, expanded_interval, resampled_sums
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.model.ranking_model import RankingModel, as_model
+from boostrank.model.ranking_model import RankingModel, as_model, calibrated_scores
 from boostrank.records import CalibrationRecord
 
 _FEW_QUERIES, _FOLDS, _MOST_GROUPS = 20, 5, 100
@@ -100,7 +100,7 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
     held_out, constant = np.empty(scores.size), np.empty(scores.size)
     for inside in (fold == one for one in np.unique(fold)):
         x, y, w = scores[~inside], grades[~inside], weights[~inside]
-        held_out[inside], constant[inside] = calibrated(_fit(x, y, w), scores[inside]), np.average(y, weights=w)
+        held_out[inside], constant[inside] = calibrated_scores(_fit(x, y, w), scores[inside]), np.average(y, weights=w)
     explained = 1.0 - float(weights @ (grades - held_out) ** 2 / (weights @ (grades - constant) ** 2))
     if explained <= 0.0:
         raise DataError(f"{_NO_RELATION}on queries left out of the fit, the mean grade predicts as well")
@@ -123,23 +123,6 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
         explained_by_query=by_query,
     )
     return ranker.altered(info=ranker.info | {"calibration": record})
-
-
-def calibrated(record: CalibrationRecord | None, scores: Float64Array) -> Float64Array:
-    """Map scores of a model's best rounds by its record. Equal scores stay equal, and higher scores are higher."""
-    if record is None:
-        raise ModelError("the model is not calibrated: model = boostrank.calibrate(model, data), with unseen queries")
-    distinct, place = np.unique(scores, return_inverse=True)
-    x, y, (lowest, highest) = record["scores"], record["values"], record["ends"]
-    found = np.interp(distinct, x, y)
-    # Beyond the known scores, approach the extreme grades: half way at ten times their range.
-    for beyond, room in ((distinct - x[-1], highest - y[-1]), (x[0] - distinct, lowest - y[0])):
-        far = np.maximum(beyond, 0.0) / (x[-1] - x[0])
-        found += room * far / (10.0 + far)
-    # Scores that differ in their last digits alone may round to the same value: keep their order.
-    while (tied := np.flatnonzero(np.diff(found) <= 0.0)).size:
-        found[tied + 1] = np.nextafter(found[tied], np.inf)
-    return found[place]
 
 
 def _fit(scores: Float64Array, grades: Float64Array, weights: Float64Array) -> CalibrationRecord:

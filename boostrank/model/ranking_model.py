@@ -27,7 +27,7 @@ from boostrank.engines.model_format import LARGEST_SCORE, in_range
 from boostrank.engines.trees import Trees
 from boostrank.model.files import check_ending, read_model_files, sidecar_path, write_model_files
 from boostrank.model.within_query import WithinColumns
-from boostrank.records import History, ModelInfo, as_record, jsonable
+from boostrank.records import CalibrationRecord, History, ModelInfo, as_record, jsonable
 
 IMPORTANCES = ("split", "gain")
 # Below this number of rows, scoring is faster than starting a second thread.
@@ -265,9 +265,8 @@ class RankingModel:
         if calibrated:
             if pred_leaf or pred_contrib or start_iteration > 0 or self._are_others(num_iteration):
                 raise ParameterError("calibrated=True maps scores of the best rounds: pass no other output or rounds")
-            from boostrank.model.calibration import calibrated as mapped
-
-            return mapped(self.info.calibration, self._each_row(SCORES, data, self._best_rounds, threads))
+            scores = self._each_row(SCORES, data, self._best_rounds, threads)
+            return calibrated_scores(self.info.calibration, scores)
         if pred_leaf and pred_contrib:
             raise ParameterError("pred_leaf and pred_contrib exclude each other: pass one of them")
         count, last, more = self._booster.rounds, self._rounds(num_iteration), num_iteration or 0
@@ -582,6 +581,27 @@ class RankingModel:
                 DataWarning,
             )
         return cls(booster, best_rounds=best, info=info, evals_result=history)
+
+
+def calibrated_scores(record: CalibrationRecord | None, scores: Float64Array) -> Float64Array:
+    """Map scores of a model's best rounds by its record. Equal scores stay equal, and higher scores are higher.
+
+    Raises:
+        ModelError: the record has no map.
+    """
+    if record is None:
+        raise ModelError("the model is not calibrated: model = boostrank.calibrate(model, data), with unseen queries")
+    distinct, place = np.unique(scores, return_inverse=True)
+    x, y, (lowest, highest) = record["scores"], record["values"], record["ends"]
+    found = np.interp(distinct, x, y)
+    # Beyond the known scores, approach the extreme grades: half way at ten times their range.
+    for beyond, room in ((distinct - x[-1], highest - y[-1]), (x[0] - distinct, lowest - y[0])):
+        far = np.maximum(beyond, 0.0) / (x[-1] - x[0])
+        found += room * far / (10.0 + far)
+    # Scores that differ in their last digits alone may round to the same value: keep their order.
+    while (tied := np.flatnonzero(np.diff(found) <= 0.0)).size:
+        found[tied + 1] = np.nextafter(found[tied], np.inf)
+    return found[place]
 
 
 def tree_counts(model: RankingModel) -> tuple[int, int]:

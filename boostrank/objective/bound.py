@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +22,6 @@ from boostrank.kernels.objective.driver import AllReduce, Buffers, PassStats, al
 from boostrank.kernels.objective.options import GAIN_BASE, Composition
 from boostrank.kernels.objective.shared_params import K
 from boostrank.objectives import OBJECTIVES
-
-if TYPE_CHECKING:
-    from boostrank.objective.description import Objective, TrainingObjective
 
 # Limit for pair loops: 50,000 documents are 2.5e9 ordered pairs, seconds per round. Longer lists are refused.
 MAX_QUADRATIC_DOCUMENTS = 50_000
@@ -70,7 +67,7 @@ class BoundObjective:
     """
 
     def __init__(
-        self, objective: TrainingObjective, labels: Float64Array, queries: QueryIndex, all_reduce: AllReduce = alone
+        self, objective: Any, labels: Float64Array, queries: QueryIndex, all_reduce: AllReduce = alone
     ) -> None:
         if labels.shape != (queries.n_documents,):
             raise DataError(
@@ -180,7 +177,8 @@ class BoundObjective:
         *magnitudes, documents = self._all_reduce(
             np.array([*(b.magnitude.sum() for b in parts), self.queries.n_documents])
         )
-        return self.objective.factors(round, [float(magnitude) / max(documents, 1) for magnitude in magnitudes])
+        means = [float(magnitude) / max(documents, 1) for magnitude in magnitudes]
+        return tuple(self.objective.factors(round, means))
 
     def _broken(self, q: int, scores: Float64Array, round: int, part: _Part | None = None) -> str:
         own = scores[self.queries.ptr[q] : self.queries.ptr[q + 1]]
@@ -207,7 +205,7 @@ def _check_document_weights(spec: ObjectiveSpec, queries: QueryIndex) -> None:
         )
 
 
-def _check_pairs(objective: Objective, queries: QueryIndex) -> None:
+def _check_pairs(objective: Any, queries: QueryIndex) -> None:
     """Refuse queries whose documents would be compared in more pairs than `MAX_QUADRATIC_DOCUMENTS` have."""
     spec, values, longest = objective.spec, objective.params, queries.longest
     most = MAX_QUADRATIC_DOCUMENTS**2 // max(longest, 1)
@@ -232,7 +230,7 @@ def _check_pairs(objective: Objective, queries: QueryIndex) -> None:
 class _Part:
     """A single objective of a bound one, with the arguments of the driver."""
 
-    def __init__(self, objective: Objective, labels: Float64Array, queries: QueryIndex) -> None:
+    def __init__(self, objective: Any, labels: Float64Array, queries: QueryIndex) -> None:
         spec = objective.spec
         _check_pairs(objective, queries)
         self.objective = objective

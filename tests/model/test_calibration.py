@@ -16,7 +16,8 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import bootstrap_intervals
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics, Conventions, Metric
-from boostrank.model.calibration import calibrated, reliability
+from boostrank.model.calibration import reliability
+from boostrank.model.ranking_model import calibrated_scores
 
 PARAMS = {"objective": "lambdarank", "num_leaves": 7, "min_data_in_leaf": 5, "verbosity": -1}
 
@@ -56,11 +57,11 @@ def test_scores_that_differ_in_their_last_digit_keep_their_order() -> None:
     rng = np.random.default_rng(0)
     scores = rng.choice([-1e9, -7.0, -1.0, 0.0, 0.3, 0.5, 1.7, 2.0, 40.0, 1e9], 400)
     scores = np.where(rng.random(400) < 0.5, np.nextafter(scores, np.inf), scores)
-    values = calibrated(record, scores)
+    values = calibrated_scores(record, scores)
     order = np.argsort(scores, kind="stable")
     assert np.array_equal(np.sign(np.diff(scores[order])), np.sign(np.diff(values[order])))
     assert 0.0 < values.min() < values.max() < 2.0
-    assert np.allclose(calibrated(record, np.array(record["scores"])), record["values"])
+    assert np.allclose(calibrated_scores(record, np.array(record["scores"])), record["values"])
 
 
 def test_the_record_keeps_the_map(model: boostrank.RankingModel, known: boostrank.RankingModel, tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from boostrank.model.calibration import Reliability, calibrated, reliability
+from boostrank.model.calibration import Reliability, reliability
+from boostrank.model.ranking_model import calibrated_scores
 from boostrank.report.charts import Chart, tooltips
 from boostrank.report.html import Column, Table, interval
 from boostrank.report.result import Result
@@ -39,7 +40,7 @@ class Calibration(Result):
 def calibration(c: Context) -> Calibration:
     """Compare calibrated scores with grades."""
     record, grades, queries, parts = c.model.info.calibration, c.data.labels, c.data.queries, []
-    values = calibrated(record, c.scores)
+    values = calibrated_scores(record, c.scores)
     *cuts, _ = segmentations(c.segments, grades, queries)  # without the last, the best label: it is predicted
     for cut in cuts:
         for i, name in enumerate(cut.names):
