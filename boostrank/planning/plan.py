@@ -201,7 +201,7 @@ def peak_of(backend: str, route: str, work: Work) -> float | None:
     growing = rows * _ROW + sum(_VALID_CELL * _cells(one) + (one.rows or 0) * _VALID_ROW for one in work.valid)
     if backend == "xgboost":
         bins = min(bins, _PAGES) if route == "external" else bins
-        finding: float = _SKETCHED_VALUE * min(rows, _SKETCH) * columns
+        finding: float = _SKETCHED_VALUE * min(_cells(work.train), _SKETCH * columns)
     else:
         finding = 0.0 if route == "again" else _SAMPLED_VALUE * min(rows, _SAMPLED_ROWS) * values
     looked_at = min(columns, _START_FEATURES)
