@@ -134,8 +134,7 @@ class MetricResult:
         name: such as "ndcg@10".
         mean: weighted mean over the included queries.
         low, high: 95% interval of the mean over queries: percentile bootstrap with 2,000 resamples, or the normal
-            interval
-            above 20,000 queries.
+            interval above 20,000 queries.
         queries: number of included queries.
         empty: number of queries without a relevant document, included or not.
         single: number of queries with one document.

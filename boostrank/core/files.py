@@ -240,8 +240,7 @@ def replacing(path: AnyPath) -> Iterator[int]:
 
     Raises:
         TrainingError: a step failed (disk full, no permission, ...). The old file is unchanged and the temporary file
-            is
-            removed. Only if the final sync fails is the new file already in place, complete; the message says so.
+            is removed. Only if the final sync fails is the new file already in place, complete; the message says so.
     """
     target = os.path.realpath(path)
     folder = os.path.dirname(target)

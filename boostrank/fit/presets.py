@@ -1,9 +1,8 @@
 """Presets: default trees, rounds, folds and objectives, with the evidence for each rule.
 
 `quick` trains once, with trees suited to the data. `good` trains a different member on each fold and averages the
-models
-with equal weights. Averaging different models gains more than choosing among them: on eight data sets, plain folds were
-level with or above a race among candidates, in a tenth of the time (`experiments/defaults`).
+models with equal weights. Averaging different models gains more than choosing among them: on eight data sets, plain
+folds were level with or above a race among candidates, in a tenth of the time (`experiments/defaults`).
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ LARGE = 4_000_000
 """Rows x features above which data are large: LambdaRank, all features in every tree, more patience, fewer folds.
 
 With interactions in the truth, half of the features costs up to .04 NDCG@10 and XE-NDCG .005; with a smooth truth,
-neither gains. More than 31 leaves gain nothing up to 200,000 rows (`experiments/large`)."""
+neither gains. More than 31 leaves gain nothing up to a million rows (`experiments/large`)."""
 FEW_ROWS = 400
 """Rows below which a leaf needs a twentieth of them."""
 _TOO_FEW_ROWS = 40
@@ -89,8 +88,7 @@ def choose_recipe(quality: str, plan: Plan, *, rounds: int | None = None, folds:
     Args:
         quality: one of `PRESETS`.
         plan: engine, parameters, start and data. Folds use the queries of all sets; a single training stops on the
-            first
-            validation set.
+            first validation set.
 
     Raises:
         ParameterError: an unknown preset; parameters that folds do not support.
@@ -209,8 +207,7 @@ def suited(
     Args:
         rounds: number of rounds; None if determined by early stopping.
         on_folds: models of folds are averaged. With many queries, a learning rate of .1 then ranks as well in half of
-            the
-            time. On large data, .05 would not converge within `ROUNDS`.
+            the time. On large data, .05 would not converge within `ROUNDS`.
     """
     if not engine.grows_trees:
         return {}

@@ -5,11 +5,9 @@
 Source: Chapelle, Metzler, Zhang, Grinspan 2009, eq (4). With exponential gain p = (2^label - 1) / 2^max_grade.
 
 Mean over tied orders: after j of n tied documents with q_i = 1 - p_i, the user is still unsatisfied with mean
-probability
-E_j = e_j(q) / C(n, j), where e_j is the elementary symmetric polynomial: the j documents read are a random subset. So
-position j adds (E_{j-1} - E_j) / r. The E_j obey a recurrence of weighted means, which keeps them in [0, 1]. Cost: a
-run
-of n tied documents takes n min(n, k) operations.
+probability E_j = e_j(q) / C(n, j), where e_j is the elementary symmetric polynomial: the j documents read are a random
+subset. So position j adds (E_{j-1} - E_j) / r. The E_j obey a recurrence of weighted means, which keeps them in [0, 1].
+Cost: a run of n tied documents takes n min(n, k) operations.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
     NDCG@k = DCG@k / ideal DCG@k,     DCG@k = sum_{r <= k} gain_r / log2(1 + r)
 
 Source: Järvelin and Kekäläinen 2002, with the discount of Burges et al. 2005. Mean over tied orders: McSherry and
-Najork
-2008, section 3.1.
+Najork 2008, section 3.1.
 """
 
 from __future__ import annotations

@@ -243,8 +243,7 @@ class RankingModel:
             num_iteration: rounds to use; None for the best ones, 0 or less for all.
             threads: None for every available core, and one thread for a few rows.
             qid, group: queries, for data other than a `RankingDataset`. Required by models that depend on whole
-                queries;
-                for other models only their total is checked.
+                queries; for other models only their total is checked.
             start_iteration: first round to use, as in LightGBM: above 0 the linear start is excluded, and
                 num_iteration=None means all remaining rounds.
             pred_leaf: return leaf indices in place of scores, those of the linear start first: LightGBM's leaf numbers,

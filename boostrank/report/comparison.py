@@ -1,8 +1,7 @@
 """Comparison of two rankers on the same queries.
 
 comparison = compare(old_model, new_model, test_set, ["ndcg@10"], fail_if=["ndcg@10 < -0.002 at p<0.05"])
-comparison.metrics["ndcg@10"].mean, comparison.failed
-comparison.to_frame()
+comparison.metrics["ndcg@10"].mean, comparison.failed comparison.to_frame()
 """
 
 from __future__ import annotations

@@ -40,10 +40,8 @@ class JsonLines:
     A training starts with `{"event": "begin", "time", "first_round", "last_round", "params"}`. Each round is
     `{"round", "time", "metrics": {data set: {metric: value}}}`, with `time` in seconds since 1970. Lines are written
     immediately, so the file of a killed process holds all completed rounds. A line truncated by a full disk is removed,
-    or
-    else closed by a newline at the next write. A resumed training repeats the rounds since its checkpoint: the later
-    line
-    is valid.
+    or else closed by a newline at the next write. A resumed training repeats the rounds since its checkpoint: the later
+    line is valid.
 
     Args:
         path: the file, created if it does not exist.

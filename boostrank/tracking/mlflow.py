@@ -50,8 +50,7 @@ def log_model(model: RankingModel, name: str = "model", **options: Any) -> Any:
     """Log a model with its sidecar file to the active run, with a signature: one column per feature, and scores.
 
     `mlflow.pyfunc.load_model` loads it for data frames, with columns matched by name. Models that depend on whole
-    queries
-    read the query ids from the column "qid". Nothing is pickled.
+    queries read the query ids from the column "qid". Nothing is pickled.
 
     Args:
         model: model to log.

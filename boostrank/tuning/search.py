@@ -90,8 +90,7 @@ def tune(
         trials: total number of trials, including those of a resumed study; 0 returns the result of the study.
         folds: number of folds of whole queries, at least 2; ignored with `valid_set`.
         space: name -> `Span` or `Choice`, for parameters of the objective or the engine. Adds to or replaces the
-            default
-            space: the ranges declared by the objective, and `space.TREES`. "objective" may be a `Choice`.
+            default space: the ranges declared by the objective, and `space.TREES`. "objective" may be a `Choice`.
         trees: search the trees' parameters; a linear model has none.
         backend: "lightgbm", "xgboost" or "linear".
         conventions: conventions of the metrics.
@@ -272,8 +271,7 @@ class _Search:
         """Return the metric of each held-out query, and the median best round.
 
         A trial that falls behind `against` by more than chance returns only the queries so far. `lucky` > 0 changes the
-        seed
-        and the order of the training rows, which should not matter.
+        seed and the order of the training rows, which should not matter.
         """
         params = {"objective": self.objective, "early_stopping_round": self.patience} | self.fixed | dict(found)
         plan = replace(self.plan, params=params).seeded(seed + lucky)
