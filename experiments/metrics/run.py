@@ -28,7 +28,7 @@ from experiments.peers.statistics import against
 from experiments.peers.store import Run, Store, key_of
 
 ROUNDS, PATIENCE = 400, 50
-REFERENCE = "lambdarank"
+REFERENCE, DEFAULT = "lambdarank", "auto"
 TOOLS = {
     "ndcg@10": (
         "lambdarank(k=10)", "shf-sdcg", "query-rmse", "yetirank", "yetirank(mode=ndcg)", "catboost:YetiRank:mode=NDCG",
@@ -40,7 +40,7 @@ TOOLS = {
     "mrr": ("lambdarank(metric=mrr)", "smooth-mrr", "yetirank", "yetirank(mode=mrr)", "catboost:YetiRank:mode=MRR"),
     "err": ("lambdarank(metric=err)", "smooth-err", "yetirank", "yetirank(mode=err)", "catboost:YetiRank:mode=ERR"),
 }  # fmt: skip
-"""Metric -> objectives beside `REFERENCE`: ours, and those of other libraries behind a colon."""
+"""Metric -> objectives to compare with `REFERENCE` and `DEFAULT`: ours, and other libraries' after a colon."""
 
 
 def main() -> None:
@@ -60,7 +60,7 @@ def main() -> None:
         Cell(tool, metric, name, data, fold)
         for name, data in places.items()
         for metric in options.metrics.split(",")
-        for tool in (REFERENCE, *TOOLS[metric])
+        for tool in (REFERENCE, DEFAULT, *TOOLS[metric])
         if ":" not in tool or importlib.util.find_spec(tool.partition(":")[0])
         for fold in folds(data, options.stage)
     ]
@@ -151,8 +151,9 @@ def _catboost(objective: str, metric: str, train: Data, valid: Data, test: Data,
 
 
 def report(cells: list[Cell], store: Store) -> tuple[str, Any]:
-    """A table a metric: each tool's mean, and its difference from the reference with a 95% interval over queries."""
-    texts, numbers = [], {}
+    """Two tables a metric, with 95% intervals over queries: differences pooled over the sets, and of each set."""
+    texts: list[str] = []
+    numbers = {}
     for metric in dict.fromkeys(cell.metric for cell in cells):
         found: dict[str, dict[str, list[Any]]] = {}
         seconds: dict[str, list[float]] = {}
@@ -164,23 +165,25 @@ def report(cells: list[Cell], store: Store) -> tuple[str, Any]:
         wanted = [len(values) for values in found.get(REFERENCE, {}).values()]
         whole = {name: of for name, of in found.items() if [len(values) for values in of.values()] == wanted}
         measured = {name: {place: np.concatenate(v) for place, v in of.items()} for name, of in whole.items()}
-        if REFERENCE not in measured:
+        if not {REFERENCE, DEFAULT} <= measured.keys():
             continue
         models = {name: [(p, v[None]) for p, values in of.items() for v in values] for name, of in whole.items()}
-        compared = against(measured, models, REFERENCE)
-        rows = []
+        compared, other = (against(measured, models, name) for name in (REFERENCE, DEFAULT))
+        rows, places = [], []
         for name, of in measured.items():
+            one, auto = compared.get(name), other.get(name)
+            each = [f"{np.nanmean(v):.4f} ({_interval(one.each[p])})" if one else interval(v) for p, v in of.items()]
+            places.append([name, *each])
             means = {place: float(np.nanmean(values)) for place, values in of.items()}
-            one = compared.get(name)
-            places = [
-                interval(of[place]) if one is None else f"{mean:.4f} ({_interval(one.each[place])})"
-                for place, mean in means.items()
-            ]
-            whole_rows = ["", "", ""] if one is None else [_interval(one.by_query), f"{one.holm_by_query:.3f}"]
-            rows.append([name, *places, *whole_rows[:2], f"{np.mean(seconds[name]):.1f}"])
+            pooled = ["", "", ""]
+            if one:
+                pooled = [_interval(one.by_query), f"{one.holm_by_query:.3f}", _interval(one.by_set)]
+            pooled.append(_interval(auto.by_query) if auto else "")
+            rows.append([name, f"{np.mean([*means.values()]):.4f}", *pooled, f"{np.mean(seconds[name]):.1f}"])
             numbers[f"{metric}, {name}"] = means
-        head = [metric, *measured[REFERENCE], f"minus {REFERENCE}, every query", "p, Holm", "CPU seconds"]
-        texts.append(markdown(head, rows))
+        head = [metric, "mean of the sets", f"minus {REFERENCE}, every query", "p, Holm", "every set alike"]
+        texts.append(markdown([*head, f"minus {DEFAULT}, every query", "CPU seconds"], rows))
+        texts.append(markdown([metric, *measured[REFERENCE]], places))
     return "\n\n".join(texts) or "Nothing is complete.", numbers
 
 
