@@ -139,7 +139,7 @@ def test_the_plan_and_the_doctor_know_tables(folder: Path) -> None:
         ),
         (("train.csv", "--label", "rell"), "no column is called 'rell' (--label). Did you mean 'rel'?"),
         (("train.csv", "--format", "libsvm"), "this looks like CSV"),
-        (("train.parquet", "--format", "csv"), "this is a Parquet file, not text: give --format parquet"),
+        (("train.parquet", "--format", "csv"), "a Parquet file"),
         (("train.txt", "--format", "csv"), "this looks like libsvm text"),
         (("train.txt", "--label", "rel"), "is not supported by this data format"),
         (("train.csv", *COLUMNS[:4], "--drop", "no"), "column 'url'"),

@@ -183,15 +183,10 @@ def test_queries_that_do_not_fit_the_rows_are_refused_also_where_no_score_depend
         model.predict(train, qid=[1])
 
 
-@pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
-def test_fault_108_a_training_does_not_go_on_from_scores_that_are_not_finite(backend: str) -> None:
+def test_fault_108_a_training_does_not_go_on_from_scores_that_are_not_finite() -> None:
     data = RankingDataset.from_arrays(np.arange(80.0).reshape(40, 2), np.arange(40) % 3, group=[20, 20])
-    going_on: dict[str, Any] = {"start": overflowing("linear"), "backend": backend}
-    with pytest.raises(ModelError, match=r"with weights beyond 1e\+30"):
-        boostrank.train({"objective": "sdcg", "num_threads": 1}, data, 2, **going_on)
-    if backend == "lightgbm":
-        with pytest.raises(ModelError, match="initial scores are not finite"):
-            boostrank.train({"objective": "sdcg", "min_data_in_leaf": 2}, data, 2, init_model=overflowing(backend))
+    with pytest.raises(ModelError, match="initial scores are not finite"):
+        boostrank.train({"objective": "sdcg", "min_data_in_leaf": 2}, data, 2, init_model=overflowing("lightgbm"))
 
 
 def test_fault_108_rows_are_counted_over_the_pieces_of_a_file() -> None:

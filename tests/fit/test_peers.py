@@ -51,10 +51,9 @@ def test_a_word_that_is_nearly_one_is_recognised(given: dict[str, Any], suggeste
         boostrank.train({"objective": "regression", **FAST}, ranking(0), 1, **given)
 
 
-def test_the_command_recognises_a_start_too() -> None:
+def test_the_command_lists_the_starts() -> None:
     done = invoke("train", __file__, "-m", "model.txt", "--start", "liner")
-    assert (done.exit_code, "Did you mean 'linear'?" in done.stderr) == (2, True)
-    assert "Did you mean" not in invoke("train", __file__, "-m", "model.txt", "--start", "ranker.json").stderr
+    assert (done.exit_code, "'linear'" in done.stderr) == (2, True)
 
 
 def test_auto_alone_names_its_mixture() -> None:
