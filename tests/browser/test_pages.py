@@ -288,6 +288,6 @@ def test_a_report_is_ten_sheets_of_a4_at_most(page: Page) -> None:
 
 @reported
 def test_long_names_are_cut_in_the_middle(page: Page) -> None:
-    # Which features a chart shows depends on how much work the machine does in its time.
-    labels = page.run("return [...document.querySelectorAll('.plot text')].map((t) => t.textContent)")
-    assert any(re.fullmatch(r"=<img src=.*….*f\d", label) for label in labels), labels
+    # Charts are drawn again after the window has changed: wait for them.
+    label = r"/^=<img src=.*….*f\d$/"
+    page.wait(f"return [...document.querySelectorAll('.plot text')].some((t) => {label}.test(t.textContent))")
