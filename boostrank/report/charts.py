@@ -24,7 +24,7 @@ _MOST_ELEMENTS = 2500
 _COMPOSED = ("hconcat", "vconcat", "concat", "facet", "repeat")
 _FACETS = ("row", "column", "facet")
 # Characters kept at each end of a shortened name, so that the chart has room.
-_SIDE = "(width < 480 ? 10 : 13)"
+_SIDE = "(width < 480 ? 8 : 13)"
 _MIDDLE_CUT = (
     f"length(datum.label) > 2 * {_SIDE} + 1 ? slice(datum.label, 0, {_SIDE}) + '…' + slice(datum.label, -{_SIDE}) : "
     "datum.label"

@@ -289,5 +289,5 @@ def test_a_report_is_ten_sheets_of_a4_at_most(page: Page) -> None:
 @reported
 def test_long_names_are_cut_in_the_middle(page: Page) -> None:
     # Charts are drawn again after the window has changed: wait for them.
-    label = r"/^=<img src=.*….*f\d$/"
+    label = r"/^=<img.*….*f\d$/"
     page.wait(f"return [...document.querySelectorAll('.plot text')].some((t) => {label}.test(t.textContent))")

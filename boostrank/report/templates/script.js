@@ -113,6 +113,7 @@
     fit() {
       const width = this.room();
       if (this.view && this.plot.clientWidth && Math.abs(width - this.width) >= 1) {
+        if ((width < 480) !== (this.width < 480)) return this.draw(); // labels have another limit
         this.width = width;
         return this.view.width(width).runAsync();
       }
