@@ -45,7 +45,7 @@ def all_columns(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("start", ["none", "linear"])
 def test_the_model_is_the_one_of_all_columns(all_columns: Any, backend: str, start: str) -> None:
-    data, others = made(2_000), made(2_000, seed=1)
+    data, others = made(1_000), made(1_000, seed=1)
     how = {"backend": backend, "start": start, "valid_sets": [data, others]}
     model, whole = (train(dict(NARROW), data, 5, **how) for train in (boostrank.train, all_columns))
     assert model.to_bytes() == whole.to_bytes()
