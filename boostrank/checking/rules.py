@@ -41,7 +41,7 @@ _INDICES = "compiled code does not check indices: "
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with a kernel on one example."""
+    """Violations of a rule by a kernel on one example."""
 
     message: str
     why: str

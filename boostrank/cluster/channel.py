@@ -126,7 +126,7 @@ class Link:
         while done < size:
             if until is not None and time.monotonic() > until:
                 raise TimeoutError("the handshake takes too long")
-            if done == len(found):  # memory grows with what arrives, not with what was announced
+            if done == len(found):  # memory grows with the bytes received, whatever the announced length
                 found += bytes(min(size - done, done))
             with memoryview(found) as rest:
                 count = self._socket.recv_into(rest[done:])

@@ -41,7 +41,7 @@ OTHERS = ("default", "lightgbm")
 COSTS = (("trees", 1, 0), ("seconds", 1, 1), ("peak", 1e9, 2))
 """Key of a run, unit, digits: the last columns of the table."""
 HELD_OUT = 10
-"""Where a release has no validation part, every so many queries of its training part take its place."""
+"""A release without a validation part lends every N-th training query to validation; this is N."""
 
 
 def main() -> None:

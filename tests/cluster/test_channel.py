@@ -30,7 +30,11 @@ def door() -> Iterator[tuple[Door, queue.Queue[Link]]]:
     made.close()
 
 
-def test_messages_of_any_size_arrive_in_order_both_ways(door: tuple[Door, queue.Queue[Link]]) -> None:
+@pytest.mark.parametrize("piece", [16, channel._PIECE])
+def test_messages_of_any_size_arrive_in_order_both_ways(
+    door: tuple[Door, queue.Queue[Link]], piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel, "_PIECE", piece)  # longer messages grow while they are read
     here = connect(Call(door[0].address, KEY))
     there = door[1].get(timeout=10)
     sent = [1, "a", np.arange(300_000), b"", [None] * 1000]

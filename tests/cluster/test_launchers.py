@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import boostrank
-from boostrank.cluster import channel
+from boostrank.cluster import channel, env
 from boostrank.cluster import workers as cluster_workers
 from boostrank.cluster.channel import Call
 from boostrank.cluster.env import EnvWorkers
@@ -101,6 +101,24 @@ def ranks_of(commands: Sequence[Sequence[Any]], **streams: Any) -> list[subproce
         subprocess.Popen([sys.executable, *map(str, command)], env=os.environ | job | {"RANK": str(rank)}, **streams)
         for rank, command in enumerate(commands)
     ]
+
+
+@pytest.mark.parametrize(
+    ("cores", "given", "threads"),
+    [(8, {"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}, 4), (8, {"SLURM_NTASKS_PER_NODE": "16"}, 1), (8, {}, 8),
+     (16, {"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}, 8)],
+)  # fmt: skip
+def test_ranks_share_the_cores_of_their_machine_unless_they_are_bound(
+    monkeypatch: pytest.MonkeyPatch, cores: int, given: dict[str, str], threads: int
+) -> None:
+    job = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "BOOSTRANK_KEY": "0123456789abcdef"}
+    for name in env._ON_MACHINE:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in (job | given).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(env, "resolve_threads", lambda _: 8)
+    monkeypatch.setattr(env.os, "cpu_count", lambda: cores)
+    assert env.EnvWorkers().threads == threads
 
 
 def test_the_metric_is_that_of_one_process_scoring_everything(trained: Any, data: Path) -> None:
