@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -78,7 +78,7 @@ class Difference:
     same: int
     worse: int
     matters: float = 0.0
-    p_holm: float = math.nan
+    p_holm: float = field(default=math.nan, compare=False)  # NaN is not equal to itself
 
     @property
     def by_luck(self) -> bool:
