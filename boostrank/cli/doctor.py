@@ -29,8 +29,7 @@ from boostrank.options import (
 )
 
 if TYPE_CHECKING:
-    from boostrank.data.doctor import Profile
-    from boostrank.data.doctor.finding import Finding
+    from boostrank.data.doctor import Finding, Profile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +107,7 @@ def doctor(own: Doctor, reading: FileOptions) -> int:
 def _of_target(target: str, profile: Profile) -> Iterator[Finding]:
     """Yield what the program that will serve the model cannot hold, as `train --for` knows before training."""
     from boostrank.data.blocks import MISSING
-    from boostrank.data.doctor import Severity
+    from boostrank.data.doctor import Finding, Severity
     from boostrank.export import TARGETS
 
     missing, cost = bool(profile.counts[MISSING]), f"train --for {target} refuses the data, as export does the model"
@@ -117,7 +116,7 @@ def _of_target(target: str, profile: Profile) -> Iterator[Finding]:
     for one in TARGETS.get(target).objections(names=names, categorical=coded, missing=missing):
         severity = Severity.ERROR if one.final else Severity.WARNING
         costs = cost if one.final else f"export --to {target} may refuse the model"
-        yield profile.finding(f"target-{one.kind}", severity, 0, 1, one.words, costs, one.fix)
+        yield Finding(f"target-{one.kind}", severity, *profile.place(0), 0, 1, one.words, costs, one.fix)
 
 
 def _read(role: str, files: tuple[str, ...], reading: dict[str, Any]) -> Profile:

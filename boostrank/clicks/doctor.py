@@ -22,8 +22,7 @@ from boostrank.clicks.propensities import AnyPropensities, Propensities
 from boostrank.core.errors import FileFormatError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
-from boostrank.data.doctor.checks import ERROR, NOTE, WARNING, Kind
-from boostrank.data.doctor.finding import Finding, Findings, Severity, percent, plural
+from boostrank.data.doctor.checks import ERROR, NOTE, WARNING, Finding, Findings, Kind, Severity, percent, plural
 
 OF_LABELS = frozenset(
     {

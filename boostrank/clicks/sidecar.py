@@ -22,8 +22,7 @@ from boostrank.core.errors import DataError, InputError, did_you_mean
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.doctor import Profile
-from boostrank.data.doctor.finding import Finding, Severity
+from boostrank.data.doctor import Finding, Profile, Severity
 from boostrank.data.side_files import find_sidecar
 from boostrank.data.tables.batches import header_of, is_table
 from boostrank.data.tables.columns import DEFAULTS

@@ -11,8 +11,7 @@ from typing import Any
 from boostrank.core.errors import FileFormatError, InputError
 from boostrank.core.gains import Gain
 from boostrank.data.assemble import read_files
-from boostrank.data.doctor import Finding, Profile, Severity, examine, look_at
-from boostrank.data.doctor.finding import Findings
+from boostrank.data.doctor import Finding, Findings, Profile, Severity, examine, look_at
 from boostrank.data.source import AnySource
 from boostrank.fit.presets import GOOD
 from boostrank.fit.run import check
@@ -34,8 +33,8 @@ def doctor(
 ) -> Findings:
     """Find problems in ranking data, the most severe first.
 
-    Memory: a few chunks of text and the longest query, 8 bytes per row (a hash; briefly about 60 when sets are
-    compared), 50 bytes per query and 100 per feature. Only the first million features are checked individually.
+    Memory: a few chunks of text, the first 4 million values, 24 bytes per row (briefly about 100) and 32 per feature.
+    Only the first million features are checked individually.
 
     Args:
         files: training data: a path, a pattern, "-", a binary file object, or several of them as one data set.

@@ -12,7 +12,7 @@ import pytest
 from boostrank.clicks.doctor import CHECKS, OF_LABELS, look_at_clicks
 from boostrank.clicks.simulate import Users, simulate_clicks
 from boostrank.core.queries import QueryIndex
-from boostrank.data.doctor.finding import Finding, Severity
+from boostrank.data.doctor import Finding, Severity
 
 Entry = tuple[int, int, int, int]
 Ask = Callable[..., dict[str, Finding]]

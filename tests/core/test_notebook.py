@@ -9,7 +9,7 @@ import numpy as np
 
 import boostrank
 from boostrank.core.text import small_table
-from boostrank.data.doctor.finding import Finding, Findings, Severity
+from boostrank.data.doctor import Finding, Findings, Severity
 from boostrank.report import compare, why
 from boostrank.report.page import Report
 

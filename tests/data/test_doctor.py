@@ -15,7 +15,7 @@ import pytest
 import boostrank
 from boostrank.core.errors import FileFormatError, ParameterError
 from boostrank.data.assemble import read_files as read_libsvm
-from boostrank.data.doctor import Finding, Severity
+from boostrank.data.doctor import Finding, Severity, examine, look_at
 from boostrank.data.doctor import profile as facts
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.data.text.writer import write_libsvm
@@ -241,11 +241,6 @@ def test_nothing_to_learn_is_an_error(ask: Any, clean: Lines) -> None:
     one(ask(lines), "nothing-to-learn", "error", 0, "every query has one document")
 
 
-def test_queries_with_the_documents_of_another_query(ask: Any, clean: Lines) -> None:
-    copy = [line.replace("qid:0 ", "qid:900 ") for line in reversed(clean) if " qid:0 " in line]
-    one(ask([*clean, *copy]), "repeated-queries", "note", len(clean) + 1, "qid 900 those of qid 0, line 1")
-
-
 # Labels --------------------------------------------------------------------------------------------------------------
 
 
@@ -313,18 +308,6 @@ def test_of_very_many_features_the_first_are_looked_at(ask: Any, clean: Lines, m
     assert ask(with_feature(clean, lambda line, i: 5 + i % 2, 3_000_000)) == {}
 
 
-def test_numbers_that_stand_for_missing(ask: Any, clean: Lines) -> None:
-    lines = with_feature(clean, lambda line, i: -999 if i % 5 == 0 else i % 11, 39)
-    one(ask(lines), "stand-in-numbers", "note", 0, "-999", "feature 39", "--missing-token=-999")
-    assert ask(with_feature(clean, lambda line, i: -i % 11 - 5, 39)) == {}
-    assert ask(with_feature(clean, lambda line, i: i % 3 - 1, 39)) == {}
-
-
-def test_whole_numbers_beyond_those_of_float32(ask: Any, clean: Lines) -> None:
-    lines = with_feature(clean, lambda line, i: 1_700_000_000 + 1000 * i, 39)
-    one(ask(lines), "coarse-values", "note", 0, "feature 39 is", "less than 128 apart")
-
-
 # Documents -----------------------------------------------------------------------------------------------------------
 
 
@@ -383,18 +366,6 @@ def test_sets_that_count_features_differently(ask: Any, clean: Lines, later: Lin
     assert ask(from_zero(clean), valid=shorter)["numbering"].severity is Severity.WARNING
     assert "numbering" not in ask(from_zero(clean), valid=shorter, zero_based="true")
     assert ask(from_zero(clean), valid=from_zero(later)).keys() == {"constant-features"}
-
-
-def test_files_of_a_set_that_count_features_differently(tmp_path: Path, clean: Lines, later: Lines) -> None:
-    (tmp_path / "a").write_text("".join(from_zero(clean)))
-    (tmp_path / "b").write_text("".join(later))
-    found = {f.check: f for f in boostrank.doctor([tmp_path / "a", tmp_path / "b"])}
-    assert found["numbering"].file == str(tmp_path / "b")
-
-
-def test_widths_that_differ(ask: Any, clean: Lines, later: Lines) -> None:
-    wide = changed(later, 3, lambda line: line.rstrip() + " 55:1.5\n")
-    one(ask(clean, valid=wide), "widths", "warning", 3, "features up to 55")
 
 
 def test_a_feature_that_a_later_set_lost(ask: Any, clean: Lines, later: Lines) -> None:
@@ -488,7 +459,7 @@ def test_what_the_reader_refuses_is_an_error_and_nothing_else_is(tmp_path: Path,
             except FileFormatError as error:
                 where, refusals = error.line, refusals + 1
         reading = ("unreadable-file", "unreadable-row", "missing-token", "split-queries")
-        errors = [f.line for f in boostrank.doctor(path) if f.check in reading and f.severity is Severity.ERROR]
+        errors = [f.line for f in examine([look_at(path)]) if f.check in reading and f.severity is Severity.ERROR]
         assert (where is not None) == bool(errors), text
         assert where is None or where in errors, text
     assert 40 < refusals < 130

@@ -20,13 +20,15 @@ from boostrank.data.doctor.checks import (
     OF_TEXT,
     OF_TRAINING_DATA,
     Check,
+    Finding,
+    Findings,
+    Severity,
 )
-from boostrank.data.doctor.finding import Finding, Findings, Severity
 from boostrank.data.doctor.profile import Profile
 from boostrank.data.options import Progress
 from boostrank.data.source import AnySource, Reading
 
-__all__ = ["Finding", "Profile", "Severity", "examine", "look_at"]
+__all__ = ["Finding", "Findings", "Profile", "Severity", "examine", "look_at"]
 
 
 def look_at(

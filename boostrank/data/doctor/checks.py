@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import enum
 import math
 import shlex
 from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,12 +14,80 @@ import numpy.typing as npt
 
 from boostrank.core.errors import RowError
 from boostrank.core.gains import MAX_EXPONENTIAL_LABEL, gains_from_labels, label_map_from_zero
+from boostrank.core.text import small_table
 from boostrank.core.types import Int64Array
 from boostrank.data import blocks as slots
-from boostrank.data.categories import EXACT
-from boostrank.data.doctor import column_stats
-from boostrank.data.doctor.finding import Finding, Severity, percent, plural
-from boostrank.data.doctor.profile import SHOWN_ROWS, Profile
+from boostrank.data.doctor.profile import Profile, UInt64Array, mixed
+
+
+class Severity(enum.Enum):
+    """Severity of a finding."""
+
+    ERROR = "error"  # `boostrank train` refuses the data
+    WARNING = "warning"  # it costs quality, or makes metrics look better than they are
+    NOTE = "note"  # worth knowing
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One problem of the data.
+
+    Args:
+        check: name of the check, stable.
+        file: first file with the problem; "" without a place.
+        line: 1-based line; 0 means the whole file.
+        column: 1-based byte; 0 means the whole line.
+        count: number of affected rows, queries or features.
+        message: the observation.
+        cost: the consequence.
+        fix: command, option or question that leads to a remedy; "" if none is needed.
+        options: options of `train` that accept the data; "" if there are none.
+    """
+
+    check: str
+    severity: Severity
+    file: str
+    line: int
+    column: int
+    count: int
+    message: str
+    cost: str
+    fix: str
+    options: str = ""
+
+    @property
+    def where(self) -> str:
+        """Place as `file:line:column`, as far as known."""
+        return ":".join([self.file, *(str(n) for n in (self.line, self.column) if n)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return asdict(self) | {"severity": self.severity.value}
+
+
+class Findings(list[Finding]):
+    """List of findings, displayed as a table in notebooks."""
+
+    def _repr_html_(self) -> str:
+        rows = [(f.severity.value, f.where, f.message, f.cost, f.fix) for f in self]
+        columns = ("severity", "where", "what", "cost", "what mends it")
+        return small_table(f"{len(self):,} findings" if self else "nothing found", rows, columns if self else ())
+
+
+def percent(count: float, total: float) -> str:
+    """Format `4.0%`, never rounded to 0% or 100%."""
+    share = 100.0 * count / max(total, 1)
+    if 0 < share < 0.05:
+        return "under 0.1%"
+    if 99.5 <= share < 100:
+        return f"{share:.1f}%" if share < 99.95 else "over 99.9%"
+    return f"{share:.1f}%" if share < 10 else f"{share:.0f}%"
+
+
+def plural(number: int, one: str, several: str) -> str:
+    """Format `1 query`, `2,000 queries`."""
+    return f"{number:,} {one if number == 1 else several}"
+
 
 ERROR, WARNING, NOTE = Severity
 
@@ -30,14 +100,13 @@ MANY_EMPTY = 0.01
 # A useless feature sorts n documents by label with a probability of at most 1/n. It counts as a copy if the
 # probability over all queries is below e^-EVIDENCE.
 EVIDENCE = 30.0
+SHARE = 0.02  # of the queries, which a copy of the label may order wrongly
+SHOWN_ROWS = 5  # refused rows listed individually
 HALF = 0.5  # share of its documents that identifies a query with one of the other set
 _ENOUGH_ROWS = 200  # rows among which a feature present in 10% of rows almost surely occurs
 _OFTEN = 0.1
 _USUAL = 0.5  # share of rows with a feature above which its absence in the other set is suspicious
 _SHOWN = 12
-_ODD = np.uint64(0x9E3779B97F4A7C15)
-# Common codes for "unknown", including -1 in columns of counts and shares.
-_SENTINELS = (-1.0, -2.0, -9.0, -99.0, -100.0, -999.0, -1000.0, -9999.0, -99999.0, -999999.0, -1e9, -(2.0**31))
 
 
 class Kind(NamedTuple):
@@ -93,12 +162,6 @@ KINDS = {
         "there is nothing to rank: they teach nothing, and raise NDCG alike for all models",
         "if queries should be longer: is qid the id of the query, and not of the row?",
     ),
-    "repeated-queries": Kind(
-        NOTE,
-        "{queries} hold the documents of an earlier one: qid {qid} those of qid {twin}",
-        "they count twice; split at random, one copy leaks into the other set",
-        "keep one of each",
-    ),
     "refused-labels": Kind(ERROR, "{why}; {documents}", "train refuses them", "{options}", "{options}"),
     "steep-gains": Kind(
         WARNING,
@@ -151,18 +214,6 @@ KINDS = {
         "they take time and teach nothing",
         "leave them out, if that is so in all of your data",
     ),
-    "stand-in-numbers": Kind(
-        NOTE,
-        "{value:g} is the only negative value of {features} ({cells:,} times): does it mean missing?",
-        "trees can split it off; as missing it goes to whichever side suits, and means carry no false number",
-        "--missing-token={value:g} reads it as missing, in every feature",
-    ),
-    "coarse-values": Kind(
-        NOTE,
-        "{features} {are} whole and above 16,777,216, up to {largest:.6g}",
-        "features are float32: around the largest, values less than {step:g} apart are one",
-        "of times and ids subtract a start; hashes are no features",
-    ),
     "leaked-queries": Kind(
         WARNING,
         "{queries} are also in {other}, with the same id and documents; the first is qid {qid}",
@@ -186,12 +237,6 @@ KINDS = {
         "{what}: does one count from 0 and the other from 1?",
         "every feature is shifted by one",
         "use the same numbering in all files; if they count from 0: --zero-based true",
-    ),
-    "widths": Kind(
-        WARNING,
-        "features up to {top} occur, in {other} up to {theirs}",
-        "further features are ignored, because the trees do not use them",
-        "are the sets from one extraction?",
     ),
     "lost-features": Kind(
         WARNING,
@@ -222,7 +267,11 @@ def _found(
     count = int(which.size if isinstance(which, np.ndarray) else which)
     if not count and place is None:
         return []
-    words |= {"role": p.role, "queries": p.of_queries(count), "documents": p.of_rows(count)}
+    words |= {
+        "role": p.role,
+        "queries": f"{count:,} of {p.n_queries:,} queries ({percent(count, p.n_queries)})",
+        "documents": f"{count:,} of {p.n_rows:,} documents ({percent(count, p.n_rows)})",
+    }
     if isinstance(which, np.ndarray):
         words |= {"features": _listed(p, which), "are": "is" if count == 1 else "are"}
     texts = (text.format_map(words) for text in KINDS[check][1:])
@@ -304,7 +353,7 @@ def dead_queries(p: Profile) -> list[Finding]:
     """Queries with a single label; queries of one document are counted separately."""
     several, training = p.sizes > 1, p.role == "train"
     dead, single = np.flatnonzero(several & (p.low == p.high)), np.flatnonzero(~several)
-    if p.n_queries and not p.live:
+    if p.n_queries and not np.any(p.low < p.high):
         what = "in every query all documents have the same label" if several.any() else "every query has one document"
         cost = "no metric can be measured"
         if training:
@@ -323,44 +372,32 @@ def dead_queries(p: Profile) -> list[Finding]:
     return found
 
 
-def repeated_queries(p: Profile) -> list[Finding]:
-    """Queries with exactly the documents of another query."""
-    big = np.flatnonzero(p.sizes > 1)
-    # A sum does not depend on the order of the documents.
-    content = np.add.reduceat(p.hashes, np.cumsum(p.sizes) - p.sizes) if big.size else p.hashes
-    order = big[np.lexsort((big, content[big]))]
-    again = np.sort(order[1:][content[order[1:]] == content[order[:-1]]])
-    if not again.size:
-        return []
-    first = int(big[np.flatnonzero(content[big] == content[again[0]])[0]])
-    twin = f"{p.qid(first)}, {p.at(int(p.line[first]))}"
-    return _found(p, "repeated-queries", again, _line(p, again), qid=p.qid(int(again[0])), twin=twin)
-
-
 # Labels ---------------------------------------------------------------------------------------------------------------
 
 
 def labels_without_gain(p: Profile) -> Iterator[Finding]:
     """Labels outside the domain of the gain, with the gain's message."""
-    known = np.array(sorted({*p.labels, p.low_label, p.high_label})) if p.n_rows else np.zeros(0)
-    for some in (known if np.any(known < 0) else known[:0], known[known >= 0]):
+    negative = p.labels < 0
+    for rows in (np.flatnonzero(negative | negative.any()), np.flatnonzero(~negative)):
         try:
-            gains_from_labels(some, p.gain)
+            gains_from_labels(p.labels[rows], p.gain)
         except RowError as error:
-            label = float(some[error.row])
-            found = p.negative if label < 0 else p.labels.get(label, p.largest)
-            pairs = label_map_from_zero(some) if label < 0 else ""
+            label = p.labels[rows[error.row]]
+            same = np.flatnonzero(negative if label < 0 else p.labels == label)
+            pairs = label_map_from_zero(p.labels) if label < 0 else ""
             options = f"--label-map={pairs}" if pairs else "" if label < 0 else "--gain linear"
             why = error.reason.partition("; label_map=")[0]
-            yield from _found(p, "refused-labels", found.count, found.line, why=why, options=options)
+            yield from _found(p, "refused-labels", same.size, p.lines[same].min(), why=why, options=options)
 
 
 def odd_labels(p: Profile) -> Iterator[Finding]:
     """Labels whose exponential gain dominates all others, and labels without an irrelevant document."""
-    top, low, grades = p.high_label, p.low_label, sorted(p.labels)
+    grades = np.unique(p.labels)
+    top, low = (float(grade) for grade in grades[[-1, 0]])
     if p.gain == "exponential" and USUAL_TOP < top <= MAX_EXPONENTIAL_LABEL:
-        yield from _found(p, "steep-gains", p.largest.count, p.largest.line, top=top, gain=2.0**top - 1.0)
-    if p.live and low > 0 and not p.many_labels and len(grades) <= MANY_GRADES:
+        largest = np.flatnonzero(p.labels == top)
+        yield from _found(p, "steep-gains", largest.size, p.lines[largest].min(), top=top, gain=2.0**top - 1.0)
+    if low > 0 and np.any(p.low < p.high) and grades.size <= MANY_GRADES:
         yield from _found(p, "no-label-zero", p.n_rows, low=low, pairs=label_map_from_zero(grades))
 
 
@@ -369,42 +406,61 @@ def odd_labels(p: Profile) -> Iterator[Finding]:
 
 def duplicates(p: Profile) -> Iterator[Finding]:
     """Documents of a query with the same features, and different labels or the same."""
-    same = WARNING if p.same.rows > MANY_ALIKE * p.n_rows else NOTE
-    for check, alike, what, severity in (
-        ("contradicting-duplicates", p.contradicting, "the features of another, and another label", WARNING),
-        ("duplicates", p.same, "features and label of another", same),
+    _, group, size = np.unique(_of_query(p, np.arange(p.n_queries)), return_inverse=True, return_counts=True)
+    low, high = np.full(size.size, np.inf), np.full(size.size, -np.inf)
+    np.minimum.at(low, group, p.labels)
+    np.maximum.at(high, group, p.labels)
+    for check, which, what in (
+        ("contradicting-duplicates", low < high, "the features of another, and another label"),
+        ("duplicates", low == high, "features and label of another"),
     ):
-        if alike.rows:
-            words: Any = {"lists": plural(alike.queries, "query", "queries"), "name": p.document(alike.line)}
-            words |= {"what": what, "twin": p.at(alike.twin) + p.document(alike.twin)}
-            yield from _found(p, check, alike.rows, alike.line, severity, **words)
+        rows = np.flatnonzero(((size > 1) & which)[group])
+        if rows.size:
+            first, twin = p.lines[np.flatnonzero(group == group[rows[0]])[:2]].tolist()
+            few = check == "duplicates" and rows.size <= MANY_ALIKE * p.n_rows
+            words: Any = {"lists": plural(np.unique(p.query[rows]).size, "query", "queries"), "what": what}
+            words |= {"name": p.document(first), "twin": p.at(twin) + p.document(twin)}
+            yield from _found(p, check, rows.size, first, NOTE if few else WARNING, **words)
 
 
 def empty_rows(p: Profile) -> list[Finding]:
     """Documents without nonzero features."""
-    empty = p.empty_rows
-    severity = WARNING if empty.count > MANY_EMPTY * p.n_rows else NOTE
-    return _found(p, "empty-documents", empty.count, empty.line, severity)
+    empty = p.lines[p.hashes == 0]
+    severity = WARNING if empty.size > MANY_EMPTY * p.n_rows else NOTE
+    return _found(p, "empty-documents", empty.size, empty.min(initial=2**62) if empty.size else 0, severity)
 
 
 # Features -------------------------------------------------------------------------------------------------------------
 
 
 def label_copies(p: Profile) -> Iterator[Finding]:
-    """Features that order the documents of (nearly) every query exactly by label."""
-    live = p.low < p.high
-    if p.live < 2 or np.log(np.maximum(p.sizes[live], 2)).sum() < EVIDENCE + np.log(len(p.columns)):
+    """Features that order the documents of (nearly) every query exactly by label, among the first rows."""
+    labels, query, width = p.labels[p.rows_of_cells], p.query[p.rows_of_cells], p.stored.size
+    order = np.lexsort((labels, query))
+    _, starts, sizes = np.unique(query[order], return_index=True, return_counts=True)
+    low, high = order[starts], order[starts + sizes - 1]
+    live = labels[low] < labels[high]
+    n_live = int(np.count_nonzero(live))
+    if n_live < 2 or np.log(np.maximum(sizes[live], 2)).sum() < EVIDENCE + np.log(width):
         return
-    up, down = p.columns[:, column_stats.UP], p.columns[:, column_stats.DOWN]
-    exact = np.maximum(up, down)
-    labelled = p.n_rows - (p.labels[0.0].count if 0.0 in p.labels else 0)
-    for j in np.flatnonzero(p.live - exact <= column_stats.SHARE * p.live).tolist():
-        same = p.columns[j, column_stats.LIKE_LABEL] == p.columns[j, column_stats.STORED] == labelled
-        order = "falling" if down[j] > up[j] else "rising"
-        share = percent(int(exact[j]), p.live)
-        what = f"ranks the documents of {share} of the queries without a mistake ({order} with the label)"
-        what = "equals the label in every row" if same and not p.many_labels else what
-        yield from _found(p, "label-copy", exact[j], feature=p.feature(j), what=what)
+    # Only a feature that orders the ends of these queries can order all of their documents.
+    cells = p.cells[:, :width].astype(np.float64)
+    cells.data = np.nan_to_num(cells.data, nan=-1e300)  # missing values are below all numbers
+    ends = cells[high[live]] - cells[low[live]]
+    up, down = (np.bincount(ends.indices[some], minlength=width) for some in (ends.data > 0, ends.data < 0))
+    cells, most = cells.tocsc(), SHARE * n_live
+    for j in np.flatnonzero(n_live - np.maximum(up, down) <= most).tolist():
+        values = np.sign(up[j] - down[j]) * cells[:, [j]].toarray().ravel()
+        order = np.lexsort((values, labels, query))
+        before, after = order[:-1], order[1:]
+        wrong = (labels[before] != labels[after]) & (values[before] >= values[after])
+        exact = n_live - np.unique(query[after][wrong & (query[before] == query[after])]).size
+        if n_live - exact <= most:
+            what = f"ranks the documents of {percent(exact, n_live)} of the queries without a mistake "
+            what += f"({'falling' if down[j] > up[j] else 'rising'} with the label)"
+            same = p.equal[j] == p.stored[j] == np.count_nonzero(p.labels)
+            what = "equals the label in every row" if same else what
+            yield from _found(p, "label-copy", exact, feature=p.feature(j), what=what)
 
 
 def no_features(p: Profile) -> list[Finding]:
@@ -413,7 +469,7 @@ def no_features(p: Profile) -> list[Finding]:
     what = "no feature varies: each has one value in every row"
     if not p.counts[slots.CELLS]:
         what = "no features: no row holds a number:value pair"
-    elif not used.size or p.top.top_id >= len(p.columns) or not _constant(p, used).all():
+    elif not used.size or p.top.top_id >= p.stored.size or not _constant(p, used).all():
         return []
     return _found(p, "no-features", p.n_rows, what=what)
 
@@ -421,30 +477,10 @@ def no_features(p: Profile) -> list[Finding]:
 def constant_features(p: Profile) -> list[Finding]:
     """Features that are constant, or always missing."""
     used = _numbers(p)
-    missing = used[p.columns[used, column_stats.MISSING] == p.n_rows]
+    missing = used[p.missing[used] == p.n_rows]
     constant = np.setdiff1d(used[_constant(p, used)], missing)
     zeros = np.count_nonzero(_ranges(p)[1][constant] == 0)
     return _found(p, "missing-features", missing) + _found(p, "constant-features", constant, zeros=zeros)
-
-
-def stand_in_numbers(p: Profile) -> Iterator[Finding]:
-    """Features whose only negative value is a code such as -1 or -999."""
-    negative, low = p.columns[:, column_stats.NEGATIVE], p.extremes[:, column_stats.LOW]
-    # In columns of values up to 1, -1 may be a sign or a cosine.
-    one = (negative > 0) & (low == p.extremes[:, column_stats.HIGH_NEGATIVE]) & (p.extremes[:, column_stats.HIGH] > 1)
-    for value in np.intersect1d(low[one], np.array(_SENTINELS, np.float32)).tolist():
-        which = np.flatnonzero(one & (low == value))
-        yield from _found(p, "stand-in-numbers", which, value=value, cells=negative[which].sum())
-
-
-def coarse_values(p: Profile) -> list[Finding]:
-    """Integers so large that float32 merges neighbours."""
-    low, high = _ranges(p)
-    largest = np.maximum(np.abs(low), np.abs(high))
-    whole = (p.columns[:, column_stats.FRACTIONS] == 0) & (p.columns[:, column_stats.STORED] > 0)
-    coarse = np.flatnonzero(whole & (largest > EXACT) & np.isfinite(largest))
-    top = np.float32(largest[coarse].max(initial=1))
-    return _found(p, "coarse-values", coarse, largest=top, step=np.spacing(top))
 
 
 def _line(p: Profile, queries: Int64Array) -> float:
@@ -454,20 +490,20 @@ def _line(p: Profile, queries: Int64Array) -> float:
 
 def _numbers(p: Profile) -> Int64Array:
     """Return the numbers of the examined features, whether they occur or not."""
-    return np.arange(p.base, min(p.top.top_id + 1, len(p.columns))) if p.n_rows else np.zeros(0, np.int64)
+    return np.arange(p.base, min(p.top.top_id + 1, p.stored.size)) if p.n_rows else np.zeros(0, np.int64)
 
 
 def _constant(p: Profile, used: Int64Array) -> npt.NDArray[np.bool_]:
     """Return which features are constant or always missing."""
     low, high = _ranges(p)
-    missing = p.columns[used, column_stats.MISSING]
+    missing = p.missing[used]
     return np.asarray((missing == p.n_rows) | ((low[used] == high[used]) & (missing == 0)))
 
 
 def _ranges(p: Profile) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
     """Return the (smallest, largest) value of each feature; absent entries count as 0."""
-    low, high = p.extremes[:, column_stats.LOW], p.extremes[:, column_stats.HIGH]
-    everywhere = p.columns[:, column_stats.STORED] + p.columns[:, column_stats.MISSING] == p.n_rows
+    low, high = p.smallest, p.largest
+    everywhere = p.stored + p.missing == p.n_rows
     zero = np.float32(0.0)
     return np.where(everywhere, low, np.minimum(low, zero)), np.where(everywhere, high, np.maximum(high, zero))
 
@@ -490,8 +526,8 @@ def leaked_queries(one: Profile, other: Profile) -> list[Finding]:
     by_id = np.flatnonzero(np.isin(other.ids, one.ids) & (not grouped_by_file))
     by_content, origin = _with_documents_of(one, other)
     # Hash of query id and features, per row.
-    theirs, ours = (each.hashes ^ (each.ids[_query_of_rows(each)].astype(np.uint64) * _ODD) for each in (other, one))
-    same = np.bincount(_query_of_rows(other)[np.isin(theirs, ours)], minlength=other.n_queries)
+    theirs, ours = (_of_query(each, each.ids) for each in (other, one))
+    same = np.bincount(other.query[np.isin(theirs, ours)], minlength=other.n_queries)
     both = by_id[same[by_id] > HALF * other.sizes[by_id]]
     found = []
     for check, some in (
@@ -510,7 +546,7 @@ def leaked_queries(one: Profile, other: Profile) -> list[Finding]:
 def _with_documents_of(one: Profile, other: Profile) -> tuple[Int64Array, Int64Array]:
     """Return (queries of the second set with most of their documents in one query of the first, that query)."""
     origin = np.full(other.n_queries, -1, np.int64)
-    query = _query_of_rows(one)
+    query = one.query
     order = np.lexsort((query, one.hashes))
     hashes, owner = one.hashes[order], query[order]
     if not hashes.size:
@@ -519,14 +555,15 @@ def _with_documents_of(one: Profile, other: Profile) -> tuple[Int64Array, Int64A
     telling, owner = owner[starts] == owner[starts + counts - 1], owner[starts]
     at = np.minimum(np.searchsorted(hashes, other.hashes), hashes.size - 1)
     hit = np.flatnonzero((hashes[at] == other.hashes) & telling[at])
-    pairs, counts = np.unique(np.column_stack([_query_of_rows(other)[hit], owner[at[hit]]]), axis=0, return_counts=True)
+    pairs, counts = np.unique(np.column_stack([other.query[hit], owner[at[hit]]]), axis=0, return_counts=True)
     leaked = (counts >= 2) & (counts > HALF * other.sizes[pairs[:, 0]])
     origin[pairs[leaked, 0]] = pairs[leaked, 1]
     return np.flatnonzero(origin >= 0), origin
 
 
-def _query_of_rows(p: Profile) -> Int64Array:
-    return np.repeat(np.arange(p.sizes.size), p.sizes)
+def _of_query(p: Profile, ids: Int64Array) -> UInt64Array:
+    """Return a hash of the features of each row and of its query, given an integer per query."""
+    return p.hashes ^ mixed(ids[p.query].astype(np.uint64))
 
 
 def numbering(one: Profile, other: Profile) -> list[Finding]:
@@ -537,7 +574,7 @@ def numbering(one: Profile, other: Profile) -> list[Finding]:
         line = next(part.zero_line for part in other.parts if part.zero_line)
         return _found(other, "numbering", 1, line, what=f"feature 0 occurs, which {one.role} does not have")
     beyond = other.top.top_id == one.top.top_id + 1
-    usual = one.columns[0, column_stats.STORED] + one.columns[0, column_stats.MISSING]
+    usual = one.stored[0] + one.missing[0]
     if not beyond and usual <= _USUAL * one.n_rows:
         return []
     what = f"no row has feature 0, which {percent(int(usual), one.n_rows)} of the rows of {one.role} have"
@@ -545,33 +582,13 @@ def numbering(one: Profile, other: Profile) -> list[Finding]:
     return _found(other, "numbering", 1, other.top.top_line, None if beyond else WARNING, what=what)
 
 
-def numbering_of_files(p: Profile) -> list[Finding]:
-    """Feature numbers from 0 in some files of a set and from 1 in others."""
-    top = max((part.top_id for part in p.parts if part.zero_line), default=-1)
-    odd = [part for part in p.parts if not part.zero_line and part.top_id == top + 1]
-    if p.set_base is not None or not p.has_zero or not odd:
-        return []
-    what = f"no row of {plural(len(odd), 'file', 'files')} has feature 0, which other files have, but there is "
-    what += f"feature {top + 1}, one past their last"
-    return _found(p, "numbering", len(odd), odd[0].top_line, WARNING, what=what)
-
-
-def widths(one: Profile, other: Profile) -> list[Finding]:
-    """Features beyond those of the training data."""
-    if not (one.n_rows and other.n_rows) or one.has_zero != other.has_zero:
-        return []
-    top, theirs = other.top, one.top.top_id
-    more = max(0, top.top_id - theirs)
-    return _found(other, "widths", more, top.top_line, top=top.top_id, theirs=theirs, other=one.role)
-
-
 def lost_features(one: Profile, other: Profile) -> list[Finding]:
     """Features that vary in the first set, but not in the second."""
     if min(one.n_rows, other.n_rows) < _ENOUGH_ROWS or one.base != other.base:
         return []
-    width = min(len(one.columns), len(other.columns))
+    width = min(one.stored.size, other.stored.size)
     used = np.arange(width)
-    often = one.columns[:width, column_stats.STORED] > _OFTEN * one.n_rows
+    often = one.stored[:width] > _OFTEN * one.n_rows
     return _found(other, "lost-features", used[often & ~_constant(one, used) & _constant(other, used)], other=one.role)
 
 
@@ -582,22 +599,20 @@ OF_ROWS: tuple[Check, ...] = (
     split_queries,
     no_features,
     dead_queries,
-    repeated_queries,
     labels_without_gain,
     odd_labels,
     duplicates,
     empty_rows,
-    numbering_of_files,
 )
-OF_TRAINING_DATA: tuple[Check, ...] = (label_copies, constant_features, stand_in_numbers, coarse_values)
+OF_TRAINING_DATA: tuple[Check, ...] = (label_copies, constant_features)
 """Later sets would only repeat them."""
 HIDES: dict[str, tuple[Check, ...]] = {
-    "split-queries": (dead_queries, repeated_queries, duplicates, label_copies),
+    "split-queries": (dead_queries, duplicates, label_copies),
     "refused-labels": (odd_labels,),
-    "no-features": (repeated_queries, duplicates, empty_rows, *OF_TRAINING_DATA),
+    "no-features": (duplicates, empty_rows, *OF_TRAINING_DATA),
 }
 """Error -> checks that would only find its consequences."""
 BETWEEN_SETS: tuple[Callable[[Profile, Profile], list[Finding]], ...] = (leaked_queries,)
 """Checks of pairs with different roles: training and validation, training and test, validation and test."""
-AGAINST_TRAINING = (numbering, widths, lost_features)
+AGAINST_TRAINING = (numbering, lost_features)
 """Checks of the training data and a later set."""

@@ -194,7 +194,7 @@ class LibsvmSource(Source):
         options[parse.REPEATED] = _REPEATED[reading.repeated]
         options[parse.STRICT] = reading.strict and not reading.lenient
         options[parse.SKIP] = reading.skip or reading.lenient
-        options[parse.KEEP_COMMENTS] = reading.names and not reading.lenient
+        options[parse.KEEP_COMMENTS] = reading.names
         # The beginning and the side files of the first file decide whether all rows or none have query ids.
         probed = _first_rows(first.head)  # type: ignore[attr-defined]
         has_qid = any(token.startswith(b"qid:") for row in probed for token in row[1:])
