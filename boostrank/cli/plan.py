@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,17 +15,16 @@ from boostrank.cli.command import command
 from boostrank.cli.reading import name_of
 from boostrank.cli.show import aligned
 from boostrank.core.text import size_words
-from boostrank.options import FileOptions, JsonOptions, MemoryOptions, ThreadOptions, argument, option
+from boostrank.options import FileOptions, JsonOptions, MemoryOptions, argument, option
 
 if TYPE_CHECKING:
-    from boostrank.planning.plan import Plan
-    from boostrank.planning.sample import Survey
+    from boostrank.planning import Plan, Survey
 
 _GRADES = 6
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanOptions(MemoryOptions, ThreadOptions, JsonOptions, group="The training"):
+class PlanOptions(MemoryOptions, JsonOptions, group="The training"):
     """Options of the command."""
 
     files: tuple[str, ...] = argument("FILE...", default=(), file="data")
@@ -42,21 +42,14 @@ def plan(own: PlanOptions, reading: FileOptions) -> None:
     Reads a sample of 12 MB (the beginning of compressed files). The length of a pipe is unknown. Estimates are of peak
     anonymous memory.
     """
-    from boostrank.planning.plan import make_plan
-    from boostrank.planning.sample import survey
+    from boostrank.planning import Work, make_plan, survey
 
     how = reading.keywords | {"format": reading.data_format}
     surveys = {name_of(list(own.files)): survey(list(own.files), **how)}
     surveys |= {path: survey(path, **how) for path in own.valid}
     train, *others = surveys.values()
-    found = make_plan(
-        train,
-        others,
-        backend=own.backend,
-        limit=own.memory_limit,
-        params={"num_leaves": own.num_leaves},
-        threads=own.threads,
-    )
+    work = Work(train=train, valid=others, params={"num_leaves": own.num_leaves})
+    found = make_plan(work, backend=own.backend, limit=own.memory_limit)
     if own.as_json:
         click.echo(json.dumps(_as_json(found, surveys)))
     else:
@@ -68,8 +61,6 @@ def plan(own: PlanOptions, reading: FileOptions) -> None:
 
 
 def _description(name: str, found: Survey) -> list[str]:
-    from boostrank.planning.route import rows_words
-
     at_least = "" if found.exact else "at least "
     grades = ", ".join(f"{label:g} {share:.1%}" for label, share in list(found.grades.items())[:_GRADES])
     more = len(found.grades) - _GRADES
@@ -77,7 +68,7 @@ def _description(name: str, found: Survey) -> list[str]:
     of_them = "" if found.used == found.features else f", {at_least}{found.used:,} of them named"
     how = "all of it read" if found.exact else f"from a sample of {found.sampled_rows:,} rows"
     return [
-        f"{name}: {rows_words(found, found.rows)} rows, {rows_words(found, found.queries)} queries ({how}{weight})",
+        f"{name}: {found.words(found.rows)} rows, {found.words(found.queries)} queries ({how}{weight})",
         f"  longest list {at_least}{found.longest:,}; {found.features:,} features{of_them}; "
         f"{found.present:.1%} of the cells named, {found.nonzero:.1%} not 0",
         f"  grades {grades}" + (f", and {more} more" if more > 0 else ""),
@@ -88,7 +79,7 @@ def _description(name: str, found: Survey) -> list[str]:
 def _table(plan: Plan) -> list[str]:
     rows = [["", "peak memory"]]
     for route in plan.routes:
-        peak = "?" if route.peak is None else size_words(route.peak)
+        peak = "?" if math.isinf(route.peak) else size_words(route.peak)
         rows.append([f"{'*' if route is plan.chosen else ' '} {route.backend}: {route.words}", peak])
     return aligned(rows)
 
@@ -101,7 +92,7 @@ def _as_json(plan: Plan, surveys: Mapping[str, Survey]) -> dict[str, Any]:
                 "backend": route.backend,
                 "route": route.name,
                 "options": route.options,
-                "peak_bytes": None if route.peak is None else round(route.peak),
+                "peak_bytes": None if math.isinf(route.peak) else round(route.peak),
                 "chosen": route is plan.chosen,
             }
             for route in plan.routes
@@ -110,5 +101,4 @@ def _as_json(plan: Plan, surveys: Mapping[str, Survey]) -> dict[str, Any]:
         "why": plan.why or None,
         "refusal": plan.refusal,
         "limit_bytes": plan.limit_bytes,
-        "threads": plan.work.threads,
     }

@@ -98,7 +98,7 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
     from boostrank.fit.train import draft, fit, resolve
     from boostrank.metric import Metric
     from boostrank.model.files import sidecar_path
-    from boostrank.planning.route import choose_route, wanted_route
+    from boostrank.planning import choose_route, wanted_route
 
     remove_leftovers(sidecar_path(own.model))  # those of the model are already removed
     gain = options.gain
@@ -117,17 +117,9 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
     known = reading.keywords | {"format": reading.data_format, "labelled": columns is None}
     route = "memory" if options.folds else wanted_route(options.backend, own.route, own.cache)
     copies = copied_rows(own.valid) if own.clicks else 0.0
-    route, line = choose_route(
-        own.train,
-        own.valid,
-        options,
-        known,
-        checked,
-        route=route,
-        limit=own.memory_limit,
-        folds=on_folds,
-        copies=copies,
-    )
+    about = {"params": checked.engine, "folds": on_folds, "copies": copies}
+    files = (list(own.train), *own.valid)
+    route, line = choose_route(files, options, known, route=route, limit=own.memory_limit, **about)
     if line:
         say(line)
     cache = False if own.cache == NO_CACHE else own.cache or True

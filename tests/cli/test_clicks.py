@@ -19,6 +19,7 @@ from boostrank.core.errors import InputError
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.model.ranking_model import RankingModel
+from boostrank.planning import Work
 from tests.cli.conftest import FEW, invoke, messages, sidecar
 
 HEADER = "row,position,impressions,clicks\n"
@@ -105,11 +106,11 @@ def test_training_learns_clicks_over_exposure_of_what_was_shown(folder: Path) ->
 def test_the_plan_knows_the_copies_that_clicks_take(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planned = []
 
-    def make_plan(*surveys: object, copies: float, **options: object) -> None:
-        planned.append(copies)
+    def make_plan(work: Work, **options: object) -> None:
+        planned.append(work.copies)
         raise InputError("no more is needed")
 
-    monkeypatch.setattr("boostrank.planning.route.make_plan", make_plan)
+    monkeypatch.setattr("boostrank.planning.make_plan", make_plan)
     train = ("train", folder / "train.txt", "-m", folder / "no.txt", *FEW)
     for words in ((), ("--clicks",), ("--clicks", "--valid", folder / "held.txt")):
         assert invoke(*train, *words).exit_code == 2

@@ -14,7 +14,7 @@ from boostrank.core.errors import ParameterError
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.source import FORMATS
 from boostrank.fit.doctor import doctor
-from boostrank.planning.sample import survey
+from boostrank.planning import survey
 from tests.cli.conftest import FEW, invoke, messages, sidecar
 
 pa = pytest.importorskip("pyarrow", reason="tables are read by pyarrow")

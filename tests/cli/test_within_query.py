@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import boostrank
-from boostrank.planning.plan import make_plan
-from boostrank.planning.sample import survey
+from boostrank.planning import Work, make_plan, survey
 from tests.cli.conftest import FEW, invoke, messages, sidecar
 
 TRAIN = (*FEW, "--start", "none", "--within-query", "rank,zscore")
@@ -71,7 +70,7 @@ def test_routes_folds_and_configurations_train_with_the_columns(data: Path, mode
     assert any("and 6 columns within queries, " in line for line in messages(result))
     assert sidecar(tmp_path / "more")["within_query"] == sidecar(model)["within_query"]
     surveyed = survey(data / "train.txt")
-    plain, one, wide = (make_plan(surveyed, added=added).routes[0].peak_bytes for added in (0, 1, 300))
+    plain, one, wide = (make_plan(Work(train=surveyed, added=added)).routes[0].peak for added in (0, 1, 300))
     floats = 4 * surveyed.features * (surveyed.rows or 0)
     assert one - plain > floats  # of the features alone, which stay beside those with their columns
     assert wide - one > 300 * floats / surveyed.features

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from boostrank import planning as surveying
 from boostrank.core.errors import DataError, FileFormatError
 from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.text.writer import write_libsvm
-from boostrank.planning import sample as surveying
-from boostrank.planning.sample import is_pipe, survey
+from boostrank.planning import is_pipe, survey
 
 pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
 

@@ -1,0 +1,518 @@
+"""Plan of a training: a sample of its files, the memory of each route, and the route to take.
+
+Memory is counted in bytes of what a route holds: floats, bins, and numbers per row. It is meant to choose a route, not
+to forecast the peak to the megabyte; `make bench-scale` compares both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from boostrank.core.errors import DataError, InputError
+from boostrank.core.machine import free_memory
+from boostrank.core.text import size_words
+from boostrank.data import blocks as slots
+from boostrank.data.side_files import GROUP_SUFFIXES, find_sidecar, read_sizes
+from boostrank.data.source import AnySource, File, Source, expand, open_files, size_of
+from boostrank.engines import ENGINES
+from boostrank.model.ranking_model import RankingModel
+from boostrank.options import TrainOptions
+
+SAMPLE_BYTES = 12 << 20
+"""Files with up to this much text are read whole."""
+NO_CACHE = "none"
+
+_PLACE_BYTES = 1 << 20
+_MOST_ROWS = 1 << 40  # of compressed text
+
+_LEAVES = ("num_leaves", "num_leaf", "max_leaves", "max_leaf", "max_leaf_nodes")
+_BINS = ("max_bin", "max_bins")
+_SHARES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
+
+_PROGRAM = 300e6  # the process after imports, with compiled kernels
+_NAME = 350  # a feature's name, in data, model and record
+_CELL = 1.7  # bins by column, and by row
+_WIDE, _ENTRY = 100, 8  # XGBoost holds sparse data as entries from 100 cells per value; an entry takes 8 cells
+_ROW = 100  # labels, scores, gradients and Hessians, order, leaves
+_VALID_CELL, _VALID_ROW = 1.0, 60
+_HISTOGRAM_BIN = 16  # sums of gradients and of Hessians
+_SAMPLED_ROWS, _SAMPLED_VALUE = 200_000, 14  # from which LightGBM finds the bounds of bins
+_SKETCHED_VALUE, _SKETCH = 16, 16_000  # XGBoost's summary of a column: bytes a value, values at most
+_PAGES = 160e6  # of XGBoost's external memory, which are held at a time
+_FOLD_CELL, _FOLD_ROW = 0.44, 120  # folds of a preset: bins of all rows, and scores
+_START_ROWS, _START_FEATURES, _START_PAIR = 20_000, 2_000, 120  # of the start: rows and features looked at, a product
+
+_WORDS = {
+    "memory": "floats in memory",
+    "bins": "streamed into bins",
+    "again": "second start, bins from the cache",
+    "external": "streamed, bins on disk too",
+}
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Size and shape of the files of one data set. All but `files` and `disk_bytes` come from the sample.
+
+    Args:
+        files: number of files.
+        disk_bytes: their size; None if unknown (a pipe), and then text_bytes, rows and queries are unknown, too.
+        exact: whether all of the text was read.
+        sampled_rows: rows of the sample.
+        refused_rows: rows of the sample that cannot be read.
+        text_bytes: bytes of text, unpacked.
+        rows, queries: number of rows and queries.
+        longest: rows of the longest query in the sample.
+        features: number of columns.
+        used: number of columns with a value in some row; an upper bound if the sample is not the whole.
+        present: share of the cells that the text names.
+        nonzero: share of the cells that are not 0.
+        grades: label -> share of the rows, the most frequent first.
+    """
+
+    files: int
+    disk_bytes: int | None
+    exact: bool
+    sampled_rows: int
+    refused_rows: int
+    text_bytes: float | None
+    rows: int | None
+    queries: int | None
+    longest: int
+    features: int
+    used: int
+    present: float
+    nonzero: float
+    grades: Mapping[float, float]
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the reader will keep it as CSR."""
+        return self.present < 0.5
+
+    @property
+    def float_bytes(self) -> float:
+        """Bytes of the features in memory, dense or CSR."""
+        rows = self.rows or 0
+        return rows * (8.0 * self.nonzero * self.features + 8) if self.is_sparse else 4.0 * rows * self.features
+
+    @property
+    def cells(self) -> float:
+        """Number of cells that an engine holds: no column that no row names."""
+        rows = self.rows or 0
+        cells, entries = rows * self.used, rows * self.nonzero * self.features
+        return _ENTRY * entries if self.is_sparse and cells > _WIDE * entries else cells
+
+    def with_columns(self, added: int) -> Survey:
+        """Return the same with columns within queries, hardly one of whose values is 0."""
+        columns = self.features + added
+        nonzero = (self.nonzero * self.features + added) / max(1, columns)
+        is_dense = not self.is_sparse or added >= self.features
+        used = self.used + added
+        return replace(self, features=columns, used=used, present=1.0 if is_dense else self.present, nonzero=nonzero)
+
+    def words(self, number: int | None) -> str:
+        """Return a number of rows or queries in words: exact, or `about` the number."""
+        if number is None:
+            return "an unknown number of"
+        return f"{number:,}" if self.exact else f"about {round(number, min(0, 3 - len(str(number)))):,}"
+
+
+def survey(source: AnySource, *, format: str = "auto", **options: Any) -> Survey:
+    """Read a sample of some files, a few megabytes, however large they are.
+
+    Args:
+        source: as for `RankingDataset.read`. The sample of a pipe is lost, since a pipe can be read only once.
+        format: of the files.
+        options: of `boostrank.data.source.Reading`.
+
+    Raises:
+        FileFormatError: a file that cannot be opened or unpacked.
+        DataError: no row of the sample can be read.
+    """
+    files = expand(source)
+    sizes = [size_of(one) for one in files]
+    disk = None if None in sizes else sum(size or 0 for size in sizes)
+    options |= {"on_bad_line": "skip", "strict": False, "max_bytes": None}
+    sample, base = _Sample(), None
+    for i, places in _places(sizes):
+        spec, opened = open_files([files[i]], format, **options)
+        with closing(opened):
+            sample.take(opened, opened.first, places)
+            base = opened.base
+    if not sample.rows:
+        rows = "labels, query ids and numbers" if spec.is_table else "`label qid:ID number:value ...`"
+        raise DataError(f"{files[0]}: no row of the sample can be read as {rows}")
+    return sample.survey(len(files), disk, int(not sample.has_zero) if base is None else base)
+
+
+def is_pipe(source: AnySource) -> bool:
+    """Return True if some source can be read only once, so that a sample would be missing afterwards."""
+    return any(size_of(one) is None for one in expand(source))
+
+
+def _places(sizes: Sequence[int | None]) -> Iterator[tuple[int, list[float] | None]]:
+    """Yield (file, places in it as shares of its length) in order; None for all of it."""
+    total = sum(size or 0 for size in sizes)
+    if None in sizes:
+        yield sizes.index(None), [0.0]
+        return
+    if total <= SAMPLE_BYTES:
+        yield from ((i, None) for i in range(len(sizes)))
+        return
+    ends = np.cumsum([size or 0 for size in sizes])
+    places = SAMPLE_BYTES // _PLACE_BYTES
+    at = (np.arange(places) + 0.5) * (total / places)
+    owners = np.searchsorted(ends, at, side="right")
+    for i in np.unique(owners).tolist():
+        size = sizes[i] or 1
+        yield i, [float(x - (ends[i] - size)) / size for x in at[owners == i]]
+
+
+class _Sample:
+    """Adds up what the parsed places hold."""
+
+    def __init__(self) -> None:
+        self.rows = self._refused = self._text = self._cells = self._nonzero = self._top = self._grouped_files = 0
+        self._boundaries = self._pairs = self._queries = self._longest = self._known_rows = 0
+        self._disk = self._unpacked = 0.0
+        self.has_zero, self._exact = False, True
+        self._labels: Counter[float] = Counter()
+        self._used: set[int] = set()
+        self._sizes: list[int] = []
+
+    def take(self, source: Source, file: File, places: list[float] | None) -> None:
+        """Add the chunks of one file that are wanted; None: all of them, while they last."""
+        before = self.rows + self._refused
+        whole = self._chunks(source, file, places)
+        counted = self.rows + self._refused - before
+        if file.rows is not None:
+            self._known_rows += file.rows
+            whole = counted == file.rows
+        self._exact &= whole
+        sizes_file = find_sidecar(file.path, GROUP_SUFFIXES)
+        if sizes_file is not None:
+            is_known = whole or file.rows is not None
+            most = counted if whole else file.rows or (file.text_bytes if file.any_order else _MOST_ROWS)
+            self._sizes += read_sizes(sizes_file, most, counted=is_known).tolist()
+            self._grouped_files += 1
+
+    def _chunks(self, source: Source, file: File, places: list[float] | None) -> bool:
+        """Add the chunks of one file; return whether these were all."""
+        loads, previous = file.loads(_PLACE_BYTES), None
+        if file.any_order:
+            chunks = list(loads)
+            if places is not None:
+                numbers = sorted({min(int(place * len(chunks)), len(chunks) - 1) for place in places})
+                chunks = [chunks[i] for i in numbers]
+            for load in chunks:
+                size, previous = self._add(source, load, previous if places is None else None)
+                self._disk += size
+                self._unpacked += size
+            return places is None
+        # Only from the front: the whole text weighs as many times what it does on disk as this beginning does.
+        # It is unpacked from large pieces: at the chunk where the next one is fetched, those before are used up.
+        text, fetched, used = 0, 0, (0, 0.0)
+        for load in loads:
+            if file.done > fetched:
+                fetched, used = file.done, (fetched, file.text_bytes - _PLACE_BYTES / 2)
+            size, previous = self._add(source, load, previous)
+            text += size
+            all_wanted = places is None or file.rows is not None
+            if text >= (SAMPLE_BYTES if all_wanted else _PLACE_BYTES * max(4, len(places or ()))):
+                break
+        disk, unpacked = used if used[0] else (file.done, file.text_bytes)
+        self._disk += disk
+        self._unpacked += unpacked
+        return not next(iter(loads), None)
+
+    def _add(self, source: Source, load: Callable[[Any], Any], previous: Any) -> tuple[int, Any]:
+        """Add a chunk; return its bytes and its last query. `previous` is the query before it, if known."""
+        block = source.parse(load)
+        self._text += block.size
+        self._refused += int(block.counts[slots.BAD_ROWS])
+        if not block.n_rows:
+            return block.size, previous
+        self.rows += block.n_rows
+        self.has_zero |= bool(block.counts[slots.ZERO_LINE])
+        self._top = max(self._top, int(block.counts[slots.TOP_ID]))
+        self._cells += int(block.counts[slots.CELLS])
+        self._labels.update(np.sort(block.labels).tolist())
+        dense = block.dense
+        self._nonzero += int(np.count_nonzero(block.cells()[2] if dense is None else dense))
+        self._used.update(np.unique(block.cells()[1]).tolist() if dense is None else range(dense.shape[1]))
+        if not len(block.runs):
+            return block.size, None
+        ids = [block.names.get(i, int(run[slots.RUN_ID])) for i, run in enumerate(block.runs)]
+        lengths = np.diff(block.runs[:, slots.RUN_ROW], append=block.n_rows)
+        goes_on = previous is not None and previous[0] == ids[0]
+        if goes_on:
+            lengths[0] += previous[1]
+        self._longest = max(self._longest, int(lengths.max()))
+        self._queries += len(ids) - goes_on
+        self._boundaries += len(ids) - 1
+        self._pairs += block.n_rows - 1
+        return block.size, (ids[-1], int(lengths[-1]))
+
+    def survey(self, files: int, disk: int | None, base: int) -> Survey:
+        """Return the survey."""
+        features, text, rows, queries = self._top + 1 - base, None, None, None
+        often = max(self._boundaries, 1) / max(self._pairs, 1)  # new queries a row
+        if self._exact:
+            text, rows, queries = float(self._text), self.rows, self._queries
+        elif self._known_rows:
+            rows, queries = self._known_rows, max(files, round(self._known_rows * often))
+            text = float(self._text) / self.rows * rows
+        elif disk is not None:
+            text = disk * self._unpacked / max(self._disk, 1)
+            rows = round(text * self.rows / self._text)
+            queries = max(files, round(rows * often))
+        longest = self._longest
+        if self._grouped_files == files and self._sizes:
+            rows, queries, longest = sum(self._sizes), len(self._sizes), max(self._sizes)
+        cells = self.rows * features or 1
+        used = min(features, round(len(self._used) * max(1.0, (rows or self.rows) / self.rows)))
+        grades = {label: n / self.rows for label, n in self._labels.most_common()}
+        return Survey(
+            files,
+            disk,
+            self._exact,
+            self.rows,
+            self._refused,
+            text,
+            rows,
+            queries,
+            longest,
+            features,
+            used,
+            self._cells / cells,
+            self._nonzero / cells,
+            grades,
+        )
+
+
+@dataclass(frozen=True)
+class Route:
+    """How an engine may hold the features, and its peak memory in bytes; infinite if unknown."""
+
+    backend: str
+    name: str
+    peak: float
+
+    @property
+    def options(self) -> str:
+        """Options of the command line that choose it."""
+        return f"--backend {self.backend} --route {'bins' if self.name == 'again' else self.name}"
+
+    @property
+    def words(self) -> str:
+        """Description of the route."""
+        return _WORDS[self.name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """A training to plan.
+
+    Args:
+        train, valid: surveys of the data.
+        params: of the engine; leaves and bins count.
+        added: columns within queries, in addition to the features.
+        folds: whether a preset trains on folds of all rows.
+        copies: copies of the training rows in memory, in addition to those that are read.
+    """
+
+    train: Survey
+    valid: Sequence[Survey] = ()
+    params: Mapping[str, Any] = field(default_factory=dict)
+    added: int = 0
+    folds: bool = False
+    copies: float = 0.0
+
+    @property
+    def leaves(self) -> int:
+        """Maximum number of leaves per tree."""
+        depth = int(self.params.get("max_depth", 0) or 0)
+        default = min(2**depth, 2**20) if depth > 0 else 31
+        return int(next((self.params[name] for name in _LEAVES if self.params.get(name) is not None), default))
+
+    @property
+    def max_bin(self) -> int:
+        """Maximum number of bins per feature."""
+        return int(next((self.params[name] for name in _BINS if name in self.params), 255))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All routes of the installed engines, and the chosen one.
+
+    Args:
+        chosen: None if no route fits, and `refusal` says so.
+        why: reason for the choice.
+        limit_bytes: memory that the training may take.
+        refusal: the memory that is missing, and what would fit.
+    """
+
+    routes: tuple[Route, ...]
+    chosen: Route | None
+    why: str
+    limit_bytes: float
+    refusal: str | None = None
+
+    def check(self) -> Route:
+        """Return the chosen route, or raise InputError."""
+        if self.chosen is None:
+            raise InputError(self.refusal)
+        return self.chosen
+
+
+def make_plan(work: Work, *, backend: str = "lightgbm", route: str = "auto", limit: float | None = None) -> Plan:
+    """Return the plan of a training.
+
+    Args:
+        backend: the engine.
+        route: "memory", "bins", "external", or "auto": the first of them that stays under the limit.
+        limit: bytes of anonymous memory. None: the free memory of the machine, of which `auto` lets floats take half.
+    """
+    engines = [name for name in ENGINES if name == backend or find_spec(name) is not None]
+    routes = tuple(Route(name, one, peak_of(name, one, work)) for name in engines for one in ENGINES[name].routes)
+    candidates = [
+        one for one in routes if one.backend == backend and one.name != "again" and route in ("auto", one.name)
+    ]
+    bound = free_memory() if limit is None else limit
+    if math.isinf(candidates[0].peak):
+        return Plan(routes, candidates[0 if limit is None else -1], "its memory is unknown", bound)
+    # With floats in memory, other work on the machine keeps half of the free memory; streamed rows need little.
+    halved = limit is None and route == "auto"
+    shares = {one: 0.5 if halved and one.name == "memory" else 1.0 for one in candidates}
+    chosen = next((one for one in candidates if one.peak <= shares[one] * bound), None)
+    if chosen is None:
+        return Plan(routes, None, "", bound, _refusal(candidates, routes, work, bound, limited=limit is not None))
+    room = f"the {size_words(bound)} that are free" if limit is None else f"the limit of {size_words(bound)}"
+    why = f"it fits in {'half of ' if shares[chosen] < 1 else ''}{room}"
+    if chosen is not candidates[0]:
+        why += f"; {candidates[0].words} would take {size_words(candidates[0].peak)}"
+    return Plan(routes, chosen, why, bound)
+
+
+def peak_of(backend: str, route: str, work: Work) -> float:
+    """Return the peak anonymous memory of the process in bytes; infinity if rows or engine are unknown."""
+    read = (work.train, *work.valid)
+    if backend not in ("lightgbm", "xgboost", "linear") or any(one.rows is None for one in read):
+        return math.inf
+    train, *valid = data = [one.with_columns(work.added) if work.added else one for one in read]
+    rows, columns, values = train.rows or 0, train.used, train.nonzero * train.features
+    floats, held = sum(one.float_bytes for one in data), 0.0
+    if route == "memory":
+        held = floats + work.copies * train.float_bytes
+        if work.added:  # the features without the columns within queries
+            held += sum(one.float_bytes for one in read)
+        if work.folds:  # validation rows join the others, and all are held twice
+            held += floats * bool(valid) + sum(_FOLD_CELL * one.cells + (one.rows or 0) * _FOLD_ROW for one in data)
+    if backend == "linear":
+        return _PROGRAM + held + floats / 2 + sum(one.rows or 0 for one in data) * _ROW
+    histograms = _HISTOGRAM_BIN * work.leaves * min(work.max_bin * columns, rows * values + columns)
+    bins = _CELL * train.cells
+    growing = rows * _ROW + sum(_VALID_CELL * one.cells + (one.rows or 0) * _VALID_ROW for one in valid)
+    if backend == "xgboost":
+        bins = min(bins, _PAGES) if route == "external" else bins
+        finding: float = _SKETCHED_VALUE * min(train.cells, _SKETCH * columns)
+    else:
+        finding = 0.0 if route == "again" else _SAMPLED_VALUE * min(rows, _SAMPLED_ROWS) * values
+    looked_at = min(columns, _START_FEATURES)
+    start = 4.0 * min(rows, _START_ROWS) * looked_at + _START_PAIR * looked_at**2
+    return _PROGRAM + _NAME * train.features + start + held + max(finding, bins + growing + histograms)
+
+
+def _refusal(candidates: Sequence[Route], routes: Sequence[Route], work: Work, bound: float, *, limited: bool) -> str:
+    """Return the memory that is needed, and the first change that would fit."""
+    least = min(candidates, key=lambda one: one.peak)
+    name = f"--memory-limit is {size_words(bound)}" if limited else f"only {size_words(bound)} are free"
+    words = f"training would take about {size_words(least.peak)} ({least.options}), and {name}"
+    other = next((one for one in routes if one.name != "again" and one.peak <= bound), None)
+    if other is not None:
+        return f"{words}: {other.options} would take about {size_words(other.peak)}"
+    for share in _SHARES:
+        train = replace(work.train, rows=round((work.train.rows or 0) * share))
+        peak = peak_of(least.backend, least.name, replace(work, train=train))
+        if peak <= bound:
+            part = f"a part of the queries (boostrank data sample --queries {100 * share:g}%)"
+            return f"{words}: {part} would take about {size_words(peak)} with {least.options}"
+    return f"{words}: nothing fits in that, the program alone takes about {size_words(_PROGRAM)}"
+
+
+def wanted_route(backend: str, route: str, cache: str | None) -> str:
+    """Return the route that the options `route` and `cache` ask for, or "auto".
+
+    Raises:
+        InputError: the engine has no such route, or the route uses no cache.
+    """
+    routes, kept = ENGINES[backend].routes if backend in ENGINES else ("memory",), cache not in (None, NO_CACHE)
+    if routes == ("memory",):
+        if kept or route not in ("auto", "memory"):
+            raise InputError(f"{backend} trains on rows in memory: no --route or --cache")
+        return "memory"
+    if route == "external" and route not in routes:
+        raise InputError("--route external is XGBoost's: --backend xgboost")
+    if kept and route == "memory":
+        raise InputError("--route memory uses no cache")
+    return "bins" if route == "auto" and kept else route
+
+
+def choose_route(
+    files: Sequence[Any],
+    options: TrainOptions,
+    reading: Mapping[str, Any],
+    *,
+    route: str,
+    limit: int | None,
+    **work: Any,
+) -> tuple[str, str]:
+    """Return the route of a training, and a line about its memory.
+
+    Args:
+        files: the training set and the validation sets.
+        reading: options of `survey`.
+        route: as for `make_plan`, like `limit`.
+        work: fields of `Work`: params, folds, copies.
+
+    Raises:
+        InputError: no route stays below the limit.
+    """
+    if any(map(is_pipe, files)):
+        if route == "auto":
+            route = "memory" if limit is None else [n for n in ENGINES[options.backend].routes if n != "again"][-1]
+        return route, f"plan: --route {route}; its memory is unknown: the length of a pipe is unknown"
+    try:
+        train, *valid = (survey(one, **reading) for one in files)
+        refused = reading.get("on_bad_line", "stop") == "stop" and any(one.refused_rows for one in (train, *valid))
+    except DataError:
+        refused = True
+    if refused:  # the reader will say where
+        return ("memory" if route == "auto" else route), ""
+    added = 0
+    if options.within_query:
+        within = options.within_query
+        added = len(within.kinds) * (train.features if within.is_auto or within.of is None else len(within.of))
+    elif options.init_model:
+        model = RankingModel.load(options.init_model)
+        added = len(model.column_names) - model.n_features
+    plan = make_plan(
+        Work(train=train, valid=valid, added=added, **work), backend=options.backend, route=route, limit=limit
+    )
+    chosen = plan.check()
+    if math.isinf(chosen.peak):
+        return chosen.name, f"plan: {chosen.words}; the memory of {options.backend} is not measured"
+    return chosen.name, (
+        f"plan: {train.words(train.rows)} rows x {train.features:,} features"
+        f"{f' and {added:,} columns within queries' if added else ''}, {chosen.words}: "
+        f"{size_words(chosen.peak)} ({plan.why})"
+    )
