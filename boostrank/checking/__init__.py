@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from boostrank.checking.measured import cost, learning, threads_agree
-from boostrank.checking.probe import Finding, Probe, Status, Verdict
-from boostrank.checking.rules import RULES, unsafe
+from boostrank.checking.rules import RULES, Finding, Probe, Status, unsafe
 from boostrank.core.errors import BoostrankError
 from boostrank.kernels.objective.contract import ObjectiveSpec
 
-__all__ = ["Finding", "Status", "Verdict", "check_contract", "check_objective"]
-
-# After these failures, later results are meaningless.
-_FATAL = ("memory", "runs")
+__all__ = ["Finding", "Status", "check_contract", "check_objective"]
 
 
 def check_contract(spec: ObjectiveSpec, function: Callable[..., float] | None = None) -> Iterator[Finding]:
@@ -38,7 +34,7 @@ def check_contract(spec: ObjectiveSpec, function: Callable[..., float] | None = 
                 "see the kernel contract in boostrank.kernels.objective.contract",
             )
         yield found
-        if found.status is Status.FAIL and found.check in _FATAL:
+        if _is_fatal(found):
             return
 
 
@@ -51,11 +47,15 @@ def check_objective(spec: ObjectiveSpec) -> Iterator[Finding]:
     if found is not None:  # compiled code would not be safe to call
         yield found
         return
-    sound = True
-    for finding in check_contract(spec):
-        sound = sound and not (finding.status is Status.FAIL and finding.check in _FATAL)
-        yield finding
-    if sound:
-        yield threads_agree(spec)
-        yield cost(spec)
-        yield from learning(spec)
+    for found in check_contract(spec):
+        yield found
+        if _is_fatal(found):
+            return
+    yield threads_agree(spec)
+    yield cost(spec)
+    yield from learning(spec)
+
+
+def _is_fatal(found: Finding) -> bool:
+    """Return True if later results are meaningless."""
+    return found.status is Status.FAIL and found.check in ("memory", "runs")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from boostrank.checking.probe import Finding, Status, passed, skipped
+from boostrank.checking.rules import Finding, Status
 from boostrank.core.errors import BoostrankError, MissingDependency
 from boostrank.core.queries import QueryIndex
 from boostrank.data.synthetic import make_ranking_data
@@ -25,8 +25,8 @@ _TREES = {"num_leaves": 15, "learning_rate": 0.1, "seed": 1, "num_threads": 1, "
 _METRIC = "ndcg@10"
 
 LENGTHS = (10, 100, 1000, 4000)
-_DOCUMENTS = 20_000
-_SECONDS = 1.0  # maximum time of a pass over one length, extrapolated from the previous one
+_DOCUMENTS = 8_000
+_SECONDS = 3.0  # longest expected time of a query that is measured
 
 # Bounds on the exponent p of a cost of n^p per query.
 _LINEAR, _QUADRATIC, _CUBIC = 1.4, 1.7, 2.6
@@ -54,7 +54,7 @@ def threads_agree(spec: ObjectiveSpec) -> Finding:
             "training would not be reproducible",
             "use only the arguments: no global arrays, no numpy.random; set scratch before reading it",
         )
-    return passed("threads", "one thread and two threads give the same bytes")
+    return Finding("threads", Status.PASS, "one thread and two threads give the same bytes")
 
 
 def cost(spec: ObjectiveSpec) -> Finding:
@@ -63,16 +63,12 @@ def cost(spec: ObjectiveSpec) -> Finding:
     power = 3.0  # exponent of a query's cost; a safe guess until it is measured
     try:
         for length in LENGTHS:
-            documents = _DOCUMENTS
-            if measured:
-                last, seconds = list(measured.items())[-1]
-                expected = seconds * (length / last) ** (power - 1.0)
-                if expected * length > 3 * _SECONDS:
-                    break
-                documents = min(documents, int(_SECONDS / expected))
-            measured[length] = _seconds_a_document(spec, length, max(1, documents // length))
-            if len(measured) > 1:
-                power = _power(measured)
+            if any(seconds * last * (length / last) ** power > _SECONDS for last, seconds in measured.items()):
+                break
+            measured[length] = _seconds_a_document(spec, length)
+            if len(measured) > 1:  # fit without the shortest length if there are others
+                lengths, seconds = np.log([*measured.items()][1 if len(measured) > 2 else 0 :]).T
+                power = 1.0 + float(np.polyfit(lengths, seconds, 1)[0])
     except BoostrankError as error:
         return _broken("speed", error)
     shape = "n or n log n" if power < _LINEAR else "n^2" if _QUADRATIC <= power < _CUBIC else f"about n^{power:.1f}"
@@ -88,18 +84,11 @@ def cost(spec: ObjectiveSpec) -> Finding:
     elif power < _LINEAR and spec.quadratic:
         status, why = Status.NOTE, "the driver refuses lists of more than 50,000 documents unnecessarily"
         mend = "declare quadratic=False"
-    return Finding("speed", status, message, "", why, mend) if why else passed("speed", message)
+    return Finding("speed", status if why else Status.PASS, message, "", why, mend)
 
 
-def _power(measured: dict[int, float]) -> float:
-    """Fit p in a cost of n^p per query, without the shortest length if there are others."""
-    longer = list(measured.items())[1 if len(measured) > 2 else 0 :]
-    lengths, seconds = np.log(np.array(longer)).T
-    return 1.0 + float(np.polyfit(lengths, seconds, 1)[0])
-
-
-def _seconds_a_document(spec: ObjectiveSpec, length: int, queries: int) -> float:
-    rng = np.random.default_rng(0)
+def _seconds_a_document(spec: ObjectiveSpec, length: int) -> float:
+    rng, queries = np.random.default_rng(0), max(1, _DOCUMENTS // length)
     labels, scores = rng.integers(0, 5, queries * length), rng.normal(size=queries * length)
     bound = Objective(spec, threads=1, total_rounds=ROUNDS).bind(labels, QueryIndex.from_sizes([length] * queries))
     best = math.inf
@@ -116,7 +105,7 @@ def learning(spec: ObjectiveSpec) -> Iterator[Finding]:
         try:
             engine = get_backend(name)
         except MissingDependency:
-            yield skipped(name, "not installed")
+            yield Finding(name, Status.SKIP, "not installed")
             continue
         if engine.grows_trees:
             yield _learns(spec, name)
@@ -134,7 +123,7 @@ def _learns(spec: ObjectiveSpec, backend: str) -> Finding:
     start, end = (metric.evaluate(data.labels, scores, data.queries).mean for scores in ranked)
     message = f"{_METRIC} of the training set {start:.3f} -> {end:.3f} in {ROUNDS} rounds"
     if end > start:
-        return passed(backend, message)
+        return Finding(backend, Status.PASS, message)
     return Finding(
         backend,
         Status.FAIL,

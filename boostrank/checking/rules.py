@@ -1,133 +1,273 @@
-"""Rules of the kernel contract as functions of a probe. Examples are tried from the shortest.
+"""Rules of the kernel contract as functions of a probe, tried on queries of 0 to 11 documents, the shortest first.
 
-`unsafe` runs before a kernel is compiled: compiled code does not check indices, and a bad index corrupts memory or ends
-the process. It calls the Python body of the kernel, where NumPy checks them.
+Compiled code does not check indices, and a bad one corrupts memory or ends the process. So the Python body of a kernel
+is called first, where NumPy checks them. Outputs and scratch memory are filled with arbitrary numbers, and in a second
+run with others: a kernel that depends on them gives another result.
 """
 
 from __future__ import annotations
 
+import contextlib
+import enum
 import itertools
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from operator import attrgetter
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from boostrank.checking.probe import (
-    Example,
-    Finding,
-    Output,
-    Probe,
-    Status,
-    Values,
-    nothing_to_learn,
-    ordinary_examples,
-    parameter_cases,
-    passed,
-    skipped,
-    special_examples,
-)
+from boostrank.core.errors import ParameterError
+from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind
 from boostrank.kernels.objective.contract import ObjectiveSpec
 
 # Tolerances relative to the largest gradient. Real faults (a sign, a factor, a missing term) exceed them by far.
 _DERIVATIVE_TOLERANCE = 1e-4
 _SYMMETRY_TOLERANCE = 1e-5
-_INDICES = "compiled code does not check indices: "
+_MEANINGLESS = (7.25e11, -3.5e11)
+
+Values = Mapping[str, Any]
+
+
+class Status(enum.Enum):
+    """Outcome of a check. A note passes and adds a remark."""
+
+    PASS = "pass"
+    NOTE = "note"
+    SKIP = "skip"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Result of one check of an objective.
+
+    Args:
+        example: the smallest failing example: scores, labels, gains, and the document.
+    """
+
+    check: str
+    status: Status
+    message: str
+    example: str = ""
+    why: str = ""
+    mend: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """A query for a check: float64[n] scores and labels."""
+
+    what: str
+    scores: Float64Array
+    labels: Float64Array
+
+    @property
+    def gains(self) -> Float64Array:
+        """Exponential gains, float64[n]."""
+        return np.asarray(np.exp2(self.labels) - 1.0)
+
+    def __len__(self) -> int:
+        return int(self.scores.size)
+
+    def at(self, scores: Float64Array) -> Example:
+        """Return the same documents with other scores."""
+        return replace(self, scores=scores)
+
+    def moved(self, document: int, step: float) -> Example:
+        """Return the query with one other score."""
+        return self.at(self.scores + step * (np.arange(len(self)) == document))
+
+    def __str__(self) -> str:
+        lists = {"scores": self.scores, "labels": self.labels, "gains": self.gains}
+        numbers = ", ".join(f"{name} [{', '.join(f'{v:.4g}' for v in values)}]" for name, values in lists.items())
+        return f"{self.what}: {numbers}" if len(self) else self.what
+
+
+class Output(NamedTuple):
+    """Result of a kernel for one query, and the names of the inputs that it wrote."""
+
+    loss: float
+    grad: Float64Array
+    hess: Float64Array
+    written: tuple[str, ...]
+
+
+class Probe:
+    """Runs an objective's kernel on examples: compiled, or another `function` such as its Python body."""
+
+    def __init__(self, spec: ObjectiveSpec, function: Callable[..., float] | None = None) -> None:
+        self.spec = spec
+        self._function = spec.kernel if function is None else function
+
+    def run(self, example: Example, values: Values, *, outputs: int = 0, scratch: int = 0) -> Output:
+        """Run with arbitrary content of kind 0 or 1 in outputs and in scratch memory."""
+        n, gains = len(example), example.gains
+        doc_const, query_const = self._constants(example.labels, gains, values)
+        given = {
+            "scores": example.scores,
+            "gains": gains,
+            "order": np.argsort(-example.scores, kind="stable"),
+            "doc_const": doc_const,
+            "query_const": query_const[0],
+            "params": self.spec.encode({p.name: p.parse(values[p.name]) for p in self.spec.params}, 0),
+        }
+        inputs = {name: array.copy() for name, array in given.items()}
+        grad, hess = (np.full(n, _MEANINGLESS[outputs]) for _ in range(2))
+        room = self.spec.scratch_per_document * n
+        memory = np.full(room, _MEANINGLESS[scratch]), np.full(room, (n - 1) * scratch, np.int64)  # valid positions
+        with np.errstate(all="ignore"):  # compiled code does not warn, either
+            loss = self._function(*inputs.values(), grad, hess, *memory)
+        written = tuple(name for name, array in inputs.items() if not np.array_equal(array, given[name]))
+        return Output(float(loss), grad, hess, written)
+
+    def _constants(self, labels: Float64Array, gains: Float64Array, values: Values) -> tuple[Any, Any]:
+        constants = self.spec.prepare(labels.copy(), gains.copy(), np.array([0, labels.size], np.int64), values)
+        for what, array, rows in zip(("document", "query"), constants, (labels.size, 1), strict=True):
+            if getattr(array, "dtype", None) != np.float64 or array.ndim != 2 or len(array) != rows:
+                shape = f"{getattr(array, 'dtype', type(array).__name__)}{list(np.shape(array))}"
+                raise ParameterError(
+                    f"prepare of {self.spec.name!r}: constants of a {what} must be float64[{rows}, any], not {shape}"
+                )
+        return constants
+
+
+def parameter_cases(spec: ObjectiveSpec) -> Iterator[dict[str, Any]]:
+    """Yield the default parameters, then each parameter changed alone."""
+    default = {p.name: p.default for p in spec.params}
+    yield default
+    for param in spec.params:
+        yield from (default | {param.name: value} for value in options(param) if value != param.default)
+
+
+def options(param: Param) -> list[Any]:
+    """Choose values of a parameter to test, from its declaration."""
+    if param.kind == "choice":
+        return list(param.choices)
+    if param.kind == "switch":
+        return [True, False]
+    if param.kind == "integer":
+        found: list[Any] = [param.default, int(param.low or 0), 1, 3]
+    elif param.high is not None:
+        found = [param.low, 0.35, param.high]
+    else:
+        found = [param.default, 0.4 * float(param.default), 2.5 * float(param.default)]
+    allowed = []
+    for value in found:
+        with contextlib.suppress(ParameterError):
+            param.parse(value)
+            allowed.append(value)
+    return allowed
+
+
+def _example(what: str, scores: Any, labels: Any) -> Example:
+    return Example(what, np.array(scores, dtype=np.float64), np.array(labels, dtype=np.float64))
+
+
+def _ordinary() -> list[Example]:
+    """Return examples with distinct scores on the scale of labels, shortest first."""
+    rng = np.random.default_rng(7)
+    return [
+        _example("2 documents in the right order", [0.4, -0.3], [1, 0]),
+        _example("2 documents in the wrong order", [0.4, -0.3], [0, 1]),
+        _example("3 documents", [0.3, -0.9, 0.1], [0, 2, 1]),
+        _example("5 documents", [-1.2, 1.4, 0.5, -0.6, 0.01], [4, 0, 1, 3, 0]),
+        _example("11 documents", 1.5 * rng.normal(size=11), rng.integers(0, 5, 11)),
+    ]
+
+
+def _all() -> list[Example]:
+    """Return the ordinary examples and short lists, ties, equal labels and distant scores, shortest first."""
+    far = 1e4
+    special = [
+        _example("no document", [], []),
+        _example("one document", [0.7], [3]),
+        _example("one irrelevant document", [0.7], [0]),
+        _example("tied scores", [0.0, 0.0], [1, 0]),
+        _example("nearly tied scores", [1e-300, 0.0], [0, 1]),
+        _example("equal labels", [0.4, -0.3], [2, 2]),
+        _example("no relevant document", [0.4, -0.3], [0, 0]),
+        _example("scores 20,000 apart, right order", [far, -far], [1, 0]),
+        _example("scores 20,000 apart, wrong order", [-far, far], [1, 0]),
+        _example("the largest labels", [0.4, -0.3], [31, 0]),
+        _example("tied scores at the ends of the range", [far, far, -far, -far, 0.0], [0, 2, 2, 0, 1]),
+        _example("every score tied", np.zeros(6), [0, 2, 1, 0, 4, 1]),
+    ]
+    return sorted([*special, *_ordinary()], key=len)
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Violations of a rule by a kernel on one example."""
+    """Violation of a rule by a kernel on one example."""
 
     message: str
     why: str
     mend: str
     document: int | None = None
     detail: str = ""
-    noted: bool = False
 
 
-Rule = Callable[[Probe], Finding]
-RULES: list[Rule] = []
-"""Rules in the order in which they are checked."""
-
-
-def _rule(
-    check: str,
-    fits: str,
-    examples: Callable[[], list[Example]],
-    skip: Callable[[ObjectiveSpec], str] = lambda spec: "",
-) -> Callable[[Callable[[Probe, Example, Values], Fault | None]], Rule]:
-    """Declare a rule: its first failing example is reported, else the first that is noted.
+@dataclass(frozen=True)
+class Rule:
+    """Rule of the contract.
 
     Args:
         fits: message if every example passes.
-        skip: why the rule does not apply; "" if it does.
+        look: function that tries one example with one choice of parameters.
+        skip: function that returns why the rule does not apply; "" if it does.
     """
 
-    def declared(look: Callable[[Probe, Example, Values], Fault | None]) -> Rule:
-        def run(probe: Probe) -> Finding:
-            if reason := skip(probe.spec):
-                return skipped(check, reason)
-            noted = None
-            for example, values in itertools.product(sorted(examples(), key=len), parameter_cases(probe.spec)):
-                fault = look(probe, example, values)
-                if fault is None or (fault.noted and noted):
-                    continue
-                where = [] if fault.document is None else [f"document {fault.document}"]
+    check: str
+    fits: str
+    look: Callable[[Probe, Example, Values], Fault | None]
+    examples: Callable[[], list[Example]] = _all
+    skip: Callable[[ObjectiveSpec], str] = lambda spec: ""
+
+    def __call__(self, probe: Probe) -> Finding:
+        """Report the first failing example."""
+        if reason := self.skip(probe.spec):
+            return Finding(self.check, Status.SKIP, reason)
+        for example, values in itertools.product(self.examples(), parameter_cases(probe.spec)):
+            fault = self.look(probe, example, values)
+            if fault is not None:
+                where = "" if fault.document is None else f"document {fault.document}"
                 settings = ", ".join(f"{name}={value}" for name, value in values.items())
-                place = ": ".join(filter(None, [*where, fault.detail]))
+                place = ": ".join(filter(None, (where, fault.detail)))
                 words = "; ".join(filter(None, (str(example), place, settings and f"parameters {settings}")))
-                status = Status.NOTE if fault.noted else Status.FAIL
-                found = Finding(check, status, fault.message, words, fault.why, fault.mend)
-                if not fault.noted:
-                    return found
-                noted = found
-            return noted or passed(check, fits)
-
-        RULES.append(run)
-        return run
-
-    return declared
+                return Finding(self.check, Status.FAIL, fault.message, words, fault.why, fault.mend)
+        return Finding(self.check, Status.PASS, self.fits)
 
 
-def _every() -> list[Example]:
-    return [*special_examples(), *ordinary_examples()]
-
-
-@_rule("memory", "stays within its arrays, and sets scratch before reading it", _every)
-def memory_is_its_own(probe: Probe, example: Example, values: Values) -> Fault | None:
+def _memory(probe: Probe, example: Example, values: Values) -> Fault | None:
     """Check that accesses stay within the arrays, and that scratch memory is written before it is read."""
-    base = probe.trace(example, values)
-    if base.margins_written:
+    kernel = probe.spec.kernel
+    try:
+        Probe(probe.spec, kernel.in_python).run(example, values)
+    except IndexError as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == kernel.body.__code__.co_filename]
         return Fault(
-            f"the kernel writes beyond an end of {base.margins_written[0]}",
-            f"{_INDICES}it overwrites other data, or the process dies",
-            "keep every index from 0 to below n = query.scores.size, also in a row of scratch; a kernel with "
-            f"ten arrays has {probe.spec.scratch_per_document} * n numbers of scratch (scratch_per_document=)",
+            f"{f'line {lines[-1]}: ' if lines else ''}{error}",
+            "compiled code does not check indices: it overwrites other data, or the process dies",
+            "keep every index from 0 to below the length of its array: n = query.scores.size, also for a row of "
+            f"scratch; a kernel with ten arrays has {probe.spec.scratch_per_document} * n numbers of scratch "
+            "(scratch_per_document=)",
         )
-    if not _same(base.output, probe.trace(example, values, margins=1).output):
-        return Fault(
-            "the result depends on memory beyond an end of an array",
-            f"{_INDICES}that memory changes from run to run",
-            "keep every index from 0 to below n = query.scores.size: check loops to n + 1, i - 1, i + 1, and n = 0",
-        )
-    if not _same(base.output, probe.trace(example, values, scratch=1).output):
+    except Exception:  # such as 1 / 0, which does not stop compiled code
+        return None
+    one, other = (probe.run(example, values, scratch=kind) for kind in (0, 1))
+    if any(_differing(a, b).size for a, b in zip(_arrays(one), _arrays(other), strict=True)):
         mend = "set a row of scratch before reading it: row = scratch.row; row[:] = 0.0"
-        return Fault(
-            "the result depends on previous content of scratch", "scratch holds numbers of another query", mend
-        )
+        words = "the result depends on previous content of scratch"
+        return Fault(words, "scratch holds numbers of another query", mend)
     return None
 
 
-@_rule("outputs", "every element of grad and hess is written", _every)
-def outputs_are_written(probe: Probe, example: Example, values: Values) -> Fault | None:
+def _outputs(probe: Probe, example: Example, values: Values) -> Fault | None:
     """Check that every element of the outputs is set, regardless of previous content."""
-    one, other = (probe.trace(example, values, outputs=kind).output for kind in (0, 1))
+    one, other = (probe.run(example, values, outputs=kind) for kind in (0, 1))
     for name in ("grad", "hess"):
         stale = _differing(getattr(one, name), getattr(other, name))
         if stale.size:
@@ -141,18 +281,16 @@ def outputs_are_written(probe: Probe, example: Example, values: Values) -> Fault
     return None
 
 
-@_rule("inputs", "no input is written", _every)
-def inputs_are_read_only(probe: Probe, example: Example, values: Values) -> Fault | None:
+def _inputs(probe: Probe, example: Example, values: Values) -> Fault | None:
     """Check that no input is written."""
-    for name in probe.trace(example, values).inputs_written:
+    for name in probe.run(example, values).written:
         why = "the arrays belong to the training: the next round and the metrics would see other data"
         return Fault(f"the kernel writes to {name}", why, f"copy {name} into scratch and change the copy")
     return None
 
 
-@_rule("finite", "finite at 0 and 1 documents, ties, equal labels, scores of +-1e4, labels up to 31", _every)
-def results_are_finite(probe: Probe, example: Example, values: Values) -> Fault | None:
-    """Check that results are finite, also in float32, for short, tied, equal and distant documents."""
+def _finite(probe: Probe, example: Example, values: Values) -> Fault | None:
+    """Check that results are finite, the outputs in float32 too."""
     output = probe.run(example, values)
     for name, numbers in zip(("loss", "grad", "hess"), _arrays(output), strict=True):
         bad = np.flatnonzero(~np.isfinite(numbers))
@@ -164,8 +302,7 @@ def results_are_finite(probe: Probe, example: Example, values: Values) -> Fault 
                 "where there is nothing to learn",
                 None if name == "loss" else int(bad[0]),
             )
-        with np.errstate(over="ignore"):
-            wide = np.flatnonzero(~np.isfinite(numbers.astype(np.float32)))
+        wide = np.flatnonzero(np.abs(numbers) > np.finfo(np.float32).max)
         if name != "loss" and wide.size:
             return Fault(
                 f"{name} does not fit into float32 at {example.what}",
@@ -176,218 +313,37 @@ def results_are_finite(probe: Probe, example: Example, values: Values) -> Fault 
     return None
 
 
-@_rule("hessian", "never negative", _every)
-def hessian_is_not_negative(probe: Probe, example: Example, values: Values) -> Fault | None:
-    """Check that curvature is not negative, and positive where there is a gradient."""
-    _, grad, hess = probe.run(example, values)
+def _hessian(probe: Probe, example: Example, values: Values) -> Fault | None:
+    """Check that curvature is not negative."""
+    hess = probe.run(example, values).hess
     for p in np.flatnonzero(hess < 0).tolist():
         why = "a leaf is -sum(grad) / sum(hess): a negative sum flips its sign, one near zero makes it huge"
         mend = "use a bound of the curvature, such as abs(...) of each term, and declare hessian='proxy'"
         return Fault(f"hess is negative: {hess[p]:.4g}", why, mend, p)
-    idle = np.flatnonzero((hess == 0) & (np.abs(grad) > 1e-6 * np.abs(grad).max(initial=0.0)))
-    if idle.size and example.what in {one.what for one in ordinary_examples()}:
-        return Fault(
-            "not negative, but zero for documents with a gradient",
-            "such documents take the longest steps that the driver's floor allows",
-            "add each pair's curvature to both of its documents",
-            int(idle[0]),
-            noted=True,
-        )
     return None
 
 
-@_rule(
-    "gradient",
-    "equals the central differences of the returned loss",
-    ordinary_examples,
-    lambda spec: (
-        "" if spec.exact_gradient else "exact_gradient=False: the gradient is not the derivative of the reported loss"
-    ),
-)
-def gradient_is_the_derivative(probe: Probe, example: Example, values: Values) -> Fault | None:
+def _gradient(probe: Probe, example: Example, values: Values) -> Fault | None:
     """Compare the gradient with central differences of the returned loss."""
     if not probe.spec.is_exact(values):
         return None
+
+    def loss(output: Output, document: int) -> float:
+        return output.loss
+
     output = probe.run(example, values)
-    wanted = _derivative(probe, example, values, attrgetter("loss"), output.grad)
+    wanted = _derivative(probe, example, values, output.grad, loss)
     error = np.abs(output.grad - wanted)
     if error.max() <= _DERIVATIVE_TOLERANCE * float(np.abs(wanted).max()) + 1e-9 * max(1.0, abs(output.loss)):
         return None
     # A query of two documents fits any factor, so diagnose the error over all examples.
-    others = [(e, probe.run(e, values).grad) for e in ordinary_examples()]
-    whole = [_derivative(probe, e, values, attrgetter("loss"), grad) for e, grad in others]
+    others = [(e, probe.run(e, values).grad) for e in _ordinary()]
+    whole = [_derivative(probe, e, values, grad, loss) for e, grad in others]
     message, mend = _disagreement(np.concatenate([grad for _, grad in others]), np.concatenate(whole))
     p = int(np.argmax(error))
     detail = f"gradient {output.grad[p]:.6g}, finite difference of the loss {wanted[p]:.6g}"
     why = "trees follow the gradient: they would minimise something other than the reported loss"
     return Fault(message, why, mend, p, detail)
-
-
-def _untestable(spec: ObjectiveSpec) -> str:
-    majorises = spec.hessian is HessianKind.MAJORISER and spec.exact_gradient
-    if spec.hessian is HessianKind.EXACT or majorises:
-        return ""
-    return f"hessian is a {spec.hessian.value}, which has no testable property"
-
-
-@_rule("curvature", "the hessian keeps what its kind promises", ordinary_examples, _untestable)
-def curvature_keeps_its_claim(probe: Probe, example: Example, values: Values) -> Fault | None:
-    """Check the defining property of the hessian's kind: the second derivative, or a parabola above the loss."""
-    loss, grad, hess = probe.run(example, values)
-    if probe.spec.hessian is HessianKind.EXACT:
-        of_each = (
-            _derivative(probe, example, values, partial(_gradient, p), hess, only=p)[p] for p in range(len(example))
-        )
-        wanted = np.array([*of_each])
-        error = np.abs(hess - wanted)
-        slack = _DERIVATIVE_TOLERANCE * float(np.abs(wanted).max()) + 1e-9 * float(np.abs(grad).max() + 1.0)
-        p = int(np.argmax(error))
-        return (
-            None
-            if error[p] <= slack
-            else Fault(
-                "hess is declared 'exact', but is not the second derivative",
-                "a wrong factor in the second derivative scales every step by its inverse",
-                "correct the formula, or declare hessian='proxy' if the difference is intended",
-                p,
-                f"hess {hess[p]:.6g}, finite difference of the gradient {wanted[p]:.6g}",
-            )
-        )
-    for p, step in itertools.product(range(len(example)), (-6.0, -0.5, 0.05, 1.0, 8.0)):
-        moved = example.scores.copy()
-        moved[p] += step
-        there = probe.run(example.at(moved), values).loss
-        bound = loss + grad[p] * step + 0.5 * hess[p] * step * step
-        if there > bound + 1e-7 * (1.0 + abs(loss)):
-            return Fault(
-                "the parabola of a 'majoriser' lies below the loss",
-                "a majoriser promises that a full step never makes the loss worse",
-                "enlarge hess to a bound of the second derivative, or declare hessian='proxy'",
-                p,
-                f"moved by {step:g} the loss is {there:.6g}, the parabola {bound:.6g}",
-            )
-    return None
-
-
-@_rule(
-    "shift",
-    "the gradient sums to zero, and a constant added to all scores changes nothing",
-    ordinary_examples,
-    lambda spec: "" if spec.shift_invariant else "shift_invariant=False: the objective depends on the level of scores",
-)
-def shifts_change_nothing(probe: Probe, example: Example, values: Values) -> Fault | None:
-    """Check that gradients sum to zero over a query, and that adding a constant to all scores changes no gradient."""
-    why = "only score differences affect the ranking; a gradient on the level of a query wastes trees"
-    mend = "use score differences only, and add to document j what you subtract from document i; or declare "
-    mend += "shift_invariant=False if the level matters, as in a regression"
-    here = probe.run(example, values)
-    total, size = float(here.grad.sum()), float(np.abs(here.grad).sum())
-    if abs(total) > _SYMMETRY_TOLERANCE * size:
-        detail = f"the gradient sums to {total:.4g}, its sizes to {size:.4g}"
-        return Fault("the gradient does not sum to zero over a query", why, mend, None, detail)
-    there = probe.run(example.at(example.scores + 2.0), values)
-    for name in ("grad", "hess"):
-        p = _first_far(getattr(there, name), getattr(here, name))
-        if p is not None:
-            before, after = getattr(here, name)[p], getattr(there, name)[p]
-            detail = f"{name} {before:.6g}, with 2 added to every score {after:.6g}"
-            return Fault(f"adding 2 to every score changes {name}", why, mend, p, detail)
-    return None
-
-
-@_rule(
-    "order",
-    "rows in another order get the same gradients, also among ties",
-    lambda: [*ordinary_examples(), *(e for e in special_examples() if "tied" in e.what)],
-    lambda spec: "the objective draws random numbers by position" if spec.random else "",
-)
-def file_order_changes_nothing(probe: Probe, example: Example, values: Values) -> Fault | None:
-    """Check that the order of documents does not affect gradients; only note it if that fails for tied scores alone."""
-    p = _moved(probe, example, values)
-    if p is None:
-        return None
-    if "tied" in example.what:
-        return Fault(
-            "independent of the order of the rows, except among tied scores",
-            "in the first round all scores are tied, so the file order has an effect (as in LambdaRank)",
-            "treat documents with equal scores alike",
-            p,
-            noted=True,
-        )
-    why = "the order of rows carries no information: relevant rows may come first because the file was sorted"
-    mend = "compare scores, not indices; query.order[0] is the document with the highest score"
-    return Fault("the gradient depends on the order of the rows", why, mend, p)
-
-
-@_rule(
-    "idle",
-    "no gradient where all labels are equal",
-    lambda: [
-        *special_examples(),
-        *(
-            Example(f"{len(e)} documents with equal labels", e.scores, 0.0 * e.labels + 2.0)
-            for e in ordinary_examples()
-        ),
-    ],
-    lambda spec: "" if spec.shift_invariant else "shift_invariant=False: a query of equal labels may affect the level",
-)
-def nothing_to_learn_is_left_alone(probe: Probe, example: Example, values: Values) -> Fault | None:
-    """Check that queries of equal labels have no gradient; only note it, since a loss may prefer equal scores."""
-    pushed = np.flatnonzero(probe.run(example, values).grad) if nothing_to_learn(example) else np.zeros(0)
-    return (
-        None
-        if not pushed.size
-        else Fault(
-            f"a gradient where all orders are equally good ({example.what})",
-            "no ranking metric can gain from it, and it takes capacity from the trees",
-            "return 0.0 with zeros in both outputs when all gains are equal, unless the gradient is intended",
-            int(pushed[0]),
-            noted=True,
-        )
-    )
-
-
-def _moved(probe: Probe, example: Example, values: Values) -> int | None:
-    here = probe.run(example, values)
-    n = len(example)
-    for rows in (np.arange(n)[::-1], np.random.default_rng(3).permutation(n)):
-        there = probe.run(Example(example.what, example.scores[rows], example.labels[rows]), values)
-        for name in ("grad", "hess"):
-            p = _first_far(getattr(there, name), getattr(here, name)[rows])
-            if p is not None:
-                return int(rows[p])
-    return None
-
-
-def _gradient(document: int, output: Output) -> float:
-    return float(output.grad[document])
-
-
-def _derivative(
-    probe: Probe,
-    example: Example,
-    values: Values,
-    quantity: Callable[[Output], float],
-    claimed: Float64Array,
-    only: int | None = None,
-) -> Float64Array:
-    """Compute fourth-order central differences by each score, with the step (of three) that agrees best with `claimed`.
-
-    Sharp functions need a short step, flat ones a long step against rounding; a wrong gradient disagrees with all.
-    """
-    best, smallest = np.zeros(len(example)), np.inf
-    for step in (1e-3, 1e-4, 1e-5):
-        found = np.zeros(len(example))
-        for p in range(len(example)) if only is None else [only]:
-            for offset, weight in ((-2, 1.0), (-1, -8.0), (1, 8.0), (2, -1.0)):
-                moved = example.scores.copy()
-                moved[p] += offset * step
-                found[p] += weight * quantity(probe.run(example.at(moved), values)) / (12.0 * step)
-        rows = slice(None) if only is None else slice(only, only + 1)
-        error = float(np.abs(found - claimed)[rows].max(initial=0.0))
-        if error < smallest:
-            best, smallest = found, error
-    return best
 
 
 def _disagreement(grad: Float64Array, wanted: Float64Array) -> tuple[str, str]:
@@ -411,6 +367,92 @@ def _disagreement(grad: Float64Array, wanted: Float64Array) -> tuple[str, str]:
     )
 
 
+def _untestable(spec: ObjectiveSpec) -> str:
+    majorises = spec.hessian is HessianKind.MAJORISER and spec.exact_gradient
+    if spec.hessian is HessianKind.EXACT or majorises:
+        return ""
+    return f"hessian is a {spec.hessian.value}, which has no testable property"
+
+
+def _curvature(probe: Probe, example: Example, values: Values) -> Fault | None:
+    """Check the defining property of the hessian's kind: the second derivative, or a parabola above the loss."""
+    loss, grad, hess, _ = probe.run(example, values)
+    if probe.spec.hessian is HessianKind.EXACT:
+        wanted = _derivative(probe, example, values, hess, lambda output, p: float(output.grad[p]))
+        error = np.abs(hess - wanted)
+        p = int(np.argmax(error))
+        if error[p] <= _DERIVATIVE_TOLERANCE * np.abs(wanted).max() + 1e-9 * (np.abs(grad).max() + 1.0):
+            return None
+        return Fault(
+            "hess is declared 'exact', but is not the second derivative",
+            "a wrong factor in the second derivative scales every step by its inverse",
+            "correct the formula, or declare hessian='proxy' if the difference is intended",
+            p,
+            f"hess {hess[p]:.6g}, finite difference of the gradient {wanted[p]:.6g}",
+        )
+    for p, step in itertools.product(range(len(example)), (-6.0, -0.5, 0.05, 1.0, 8.0)):
+        there = probe.run(example.moved(p, step), values).loss
+        bound = loss + grad[p] * step + 0.5 * hess[p] * step * step
+        if there > bound + 1e-7 * (1.0 + abs(loss)):
+            return Fault(
+                "the parabola of a 'majoriser' lies below the loss",
+                "a majoriser promises that a full step never makes the loss worse",
+                "enlarge hess to a bound of the second derivative, or declare hessian='proxy'",
+                p,
+                f"moved by {step:g} the loss is {there:.6g}, the parabola {bound:.6g}",
+            )
+    return None
+
+
+def _shift(probe: Probe, example: Example, values: Values) -> Fault | None:
+    """Check that gradients sum to zero over a query, and that adding a constant to all scores changes no gradient."""
+    why = "only score differences affect the ranking; a gradient on the level of a query wastes trees"
+    mend = "use score differences only, and add to document j what you subtract from document i; or declare "
+    mend += "shift_invariant=False if the level matters, as in a regression"
+    here, there = (probe.run(e, values) for e in (example, example.at(example.scores + 2.0)))
+    total, size = float(here.grad.sum()), float(np.abs(here.grad).sum())
+    if abs(total) > _SYMMETRY_TOLERANCE * size:
+        detail = f"the gradient sums to {total:.4g}, its sizes to {size:.4g}"
+        return Fault("the gradient does not sum to zero over a query", why, mend, None, detail)
+    for name, before, after in (("grad", here.grad, there.grad), ("hess", here.hess, there.hess)):
+        p = _first_far(after, before)
+        if p is not None:
+            detail = f"{name} {before[p]:.6g}, with 2 added to every score {after[p]:.6g}"
+            return Fault(f"adding 2 to every score changes {name}", why, mend, p, detail)
+    return None
+
+
+def _order(probe: Probe, example: Example, values: Values) -> Fault | None:
+    """Check that the order of documents does not affect gradients."""
+    here, n = probe.run(example, values), len(example)
+    for rows in (np.arange(n)[::-1], np.random.default_rng(3).permutation(n)):
+        there = probe.run(Example(example.what, example.scores[rows], example.labels[rows]), values)
+        for after, before in ((there.grad, here.grad), (there.hess, here.hess)):
+            p = _first_far(after, before[rows])
+            if p is not None:
+                why = "the order of rows carries no information: relevant rows may come first in a sorted file"
+                mend = "compare scores, not indices; query.order[0] is the document with the highest score"
+                return Fault("the gradient depends on the order of the rows", why, mend, int(rows[p]))
+    return None
+
+
+def _derivative(
+    probe: Probe, example: Example, values: Values, claimed: Float64Array, of: Callable[[Output, int], float]
+) -> Float64Array:
+    """Compute fourth-order central differences of a number by the score of each document.
+
+    Of three steps, take the one that agrees best with `claimed`: sharp functions need a short step, flat ones a long
+    step against rounding. A wrong gradient disagrees with all.
+    """
+    best = np.full(len(example), np.inf)
+    for step in (1e-3, 1e-4, 1e-5):
+        found = np.zeros(len(example))
+        for p, (offset, weight) in itertools.product(range(len(example)), ((-2, 1), (-1, -8), (1, 8), (2, -1))):
+            found[p] += weight * of(probe.run(example.moved(p, offset * step), values), p) / (12.0 * step)
+        best = np.where(np.abs(found - claimed) < np.abs(best - claimed), found, best)
+    return best
+
+
 def _first_far(actual: Float64Array, wanted: Float64Array) -> int | None:
     error = np.abs(actual - wanted)
     far = np.flatnonzero(~(error <= _SYMMETRY_TOLERANCE * np.abs(wanted).max(initial=0.0) + 1e-14))
@@ -421,44 +463,51 @@ def _arrays(output: Output) -> tuple[Float64Array, Float64Array, Float64Array]:
     return np.array([output.loss]), output.grad, output.hess
 
 
-def _differing(one: Float64Array, other: Float64Array) -> Any:
+def _differing(one: Float64Array, other: Float64Array) -> npt.NDArray[np.int64]:
     return np.flatnonzero(~((one == other) | (np.isnan(one) & np.isnan(other))))
 
 
-def _same(one: Output, other: Output) -> bool:
-    return not any(_differing(a, b).size for a, b in zip(_arrays(one), _arrays(other), strict=True))
+SAFE = (
+    Rule("memory", "stays within its arrays, and sets scratch before reading it", _memory),
+    Rule("outputs", "every element of grad and hess is written", _outputs),
+)
+"""Rules that compiled code must keep to be called at all."""
+
+RULES = (
+    *SAFE,
+    Rule("inputs", "no input is written", _inputs),
+    Rule("finite", "finite at 0 and 1 documents, ties, equal labels, scores of +-1e4, labels up to 31", _finite),
+    Rule("hessian", "never negative", _hessian),
+    Rule(
+        "gradient",
+        "equals the central differences of the returned loss",
+        _gradient,
+        _ordinary,
+        lambda spec: "" if spec.exact_gradient else "exact_gradient=False: the loss is another function",
+    ),
+    Rule("curvature", "the hessian keeps what its kind promises", _curvature, _ordinary, _untestable),
+    Rule(
+        "shift",
+        "the gradient sums to zero, and a constant added to all scores changes nothing",
+        _shift,
+        _ordinary,
+        lambda spec: "" if spec.shift_invariant else "shift_invariant=False: the level of scores matters",
+    ),
+    Rule(
+        "order",
+        "rows in another order get the same gradients",
+        _order,
+        _ordinary,
+        lambda spec: "the objective draws random numbers by position" if spec.random else "",
+    ),
+)
+"""Rules in the order in which they are checked."""
 
 
 def unsafe(spec: ObjectiveSpec) -> Finding | None:
-    """Return the first memory violation on queries of 0 to 11 documents, or None: a bad index, unset memory or outputs.
-
-    Other faults are left to the other checks and the compiler.
-    """
-    probe = Probe(spec, spec.kernel.in_python)
-    for values, example in itertools.product(parameter_cases(spec), _every()):
-        try:
-            probe.run(example, values)
-        except IndexError as error:
-            return _beyond(spec, error, example)
-        except Exception:  # such as 1 / 0, which does not stop compiled code
-            continue
+    """Return the first bad index, unset memory or unset output of the kernel's Python body, or None."""
+    found = (rule(Probe(spec, spec.kernel.in_python)) for rule in SAFE)
     try:
-        found = [rule(probe) for rule in (memory_is_its_own, outputs_are_written)]
-    except Exception:
+        return next((one for one in found if one.status is Status.FAIL), None)
+    except Exception:  # left to the other checks and the compiler
         return None
-    return next((one for one in found if one.status is Status.FAIL), None)
-
-
-def _beyond(spec: ObjectiveSpec, error: IndexError, example: Example) -> Finding:
-    """Return the finding for an index error, with its line."""
-    file = spec.kernel.body.__code__.co_filename
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-    return Finding(
-        "memory",
-        Status.FAIL,
-        f"{f'line {lines[-1]}: ' if lines else ''}{error}",
-        str(example),
-        why="compiled code does not check indices: it overwrites other data, or the process dies",
-        mend="keep every index from 0 to below the length of its array: n = query.scores.size, also for a row of "
-        "scratch",
-    )

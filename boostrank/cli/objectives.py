@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from boostrank.cli.show import width
 from boostrank.options import JsonOptions, argument, option
 
 if TYPE_CHECKING:
+    from boostrank.checking import Finding
     from boostrank.kernels.objective.contract import ObjectiveSpec
 
 _INDENT = " " * 18
@@ -78,17 +79,19 @@ def objectives(own: Objectives) -> int:
 
 def _check(file: str, as_json: bool) -> int:
     """Check an objective, and print the findings while they are made."""
-    from boostrank.checking import Verdict, check_objective
+    from boostrank.checking import Status, check_objective
     from boostrank.checking.user_file import is_objective_file, load_objective
     from boostrank.objectives import OBJECTIVES
 
     spec = load_objective(file, checked=False) if is_objective_file(file) else OBJECTIVES.get(file)
-    findings = []
+    findings: list[Finding] = []
+    failed: list[str] = []
     if not as_json:
         click.echo(f"{spec.name}: {spec.summary}")
     for finding in check_objective(spec):
         findings.append(finding)
-        settle(DONE if Verdict(spec.name, tuple(findings)).passed else FAILED)
+        failed += [finding.check] if finding.status is Status.FAIL else []
+        settle(FAILED if failed else DONE)
         if not as_json:
             word = finding.status.value
             click.echo(f"  {word.upper() if word == 'fail' else word:<5} {finding.check:<9} {finding.message}")
@@ -96,13 +99,12 @@ def _check(file: str, as_json: bool) -> int:
                 text = getattr(finding, heading)
                 if text:
                     click.echo(click.wrap_text(f"{heading}: {text}", max(60, width()), _INDENT, _INDENT))
-    verdict = Verdict(spec.name, tuple(findings))
     if as_json:
-        click.echo(json.dumps(verdict.to_dict()))
+        checks = [asdict(f) | {"status": f.status.value} for f in findings]
+        click.echo(json.dumps({"objective": spec.name, "passed": not failed, "checks": checks}))
     else:
-        failed = [f.check for f in findings if f.status.value == "fail"]
         click.echo(f"{spec.name} fails: {', '.join(failed)}" if failed else f"{spec.name} keeps the contract")
-    return DONE if verdict.passed else FAILED
+    return FAILED if failed else DONE
 
 
 def _write_list(page: click.HelpFormatter, specs: list[ObjectiveSpec]) -> None:

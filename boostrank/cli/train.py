@@ -158,7 +158,7 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
     many = len(recipe.members) if recipe.folds else 0
     log = []
     if own.log:
-        from boostrank.tracking.callbacks import JsonLines
+        from boostrank.tracking import JsonLines
 
         log = [JsonLines(own.log)]
     with graceful_stop() as stop:

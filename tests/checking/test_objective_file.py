@@ -179,7 +179,7 @@ def test_the_command_line_trains_with_a_file_and_says_so_in_the_sidecar(data: Pa
 
 def of_cost(monkeypatch: pytest.MonkeyPatch, seconds: Callable[[int], float]) -> None:
     """Lists of n documents take `seconds(n)` a document."""
-    monkeypatch.setattr(measured, "_seconds_a_document", lambda spec, length, queries: seconds(length))
+    monkeypatch.setattr(measured, "_seconds_a_document", lambda spec, length: seconds(length))
 
 
 @pytest.mark.parametrize(

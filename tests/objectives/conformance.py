@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.checking.probe import options
+from boostrank.checking.rules import options
 from boostrank.core.types import HessianKind
 from tests.reference._ranking import Query, descending
 

@@ -171,7 +171,7 @@ def test_a_line_that_a_full_disk_cuts_is_taken_back(tmp_path: Path, monkeypatch:
         os.write(descriptor, data[: len(data) // 2])
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("boostrank.tracking.callbacks.write_all", cut)
+    monkeypatch.setattr("boostrank.tracking.write_all", cut)
     with pytest.warns(TrainingWarning, match=r"rounds\.jsonl: logging stopped: No space left"):
         log._append({"round": 2})
     assert (tmp_path / "rounds.jsonl").read_text() == '{"round": 1}\n'

@@ -1,37 +1,48 @@
-"""Tracking callbacks: JSON lines, Optuna, Weights & Biases."""
+"""Tracking callbacks that report each round to other programs, for every engine.
+
+    boostrank.train(params, train, valid_sets=[valid], callbacks=[JsonLines("rounds.jsonl")])
+
+Rounds count from 1.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import re
+import tempfile
 import time
-from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from boostrank.core.errors import MissingDependency, ParameterError, TrainingWarning, warn_user
 from boostrank.core.files import write_all
 from boostrank.records import jsonable
 
+if TYPE_CHECKING:
+    from boostrank.model.ranking_model import RankingModel
 
-def metrics_of(env: Any) -> dict[str, float]:
+__all__ = ["JsonLines", "MLflow", "OptunaPruning", "Wandb", "log_model"]
+
+_FILE, _QID = "model.boostrank", "qid"
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+def _metrics_of(env: Any) -> dict[str, float]:
     """Return the metrics after a round, as "valid_0/ndcg@10" -> value."""
     return {f"{result[0]}/{result[1]}": float(result[2]) for result in env.evaluation_result_list or []}
 
 
-def plain_params(env: Any) -> dict[str, Any]:
+def _plain_params(env: Any) -> dict[str, Any]:
     """Return the engine's parameters that are numbers, text, or lists of them."""
     plain = (str, int, float, bool, list, tuple)
     return {str(name): value for name, value in env.params.items() if isinstance(value, plain)}
-
-
-def chosen_result(results: Sequence[Any], metric: str | None, dataset: str | None) -> Any | None:
-    """Return the result of a metric (default: the first) on a data set (default: the first except "training")."""
-    for result in results:
-        in_set = result[0] == dataset if dataset is not None else result[0] != "training"
-        if in_set and metric in (None, result[1]):
-            return result
-    return None
 
 
 class JsonLines:
@@ -66,7 +77,7 @@ class JsonLines:
                     "time": time.time(),
                     "first_round": env.iteration + 1,
                     "last_round": env.end_iteration,
-                    "params": plain_params(env),
+                    "params": _plain_params(env),
                 }
             )
         metrics: dict[str, dict[str, float]] = {}
@@ -135,7 +146,8 @@ class OptunaPruning:
 
     def __call__(self, env: Any) -> None:
         results = env.evaluation_result_list or []
-        found = chosen_result(results, self._metric, self._dataset)
+        in_sets = (r for r in results if (r[0] == self._dataset if self._dataset else r[0] != "training"))
+        found = next((r for r in in_sets if self._metric in (None, r[1])), None)
         if found is None:
             wanted = f"{self._metric or 'a metric'} on {self._dataset or 'a validation set'}"
             seen = ", ".join(f"{r[0]}'s {r[1]}" for r in results) or "nothing"
@@ -171,4 +183,99 @@ class Wandb:
         self._run = run
 
     def __call__(self, env: Any) -> None:
-        self._run.log(metrics_of(env), step=env.iteration + 1)
+        self._run.log(_metrics_of(env), step=env.iteration + 1)
+
+
+class MLflow:
+    """A callback that logs the engine's parameters, and the metrics of each round with the round as step.
+
+    MLflow forbids "@" in names: "ndcg@10" on "valid_0" becomes "valid_0/ndcg_at_10". Logs to the active run, or starts
+    one.
+
+    Raises:
+        MissingDependency: MLflow is not installed.
+    """
+
+    before_iteration = False
+    order = 22  # before early stopping, which raises an exception
+
+    def __init__(self) -> None:
+        self._mlflow = _mlflow()
+        self._begun = False
+
+    def __call__(self, env: Any) -> None:
+        if not self._begun:
+            self._begun = True
+            self._mlflow.log_params({name: str(value)[:500] for name, value in _plain_params(env).items()})
+        found = {re.sub(r"[^\w\-. /]", "_", name.replace("@", "_at_")): v for name, v in _metrics_of(env).items()}
+        self._mlflow.log_metrics(found, step=env.iteration + 1)
+
+
+def log_model(model: RankingModel, name: str = "model", **options: Any) -> Any:
+    """Log a model with its sidecar file to the active run, with a signature: one column per feature, and scores.
+
+    `mlflow.pyfunc.load_model` loads it for data frames, with columns matched by name. Models that depend on whole
+    queries read the query ids from the column "qid". Nothing is pickled.
+
+    Args:
+        model: model to log.
+        name: as in `mlflow.pyfunc.log_model`.
+        options: other arguments of `mlflow.pyfunc.log_model`.
+
+    Returns:
+        The result of `mlflow.pyfunc.log_model`.
+
+    Raises:
+        MissingDependency: MLflow is not installed.
+    """
+    mlflow = _mlflow()
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, Schema, TensorSpec
+    from mlflow.types.schema import AnyType
+
+    import boostrank
+    from boostrank.data.arrays import default_feature_names
+    from boostrank.engines import get_backend
+
+    # Use any type: MLflow rejects whole numbers for "double", and numbers for "string".
+    names = [*model.feature_names, *([] if model.scores_rows_alone else [_QID])]
+    # Columns without names take arrays. Those of a frame go by name all the same.
+    numbered = model.scores_rows_alone and model.feature_names == default_feature_names(model.n_features)
+    columns = [ColSpec(AnyType(), None if numbered else name) for name in names]
+    signature = ModelSignature(Schema(columns), Schema([TensorSpec(np.dtype(np.float64), (-1,))]))
+    engine = get_backend(model.backend)
+    needs = [f"boostrank=={boostrank.__version__}"]
+    needs += [f"{engine.name}=={engine.version}"] if engine.grows_trees else []
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder) / _FILE)
+        given = {"signature": signature, "pip_requirements": needs} | options
+        return mlflow.pyfunc.log_model(name=name, loader_module=__name__, data_path=folder, **given)
+
+
+def _load_pyfunc(path: str) -> _Served:
+    """Load a model for MLflow."""
+    from boostrank.model.ranking_model import RankingModel
+
+    return _Served(RankingModel.load(os.path.join(path, _FILE)))
+
+
+class _Served:
+    """MLflow's interface to a model."""
+
+    def __init__(self, model: RankingModel) -> None:
+        self.model = model
+
+    def predict(self, model_input: Any, params: Any = None) -> Any:
+        """Score the rows of a data frame or an array, float64[N]."""
+        if list(getattr(model_input, "columns", ())) == list(range(self.model.n_features)):
+            model_input = model_input.to_numpy()  # MLflow made a frame of an array
+        alone = self.model.scores_rows_alone or not hasattr(model_input, "columns")
+        return self.model.predict(model_input, qid=None if alone else model_input[_QID])
+
+
+def _mlflow() -> Any:
+    try:
+        import mlflow
+    except ImportError as error:
+        raise MissingDependency("tracking with MLflow needs it: pip install 'boostrank[mlflow]'") from error
+    return mlflow
