@@ -41,8 +41,8 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import Provenance, RankingDataset
 
+LABEL_NOISE = 0.5  # of the judges, in standard deviations of the relevance
 GRADE_SHARES = (0.52, 0.32, 0.13, 0.02, 0.01)
-ROLES = ("informative", "redundant", "useless", "query")
 
 # sigma of the log-normal list length: the median is exp(-sigma^2 / 2), about half, of the mean.
 _LENGTH_SPREAD = 1.2
@@ -56,8 +56,8 @@ class SyntheticData:
 
     Args:
         dataset: features, labels (grades 0 to 4) and queries.
-        roles: one of `ROLES` per feature, in column order. "informative" features measure a component of the relevance,
-            possibly only through interactions.
+        roles: "informative", "redundant", "useless" or "query" per feature, in column order. Informative features
+            measure a component of the relevance, possibly only through interactions.
         relevance: float64[N], relevance without judging noise. No model can rank better on average.
     """
 
@@ -65,33 +65,14 @@ class SyntheticData:
     roles: tuple[str, ...]
     relevance: Float64Array
 
-    def names(self, role: str) -> tuple[str, ...]:
-        """Return the features of one role."""
-        return tuple(n for n, r in zip(self.dataset.feature_names, self.roles, strict=True) if r == role)
-
-    def take(self, queries: npt.ArrayLike) -> SyntheticData:
-        """Return some whole queries, in the requested order."""
-        _, rows = self.dataset.queries.take(queries)
-        return SyntheticData(self.dataset.take(queries), self.roles, self.relevance[rows])
-
-    def split(self, valid: float = 0.2, test: float = 0.2) -> SyntheticSplit:
-        """Split into training, validation and test queries, in this order.
-
-        Queries are independent draws, so no shuffling is needed.
-
-        Args:
-            valid, test: shares of the queries, rounded to whole queries; training gets the rest.
-
-        Raises:
-            ParameterError: negative shares, or no training queries left.
-        """
+    def split(self) -> SyntheticSplit:
+        """Split into training (60%), validation and test queries, in this order: they are independent draws."""
         total = len(self.dataset.queries)
-        n_valid, n_test = round(valid * total), round(test * total)
-        n_train = total - n_valid - n_test
-        if valid < 0 or test < 0 or n_train < 1:
-            raise ParameterError(f"valid={valid}, test={test}: shares must be >= 0 and leave queries for training")
-        cuts = np.split(np.arange(total), [n_train, n_train + n_valid])
-        return SyntheticSplit(*(self.take(part) for part in cuts))
+        fifth, parts = round(0.2 * total), []
+        for queries in np.split(np.arange(total), [total - 2 * fifth, total - fifth]):
+            rows = self.dataset.queries.take(queries)[1]
+            parts.append(SyntheticData(self.dataset.take(queries), self.roles, self.relevance[rows]))
+        return SyntheticSplit(*parts)
 
 
 class SyntheticSplit(NamedTuple):
@@ -109,7 +90,6 @@ def make_ranking_data(
     mean_length: float = 40.0,
     max_length: int = 1000,
     useless: int = 8,
-    label_noise: float = 0.5,
 ) -> SyntheticData:
     """Generate queries, documents, features and grades, as described in the module docstring.
 
@@ -119,19 +99,12 @@ def make_ranking_data(
         mean_length: mean number of documents per query, >= 1 (`max_length` lowers it slightly).
         max_length: longest list, >= 1.
         useless: number of useless features, >= 0.
-        label_noise: standard deviation of the judging noise, in standard deviations of the relevance, >= 0.
 
     Raises:
         ParameterError: a value out of range.
     """
-    for name, value, low in (
-        ("queries", queries, 1),
-        ("mean_length", mean_length, 1),
-        ("max_length", max_length, 1),
-        ("useless", useless, 0),
-        ("label_noise", label_noise, 0),
-        ("seed", seed, 0),
-    ):
+    given = {"queries": (queries, 1), "mean_length": (mean_length, 1), "max_length": (max_length, 1)}
+    for name, (value, low) in (given | {"useless": (useless, 0), "seed": (seed, 0)}).items():
         if not low <= value < np.inf:  # NumPy's isfinite fails on integers beyond 64 bits
             raise ParameterError(f"{name}={value!r} is out of range; allowed: >= {low}")
 
@@ -143,7 +116,7 @@ def make_ranking_data(
     sizes = np.clip(np.rint(lengths), 1, max_length).astype(np.int64)
     world = _World(sizes, stream)
     columns, roles = _measure(world, stream, useless)
-    seen = world.relevance + label_noise * stream("judges").normal(size=world.relevance.size)
+    seen = world.relevance + LABEL_NOISE * stream("judges").normal(size=world.relevance.size)
     cuts = np.quantile(seen, np.cumsum(GRADE_SHARES)[:-1])
     dataset = RankingDataset(
         features=np.column_stack(list(columns.values())),
