@@ -53,7 +53,7 @@ def verify(own: Verify, reading: FileOptions) -> int:
     Exit status: 0 equal, 1 different.
     """
     from boostrank.core.text import count_of
-    from boostrank.data.tables.batches import header_of, is_table
+    from boostrank.data.tables import header_of, is_table
     from boostrank.export.verification import verify
     from boostrank.model.score_files import check_names, read_logged, read_logged_column
 

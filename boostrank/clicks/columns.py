@@ -19,9 +19,9 @@ from boostrank.clicks.log import MOST, ClickLog, some_documents
 from boostrank.clicks.propensities import MAX_POSITION
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.columns import DEFAULTS
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.tables.batches import batches, header_of, whole_numbers
-from boostrank.data.tables.columns import DEFAULTS
+from boostrank.data.tables import batches, header_of, whole_numbers
 
 
 @dataclass(frozen=True)

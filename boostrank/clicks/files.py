@@ -20,7 +20,7 @@ from boostrank.core.errors import DataError, FileFormatError
 from boostrank.core.files import replacing, write_all
 from boostrank.core.text import UNFIT_WORDS, first_unfit
 from boostrank.core.types import Int64Array
-from boostrank.data.tables.batches import Batch, batches, header_of
+from boostrank.data.tables import Batch, batches, header_of
 
 COLUMNS = ("row", "position", "impressions", "clicks")
 SEGMENT = "segment"

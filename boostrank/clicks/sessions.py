@@ -19,8 +19,7 @@ from boostrank.clicks.log import MOST, ClickLog
 from boostrank.clicks.propensities import MAX_POSITION
 from boostrank.core.errors import FileFormatError, InputError
 from boostrank.core.types import Int64Array
-from boostrank.data.tables.batches import Batch, batches
-from boostrank.data.tables.source import arrow
+from boostrank.data.tables import Batch, arrow, batches
 from boostrank.kernels.runtime.jit import I1, INT, entry_point
 
 

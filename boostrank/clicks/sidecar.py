@@ -21,11 +21,11 @@ from boostrank.clicks.propensities import AnyPropensities, SegmentPropensities, 
 from boostrank.core.errors import DataError, InputError, did_you_mean
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Int64Array
+from boostrank.data.columns import DEFAULTS
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.doctor import Finding, Profile, Severity
 from boostrank.data.side_files import find_sidecar
-from boostrank.data.tables.batches import header_of, is_table
-from boostrank.data.tables.columns import DEFAULTS
+from boostrank.data.tables import header_of, is_table
 from boostrank.options import ReadOptions, typed_names
 
 Reading = TypeVar("Reading", bound=ReadOptions)

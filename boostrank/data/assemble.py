@@ -19,11 +19,10 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data import blocks as slots
 from boostrank.data import side_files
-from boostrank.data.arrays import Features, default_feature_names
+from boostrank.data.arrays import Features, default_feature_names, with_gain
 from boostrank.data.blocks import Block, dense_matrix, sparse_matrix
 from boostrank.data.categories import coarse_words
 from boostrank.data.dataset import Provenance, RankingDataset
-from boostrank.data.gain_columns import with_gain
 from boostrank.data.options import FeatureSpace, Progress
 from boostrank.data.rows import missing_in
 from boostrank.data.source import AnySource, File, Source, open_files

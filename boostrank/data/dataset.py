@@ -22,17 +22,18 @@ from boostrank.data.arrays import (
     Features,
     NumberedNames,
     default_feature_names,
+    gain_of,
     owned,
     queries_of_sizes,
     query_values,
     read_columns,
     read_frame,
     read_rows,
+    with_gain,
     with_weights,
     without_mask,
 )
 from boostrank.data.categories import Categories, code_map, say_no_codes, say_unseen
-from boostrank.data.gain_columns import gain_of, with_gain
 from boostrank.data.options import NUMBERED, FeatureSpace, takes_reader_options
 from boostrank.data.rows import Candidates, Rows, constant_columns, fingerprint, is_on_disk, is_sparse
 

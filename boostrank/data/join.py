@@ -15,11 +15,10 @@ import numpy as np
 from boostrank.core.errors import DataError, FileFormatError, ParameterError
 from boostrank.core.files import check_output, read_whole, writing
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data.names import name_in, words_in
+from boostrank.data.columns import DEFAULTS, choose_columns, column_of
+from boostrank.data.options import name_in, words_in
 from boostrank.data.source import Reading, expand
-from boostrank.data.tables.batches import batches, header_of
-from boostrank.data.tables.columns import DEFAULTS, choose_columns, column_of
-from boostrank.data.tables.source import arrow
+from boostrank.data.tables import arrow, batches, header_of
 from boostrank.data.text.files import lines_of
 from boostrank.records import from_json
 

@@ -1,16 +1,24 @@
-"""Reader options, and the features of a training set."""
+"""Reader options, the features of a training set, and names of features.
+
+A file of names holds a name per line, in the order of the features; or `1 name`, `1: name`, `1,name` (the number of the
+feature in the text); or a feature map of XGBoost, `0 name q`; or the JSON of a list of names or of a feature store. In
+the text, comments before the first row name features: `# f1: name`, one per line.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
+import os
 import re
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from boostrank.data.names import numbered_names
+from boostrank.core.errors import FileFormatError, ParameterError
+from boostrank.core.files import read_text
 from boostrank.options import Option, ReadOptions, declared
 from boostrank.options import parse_label_map as parse_label_map
 from boostrank.options import typed_names as typed_names
@@ -22,6 +30,20 @@ Progress = Callable[[int, int | None], None] | None
 NUMBERED = re.compile(r"f\d+")
 """Pattern of generated feature names."""
 _WIDTH = 116
+_PAIR = re.compile(r"[fF]?(\d+)(?:\s*[:=,]\s*|\s+)(\S.*)")
+_HEADER = re.compile(
+    r"""(".*|,.*|(feature_?)?names?|features?|(index|id|feature\w*),.*|0(?=\r?\n\D)|\d+\t(Label|GroupId|Num|Categ)\b.*)\r?$""",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""First lines of tables of names and of CatBoost's column descriptions."""
+_FEATURE_MAP = re.compile(r"\d+\s+(\S.*?)\s+(q|i|int|float|c)")
+_COMMENT = re.compile(rb"#\s*[fF](\d+)\s*[:=]\s*(\S.*)")
+_DOCID = re.compile(rb"docid\s*=\s*(\S+)")  # comments of LETOR; in other files the first word is the name
+_QUERY = re.compile(rb"^#[ \t]*qid:(\S+?):[ \t]*(\S[^\r\n]*?)[ \t\r]*$", re.MULTILINE)
+_LARGEST = 2**31
+
+Names = Mapping[int, str] | tuple[str, ...]
+"""Feature number in the text -> name, or the names of all features in order."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,3 +120,130 @@ def takes_reader_options(function: F) -> F:
 def _sentence(one: Option) -> str:
     words = " | ".join(f'"{choice}"' for choice in one.choices)
     return f"{words}. {one.help}" if words else one.help
+
+
+# Names ---------------------------------------------------------------------------------------------------------------
+
+
+def numbered_names(given: str | os.PathLike[str] | Sequence[str] | Mapping[int, str]) -> Names:
+    """Return feature names, read from a file or as given."""
+    if isinstance(given, str | os.PathLike):
+        return read_names(os.fspath(given))
+    names: Names = dict(given) if isinstance(given, Mapping) else tuple(map(str, given))
+    values = list(names.values()) if isinstance(names, Mapping) else names
+    if not values or not all(name.strip() for name in values) or len(set(values)) < len(values):
+        raise ParameterError("feature_names must be distinct and not blank")
+    return names
+
+
+def read_names(path: str) -> Names:
+    """Names of features in a file."""
+    text = read_text(path)
+    if text.lstrip().startswith(("[", "{")):
+        found = map(name_of, features_in_json(text, path))
+        return tuple(_checked([(0, i, name) for i, name in enumerate(found)], path).values())
+    lines = text.rstrip().split("\n")
+    if _HEADER.match(text):
+        words = f"{lines[0].strip()!r} is no name of a feature: write one name per line, without a header and quotes"
+        raise FileFormatError(words, file=path, line=1)
+    pairs = [(line, _PAIR.fullmatch(text.strip())) for line, text in enumerate(lines, 1)]
+    if all(pair for _, pair in pairs):
+        maps = [_FEATURE_MAP.fullmatch(text.strip()) for text in lines]
+        named = [found[1] for found in maps if found]  # the type ends every line, or it is part of a name
+        named = named if len(named) == len(pairs) else [pair[2] for _, pair in pairs if pair]
+        numbered = zip(pairs, named, strict=True)
+        return _checked([(line, int(pair[1][:18]), name) for (line, pair), name in numbered if pair], path)
+    odd = next((line for line, pair in pairs if pair and re.match(r"\d+\s*[:,\t]", lines[line - 1].strip())), None)
+    if odd is not None:
+        raise FileFormatError(
+            "some lines are `number: name`, others not: write all of them in one way", file=path, line=odd
+        )
+    return tuple(_checked([(line, line, text) for line, text in enumerate(lines, 1)], path).values())
+
+
+def features_in_json(text: str, path: str) -> tuple[Any, ...]:
+    """Return a list of names, of objects with a `name` or of feature extractors, or such a list in nested objects."""
+    keys = ("features", "featureset", "_source", "inference_config", "learning_to_rank", "feature_extractors")
+    try:
+        found: Any = json.loads(text)
+        while isinstance(found, dict):
+            found = next(found[key] for key in keys if key in found)
+        if not {type(name_of(one)) for one in found} <= {str}:
+            raise TypeError
+        return tuple(found)
+    except (ValueError, KeyError, TypeError, AttributeError, StopIteration, RecursionError):
+        raise FileFormatError("expected one name per line or JSON with a list of features", file=path) from None
+
+
+def name_of(feature: Any) -> str:
+    """Return the name of an entry of `features_in_json`."""
+    if isinstance(feature, str):
+        return feature
+    name: str = feature["query_extractor"]["feature_name"] if "query_extractor" in feature else feature["name"]
+    return name
+
+
+def name_in(comment: bytes) -> str:
+    """Return the name of a document in the comment of its row: `docid = NAME`, else the first word; "" without one."""
+    named = _DOCID.search(comment)
+    words = [named[1]] if named else comment.lstrip(b"#").split(None, 1)
+    return words[0].decode("utf-8", "backslashreplace") if words else ""
+
+
+def words_in(text: bytes | bytearray) -> dict[str, str]:
+    """Return the words of queries in comment lines, `# qid:1: red shoe`, as RankLib's and Quepid's users write them."""
+    decoded = ([part.decode("utf-8", "backslashreplace") for part in found.groups()] for found in _QUERY.finditer(text))
+    return {qid: words for qid, words in decoded}
+
+
+def names_in_head(head: bytes, file: str) -> dict[int, str]:
+    """Return the names in the comments before the first row, `# f1: name`; {} without any."""
+    found = []
+    for line, text in enumerate(head.split(b"\n"), 1):
+        text = text.strip()
+        if text and not text.startswith(b"#"):
+            break
+        named = _COMMENT.fullmatch(text)
+        if named:
+            found.append((line, int(named[1][:18]), named[2].decode("utf-8", "backslashreplace")))
+    return _checked(found, file)
+
+
+def same_names(before: dict[int, str], found: dict[int, str], file: str) -> dict[int, str]:
+    """Return the names of the files so far, completed by those of the next file, which may have none."""
+    if before and found and before != found:
+        number = min(n for n in before.keys() | found.keys() if before.get(n) != found.get(n))
+        words = f"feature {number} is {found.get(number)!r} here, but {before.get(number)!r} in a previous file"
+        raise FileFormatError(words, file=file)
+    return found or before
+
+
+def _checked(found: Iterable[tuple[int, int, str]], file: str) -> dict[int, str]:
+    """Check (line, number, name) entries and return number -> name."""
+    names: dict[int, str] = {}
+    seen: dict[str, int] = {}
+    for line, number, text in found:
+        name = text.strip()
+        if not name:
+            raise FileFormatError("a blank line; expected a feature name", file=file, line=line)
+        if name in seen or number in names or number >= _LARGEST:
+            what = f"feature {number} has a name" if name not in seen else f"{name!r} is also on line {seen[name]}"
+            raise FileFormatError(f"{what}; names must be distinct, one per feature", file=file, line=line)
+        names[number], seen[name] = name, line
+    return names
+
+
+def misfit(missing: Sequence[str], more: Sequence[str], mend: str = "") -> str:
+    """Describe mismatched columns."""
+    found = []
+    if missing:
+        found.append(f"lacks {quoted(missing)}, which the model or its training data has")
+    if more:
+        found.append(f"has {quoted(more)}, which the model or its training data lacks{mend}")
+    return "; ".join(found)
+
+
+def quoted(names: Sequence[str], most: int = 5) -> str:
+    """Return the first names, quoted."""
+    shown = ", ".join(repr(name) for name in names[:most])
+    return shown + (f" and {len(names) - most:,} more" if len(names) > most else "")

@@ -29,11 +29,11 @@ from boostrank.core.types import Int64Array
 from boostrank.data import blocks as slots
 from boostrank.data.assemble import NO_ROWS
 from boostrank.data.blocks import Fault
+from boostrank.data.columnar import ColumnarSource
 from boostrank.data.options import Progress
 from boostrank.data.side_files import WEIGHT_SUFFIX, find_sidecar, refuse_sidecars
 from boostrank.data.source import AnySource, Format, LineTooLong, Reading, Source, expand, format_by_name, format_of
-from boostrank.data.tables.columnar import ColumnarSource
-from boostrank.data.tables.source import arrow
+from boostrank.data.tables import arrow
 from boostrank.data.text.files import zstd_module
 
 STANDARD_STREAM = "-"

@@ -25,8 +25,7 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.blocks import LINES, Block, Chunk
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.names import misfit
-from boostrank.data.options import NUMBERED, FeatureSpace, ReaderOptions
+from boostrank.data.options import NUMBERED, FeatureSpace, ReaderOptions, misfit
 from boostrank.data.side_files import GROUP_SUFFIXES, UNREAD_SUFFIXES, WEIGHT_SUFFIX, refuse_unread
 from boostrank.records import jsonable
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from boostrank.core.errors import InputError
 from boostrank.core.text import count_of
 from boostrank.core.types import Float32Array, Float64Array
-from boostrank.data.names import quoted
+from boostrank.data.options import quoted
 from boostrank.engines import get_backend
 from boostrank.engines.trees import ServedTrees
 from boostrank.kernels.trees.curves import rounded_down

@@ -15,7 +15,7 @@ from boostrank.core.arguments import takes
 from boostrank.core.errors import DataWarning, ModelError, ParameterError, warn_user
 from boostrank.core.files import check_writable, read_text, write_atomically
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.names import features_in_json, name_of
+from boostrank.data.options import features_in_json, name_of
 from boostrank.engines import format_of
 from boostrank.export import TARGETS
 from boostrank.export.pack import KINDS

@@ -19,8 +19,7 @@ from boostrank.core.errors import FileFormatError
 from boostrank.core.files import read_text, writing
 from boostrank.core.foreign import foreign_kind
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.tables.batches import batches, header_of, is_table
-from boostrank.data.tables.source import arrow
+from boostrank.data.tables import arrow, batches, header_of, is_table
 from boostrank.data.text.writer import score_text
 from boostrank.engines import formats
 from boostrank.model.ranking_model import RankingModel

@@ -16,7 +16,7 @@ from boostrank.clicks.files import read_clicks
 from boostrank.clicks.log import ClickLog
 from boostrank.clicks.sessions import SessionColumns, count_clicks
 from boostrank.core.errors import FileFormatError, InputError
-from boostrank.data.tables.batches import batches
+from boostrank.data.tables import batches
 from tests.cli.conftest import invoke
 
 

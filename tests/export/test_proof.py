@@ -13,7 +13,7 @@ import pytest
 import boostrank
 from boostrank.core.errors import FileFormatError, ModelError, ParameterError
 from boostrank.core.queries import QueryIndex
-from boostrank.data.names import name_of
+from boostrank.data.options import name_of
 from boostrank.export import TARGETS, target_lines
 from boostrank.export.proof import moves_of, prove
 from boostrank.export.reading import Rules, scores

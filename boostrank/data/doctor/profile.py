@@ -21,7 +21,7 @@ from boostrank.data.blocks import Block
 from boostrank.data.options import FeatureSpace, Progress
 from boostrank.data.side_files import check_sizes, read_weights, some_sizes, weighted
 from boostrank.data.source import AnySource, Reading, Source, open_files
-from boostrank.data.tables.source import TableSource
+from boostrank.data.tables import TableSource
 
 CHUNK_BYTES = 4 << 20
 MOST_FEATURES = 1 << 20  # features examined individually: 32 MiB

@@ -18,10 +18,10 @@ import numpy as np
 
 from boostrank.core.errors import FileFormatError
 from boostrank.data.blocks import Fault
+from boostrank.data.columns import Columns
 from boostrank.data.options import typed_names
 from boostrank.data.source import Format, OneSource
-from boostrank.data.tables.columns import Columns
-from boostrank.data.tables.source import Cells, TableSource, arrow
+from boostrank.data.tables import Cells, TableSource, arrow
 from boostrank.data.text.files import HEAD, Load, Text, TextFile, open_text
 from boostrank.data.text.reasons import STAND_INS, separator_in, shown
 

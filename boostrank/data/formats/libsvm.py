@@ -21,8 +21,7 @@ from boostrank.core.types import Int64Array
 from boostrank.data import blocks as slots
 from boostrank.data.arrays import default_feature_names
 from boostrank.data.blocks import Block, Chunk, fill_dense, fill_sparse, zeroed
-from boostrank.data.names import name_in, names_in_head, same_names, words_in
-from boostrank.data.options import NUMBERED, FeatureSpace
+from boostrank.data.options import NUMBERED, FeatureSpace, name_in, names_in_head, same_names, words_in
 from boostrank.data.side_files import GROUP_SUFFIXES, find_sidecar
 from boostrank.data.source import Format, OneSource, Reading, Source
 from boostrank.data.text import parser as parse

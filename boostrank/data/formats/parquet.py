@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from boostrank.data.columnar import ColumnarSource
 from boostrank.data.source import Format
-from boostrank.data.tables.columnar import ColumnarSource
-from boostrank.data.tables.source import arrow
+from boostrank.data.tables import arrow
 
 
 class ParquetSource(ColumnarSource):

@@ -1,13 +1,15 @@
-"""Source of tables: converts Arrow columns to blocks, for any file format."""
+"""Tables of any format: Arrow columns to blocks of rows, and selected columns in batches, for side data and logs."""
 
 from __future__ import annotations
 
 import re
 import threading
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from importlib import import_module
+from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
@@ -18,10 +20,10 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data import blocks as slots
 from boostrank.data.blocks import BEYOND_FLOAT32, Block, Chunk, Fault, zeroed
 from boostrank.data.categories import Categories, Coding, is_coarse
+from boostrank.data.columns import Columns, choose_columns
 from boostrank.data.options import FeatureSpace, typed_names
 from boostrank.data.side_files import GROUP_SUFFIXES, find_sidecar
-from boostrank.data.source import OneSource, Reading, Source
-from boostrank.data.tables.columns import Columns, choose_columns
+from boostrank.data.source import OneSource, Reading, Source, format_of, open_files
 
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
 _WHOLE = re.compile(r"(?<=\d)\.0*\Z", re.ASCII)
@@ -133,15 +135,15 @@ class Cells:
         return table[codes], faults
 
     def decoded(self, place: int) -> Any:
-        """Return a column, with dictionaries of text or numbers decoded."""
+        """Return a column, with dictionaries decoded."""
         array = self.arrays[place]
-        if not arrow().types.is_dictionary(array.type):
-            return array if is_number(array.type) else self.sound(place)
-        kind = array.type.value_type
-        if not is_text(kind) and not is_number(kind):
+        if is_number(array.type):
             return array
-        values = self.sound(place).dictionary
-        return (values.cast(arrow().large_string()) if is_text(kind) else values).take(array.indices)
+        array = self.sound(place)
+        if not arrow().types.is_dictionary(array.type):
+            return array
+        values = array.dictionary
+        return (values.cast(arrow().large_string()) if is_text(values.type) else values).take(array.indices)
 
     def sound(self, place: int) -> Any:
         """Return a validated text or dictionary column: damaged files may contain any bytes and codes."""
@@ -165,7 +167,6 @@ class TableSource(Source):
         self.columns: Columns = None  # type: ignore[assignment]
         self.codings: dict[int, Coding] = {}
         self.text: dict[str, int] = {}  # text features, in lenient reading -> line of the first
-        self.ordered: dict[str, int] = {}  # column -> number of categories, if pandas marked them as ordered
         self._lock = threading.Lock()
         super().__init__(files, reading)
         self.warnings += self.columns.warnings
@@ -233,67 +234,73 @@ class TableSource(Source):
 
     def parse(self, load: Callable[[Any], Any]) -> Block:
         cells = self.cells(load)
-        columns, faults, categories = cells.columns, list(cells.faults), {}
+        columns, reading, faults = cells.columns, self.reading, list(cells.faults)
         values: dict[int, npt.NDArray[Any]] = {}
-        for place in columns.places:
+        categories = {}
+        for j, place in enumerate(columns.places):
             if place in columns.coded:
-                values[place], categories[columns.places.index(place)] = cells.codes(place)
+                values[place], categories[j] = cells.codes(place)
             else:
                 values[place] = cells.numbers(place)
         out = _matrix([values[place] for place in columns.places], cells.lines.size)
         infinite = self._look_at_infinities(out, cells, values, faults) if np.isinf(out).any() else 0
-        labels, ids = np.zeros(cells.lines.size), None
+        labels, ids, documents = np.zeros(cells.lines.size), None, None
         more: dict[int, Float64Array] = {}
-        if not self.reading.rows_alone:
+        if not reading.rows_alone:
             for place in (columns.label, columns.weight, *columns.others):
                 if place is not None:
                     more[place] = np.asarray(cells.numbers(place), np.float64)
             for role, place in (("label", columns.label), ("weight", columns.weight)):
                 if place is not None:
                     faults += _missing(more[place], cells, columns.header[place], role)
-            if columns.label is not None:
-                labels = more[columns.label]
-        if columns.qid is not None and (not self.reading.rows_alone or self.reading.names):
+            labels = labels if columns.label is None else more[columns.label]
+        if columns.qid is not None and (not reading.rows_alone or reading.names):
             ids, without = cells.query_ids(columns.qid)
             faults += without
-        documents = None
-        if columns.id is not None and self.reading.names:
+        if columns.id is not None and reading.names:
             documents = cells.names(columns.id)
-        stand_ins = [fault for fault in faults if fault.stand_in] if self.reading.lenient else []
-        faults = [fault for fault in faults if fault not in stand_ins] if stand_ins else faults
-        coarse = tuple(columns.header[place] for place in columns.places if is_coarse(values[place]))
-        lines, counts = cells.lines, slots.no_counts()
-        bad = sorted({fault.line: fault for fault in reversed(faults)}.values(), key=lambda fault: fault.line)
+        # Leave out the rows with faults, except words for missing values in lenient reading.
+        stand_ins = [fault for fault in faults if fault.stand_in] if reading.lenient else []
+        bad = {fault.line: fault for fault in reversed(faults) if fault not in stand_ins}
+        lines = cells.lines
         if bad:
-            keep = ~np.isin(lines, [fault.line for fault in bad])
+            keep = ~np.isin(lines, list(bad))
             out, labels, lines = np.ascontiguousarray(out[keep]), labels[keep], lines[keep]
-            ids = None if ids is None else ids[keep]
-            documents = None if documents is None else documents[keep]
+            ids, documents = (None if one is None else one[keep] for one in (ids, documents))
             more = {place: array[keep] for place, array in more.items()}
+        counts = slots.no_counts()
         counts[slots.BAD_ROWS], counts[slots.LINES] = len(bad), cells.n_lines
-        counts[slots.BLANK_LINES] = cells.n_lines - np.union1d(lines, [fault.line for fault in bad]).size
+        counts[slots.BLANK_LINES] = cells.n_lines - np.union1d(lines, list(bad)).size
         counts[slots.CELLS], counts[slots.INFINITIES] = out.size, infinite
         counts[slots.MISSING] = np.count_nonzero(out != out)
         counts[slots.TOP_ID], counts[slots.TOP_LINE] = max(out.shape[1] - 1, 0), 1
-        block = Block(np.asarray(labels, np.float64) + 0.0, counts, lines, out)  # -0 becomes 0
-        block.bad, block.unterminated, block.size = bad[: slots.BAD_KEPT], cells.unterminated, cells.size
-        block.coarse, block.categories, block.document_names = coarse, categories, documents
-        block.stand_ins = {one.stand_in[0]: (one.line, 0) for one in reversed(stand_ins) if one.stand_in}
-        block.stand_in_rows = len({one.line for one in stand_ins} - {one.line for one in bad})
-        if columns.weight is not None and more:
-            block.weights = more[columns.weight]
-        block.others = {columns.header[place]: more[place] for place in columns.others if place in more}
+        block = Block(
+            np.asarray(labels, np.float64) + 0.0,  # -0 becomes 0
+            counts,
+            lines,
+            out,
+            weights=None if columns.weight is None else more.get(columns.weight),
+            others={columns.header[place]: more[place] for place in columns.others if place in more},
+            categories=categories,
+            coarse=tuple(columns.header[place] for place in columns.places if is_coarse(values[place])),
+            document_names=documents,
+            bad=sorted(bad.values(), key=lambda fault: fault.line)[: slots.BAD_KEPT],
+            stand_ins={one.stand_in[0]: (one.line, 0) for one in reversed(stand_ins) if one.stand_in},
+            stand_in_rows=len({one.line for one in stand_ins} - bad.keys()),
+            unterminated=cells.unterminated,
+            size=cells.size,
+        )
         if ids is not None and labels.size:
             block.runs, block.names = slots.runs_of(ids, lines)
-        if self.reading.known is not None:  # codes do not depend on earlier blocks
+        if reading.known is not None:  # codes do not depend on earlier blocks
             with self._lock:  # counts of unknown categories are shared
                 self._code(block)
         return block
 
     def in_order(self, block: Block) -> None:
-        for j, values in block.categories.items():
+        for j in block.categories:
             if j not in self.codings:
-                self.codings[j] = self._coding(self.columns.names[j], values)
+                self.codings[j] = Coding(self.columns.names[j])
         self._code(block)
 
     def _code(self, block: Block) -> None:
@@ -304,36 +311,20 @@ class TableSource(Source):
             block.dense[:, j] = self.codings[j].codes(np.where(np.isnan(local), -1, local).astype(np.int64), values)
         block.categories = {}
 
-    def _coding(self, name: str, values: list[Any]) -> Coding:
-        """Return the coding of a column, given the categories of its first rows."""
-        ordered = name in self.ordered and name not in (self.reading.categorical or ())
-        if ordered and len(values) != self.ordered[name]:
-            ordered = False
-            self.warnings.append(
-                f"column {name!r}: the file lacks the order of its categories; they are treated as unordered"
-            )
-        return Coding(name, ordered=ordered)
-
     def _look_at_infinities(
         self, out: Float32Array, cells: Cells, values: dict[int, npt.NDArray[Any]], faults: list[Fault]
     ) -> int:
         """Treat infinite values according to the options; return the number of accepted ones, add faults."""
-        let_in = 0
-        for row, j in zip(*(at.tolist() for at in np.nonzero(np.isinf(out))), strict=True):
+        at, inf = np.nonzero(np.isinf(out)), self.reading.inf
+        if inf != "keep":
+            out[at] = np.nan
+        for row, j in zip(*(one.tolist() for one in at), strict=True) if inf == "stop" else ():
             place = cells.columns.places[j]
             value = float(values[place][row])
-            if self.reading.inf != "stop":
-                let_in += 1
-                out[row, j] = out[row, j] if self.reading.inf == "keep" else np.nan
-                continue
-            words = f"value {value:g} of column {cells.columns.header[place]!r} "
-            if np.isinf(value):
-                words += "is infinite; use --inf keep or --inf missing"
-            else:
-                words += BEYOND_FLOAT32
+            words = "is infinite; use --inf keep or --inf missing" if np.isinf(value) else BEYOND_FLOAT32
+            words = f"value {value:g} of column {cells.columns.header[place]!r} {words}"
             faults.append(Fault(int(cells.lines[row]), words))
-            out[row, j] = np.nan
-        return let_in
+        return 0 if inf == "stop" else at[0].size
 
     @property
     def has_qid(self) -> bool:
@@ -433,3 +424,116 @@ def _why_no_id(one: int | str) -> str:
     if _FRACTION.fullmatch(one):
         return f"query id {one!r} is not an integer; ids must be integers or text"
     return ""
+
+
+# Columns by name ------------------------------------------------------------------------------------------------------
+
+_NO, _YES = ("0", "0.0", "false", "False", "FALSE"), ("1", "1.0", "true", "True", "TRUE")
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Consecutive rows of a file, after `first` lines or rows."""
+
+    cells: Cells
+    first: int
+    by_row: bool
+
+    def __len__(self) -> int:
+        return int(self.cells.lines.size)
+
+    def refuse(self, row: int, reason: str) -> FileFormatError:
+        """Return an error about a row, counted from 0 in the batch."""
+        number = self.first + int(self.cells.lines[row])
+        if self.by_row:
+            return FileFormatError(f"row {number:,}: {reason}", file=self.cells.file)
+        return FileFormatError(reason, file=self.cells.file, line=number)
+
+    def text(self, name: str) -> Any:
+        """Return an Arrow array of text, without surrounding blanks in CSV; null is missing."""
+        text = self.cells.text(self._place(name))
+        return text if self.by_row else arrow(".compute").utf8_trim_whitespace(text)
+
+    def number(self, name: str) -> Float64Array:
+        """Return float64[n]; NaN is missing."""
+        return np.asarray(self.cells.numbers(self._place(name)), np.float64)
+
+    def whole(self, name: str, low: int, high: int) -> Int64Array:
+        """Return a column of integers within a range, int64[n]."""
+        return whole_numbers(self.number(name), name, low, high, None, self.refuse)
+
+    def truth(self, name: str) -> Int64Array:
+        """Return a Boolean column (0 and 1, or false and true) as int64[n]."""
+        pa, pc, shown = arrow(), arrow(".compute"), self.text(name)
+        found = pc.fill_null(pc.index_in(shown, pa.array([*_NO, *_YES])), -1).to_numpy(zero_copy_only=False)
+        bad = np.flatnonzero(found < 0)
+        if bad.size:
+            value = shown[int(bad[0])].as_py()
+            what = "is missing" if value in (None, "nan") else f"is {value[:40]}"
+            raise self.refuse(int(bad[0]), f"{name} {what}, and must be 0 or 1 (or false, true)")
+        return np.asarray(found // len(_NO), np.int64)
+
+    def _place(self, name: str) -> int:
+        return self.cells.columns.header.index(name)
+
+
+def whole_numbers(
+    values: Float64Array,
+    name: str,
+    low: int,
+    high: int,
+    kept: npt.NDArray[np.bool_] | None,
+    refuse: Callable[[int, str], Exception],
+) -> Int64Array:
+    """Return numbers as int64[n]; rows that are not kept are not checked, and become `low`. See `Batch.whole`."""
+    with np.errstate(invalid="ignore"):
+        good = (values >= low) & (values <= high) & (values == np.floor(values))
+    bad = np.flatnonzero(~good if kept is None else ~good & kept)
+    if bad.size:
+        value = values[bad[0]]
+        what = "is missing" if np.isnan(value) else f"is {value:.17g}"
+        raise refuse(int(bad[0]), f"{name} {what}, and must be a whole number from {low} to {high:,}")
+    return np.asarray(values if kept is None else np.where(kept, values, low), np.int64)
+
+
+def is_table(path: str | PathLike[str]) -> bool:
+    """Return whether a file is a table, by its name or content."""
+    return format_of(path).is_table
+
+
+def header_of(path: str | PathLike[str]) -> tuple[str, ...]:
+    """Return the column names of a table."""
+    with closing(_opened(path, (), ())) as source:
+        return source.columns.header
+
+
+def _opened(path: str | PathLike[str], numbers: Sequence[str], texts: Sequence[str]) -> TableSource:
+    if not is_table(path):
+        words = "not recognised as CSV, TSV, Parquet or Arrow by name or content"
+        raise FileFormatError(words, file=fspath(path))
+    source = open_files(path, pick=(tuple(numbers), tuple(texts)))[1]
+    assert isinstance(source, TableSource)
+    return source
+
+
+def batches(
+    path: str | PathLike[str],
+    *,
+    numbers: Sequence[str] = (),
+    texts: Sequence[str] = (),
+    truths: Sequence[str] = (),
+    chunk_bytes: int = 4 << 20,
+) -> Iterator[Batch]:
+    """Yield columns of a CSV, TSV (plain or compressed), Parquet or Arrow file, in row order."""
+    texts = dict.fromkeys((*texts, *truths))
+    with closing(_opened(path, tuple(dict.fromkeys(numbers)), tuple(texts))) as source:
+        first = source.header_lines
+        for _, load in source.loads(chunk_bytes, 1):
+            if load is None:  # a file without rows
+                continue
+            cells = source.cells(load)
+            if cells.faults:
+                raise min(cells.faults, key=lambda one: one.line).error(cells.file, first, by_row=source.by_row)
+            yield Batch(cells, first, source.by_row)
+            first += cells.n_lines
+        source.leave(source.first)

@@ -13,7 +13,7 @@ import numpy as np
 from boostrank.core.errors import FileFormatError
 from boostrank.data.options import typed_names
 from boostrank.data.source import FORMATS, OneSource
-from boostrank.data.tables.source import Cells, TableSource, arrow, is_number, is_text
+from boostrank.data.tables import Cells, TableSource, arrow, is_number, is_text
 from boostrank.records import from_json
 
 FEATHER = b"FEA1"
@@ -79,10 +79,7 @@ class ColumnarFile:
             words = f"the file is damaged: it declares {self.rows:,} rows"
             raise FileFormatError(words, file=self.name)
         declared = {one.name for one in self.schema if pa.types.is_dictionary(one.type)}
-        of_pandas = _of_pandas(self.schema)
-        if source.columns is None:
-            source.ordered = {name: one["num_categories"] for name, one in of_pandas.items() if one.get("ordered")}
-        columns = source.choose(names, self.name, self.path, declared | set(of_pandas))
+        columns = source.choose(names, self.name, self.path, declared | _of_pandas(self.schema))
         if source.reading.lenient and source.reading.space is None:
             text = [place for place in columns.places if is_text(self.schema.field(place).type)]
             columns = source.with_text(columns, {one: (0, 0) for one in text if one not in columns.coded}, 0, self.name)
@@ -154,18 +151,13 @@ def _state(path: str) -> tuple[int, int]:
     return now.st_size, now.st_mtime_ns
 
 
-def _of_pandas(schema: Any) -> dict[str, dict[str, Any]]:
-    """Return columns that were categorical in pandas, whatever their Arrow type, with pandas' metadata."""
+def _of_pandas(schema: Any) -> set[str]:
+    """Return the columns that were categorical in pandas, whatever their Arrow type."""
     try:
         columns = from_json((schema.metadata or {}).get(b"pandas", b"{}")).get("columns", [])
-        found = {one["name"]: one["metadata"] for one in columns if one.get("pandas_type") == "categorical"}
-        return {
-            name: {"num_categories": None} | (one if isinstance(one, dict) else {})
-            for name, one in found.items()
-            if name in schema.names
-        }
+        return {one["name"] for one in columns if one.get("pandas_type") == "categorical"} & set(schema.names)
     except (ValueError, AttributeError, KeyError, TypeError):
-        return {}
+        return set()
 
 
 def _check_number(column: Any, file: str) -> None:

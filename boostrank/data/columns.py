@@ -12,9 +12,8 @@ from typing import Any
 
 from boostrank.core.errors import FileFormatError, did_you_mean
 from boostrank.core.gains import LABEL, GainExpression
-from boostrank.data.gain_columns import unknown_column
-from boostrank.data.names import misfit, quoted
-from boostrank.data.options import NUMBERED, typed_names
+from boostrank.data.arrays import unknown_column
+from boostrank.data.options import NUMBERED, misfit, quoted, typed_names
 from boostrank.data.source import Reading
 
 DEFAULTS = {

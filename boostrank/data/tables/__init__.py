@@ -1,1 +1,0 @@
-"""Tables: conversion of named columns, read by pyarrow, to blocks."""
