@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from boostrank.cli import commands
 from tests.fuzz import __main__ as runner
 from tests.fuzz.__main__ import targets
+from tests.fuzz.targets import command_lines
 
 FRESH = {"libsvm": 100, "side_files": 50, "tables": 60, "models": 30, "arrays": 6}
 """Fresh cases of the targets that take milliseconds for one; the others train or compile."""
@@ -32,6 +34,10 @@ def test_kept_and_fresh_cases_are_done_right_or_refused(tmp_path: Path) -> None:
     current = (tmp_path / "current").read_text(errors="replace")
     assert done.returncode == 0, f"exit status {done.returncode} at {current[:2000]}\n{done.stderr[-2000:]}"
     assert not (tmp_path / "found.jsonl").exists(), (tmp_path / "found.jsonl").read_text()
+
+
+def test_command_lines_are_of_commands_that_exist() -> None:
+    assert set(command_lines.BASES) <= set(commands())
 
 
 def test_an_error_a_signal_a_hang_and_too_much_memory_are_kept_and_the_run_goes_on(
