@@ -66,7 +66,7 @@ class Reader:
         """
         from boostrank.data.assemble import read_files
         from boostrank.data.side_files import WEIGHT_SUFFIX
-        from boostrank.data.spill import stream_files
+        from boostrank.data.store import stream_files
 
         started, name = time.monotonic(), name_of(paths)
         with ReadProgress(name) as progress:

@@ -5,19 +5,25 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from boostrank.cluster.launcher import Launcher, by_worker
-from boostrank.cluster.worker import CLIENT_SILENCE_SECONDS, Last, News
+from boostrank.cluster.worker import CLIENT_SILENCE_SECONDS, Last, News, Shard
 from boostrank.cluster.workers import WORKER_TIMEOUT, Workers
 from boostrank.core import errors
 from boostrank.core.errors import BoostrankError, DataError, DataWarning, ParameterError, TrainingError, WorkerLost
 from boostrank.core.text import count_of
-from boostrank.data import stacked
+from boostrank.data.arrays import default_feature_names
+from boostrank.data.categories import Categories
 from boostrank.data.frames import cut
+from boostrank.data.options import FeatureSpace
+from boostrank.data.rows import fingerprint_of
 from boostrank.data.source import matching
 from boostrank.engines import get_backend, workers_of
 from boostrank.engines.rounds import CallbackEnv, EvalResult, StopTraining
@@ -181,16 +187,16 @@ class ClusterTraining:
         read = {shard.path: (i, number, shard) for i, one in enumerate(reports) for number, shard in enumerate(one)}
         order = [read[path] for path in groups[0]]
         self._shards = [shard for _, _, shard in order]
-        stacked.refuse_shared_queries([(names[i], shard) for i, _, shard in order])
-        stacked.refuse_mixed_weights(self._shards)
+        refuse_shared_queries([(names[i], shard) for i, _, shard in order])
+        refuse_mixed_weights(self._shards)
         spaces, known = {shard.path: shard.space for shard in self._shards}, self._model and self._model.categories
-        self._space = stacked.common_space(spaces, known or {})
+        self._space = common_space(spaces, known or {})
         work = [(self._space, [group[name] for group in validation], reading) for name in names]
         reports = workers.work("settle", work)
         for i, set_name in enumerate(valid_names):
             of_set = [(name, shard) for name, one in zip(names, reports, strict=True) for shard in one[i]]
-            stacked.refuse_shared_queries(of_set)
-            both = stacked.shared_with_training(self._shards, [shard for _, shard in of_set])
+            refuse_shared_queries(of_set)
+            both = shared_with_training(self._shards, [shard for _, shard in of_set])
             if both:
                 text = f"{set_name}: {len(both):,} query ids are also in the training data (one: {both[0]})"
                 if reading.get("strict"):
@@ -271,7 +277,7 @@ class ClusterTraining:
             "files": sorted(shard.path for shard in self._shards),
             "rows": sum(shard.rows for shard in self._shards),
             "queries": sum(len(shard.qids) for shard in self._shards),
-            "fingerprint": stacked.fingerprint_of([shard.fingerprint for shard in self._shards]),
+            "fingerprint": fingerprint_of([shard.fingerprint for shard in self._shards]),
         }
         training, parameters = {**info["training"], "workers": len(self._workers.ranks)}, {**info["parameters"]}
         if self.settings.threads is None:
@@ -332,3 +338,85 @@ def place(
         owner[path] = min(seen[path], key=lambda worker: load[worker])
         load[owner[path]] += seen[path][owner[path]]
     return {worker: [path for path in shards if owner[path] == worker] for worker in sizes}
+
+
+def common_space(spaces: Mapping[str, FeatureSpace], known: Mapping[str, Categories]) -> FeatureSpace:
+    """Return the features of several files as if they were one: numbered from 0 if 0 occurs in any of them.
+
+    Categories get their codes in the order of the files, after the known ones of a model.
+    """
+    start, first = next(iter(spaces.items()))
+    bases = {space.index_base for space in spaces.values() if space.index_base is not None}
+    if not bases:
+        for file, space in spaces.items():
+            if space.feature_names != first.feature_names:
+                name = next(iter(set(space.feature_names) ^ set(first.feature_names)), "their order")
+                raise DataError(f"the features of {start} and of {file} differ: {name}")
+        return replace(first, categories=_common_categories(spaces.values()) | dict(known))
+    base, widths = min(bases), {}
+    for file, space in spaces.items():
+        names = tuple(space.feature_names)
+        if space.index_base is None and names != tuple(default_feature_names(len(names), 1)):
+            raise DataError(f"{file} names its features and other files number them: give all one format")
+        # A file read as if its first feature had number 1 has one column less.
+        widths[file] = len(names) + (base if space.index_base is None else space.index_base) - base
+    narrow, width = min(widths, key=lambda file: widths[file]), max(widths.values())
+    if widths[narrow] < width:
+        errors.warn_user(
+            f"{narrow} names {spaces[narrow].n_features:,} features, others up to {width:,}: those that a file does "
+            "not name are zero in it",
+            DataWarning,
+        )
+    return replace(first, index_base=base, n_features=width, feature_names=default_feature_names(width, base))
+
+
+def _common_categories(spaces: Iterable[FeatureSpace]) -> dict[str, Categories]:
+    """Feature -> its categories in any file, with the codes that one file of all rows has."""
+    found: dict[str, Categories] = {}
+    for space in spaces:
+        for name, one in space.categories.items():
+            before = found.setdefault(name, one)
+            if before.values is not None and one.values is not None:
+                found[name] = replace(before, values=tuple(dict.fromkeys([*before.values, *one.values])))
+    return found
+
+
+def refuse_shared_queries(shards: Sequence[tuple[str, Shard]]) -> None:
+    """Refuse a query in two shards, given with their workers: it would be ranked as two shorter ones."""
+    qids, owners = _all_ids([shard for _, shard in shards])
+    order = np.argsort(qids, kind="stable")
+    again = np.flatnonzero(qids[order][1:] == qids[order][:-1])
+    if again.size:
+        first, second = sorted(owners[order[again[0] : again[0] + 2]])
+        (worker, one), (other, two) = shards[first], shards[second]
+        more = f", and {again.size - 1:,} more are in two" if again.size > 1 else ""
+        raise DataError(
+            f"query {qids[order[again[0]]]} is in {one.path} (on {worker}) and in {two.path} (on {other}){more}: "
+            "a shard holds whole queries; `boostrank data shard` cuts a file between them"
+        )
+
+
+def refuse_mixed_weights(shards: Sequence[Shard]) -> None:
+    """Refuse weights of queries in one shard and of documents in another: in one data set, all weigh documents."""
+    of_documents = next((one.path for one in shards if one.weighs_documents), None)
+    of_queries = next((one.path for one in shards if one.weighs_queries), None)
+    if of_documents is not None and of_queries is not None:
+        raise DataError(
+            f"the weights of {of_documents} differ within a query and weigh documents, those of {of_queries} weigh "
+            "queries: give all shards the one or the other"
+        )
+
+
+def shared_with_training(training: Sequence[Shard], other: Sequence[Shard]) -> list[Any]:
+    """Return query ids of `other` that the training set has as well."""
+    ids, owners = _all_ids([*training, *other])
+    return list(np.intersect1d(ids[owners < len(training)], ids[owners >= len(training)]))
+
+
+def _all_ids(shards: Sequence[Shard]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """Query ids of all shards, as text if any of them has text; and the number of the shard of each."""
+    parts = [shard.qids for shard in shards]
+    if any(part.dtype.kind == "O" for part in parts):
+        parts = [part.astype(str) for part in parts]
+    ids = np.concatenate([np.zeros(0, parts[0].dtype) if parts else np.zeros(0, np.int64), *parts])
+    return ids, np.repeat(np.arange(len(shards)), [len(part) for part in parts])

@@ -20,16 +20,18 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from boostrank.cluster.channel import Address, Call, Link, Mesh, connect
 from boostrank.core import errors
 from boostrank.core.machine import openmp_environment
+from boostrank.core.queries import QueryIndex, as_text
+from boostrank.data.dataset import Provenance, RankingDataset
 from boostrank.data.options import FeatureSpace
-from boostrank.data.stacked import Shard, stacked
+from boostrank.data.rows import Stacked
 from boostrank.engines.base import LostContact
 
 if TYPE_CHECKING:
-    from boostrank.data.dataset import RankingDataset
     from boostrank.model.ranking_model import RankingModel
     from boostrank.options import TrainOptions
     from boostrank.records import ModelInfo
@@ -52,6 +54,25 @@ class Hello(NamedTuple):
     threads: int
     versions: Mapping[str, str]
     mesh: Address  # for the other workers
+
+
+class Shard(NamedTuple):
+    """Description of one of several data sets; `path` is its file, or its name."""
+
+    path: str
+    space: FeatureSpace
+    rows: int
+    qids: npt.NDArray[Any]
+    fingerprint: str
+    weighs_queries: bool = False
+    weighs_documents: bool = False
+
+    @classmethod
+    def of(cls, path: str, data: RankingDataset) -> Shard:
+        """Describe a data set."""
+        ids, weights, each = data.queries.qid, data.queries.weights, data.document_weights
+        known, rows = data.fingerprint, data.n_documents
+        return cls(path, data.feature_space, rows, ids, known, weights is not None, each is not None)
 
 
 class News(NamedTuple):
@@ -259,8 +280,7 @@ class Worker:
 
     def _read(self, path: str, reading: Mapping[str, Any], like: FeatureSpace | None = None) -> RankingDataset:
         from boostrank.data.assemble import read_files
-        from boostrank.data.dataset import RankingDataset
-        from boostrank.data.spill import stream_files
+        from boostrank.data.store import stream_files
 
         if path in self._tables:
             part = RankingDataset.from_frame(self._tables[path], sort=True, **reading)
@@ -294,3 +314,27 @@ class _Rounds:
     def made(self) -> bool:
         """Whether any worker has heard of a request, or has lost the client; all of them must ask."""
         return bool(self._mesh.all_reduce(np.array([float(self._worker.must_stop)]))[0])
+
+
+def stacked(sets: Sequence[RankingDataset], space: FeatureSpace) -> RankingDataset:
+    """Return several data sets of the same features, possibly none, as one."""
+    queries = [one.queries for one in sets]
+    ids = [one.qid for one in queries]
+    if any(one.dtype.kind == "O" for one in ids):
+        ids = [as_text(one) for one in ids]
+    sizes = np.concatenate([np.zeros(0, np.int64), *(one.sizes for one in queries)])
+    weights = document_weights = None
+    if any(one.weights is not None for one in queries):
+        weights = np.concatenate([one.each_weight for one in queries])
+    if any(one.document_weights is not None for one in queries):
+        document_weights = np.concatenate([one.each_document_weight for one in queries])
+    ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    names = np.concatenate(ids) if ids else np.zeros(0, np.int64)
+    return RankingDataset(
+        Stacked(sets, space.n_features),
+        np.concatenate([np.zeros(0), *(one.labels for one in sets)]),
+        QueryIndex(ptr, names, weights, document_weights=document_weights),
+        tuple(space.feature_names),
+        Provenance((), space.index_base, sets[0].provenance.options if sets else {}),
+        categories=space.categories,
+    )

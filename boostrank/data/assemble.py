@@ -26,7 +26,6 @@ from boostrank.data.dataset import Provenance, RankingDataset
 from boostrank.data.options import FeatureSpace, Progress
 from boostrank.data.rows import missing_in
 from boostrank.data.source import AnySource, File, Source, open_files
-from boostrank.data.store import RowStore, StoredFeatures
 
 NO_ROWS = "no rows: the file is empty or contains only comments"
 BLANK_SHARE = 0.01  # minimum share of blank lines for a warning
@@ -264,7 +263,7 @@ class RowPlaces:
 class Assembler(Totals):
     """Builds one data set from blocks, with features in memory or in a store."""
 
-    def __init__(self, source: Source, store: RowStore | None = None) -> None:
+    def __init__(self, source: Source, store: Any = None) -> None:
         super().__init__(source)
         self.store = store
         self.blocks: list[Block | None] = []
@@ -356,7 +355,7 @@ class Assembler(Totals):
         if layout == "auto":
             layout = "dense" if 2 * cells >= self.n_rows * columns else "csr"
         if self.store is not None:
-            return StoredFeatures(self.store, (self.n_rows, columns), base, is_sparse=layout == "csr")
+            return self.store.features((self.n_rows, columns), base, is_sparse=layout == "csr")
         if layout == "dense":
             return dense_matrix(self.blocks, base, columns, threads)
         return sparse_matrix(self.blocks, base, columns)
@@ -456,7 +455,7 @@ def read_files(
     source: AnySource,
     *,
     format: str = "auto",
-    store: RowStore | None = None,
+    store: Any = None,
     labelled: bool = True,
     chunk_bytes: int | None = None,
     like: RankingDataset | FeatureSpace | None = None,
@@ -467,7 +466,7 @@ def read_files(
     """Read files as one data set; see `RankingDataset.read`.
 
     Args:
-        store: keeps the features on disk, as `StoredFeatures`; see `boostrank.data.spill`, which adds a cache.
+        store: `boostrank.data.store.RowStore`, which keeps the features on disk; see `stream_files`.
         labelled: whether tables must have labels; otherwise missing labels are 0.
         chunk_bytes: text per thread at a time; None means the best size. The result does not depend on it.
     """

@@ -193,7 +193,7 @@ class RankingDataset:
             DataError: scattered rows of queries, which `regroup` cannot move on disk.
             TrainingError: the disk is full.
         """
-        stream_files = import_module("boostrank.data.spill").stream_files
+        stream_files = import_module("boostrank.data.store").stream_files
         data: RankingDataset = stream_files(path, cache=cache, external_memory=external_memory, **options)
         return data
 
@@ -570,17 +570,13 @@ class RankingDataset:
         """Return the names of features with one value in every row, or with missing values only."""
         if not self.n_documents:
             return ()
-        rows = self.features
-        found = rows.constant_columns() if isinstance(rows, Rows) else constant_columns(rows.shape, [(0, rows)])
-        return tuple(self.feature_names[i] for i in found)
+        return tuple(self.feature_names[i] for i in constant_columns(self.features))
 
     @cached_property
     def fingerprint(self) -> str:
         """Return a hash of features, labels and query boundaries, which depends on values and order only."""
-        rows, ptr = self.features, self.queries.ptr
-        if isinstance(rows, Rows):
-            return rows.fingerprint(self.labels, ptr)
-        return fingerprint(rows, self.labels, ptr, lambda: [(0, rows)], {})
+        rows, labels, ptr = self.features, self.labels, self.queries.ptr
+        return rows.fingerprint(labels, ptr) if isinstance(rows, Rows) else fingerprint(rows, labels, ptr)
 
 
 def _both(first: Any, second: Any, sizes: tuple[int, int], fill: float | str) -> npt.NDArray[Any] | None:

@@ -1,4 +1,4 @@
-"""Feature rows: arrays in memory, rows on disk (`data.store`), and lazy views.
+"""Feature rows: arrays in memory, rows in parts (on disk, `data.store`, or of several data sets), and lazy views.
 
 Arrays are float32[N, d] in C order or float32 CSR. The other two kinds are `Rows`.
 """
@@ -21,7 +21,6 @@ from boostrank.kernels.runtime.jit import run_parallel
 Data = Any
 """A `boostrank.data.dataset.RankingDataset`; its module imports this one."""
 
-_NUMBERS_A_STRETCH = 1 << 22
 _DOCUMENTS_A_BLOCK = 4096  # rows per thread at a time
 
 
@@ -73,15 +72,47 @@ class Rows(ABC):
         """Return the same rows with the columns in this order."""
         raise TypeError("the order of these columns is fixed")
 
-    def constant_columns(self) -> Int64Array:
-        """Return the columns with one value in every row, or with missing values only."""
-        if "constant" not in self.known:
-            self.known["constant"] = constant_columns(self.shape, self.pieces()).tolist()
-        return np.array(self.known["constant"], dtype=np.int64)
-
     def fingerprint(self, labels: Float64Array, ptr: Int64Array) -> str:
         """Return `RankingDataset.fingerprint` of these features, as if they were in memory."""
-        return fingerprint(self, labels, ptr, self.pieces, self.known.setdefault("fingerprints", {}))
+        return fingerprint(self, labels, ptr)
+
+
+class InParts(Rows):
+    """Consecutive parts, each read by slices: blocks of a file, or data sets."""
+
+    on_disk = True  # slices are read on demand
+
+    @property
+    @abstractmethod
+    def starts(self) -> Int64Array:
+        """First row of each part, and the number of rows, int64[P+1]."""
+
+    @abstractmethod
+    def part(self, i: int, first: int, stop: int) -> Any:
+        """Return rows `first` to `stop` of part i, float32, dense or CSR."""
+
+    def __getitem__(self, rows: slice | npt.NDArray[Any]) -> Any:
+        if isinstance(rows, slice):
+            first, stop, step = rows.indices(self.shape[0])
+            if step != 1:
+                raise TypeError("rows on disk are indexed by start:stop or by row numbers")
+            return self._joined([self.part(*one) for one in spans(self.starts, slice(first, stop))])
+        numbers = np.asarray(rows, dtype=np.int64)
+        if numbers.size and not 0 <= numbers.min() <= numbers.max() < self.shape[0]:
+            raise IndexError(f"there are {self.shape[0]} rows")
+        order = np.argsort(numbers, kind="stable")
+        owner, picked = np.searchsorted(self.starts, numbers[order], side="right") - 1, []
+        for i in np.unique(owner).tolist():  # per part, read the range that contains its rows
+            local = numbers[order][owner == i] - self.starts[i]
+            picked.append(self.part(i, int(local[0]), int(local[-1]) + 1)[local - local[0]])
+        found = self._joined(picked)
+        return found if np.array_equal(order, np.arange(order.size)) else found[np.argsort(order)]
+
+    def _joined(self, found: Sequence[Any]) -> Any:
+        if found:
+            return joined_rows(found)
+        shape = 0, self.shape[1]
+        return sparse.csr_matrix(shape, dtype=np.float32) if self.is_sparse else np.zeros(shape, np.float32)
 
 
 class View(Rows):
@@ -99,19 +130,7 @@ class View(Rows):
         return self.of.store
 
     def __getitem__(self, rows: Any) -> Any:
-        numbers = self.rows[rows]
-        if not (self.on_disk and isinstance(rows, slice)):
-            return self.of[numbers]
-        span = max(
-            1, _NUMBERS_A_STRETCH // max(1, self.shape[1])
-        )  # do not read everything between a few scattered rows
-        parts = []
-        for some in np.split(numbers, np.flatnonzero(np.diff(numbers // span)) + 1) if numbers.size else ():
-            first = int(some[0])
-            parts.append(self.of[first : int(some[-1]) + 1][some - first])
-        if len(parts) < 2:
-            return parts[0] if parts else self.of[0:0]
-        return sparse.vstack(parts, format="csr") if self.is_sparse else np.concatenate(parts)
+        return self.of[self.rows[rows]]
 
     def pieces(self) -> Iterator[tuple[int, Any]]:
         if not self.on_disk:
@@ -137,6 +156,30 @@ class View(Rows):
         digest.update(self.rows.tobytes())
         digest.update(ptr.tobytes())
         return digest.hexdigest()
+
+
+class Stacked(InParts):
+    """Features of several data sets with the same columns, concatenated without copies."""
+
+    def __init__(self, sets: Sequence[Data], columns: int) -> None:
+        super().__init__()
+        self.parts, self._sets = [one.features for one in sets], sets
+        self.is_sparse = any(is_sparse(part) for part in self.parts)
+        self._starts = np.cumsum([0, *(part.shape[0] for part in self.parts)])
+        self.shape = int(self._starts[-1]), columns
+
+    @property
+    def starts(self) -> Int64Array:
+        return self._starts
+
+    def part(self, i: int, first: int, stop: int) -> Any:
+        return self.parts[i][first:stop]
+
+    def pieces(self) -> Iterator[tuple[int, Any]]:
+        yield from super().pieces() if len(self) else [(0, self[0:0])]
+
+    def fingerprint(self, labels: Float64Array, ptr: Int64Array) -> str:
+        return fingerprint_of([one.fingerprint for one in self._sets])
 
 
 class Whole:
@@ -250,25 +293,44 @@ class DenseRows:
         return np.flatnonzero(~np.any([np.zeros(self.columns.size), *found], axis=0))
 
 
-def constant_columns(shape: tuple[int, int], pieces: Iterable[tuple[int, Any]]) -> Int64Array:
+def spans(starts: Int64Array, rows: slice) -> list[tuple[int, int, int]]:
+    """Return (part, first row, last row + 1) of some of all rows; part i has the rows starts[i] to starts[i + 1]."""
+    first, last = (int(np.searchsorted(starts, at, side="right")) - 1 for at in (rows.start, rows.stop - 1))
+    clipped = [(i, *np.clip([rows.start, rows.stop], *starts[i : i + 2]) - starts[i]) for i in range(first, last + 1)]
+    return [(i, int(a), int(b)) for i, a, b in clipped if a < b]
+
+
+def joined_rows(rows: Sequence[Any]) -> Any:
+    """Return rows one after the other, CSR if any are."""
+    if len(rows) == 1:
+        return rows[0]
+    if any(sparse.issparse(part) for part in rows):
+        return sparse.vstack([sparse.csr_matrix(part) for part in rows], format="csr")
+    return np.concatenate(rows)
+
+
+def _pieces_of(features: Any) -> Iterable[tuple[int, Any]]:
+    return features.pieces() if isinstance(features, Rows) else [(0, features)]
+
+
+def constant_columns(features: Any) -> Int64Array:
     """Return the columns with one value in every row, or with missing values only."""
-    low, high = np.full(shape[1], np.inf, np.float32), np.full(shape[1], -np.inf, np.float32)
-    missing = np.zeros(shape[1], np.int64)
-    for _, piece in pieces:
-        missing += missing_in(piece)
-        np.fmin(low, _extreme(piece, np.fmin), out=low)
-        np.fmax(high, _extreme(piece, np.fmax), out=high)
-    return np.flatnonzero(((low == high) & (missing == 0)) | (missing == shape[0]))
+    known = features.known if isinstance(features, Rows) else {}
+    if "constant" not in known:
+        rows, columns = features.shape
+        low, high = np.full(columns, np.inf, np.float32), np.full(columns, -np.inf, np.float32)
+        missing = np.zeros(columns, np.int64)
+        for _, piece in _pieces_of(features):
+            missing += missing_in(piece)
+            np.fmin(low, _extreme(piece, np.fmin), out=low)
+            np.fmax(high, _extreme(piece, np.fmax), out=high)
+        known["constant"] = np.flatnonzero(((low == high) & (missing == 0)) | (missing == rows)).tolist()
+    return np.array(known["constant"], dtype=np.int64)
 
 
-def fingerprint(
-    features: Any,
-    labels: Float64Array,
-    ptr: Int64Array,
-    pieces: Callable[[], Iterable[tuple[int, Any]]],
-    known: dict[str, str],
-) -> str:
-    """Return a hash of features (given in pieces), labels and query boundaries; `known` holds earlier ones."""
+def fingerprint(features: Any, labels: Float64Array, ptr: Int64Array) -> str:
+    """Return a hash of features, labels and query boundaries."""
+    known = features.known.setdefault("fingerprints", {}) if isinstance(features, Rows) else {}
 
     def add(part: npt.NDArray[Any]) -> None:
         digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
@@ -278,20 +340,27 @@ def fingerprint(
     add(labels)
     add(ptr)
     key = digest.hexdigest()  # of these labels, which may differ from the last call
-    if key not in known and is_sparse(features):
+    if key in known:
+        return str(known[key])
+    if is_sparse(features):
         end = 0
         add(np.zeros(1, np.int64))
-        for _, piece in pieces():
+        for _, piece in _pieces_of(features):
             add(piece.indptr[1:].astype(np.int64) + end)
             end += int(piece.indptr[-1])
-        for _, piece in pieces():
+        for _, piece in _pieces_of(features):
             add(piece.indices.astype(np.int32, copy=False))
-        for _, piece in pieces():
+        for _, piece in _pieces_of(features):
             add(piece.data)
-    elif key not in known:
-        for _, piece in pieces():
+    else:
+        for _, piece in _pieces_of(features):
             add(piece)
-    return known.setdefault(key, digest.hexdigest())
+    return str(known.setdefault(key, digest.hexdigest()))
+
+
+def fingerprint_of(sets: Sequence[str]) -> str:
+    """Return a hash of data sets, in any order, from their own hashes."""
+    return hashlib.blake2b("".join(sorted(sets)).encode(), digest_size=16).hexdigest()
 
 
 def missing_in(features: Any) -> Int64Array:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from boostrank.cluster.train import place
+from boostrank.cluster.train import common_space, place, refuse_mixed_weights, refuse_shared_queries
+from boostrank.cluster.worker import Shard
 from boostrank.core.errors import DataError, InputError
 from boostrank.data.categories import Categories
 from boostrank.data.options import FeatureSpace
-from boostrank.data.stacked import Shard, common_space, refuse_mixed_weights, refuse_shared_queries
 
 
 def shard(path: str, *qids: object, features: int = 3) -> Shard:

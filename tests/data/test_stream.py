@@ -17,7 +17,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.blocks import Block
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.spill import stream_files as stream_libsvm
+from boostrank.data.store import stream_files as stream_libsvm
 from tests.data.conftest import same_data
 
 
@@ -111,9 +111,8 @@ def test_a_full_disk_and_a_file_that_was_cut_off_are_told_with_their_folder(
         store.put(block)
 
 
-def test_some_rows_stay_on_disk(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_some_rows_stay_on_disk(file: Path) -> None:
     """Some rows, and some of these, are those of the matrix in memory, whichever way they are read."""
-    monkeypatch.setattr("boostrank.data.rows._NUMBERS_A_STRETCH", 300)
     whole, on_disk = RankingDataset.from_libsvm(file), RankingDataset.stream(file, cache=False, chunk_bytes=4_000)
     every = whole.features.toarray() if whole.is_sparse else whole.features
     rng = np.random.default_rng(0)
@@ -150,7 +149,7 @@ def test_some_rows_stay_on_disk(file: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_the_second_start_reads_nothing_of_the_text(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = stream_libsvm(file)
-    monkeypatch.setattr("boostrank.data.spill.read_files", None)
+    monkeypatch.setattr("boostrank.data.store.read_files", None)
     second = stream_libsvm(file)
     assert not second.features.is_open
     assert second.fingerprint == first.fingerprint

@@ -23,7 +23,7 @@ from boostrank.clicks.files import read_clicks, write_clicks
 from boostrank.clicks.propensities import read_propensities
 from boostrank.core.errors import ParameterError
 from boostrank.data import cache as caches
-from boostrank.data.spill import _states
+from boostrank.data.store import _states
 from boostrank.engines.linear import format as linear_format
 from boostrank.fit import checkpoint as checkpoints
 from boostrank.fit import provenance

@@ -19,8 +19,7 @@ from boostrank.core.machine import return_memory
 from boostrank.core.types import Float64Array
 from boostrank.data.blocks import zeroed
 from boostrank.data.cache import Entry, entry_name
-from boostrank.data.spill import Origin, tell_refusal
-from boostrank.data.store import StoredFeatures
+from boostrank.data.store import Origin, StoredFeatures, tell_refusal
 from boostrank.engines.lightgbm.private import ZERO, HandleDataset, main_names
 
 _SAMPLED_ROWS = 1 << 13

@@ -13,7 +13,7 @@ import numpy as np
 from boostrank.core.gains import Gain, weighted_gains
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.stacked import joined_rows, spans
+from boostrank.data.rows import joined_rows, spans
 from boostrank.engines.params import Limits
 
 if TYPE_CHECKING:
