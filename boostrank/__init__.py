@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from boostrank.fit.checkpoint import Checkpoint
     from boostrank.fit.doctor import doctor
     from boostrank.fit.train import train
-    from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
-    from boostrank.kernels.objective.define import define_objective
-    from boostrank.kernels.runtime.jit import inline
+    from boostrank.kernels.jit import inline
+    from boostrank.kernels.objective import ObjectiveSpec, define_objective, objective_kernel
     from boostrank.metric import Conventions, Metric
     from boostrank.model.averaging import average
     from boostrank.model.calibration import calibrate
@@ -49,8 +48,8 @@ _NAMES = {
     "core.errors": "BoostrankError DataError InputError ModelError ParameterError TrainingError",
     "core.params": "Param", "core.queries": "QueryIndex", "data.dataset": "RankingDataset",
     "export.verification": "verify", "export.writing": "export_model",
-    "kernels.objective.contract": "ObjectiveSpec objective_kernel", "kernels.objective.define": "define_objective",
-    "kernels.runtime.jit": "inline", "metric": "Conventions Metric", "objective.description": "Objective",
+    "kernels.objective": "ObjectiveSpec define_objective objective_kernel",
+    "kernels.jit": "inline", "metric": "Conventions Metric", "objective.description": "Objective",
     "objective.mixture": "Mixture", "checking.user_file": "load_objective",
     "report.comparison": "compare", "report.pareto_front": "pareto",
     "sklearn": "BoostRanker QueryKFold QueryShuffleSplit QueryTimeSplit", "model.averaging": "average",

@@ -21,8 +21,18 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import PairedDifference, bootstrap_intervals, paired_difference
 from boostrank.core.types import Float64Array, Int64Array, as_numbers, check_in_step
-from boostrank.kernels.metric.contract import WHOLE_LIST, Grades, MetricSpec, totals
-from boostrank.kernels.metric.driver import EXPECTED, INPUT, OPTIMISTIC, PESSIMISTIC, MetricPass, measure
+from boostrank.kernels.metric import (
+    EXPECTED,
+    INPUT,
+    OPTIMISTIC,
+    PESSIMISTIC,
+    WHOLE_LIST,
+    Grades,
+    MetricPass,
+    MetricSpec,
+    measure,
+    totals,
+)
 from boostrank.metrics import METRICS
 
 Names = Sequence[str] | npt.NDArray[Any]

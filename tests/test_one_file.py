@@ -27,8 +27,8 @@ from tests.cli.conftest import model as model
 METRIC = '''
 """Hits: how many of the first k documents are relevant."""
 
-from boostrank.kernels.metric.contract import MetricSpec, equal_weights, no_divisors, relevance
-from boostrank.kernels.metric.cumulated import cumulated
+from boostrank.kernels.metric import MetricSpec, equal_weights, no_divisors, relevance
+from boostrank.kernels.metric import cumulated
 
 SPEC = MetricSpec(
     name="hits", aliases=("found",), summary="relevant documents among the first k",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from boostrank.checking.measured import cost, learning, threads_agree
 from boostrank.checking.rules import RULES, Finding, Probe, Status, unsafe
 from boostrank.core.errors import BoostrankError
-from boostrank.kernels.objective.contract import ObjectiveSpec
+from boostrank.kernels.objective import ObjectiveSpec
 
 __all__ = ["Finding", "Status", "check_contract", "check_objective"]
 
@@ -31,7 +31,7 @@ def check_contract(spec: ObjectiveSpec, function: Callable[..., float] | None = 
                 f"the kernel raises {type(error).__name__}: {error}",
                 "",
                 "nothing can be computed",
-                "see the kernel contract in boostrank.kernels.objective.contract",
+                "see the kernel contract in boostrank.kernels.objective",
             )
         yield found
         if _is_fatal(found):

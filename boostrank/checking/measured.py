@@ -16,7 +16,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.engines import ENGINES, get_backend
 from boostrank.fit.train import train
-from boostrank.kernels.objective.contract import ObjectiveSpec
+from boostrank.kernels.objective import ObjectiveSpec
 from boostrank.metric import Metric
 from boostrank.objective.description import Objective
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from boostrank.core.errors import ParameterError
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind
-from boostrank.kernels.objective.contract import ObjectiveSpec
+from boostrank.kernels.objective import ObjectiveSpec
 
 # Tolerances relative to the largest gradient. Real faults (a sign, a factor, a missing term) exceed them by far.
 _DERIVATIVE_TOLERANCE = 1e-4

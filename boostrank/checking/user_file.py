@@ -16,8 +16,7 @@ from types import ModuleType
 from boostrank.checking.rules import unsafe
 from boostrank.core.errors import BoostrankError, FileFormatError
 from boostrank.core.files import read_whole
-from boostrank.kernels.objective.contract import ObjectiveSpec
-from boostrank.kernels.objective.kernel import check_arguments
+from boostrank.kernels.objective import ObjectiveSpec, check_arguments
 from boostrank.objectives import OBJECTIVES
 
 _HOW = 'end the file with SPEC = boostrank.define_objective("my-objective", kernel)'

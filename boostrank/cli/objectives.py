@@ -16,7 +16,7 @@ from boostrank.options import JsonOptions, argument, option
 
 if TYPE_CHECKING:
     from boostrank.checking import Finding
-    from boostrank.kernels.objective.contract import ObjectiveSpec
+    from boostrank.kernels.objective import ObjectiveSpec
 
 _INDENT = " " * 18
 

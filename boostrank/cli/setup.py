@@ -36,7 +36,7 @@ def compile_all(own: Compile) -> int | None:
     cache and compile nothing. Set NUMBA_CACHE_DIR to choose the directory. A small generated data set is trained.
     """
     from boostrank.core.errors import TrainingError
-    from boostrank.kernels.runtime.jit import cache_directory
+    from boostrank.kernels.jit import cache_directory
     from boostrank.objectives import OBJECTIVES
 
     for name in own.objectives:

@@ -20,7 +20,7 @@ from boostrank.clicks.propensities import MAX_POSITION
 from boostrank.core.errors import FileFormatError, InputError
 from boostrank.core.types import Int64Array
 from boostrank.data.tables import Batch, arrow, batches
-from boostrank.kernels.runtime.jit import I1, INT, entry_point
+from boostrank.kernels.jit import I1, INT, entry_point
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from scipy import sparse
 
 from boostrank.core.errors import FileFormatError
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.kernels.runtime.jit import I1, INT, entry_point, run_parallel
+from boostrank.kernels.jit import I1, INT, entry_point, run_parallel
 
 Int32Array = npt.NDArray[np.int32]
 

@@ -157,7 +157,7 @@ def reader_version() -> str:
     """Return a digest of the parsing code: another reader needs other entries."""
     package = Path(__file__).parents[1]
     digest = hashlib.blake2b(digest_size=8)
-    others = ("core/files.py", "core/text.py", "core/queries.py", "kernels/runtime/intrinsics.py")
+    others = ("core/files.py", "core/text.py", "core/queries.py", "kernels/intrinsics.py")
     for path in [*sorted((package / "data").rglob("*.py")), *(package / name for name in others)]:
         digest.update(path.name.encode() + path.read_bytes())
     return f"{digest.hexdigest()} {sys.byteorder}"

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.kernels.runtime.jit import run_parallel
+from boostrank.kernels.jit import run_parallel
 
 Data = Any
 """A `boostrank.data.dataset.RankingDataset`; its module imports this one."""

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array
 from boostrank.engines.trees import ServedTrees, Trees
-from boostrank.kernels.trees.curves import Curve
+from boostrank.kernels.curves import Curve
 from boostrank.records import from_json
 
 LARGEST_SCORE = 1e150

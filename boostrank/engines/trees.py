@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.kernels.trees.curves import Curve, combined
-from boostrank.kernels.trees.walker import Forest
+from boostrank.kernels.curves import Curve, combined
+from boostrank.kernels.forest import Forest
 
 # The engines walk a tree recursively, and their SHAP code allocates depth^2 numbers: deeper trees overflow the stack.
 MAX_DEPTH = 4096
@@ -22,7 +22,7 @@ class Trees:
     """Trees of a model file.
 
     Args:
-        forest: for `kernels.trees.walker.Walker`, whose scores differ from the engine's raw ones by a constant
+        forest: for `kernels.forest.Walker`, whose scores differ from the engine's raw ones by a constant
             (XGBoost's base_score) and by rounding; None if it cannot walk these trees.
         why_not: reason why it cannot walk them; empty if it can.
         count: number of trees, without those of a linear start.

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from boostrank.core.types import Float32Array, Float64Array
 from boostrank.engines.trees import depths
 from boostrank.export.target import above, cuts
-from boostrank.kernels.trees.walker import LISTED_RIGHT, Forest
+from boostrank.kernels.forest import LISTED_RIGHT, Forest
 
 KINDS = ("thresholds", "random", "zeros", "missing", "infinite", "categories")
 """Kinds of rows in a pack; `allow` takes these names."""

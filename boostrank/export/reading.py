@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from boostrank.core.types import Int64Array
 from boostrank.engines.trees import ServedTrees
-from boostrank.kernels.trees.curves import ZERO
-from boostrank.kernels.trees.walker import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, ZERO_IS_MISSING, Forest
+from boostrank.kernels.curves import ZERO
+from boostrank.kernels.forest import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, ZERO_IS_MISSING, Forest
 
 # Rows walked together, so that they stay in the cache.
 _CHUNK = 4096

@@ -17,8 +17,8 @@ from boostrank.core.types import Float32Array, Float64Array
 from boostrank.data.options import quoted
 from boostrank.engines import get_backend
 from boostrank.engines.trees import ServedTrees
-from boostrank.kernels.trees.curves import rounded_down
-from boostrank.kernels.trees.walker import NAN_LEFT, ZERO_IS_MISSING, Forest
+from boostrank.kernels.curves import rounded_down
+from boostrank.kernels.forest import NAN_LEFT, ZERO_IS_MISSING, Forest
 from boostrank.options import typed_names
 
 # Programs that read or write nested trees recurse, so depth is limited.

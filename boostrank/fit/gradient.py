@@ -14,7 +14,7 @@ from boostrank.core.errors import DataError, ModelError, ParameterError, Trainin
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.engines.model_format import in_range
-from boostrank.kernels.objective.driver import AllReduce, PassStats, alone
+from boostrank.kernels.driver import AllReduce, PassStats, alone
 from boostrank.metric import BoundMetrics, Conventions
 from boostrank.objective.bound import BoundObjective, Evaluation
 from boostrank.objective.description import TrainingObjective

@@ -20,10 +20,10 @@ from boostrank.core.params import Param, find_param
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines import ENGINES, engines_with, of_engine
 from boostrank.engines.base import Backend
+from boostrank.kernels.jit import CompiledFunction
 from boostrank.kernels.noise import SEED
-from boostrank.kernels.objective.contract import ObjectiveSpec
-from boostrank.kernels.objective.options import OPTIONS
-from boostrank.kernels.runtime.jit import CompiledFunction
+from boostrank.kernels.objective import ObjectiveSpec
+from boostrank.kernels.options import OPTIONS
 from boostrank.metric import Metric
 from boostrank.objective.description import Objective, TrainingObjective
 from boostrank.objective.mixture import MIXTURE_PARAMS, accepted_params, parse_objective

@@ -13,7 +13,7 @@ from boostrank.engines.base import Backend
 from boostrank.engines.rounds import Callback
 from boostrank.fit.checkpoint import Checkpoint
 from boostrank.fit.params import AUTO_START, SEED_NAMES, TrainingParameters, headline, pop_seed, split_params
-from boostrank.kernels.objective.driver import AllReduce, alone
+from boostrank.kernels.driver import AllReduce, alone
 from boostrank.metric import Conventions
 from boostrank.model.within_query import WithinQuery
 

@@ -34,7 +34,7 @@ from boostrank.objective.description import TrainingObjective
 from boostrank.records import ModelInfo
 
 _SEEDS_APART = 1 << 42
-"""Above every seed that people choose, and away from those that `kernels.objective.options` derives from them."""
+"""Above every seed that people choose, and away from those that `kernels.options` derives from them."""
 _BASIC = "; monotone_constraints_method='basic' keeps it, also where other features are missing"
 
 

@@ -16,7 +16,7 @@ import math
 import numpy as np
 
 from boostrank.core.params import Param
-from boostrank.kernels.runtime.jit import inline
+from boostrank.kernels.jit import inline
 
 SEED = Param(
     "seed",

@@ -10,8 +10,8 @@ import math
 from numba import types
 
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.kernels.runtime.intrinsics import bits_of, float_of_bits
-from boostrank.kernels.runtime.jit import F1, I1, entry_point, inline, inline_sums
+from boostrank.kernels.intrinsics import bits_of, float_of_bits
+from boostrank.kernels.jit import F1, I1, entry_point, inline, inline_sums
 
 LN2 = math.log(2.0)
 # ln 2 in two parts; the first has so few bits that k * _LN2_HIGH is exact.

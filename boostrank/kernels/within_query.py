@@ -13,8 +13,7 @@ import numpy.typing as npt
 from numba import types
 
 from boostrank.core.types import Float32Array, Int64Array
-from boostrank.kernels.runtime.blocks import query_blocks
-from boostrank.kernels.runtime.jit import I1, INT, entry_point, inline, run_parallel
+from boostrank.kernels.jit import I1, INT, entry_point, inline, query_blocks, run_parallel
 
 KINDS = ("rank", "zscore", "best", "mean")
 """Kinds of features; the kernel uses their indices."""

@@ -8,8 +8,7 @@ Najork 2008, section 3.1. DCG is not normalised: queries with many relevant docu
 
 from __future__ import annotations
 
-from boostrank.kernels.metric.contract import MetricSpec, gains, log_discounts, no_divisors
-from boostrank.kernels.metric.cumulated import cumulated
+from boostrank.kernels.metric import MetricSpec, cumulated, gains, log_discounts, no_divisors
 
 SPEC = MetricSpec(
     name="dcg",

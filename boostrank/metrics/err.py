@@ -20,14 +20,14 @@ from boostrank.core.conventions import Conventions
 from boostrank.core.errors import RowError
 from boostrank.core.gains import gains_from_labels
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.kernels.metric.contract import MetricSpec, gains, metric_kernel, no_divisors, reciprocal_ranks
+from boostrank.kernels.metric import MetricSpec, gains, metric_kernel, no_divisors, reciprocal_ranks
 
 _NEGLIGIBLE = -40.0  # log of a probability that is lost in the rounding of the sum
 
 
 @metric_kernel
 def kernel(grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch: Float64Array) -> None:
-    """Kernel for one query; see `kernels.metric.contract`."""
+    """Kernel for one query; see `kernels.metric`."""
     reading, pos = 1.0, 0
     while pos < grades.shape[0]:
         end = ends[pos]

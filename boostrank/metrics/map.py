@@ -11,12 +11,12 @@ import numpy as np
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.kernels.metric.contract import MetricSpec, metric_kernel, reciprocal_ranks, relevance, totals
+from boostrank.kernels.metric import MetricSpec, metric_kernel, reciprocal_ranks, relevance, totals
 
 
 @metric_kernel
 def kernel(grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch: Float64Array) -> None:
-    """Kernel for one query; see `kernels.metric.contract`."""
+    """Kernel for one query; see `kernels.metric`."""
     hits, pos = 0.0, 0
     while pos < grades.shape[0]:
         end = ends[pos]

@@ -8,12 +8,12 @@ Mean over tied orders: McSherry and Najork 2008, section 3.3.
 from __future__ import annotations
 
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.kernels.metric.contract import MetricSpec, metric_kernel, no_divisors, reciprocal_ranks, relevance
+from boostrank.kernels.metric import MetricSpec, metric_kernel, no_divisors, reciprocal_ranks, relevance
 
 
 @metric_kernel
 def kernel(grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch: Float64Array) -> None:
-    """Kernel for one query; see `kernels.metric.contract`."""
+    """Kernel for one query; see `kernels.metric`."""
     waiting, pos = 1.0, 0
     worth[:] = 0.0
     while pos < grades.shape[0] and waiting > 0.0:

@@ -12,9 +12,7 @@ import numpy as np
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.kernels.metric.contract import WHOLE_LIST, MetricSpec, gains, log_discounts
-from boostrank.kernels.metric.cumulated import cumulated
-from boostrank.kernels.metric.driver import INPUT, MetricPass, measure
+from boostrank.kernels.metric import INPUT, WHOLE_LIST, MetricPass, MetricSpec, cumulated, gains, log_discounts, measure
 
 
 def ideal(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, conventions: Conventions) -> Float64Array:

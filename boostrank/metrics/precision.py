@@ -12,8 +12,7 @@ import numpy as np
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.kernels.metric.contract import WHOLE_LIST, MetricSpec, equal_weights, relevance
-from boostrank.kernels.metric.cumulated import cumulated
+from boostrank.kernels.metric import WHOLE_LIST, MetricSpec, cumulated, equal_weights, relevance
 
 
 def depth(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, conventions: Conventions) -> Float64Array:

@@ -11,8 +11,7 @@ import numpy as np
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.kernels.metric.contract import MetricSpec, equal_weights, relevance, totals
-from boostrank.kernels.metric.cumulated import cumulated
+from boostrank.kernels.metric import MetricSpec, cumulated, equal_weights, relevance, totals
 
 
 def relevant(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, conventions: Conventions) -> Float64Array:

@@ -14,8 +14,8 @@ import numpy as np
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.engines.base import Backend, Booster
 from boostrank.engines.trees import Trees
-from boostrank.kernels.trees.curves import Curve
-from boostrank.kernels.trees.walker import NAN_LEFT, Forest
+from boostrank.kernels.curves import Curve
+from boostrank.kernels.forest import NAN_LEFT, Forest
 
 _Box = dict[int, tuple[float, float, bool]]
 

@@ -1,6 +1,6 @@
 """Score files of any size in constant memory.
 
-Trees are evaluated by `kernels.trees.scorer`, several times as fast as LightGBM and bit-identical. Before a file is
+Trees are evaluated by `kernels.forest`, several times as fast as LightGBM and bit-identical. Before a file is
 scored, this is verified on rows at and next to every threshold; if it fails, the engine scores.
 """
 
@@ -14,8 +14,7 @@ import numpy as np
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Float32Array, Int64Array
 from boostrank.data.assemble import Named, pieces_of_files
-from boostrank.kernels.trees.scorer import Scorer
-from boostrank.kernels.trees.walker import Forest
+from boostrank.kernels.forest import Forest, Scorer
 from boostrank.model.ranking_model import RankingModel, check_finite
 
 _PROOF_ROWS = 512

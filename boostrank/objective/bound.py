@@ -17,10 +17,10 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.params import find_param
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Schedule
-from boostrank.kernels.objective.contract import DOCUMENT_WEIGHTS, GAIN_WEIGHTS, LOSS_WEIGHTS, ObjectiveSpec
-from boostrank.kernels.objective.driver import AllReduce, Buffers, PassStats, alone, finish, mix_gradients, run_kernel
-from boostrank.kernels.objective.options import GAIN_BASE, Composition
-from boostrank.kernels.objective.shared_params import K
+from boostrank.kernels.driver import AllReduce, Buffers, PassStats, alone, finish, mix_gradients, run_kernel
+from boostrank.kernels.objective import GAIN_WEIGHTS, LOSS_WEIGHTS, ObjectiveSpec
+from boostrank.kernels.options import GAIN_BASE, Composition
+from boostrank.kernels.shared import DOCUMENT_WEIGHTS, K
 from boostrank.objectives import OBJECTIVES
 
 # Limit for pair loops: 50,000 documents are 2.5e9 ordered pairs, seconds per round. Longer lists are refused.

@@ -26,10 +26,9 @@ from boostrank.core.params import Param, plain_name, resolve_params
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Schedule
 from boostrank.data.arrays import with_weights
-from boostrank.kernels.objective.contract import LOSS_WEIGHTS, ObjectiveSpec
-from boostrank.kernels.objective.define import source_of
-from boostrank.kernels.objective.driver import AllReduce, alone
-from boostrank.kernels.objective.options import OPTIONS
+from boostrank.kernels.driver import AllReduce, alone
+from boostrank.kernels.objective import LOSS_WEIGHTS, ObjectiveSpec, source_of
+from boostrank.kernels.options import OPTIONS
 from boostrank.objective.bound import BoundObjective
 from boostrank.objectives import OBJECTIVES
 from boostrank.schedules import is_schedule_text, parse_schedule
@@ -166,7 +165,7 @@ class Objective(TrainingObjective):
         total_rounds: length of the whole training, for schedules that span it; `boostrank.train` sets it.
         threads: threads for the kernels; None for every available core.
         params: the objective's parameters and the options shared by all objectives (score noise, normalisation, scale
-            control, `hessian_scale`: see `kernels.objective.options`), by name or alias.
+            control, `hessian_scale`: see `kernels.options`), by name or alias.
 
     Raises:
         ParameterError: unknown name or parameter, value out of range.

@@ -7,8 +7,8 @@ from operator import attrgetter
 from typing import Any
 
 from boostrank.core.params import Param
-from boostrank.kernels.objective.contract import ObjectiveSpec
-from boostrank.kernels.objective.options import OPTIONS
+from boostrank.kernels.objective import ObjectiveSpec
+from boostrank.kernels.options import OPTIONS
 
 AUTO_SUMMARY = "the default: LambdaRank's pairs, half and half with XE-NDCG"
 

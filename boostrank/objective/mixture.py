@@ -16,7 +16,7 @@ from typing import Any, Self
 from boostrank.core.errors import ParameterError
 from boostrank.core.params import Param, find_param
 from boostrank.core.types import Schedule
-from boostrank.kernels.objective.options import HESSIAN_SCALE, OPTIONS
+from boostrank.kernels.options import HESSIAN_SCALE, OPTIONS
 from boostrank.objective.description import Objective, TrainingObjective, parse_value, plain_values, value_at
 from boostrank.objectives import OBJECTIVES
 from boostrank.schedules import split_outside_brackets

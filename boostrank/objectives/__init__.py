@@ -1,7 +1,7 @@
 """Objectives, one file each; `OBJECTIVES` finds them."""
 
 from boostrank.core.registry import Registry
-from boostrank.kernels.objective.contract import ObjectiveSpec
+from boostrank.kernels.objective import ObjectiveSpec
 
 _OTHER_WORDS = {
     "ndcg rank:ndcg": ("auto", "lambdarank", "approx-ndcg"),

@@ -16,11 +16,11 @@ Describe here: the objective, its equation, the paper with equation numbers, dev
 reasons, the Hessian, and the cost of a query. Then write four things, in this order:
 
 1. `PARAMS`: declared once; validation, command-line help and documentation read them. Shared ones are in
-   `kernels.objective.shared_params`.
+   `kernels.shared`.
 2. A `prepare` for constants of documents and queries, unless the default suits (ideal DCG, see
-   `kernels.objective.shared_params`).
-3. `kernel`: one query. `kernels.objective.kernel` lists its arguments and the scratch rows that it may declare,
-   `kernels.objective.contract` its rules. Its helpers are `@inline` and live in this file or in `boostrank.kernels`,
+   `kernels.shared`).
+3. `kernel`: one query. `kernels.objective` lists its arguments and the scratch rows that it may declare,
+   `kernels.objective` its rules. Its helpers are `@inline` and live in this file or in `boostrank.kernels`,
    whose arithmetic you may use; objectives never import each other.
 4. `SPEC`, the declaration. `boostrank.define_objective(name, kernel)` fills in defaults.
 
@@ -37,15 +37,15 @@ import math
 from typing import Any
 
 from boostrank.core.types import Float64Array, HessianKind
-from boostrank.kernels.objective.contract import ObjectiveSpec, Query, no_constants, objective_kernel
-from boostrank.kernels.objective.shared_params import SIGMA
+from boostrank.kernels.objective import ObjectiveSpec, Query, no_constants, objective_kernel
+from boostrank.kernels.shared import SIGMA
 
 PARAMS = (SIGMA,)
 
 
 @objective_kernel(params=PARAMS)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
-    """Compute one query; see `kernels.objective.kernel`."""
+    """Compute one query; see `kernels.objective`."""
     scores, gains, n = query.scores, query.gains, query.scores.size
     alpha = 1.0 / params.sigma
     value = 0.0

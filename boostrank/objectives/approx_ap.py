@@ -4,7 +4,7 @@
     J    = (1/N) sum_y (r_y / pi_y) (1 + sum_{x != y} r_x J_yx),   r = 1 for a relevant document, N = sum r
 
 The bracket is the smooth rank of y among the relevant documents, with sharpness beta and -pi in place of scores. So the
-value and c_y = dJ / dpi_y come from the ranks and gradients of `kernels.ranks.sigmoid`, applied first to all documents
+value and c_y = dJ / dpi_y come from the ranks and gradients of `kernels.sigmoid_ranks`, applied first to all documents
 and then to the relevant ones.
 
 Source: Qin, Liu, Li, "A general approximation framework for direct optimization of information retrieval measures",
@@ -14,7 +14,7 @@ blunt, and with a sharp beta a relevant document gains by falling below another 
 120 trees) MAP is .390 with beta 1, .448 with 0.1 and .451 with 0.02. beta may rise with the rounds.
 
 Hessian: h_p = alpha^2 sum_x w_xp (|c_x| + |c_p|), w = P (1 - P), a proxy that bounds |P''|.
-Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs per query with sums="direct".
+Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs per query with sums="direct".
 """
 
 from __future__ import annotations
@@ -22,12 +22,10 @@ from __future__ import annotations
 from typing import Any
 
 from boostrank.core.types import Float64Array, HessianKind
-from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.objective.relevance import RELEVANT_FROM, relevance_constants, relevant_positions
-from boostrank.kernels.objective.shared_params import ALPHA, positive
-from boostrank.kernels.ranks.precisions import AP_SCRATCH, smooth_precisions
-from boostrank.kernels.ranks.sigmoid import soft_gradient, soft_ranks
-from boostrank.kernels.sums.expsum import SUMS
+from boostrank.kernels.expsum import SUMS
+from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.shared import ALPHA, RELEVANT_FROM, positive, relevance_constants, relevant_positions
+from boostrank.kernels.sigmoid_ranks import AP_SCRATCH, smooth_precisions, soft_gradient, soft_ranks
 
 PARAMS = (
     ALPHA,

@@ -9,7 +9,7 @@ linear models on normalised features; the default here suits scores on the scale
 SDCG with alpha = 1 / sigma, including its wrong-way gradients on graded data (see `sdcg`).
 
 Hessian: h_p = alpha^2 sum_x w_xp (|c_x| + |c_p|), w = P (1 - P), which bounds |P''|.
-Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs per query with sums="direct".
+Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs per query with sums="direct".
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import math
 from typing import Any
 
 from boostrank.core.types import Float64Array, HessianKind
-from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.objective.shared_params import ALPHA, NORMALIZE, TRAIN_DISCOUNT, K, positive
-from boostrank.kernels.ranks.sigmoid_dcg import SIGMOID_DCG_SCRATCH, sigmoid_dcg
-from boostrank.kernels.sums.expsum import SUMS
+from boostrank.kernels.expsum import SUMS
+from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.shared import ALPHA, NORMALIZE, TRAIN_DISCOUNT, K, positive
+from boostrank.kernels.sigmoid_ranks import SIGMOID_DCG_SCRATCH, sigmoid_dcg
 
 BETA = positive("beta", 1.0, "sharpness of the cut-off at k", unit="1/rank")
 PARAMS = (ALPHA, K, BETA, TRAIN_DISCOUNT, NORMALIZE, SUMS)

@@ -13,7 +13,7 @@ Source: Zheng, Chen, Sun, Zha, "A regression framework for learning ranking func
 judgments", SIGIR 2007. Deviation: trees are fitted to residuals and summed, as in all boosting here; the paper fits
 targets and averages, h_k = (k h_(k-1) + eta tree) / (k + 1).
 Hessian: the number of misordered pairs, exact unless a pair is exactly on the margin.
-Cost: n log n, see `kernels.ranks.margin`.
+Cost: n log n, see `kernels.margin`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from __future__ import annotations
 from typing import Any
 
 from boostrank.core.types import Float64Array, HessianKind
-from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.objective.shared_params import positive
-from boostrank.kernels.ranks.margin import MARGIN_SCRATCH, grade_constants, margin_pairs
+from boostrank.kernels.margin import MARGIN_SCRATCH, grade_constants, margin_pairs
+from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.shared import positive
 
 PARAMS = (
     positive(

@@ -15,8 +15,8 @@ Source: Wang, Li, Golbandi, Bendersky, Najork, "The LambdaLoss framework for ran
 Deviations: natural logarithms (a factor); `train_discount` as in the other objectives.
 
 Hessian: a majoriser of the loss with the weights held, slightly above w tanh(u/2) / (2 u sigma^2) per pair (Jaakkola,
-Jordan; `kernels.sums.expsum_hinges.CURVATURE`). The exact curvature vanishes for badly misordered pairs, unlike the
-gradient. Cost: near-linear in n, see `kernels.sums.lambda_sums`; n^2 / 2 pairs per query with sums="direct", in short
+Jordan; `kernels.expsum.CURVATURE`). The exact curvature vanishes for badly misordered pairs, unlike the
+gradient. Cost: near-linear in n, see `kernels.lambda_sums`; n^2 / 2 pairs per query with sums="direct", in short
 lists, where pairs are faster, and for real-valued labels with more than about sqrt(n / 10) grades.
 """
 
@@ -27,12 +27,10 @@ from typing import Any
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind
-from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.objective.shared_params import SIGMA, TRAIN_DISCOUNT
-from boostrank.kernels.primitives import LARGEST, bounded, discount, ideal_dcg
-from boostrank.kernels.ranks.sigmoid import UNDERFLOW, pair_by_pair
-from boostrank.kernels.runtime.jit import inline, inline_sums
-from boostrank.kernels.sums.expsum import (
+from boostrank.kernels.expsum import (
+    CURVATURE,
+    CURVATURE_FAR,
+    CURVATURE_RATE,
     DIRECT,
     NOTHING,
     SUMS,
@@ -40,11 +38,15 @@ from boostrank.kernels.sums.expsum import (
     add_softplus,
     add_sums,
     decays,
+    group_by_gain,
     softplus_of_power,
 )
-from boostrank.kernels.sums.expsum_grades import group_by_gain
-from boostrank.kernels.sums.expsum_hinges import CURVATURE, CURVATURE_FAR, CURVATURE_RATE
-from boostrank.kernels.sums.lambda_sums import TILE, add_far_pairs
+from boostrank.kernels.jit import inline, inline_sums
+from boostrank.kernels.lambda_sums import TILE, add_far_pairs
+from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.primitives import LARGEST, bounded, discount, ideal_dcg
+from boostrank.kernels.shared import SIGMA, TRAIN_DISCOUNT
+from boostrank.kernels.sigmoid_ranks import UNDERFLOW, pair_by_pair
 
 PARAMS = (
     Param(

@@ -8,7 +8,7 @@
 Z is the ideal DCG at the truncation level. No function has this gradient, since w jumps when the order changes; the
 reported loss is its target, minus the hard metric at the truncation level.
 
-`metric` chooses NDCG, MAP, MRR, ERR or precision; `kernels.ranks.swaps` has the changes. Relevance and probabilities of
+`metric` chooses NDCG, MAP, MRR, ERR or precision; `kernels.swaps` has the changes. Relevance and probabilities of
 ERR are those of boostrank's metrics. As for NDCG, the truncation level chooses pairs, and a change is that of the whole
 list's metric; only precision is cut off there. A training's own `metric` is the one that it reports, so write
 `lambdarank(metric=map)` or CatBoost's `LambdaMart:metric=MAP`.
@@ -32,11 +32,12 @@ import numpy as np
 
 from boostrank.core.params import Param
 from boostrank.core.types import Constants, Float64Array, HessianKind, Int64Array, ParamValues
-from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT, positive
+from boostrank.kernels.jit import inline, inline_sums
+from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.primitives import LN2, discount, gather, ideal_dcg
-from boostrank.kernels.ranks.sigmoid import UNDERFLOW
-from boostrank.kernels.ranks.swaps import (
+from boostrank.kernels.shared import TRAIN_DISCOUNT, positive
+from boostrank.kernels.sigmoid_ranks import UNDERFLOW
+from boostrank.kernels.swaps import (
     ERR,
     METRICS,
     NDCG,
@@ -46,7 +47,6 @@ from boostrank.kernels.ranks.swaps import (
     swap_constants,
     swap_rows,
 )
-from boostrank.kernels.runtime.jit import inline, inline_sums
 
 PARAMS = (
     positive("sigmoid", 1.0, "sharpness of the pair loss", unit="1/score"),

@@ -16,10 +16,9 @@ from typing import Any
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind
-from boostrank.kernels.losses.softmax import softmax
-from boostrank.kernels.losses.squared_error import TARGETS, target_constants
-from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.primitives import LARGEST, bounded, ideal_dcg
+from boostrank.kernels.shared import TARGETS, softmax, target_constants
 
 PARAMS = (Param("target", "labels", "softmax of these values is the target distribution", choices=TARGETS),)
 

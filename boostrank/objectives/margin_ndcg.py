@@ -28,6 +28,8 @@ one that minimises xi. Piecewise linear; smooth if averaged over noise on the sc
 
 Hessian: 1, plain gradient boosting; a proxy.
 Cost: a sort, and k^2 m for the assignment, m = min(n, k times the number of distinct gains).
+
+Linear assignment of documents to the first k ranks, solved exactly.
 """
 
 from __future__ import annotations
@@ -36,12 +38,11 @@ import math
 from typing import Any
 
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, HessianKind
-from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT, positive
+from boostrank.core.types import Float64Array, HessianKind, Int64Array
+from boostrank.kernels.jit import inline
+from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.primitives import LARGEST_LOSS, bounded, discount, ideal_dcg, sort_descending
-from boostrank.kernels.ranks.assignment import best_assignment
-from boostrank.kernels.runtime.jit import inline
+from boostrank.kernels.shared import TRAIN_DISCOUNT, positive
 
 PARAMS = (
     Param("k", 10, "rank at which NDCG is bounded", low=1, unit="rank", aliases=("at", "truncation")),
@@ -208,3 +209,59 @@ SPEC = ObjectiveSpec(
     document_weights="gain",
     inexact_with={"margin_unit": "spread"},
 )
+
+
+@inline
+def best_assignment(
+    a: Float64Array, d: Float64Array, s: Float64Array, g: Float64Array, rank_of: Int64Array, before: Int64Array,
+    done: Int64Array, price: Float64Array, reach: Float64Array, bid: Float64Array,
+) -> None:  # fmt: skip
+    """Assign a document to each of k ranks so that sum_r (a_r s_c(r) - d_r g_c(r)) is largest.
+
+    Shortest augmenting paths with dual prices: O(k^2 m) for m documents. Source: Jonker, Volgenant, "A shortest
+    augmenting path algorithm for dense and sparse linear assignment problems", Computing 38 (1987), without its
+    initialisation; Crouse 2016 for k < m.
+
+    Args:
+        a, d: float64[k], factors of the ranks.
+        s, g: float64[m], scores and gains of the documents, m >= k.
+        rank_of: int64[m], written: the 0-based rank of each document, -1 without one.
+        before, done: int64[m], overwritten.
+        price, reach: float64[m], overwritten.
+        bid: float64[k], overwritten.
+    """
+    m = s.shape[0]
+    for c in range(m):
+        rank_of[c] = -1
+        price[c] = 0.0
+    for new in range(a.shape[0]):
+        bid[new] = 0.0
+        for c in range(m):
+            reach[c] = math.inf
+            done[c] = 0
+        row, last = new, -1
+        # Dijkstra over reduced costs, from the new rank to the nearest free document.
+        while row >= 0:
+            step, nearest = math.inf, -1
+            for c in range(m):
+                if done[c] == 0:
+                    cost = d[row] * g[c] - a[row] * s[c] - bid[row] - price[c]
+                    if cost < reach[c]:
+                        reach[c] = cost
+                        before[c] = last
+                    if reach[c] < step:
+                        step, nearest = reach[c], c
+            bid[new] += step
+            for c in range(m):
+                if done[c] == 0:
+                    reach[c] -= step
+                else:
+                    bid[rank_of[c]] += step
+                    price[c] -= step
+            done[nearest] = 1
+            last, row = nearest, rank_of[nearest]
+        # Every document on the path takes the rank of its predecessor.
+        while last >= 0:
+            previous = before[last]
+            rank_of[last] = rank_of[previous] if previous >= 0 else new
+            last = previous

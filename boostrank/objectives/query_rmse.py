@@ -16,9 +16,9 @@ from __future__ import annotations
 from typing import Any
 
 from boostrank.core.types import Float64Array, HessianKind
-from boostrank.kernels.losses.squared_error import target_param, weighted_target_constants
-from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.primitives import bounded
+from boostrank.kernels.shared import target_param, weighted_target_constants
 
 PARAMS = (target_param("labels"),)
 

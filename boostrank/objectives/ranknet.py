@@ -5,7 +5,7 @@
 Long queries weigh more than short ones, because pairs are summed, not averaged.
 
 Source: Burges et al., "Learning to rank using gradient descent", ICML 2005, with target probability 1 for the better
-document. Hessian: the exact diagonal. Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs per query with
+document. Hessian: the exact diagonal. Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs per query with
 sums="direct".
 """
 
@@ -15,13 +15,21 @@ import math
 from typing import Any
 
 from boostrank.core.types import Float64Array, HessianKind
-from boostrank.kernels.objective.contract import ObjectiveSpec, Query, no_constants, objective_kernel
-from boostrank.kernels.objective.shared_params import SIGMA
+from boostrank.kernels.expsum import (
+    SUMS,
+    add_sigmoids,
+    add_slopes,
+    add_softplus,
+    add_wrong_pairs,
+    cut_between_grades,
+    decays,
+    group_by_gain,
+)
+from boostrank.kernels.jit import inline, inline_sums
+from boostrank.kernels.objective import ObjectiveSpec, Query, no_constants, objective_kernel
 from boostrank.kernels.primitives import LARGEST, bounded, gather
-from boostrank.kernels.ranks.sigmoid import UNDERFLOW, pair_by_pair
-from boostrank.kernels.runtime.jit import inline, inline_sums
-from boostrank.kernels.sums.expsum import SUMS, add_sigmoids, add_slopes, add_softplus, decays
-from boostrank.kernels.sums.expsum_grades import add_wrong_pairs, cut_between_grades, group_by_gain
+from boostrank.kernels.shared import SIGMA
+from boostrank.kernels.sigmoid_ranks import UNDERFLOW, pair_by_pair
 
 PARAMS = (SIGMA, SUMS)
 

@@ -9,7 +9,7 @@ SVMs", 2010. Deviation: no norm of a weight vector is penalised; the trees regul
 
 Hessian: the number of pairs that violate the margin. For the square it is the exact diagonal unless a pair is exactly
 on the margin. The hinge has no curvature; the number divided by m limits a step to m.
-Cost: n log n, see `kernels.ranks.margin`.
+Cost: n log n, see `kernels.margin`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind
-from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.objective.shared_params import positive
-from boostrank.kernels.ranks.margin import MARGIN_SCRATCH, grade_constants, margin_pairs
+from boostrank.kernels.margin import MARGIN_SCRATCH, grade_constants, margin_pairs
+from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.shared import positive
 
 PARAMS = (
     Param("pair_loss", "squared", "loss of a pair that violates the margin", choices=("squared", "hinge")),

@@ -19,9 +19,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from boostrank.core.types import Float64Array, HessianKind, Schedule
-from boostrank.kernels.losses.squared_error import mix_param, mix_squared_error, target_constants, target_param
-from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.ranks.hinge import SHF_INT_SCRATCH, SHF_PARAMS, SHF_SCRATCH, shf_sdcg
+from boostrank.kernels.hinge_ranks import SHF_INT_SCRATCH, SHF_PARAMS, SHF_SCRATCH, shf_sdcg
+from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.shared import mix_param, mix_squared_error, target_constants, target_param
 
 PARAMS = (*SHF_PARAMS, mix_param(0.5, "follows eq (19) over the training"), target_param("labels"))
 

@@ -10,7 +10,7 @@ scores differ by more than 2.43 sigma (labels 2 and 1; 1.57 for 3 and 2; 1.36 fo
 SHF-SDCG repair this.
 
 Hessian: h_p = sum_j w_pj (|c_p| + |c_j|) / sigma^2 with w = G(1 - G), a bound on the curvature through the ranks.
-Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs per query with sums="direct".
+Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs per query with sums="direct".
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import math
 from typing import Any
 
 from boostrank.core.types import Float64Array, HessianKind
-from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.objective.shared_params import NORMALIZE, SIGMA, TAU, TRAIN_DISCOUNT, K
-from boostrank.kernels.ranks.sigmoid_dcg import SIGMOID_DCG_SCRATCH, sigmoid_dcg
-from boostrank.kernels.sums.expsum import SUMS
+from boostrank.kernels.expsum import SUMS
+from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.shared import NORMALIZE, SIGMA, TAU, TRAIN_DISCOUNT, K
+from boostrank.kernels.sigmoid_ranks import SIGMOID_DCG_SCRATCH, sigmoid_dcg
 
 PARAMS = (SIGMA, K, TAU, TRAIN_DISCOUNT, NORMALIZE, SUMS)
 

@@ -13,7 +13,7 @@ precision (`form=printed`). J then falls short of average precision by sum_i l_i
 documents weigh half. By default it counts 1, so J tends to average precision as sigma falls (`form=corrected`).
 
 Hessian: h_p = (1/sigma^2) (sum_j w_pj (|c_j| + |c_p|) + the same over relevant j with d for c), w = P (1 - P), c = dJ /
-drank, d = dJ / dbracket; a proxy. Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs per query with
+drank, d = dJ / dbracket; a proxy. Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs per query with
 sums="direct".
 """
 
@@ -23,12 +23,10 @@ from typing import Any
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind
-from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.objective.relevance import RELEVANT_FROM, relevance_constants, relevant_positions
-from boostrank.kernels.objective.shared_params import SIGMA
-from boostrank.kernels.ranks.precisions import AP_SCRATCH, smooth_precisions
-from boostrank.kernels.ranks.sigmoid import soft_gradient, soft_ranks
-from boostrank.kernels.sums.expsum import SUMS
+from boostrank.kernels.expsum import SUMS
+from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.shared import RELEVANT_FROM, SIGMA, relevance_constants, relevant_positions
+from boostrank.kernels.sigmoid_ranks import AP_SCRATCH, smooth_precisions, soft_gradient, soft_ranks
 
 PARAMS = (
     SIGMA,

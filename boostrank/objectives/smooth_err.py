@@ -15,7 +15,7 @@ smooth ranks and gradients through c_i = -w_i / rank_i^2 are Qin, Liu, Li 2010. 
 documents: most queries would teach nothing at the start.
 
 Hessian: alpha^2 sum_j P_pj (1 - P_pj) (|c_j| + |c_p|) + alpha^2 mean_d w_dp |1 / rank_p - J_d|, a proxy.
-Cost: near-linear in n, see `kernels.sums.expsum`, with a random number for each document and user.
+Cost: near-linear in n, see `kernels.expsum`, with a random number for each document and user.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ import numpy as np
 
 from boostrank.core.params import Param
 from boostrank.core.types import Constants, Float64Array, HessianKind, Int64Array, ParamValues
+from boostrank.kernels.expsum import SUMS
 from boostrank.kernels.noise import SEED, uniform
-from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.objective.shared_params import ALPHA
+from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.primitives import gather
-from boostrank.kernels.ranks.sigmoid import soft_gradient, soft_ranks
-from boostrank.kernels.ranks.swaps import MAX_GAIN, swap_constants
-from boostrank.kernels.sums.expsum import SUMS
+from boostrank.kernels.shared import ALPHA
+from boostrank.kernels.sigmoid_ranks import soft_gradient, soft_ranks
+from boostrank.kernels.swaps import MAX_GAIN, swap_constants
 
 PARAMS = (ALPHA, MAX_GAIN, Param("draws", 16, "users sampled per round", low=1), SUMS, SEED)
 

@@ -15,7 +15,7 @@ for "no relevant document above". At tied scores that gives 2^-(N - 1), so a que
 teach nothing at the start.
 
 Hessian: alpha^2 sum_j P_pj (1 - P_pj) (|c_j| + |c_p|) + alpha^2 w_p |1 / rank_p - J|, a proxy.
-Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs per query with sums="direct".
+Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs per query with sums="direct".
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ import math
 from typing import Any
 
 from boostrank.core.types import Float64Array, HessianKind
-from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.objective.relevance import RELEVANT_FROM, relevance_constants, relevant_positions
-from boostrank.kernels.objective.shared_params import ALPHA
-from boostrank.kernels.ranks.sigmoid import soft_gradient, soft_ranks
-from boostrank.kernels.sums.expsum import SUMS
+from boostrank.kernels.expsum import SUMS
+from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.shared import ALPHA, RELEVANT_FROM, relevance_constants, relevant_positions
+from boostrank.kernels.sigmoid_ranks import soft_gradient, soft_ranks
 
 PARAMS = (ALPHA, RELEVANT_FROM, SUMS)
 

@@ -13,7 +13,7 @@ theirs a relevant document at rank 60 has e^-50 times the weight of one at rank 
 would teach nothing.
 
 Hessian: h_p = alpha^2 sum_j w_pj (|c_j| + |c_p|), w = P (1 - P), a proxy that bounds |P''|.
-Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs per query with sums="direct".
+Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs per query with sums="direct".
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ from typing import Any
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind
-from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.objective.relevance import RELEVANT_FROM, relevance_constants
-from boostrank.kernels.objective.shared_params import ALPHA, positive
+from boostrank.kernels.expsum import SUMS
+from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.primitives import expit
-from boostrank.kernels.ranks.sigmoid import soft_gradient, soft_ranks
-from boostrank.kernels.sums.expsum import SUMS
+from boostrank.kernels.shared import ALPHA, RELEVANT_FROM, positive, relevance_constants
+from boostrank.kernels.sigmoid_ranks import soft_gradient, soft_ranks
 
 PARAMS = (
     ALPHA,

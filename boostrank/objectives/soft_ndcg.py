@@ -5,10 +5,9 @@
 
 Source: Taylor, Guiver, Robertson, Minka, "SoftRank: optimizing non-smooth rank metrics", WSDM 2008. Deviations: the
 paper's recursion over the rank distribution costs n^3 per query and its derivative more; here the expected discount is
-computed without a distribution (see `kernels.ranks.soft`), with the same result. Gains are 2^label - 1 as in the other
+computed without a distribution (see `kernels.soft_ranks`), with the same result. Gains are 2^label - 1 as in the other
 objectives; the paper prints no "- 1". `ranks=normal` is the paper's shortcut, a normal with the rank's mean and
-variance. The paper's rescaling of the rank matrix to doubly stochastic (`kernels.ranks.soft_matrix`) is for inspection,
-not for training. Tied scores give Binomial(n - 1, 1/2), not uniform ranks.
+variance. Tied scores give Binomial(n - 1, 1/2), not uniform ranks.
 
 The authors found the log discount best on training queries and a shallower one, about linear, on others:
 `train_discount`. sigma stays fixed and scores grow or shrink around it; from a zero start it has no effect by itself.
@@ -29,14 +28,13 @@ from typing import Any
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind
-from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.objective.shared_params import NORMALIZE, TRAIN_DISCOUNT, positive
+from boostrank.kernels.expsum import DIRECT, EXACT, SUMS
+from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.primitives import ideal_dcg
-from boostrank.kernels.ranks.soft import ROOM, direct, swept, work_space
-from boostrank.kernels.sums.expsum import DIRECT, EXACT, SUMS
-from boostrank.kernels.sums.rank_tables import EXACT as EXACT_TABLES
-from boostrank.kernels.sums.rank_tables import EXACT_WAVES, FAST_WAVES
-from boostrank.kernels.sums.rank_tables import FAST as FAST_TABLES
+from boostrank.kernels.shared import NORMALIZE, TRAIN_DISCOUNT, positive
+from boostrank.kernels.soft_ranks import EXACT as EXACT_TABLES
+from boostrank.kernels.soft_ranks import EXACT_WAVES, FAST_WAVES, ROOM, direct, swept, work_space
+from boostrank.kernels.soft_ranks import FAST as FAST_TABLES
 
 PARAMS = (
     positive(

@@ -20,7 +20,7 @@ the noise in mean_j is scaled by sigma throughout, in CatBoost only its own part
 noise and no shrinkage of the model, which the paper's proof of global convergence needs. Defaults are CatBoost's.
 
 Hessian: 1, plain gradient steps, as in CatBoost. Cost of a draw: near-linear in n, see
-`kernels.sums.gauss_rank_changes`, where fast and exact sums are the same; n min(n, k) exponentials with a small k, in
+`kernels.gauss`, where fast and exact sums are the same; n min(n, k) exponentials with a small k, in
 short lists and with sums="direct".
 """
 
@@ -33,13 +33,13 @@ import numpy as np
 
 from boostrank.core.params import Param
 from boostrank.core.types import Constants, Float64Array, HessianKind, Int64Array, ParamValues
+from boostrank.kernels.expsum import DIRECT, SUMS
+from boostrank.kernels.gauss import gaussian_rank_changes
+from boostrank.kernels.jit import inline_sums
 from boostrank.kernels.noise import SEED, normal
-from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT, K, numbered_constants, positive
+from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.primitives import discount, fast_exp, gather, ideal_dcg, origin, sort_descending
-from boostrank.kernels.runtime.jit import inline_sums
-from boostrank.kernels.sums.expsum import DIRECT, SUMS
-from boostrank.kernels.sums.gauss_rank_changes import gaussian_rank_changes
+from boostrank.kernels.shared import TRAIN_DISCOUNT, K, numbered_constants, positive
 
 PARAMS = (
     positive("sigma", 1.0, "standard deviation of the noise", unit="score"),

@@ -20,11 +20,10 @@ from __future__ import annotations
 from typing import Any
 
 from boostrank.core.types import Float64Array, HessianKind
-from boostrank.kernels.losses.softmax import softmax
 from boostrank.kernels.noise import SEED, uniform
-from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.objective.shared_params import numbered_constants
+from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.primitives import LARGEST, bounded, ideal_dcg
+from boostrank.kernels.shared import numbered_constants, softmax
 
 PARAMS = (SEED,)
 

@@ -8,7 +8,7 @@ different targets form a pair of weight
     L = sum over pairs with t_i > t_j of w_ij ln(1 + exp(-(s_i - s_j))),    on the scores without noise, weights held
 
 With `mode=ndcg`, `map`, `mrr`, `err` or `dcg` it is YetiLoss: a pair's weight is the change of that metric if the two
-were swapped in the noisy order, and a document pairs with `neighbors` below it. `kernels.ranks.swaps` has the changes.
+were swapped in the noisy order, and a document pairs with `neighbors` below it. `kernels.swaps` has the changes.
 
 Source: Gulin, Kuralenok, Pavlov, "Winning the transfer learning track of Yahoo!'s learning to rank challenge with
 YetiRank", 2011; Lyzhin, Ustimenko, Gulin, Prokhorenkova, "Which tricks are important for learning to rank?", ICML 2023;
@@ -30,13 +30,12 @@ import numpy as np
 
 from boostrank.core.params import Param
 from boostrank.core.types import Constants, Float64Array, HessianKind, Int64Array, ParamValues
-from boostrank.kernels.losses.squared_error import TARGETS, target_constants
+from boostrank.kernels.jit import inline
 from boostrank.kernels.noise import SEED, gumbel, logistic
-from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.objective.shared_params import numbered_constants
+from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.primitives import LARGEST, bounded, expit, gather, ideal_dcg, origin, softplus, sort_descending
-from boostrank.kernels.ranks.swaps import ERR, METRICS, NDCG, SWAP_PARAMS, swap_constants, swap_rows
-from boostrank.kernels.runtime.jit import inline
+from boostrank.kernels.shared import TARGETS, numbered_constants, target_constants
+from boostrank.kernels.swaps import ERR, METRICS, NDCG, SWAP_PARAMS, swap_constants, swap_rows
 
 _CLASSIC, _DCG = 0, 5
 _MODES = ("classic", *METRICS[: ERR + 1], "dcg")

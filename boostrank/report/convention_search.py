@@ -16,7 +16,7 @@ from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.gains import MAX_EXPONENTIAL_LABEL
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
-from boostrank.kernels.metric.contract import gains, log_discounts, relevance, totals
+from boostrank.kernels.metric import gains, log_discounts, relevance, totals
 from boostrank.metric import BoundMetrics, Metric
 from boostrank.metrics.err import stop_probabilities
 from boostrank.report.conventions import tied_documents

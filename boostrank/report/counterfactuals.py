@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.kernels.trees.curves import ZERO, rounded_down
-from boostrank.kernels.trees.walker import ZERO_IS_MISSING, Forest
+from boostrank.kernels.curves import ZERO, rounded_down
+from boostrank.kernels.forest import ZERO_IS_MISSING, Forest
 
 # Number of values to try when scores are not constant between thresholds.
 _VALUES = 500

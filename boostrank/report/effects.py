@@ -6,7 +6,7 @@ Accumulated local effects
     effect of a document is the change of its score from the lower to the upper end of its interval, all else fixed.
     The curve accumulates the mean local effects from left to right. Unlike partial dependence, it never moves a
     feature far from its own value. One pass over the trees computes all features, see
-    `kernels.trees.walker.Walker.changes`.
+    `kernels.forest.Walker.changes`.
 
 Interactions
     Take two documents of a query. Give the first one the second one's value of feature i, of feature j, and of both.

@@ -19,8 +19,8 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import Trees
-from boostrank.kernels.runtime.jit import run_parallel
-from boostrank.kernels.trees.walker import Forest, Walker
+from boostrank.kernels.forest import Forest, Walker
+from boostrank.kernels.jit import run_parallel
 from boostrank.metric import BoundMetrics, Metric
 from boostrank.model.ranking_model import RankingModel
 
@@ -47,7 +47,7 @@ def silent(step: str, done: int, total: int) -> None:
 
 
 class Scorer(Protocol):
-    """Protocol of scores, and of their changes when columns change; see `kernels.trees.walker.Walker`."""
+    """Protocol of scores, and of their changes when columns change; see `kernels.forest.Walker`."""
 
     def scores(self, rows: Float32Array) -> Float64Array: ...
 
@@ -85,7 +85,7 @@ class Engine:
             return self._model.predict(self._full(rows), threads=self._threads)
 
     def changes(self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int) -> Float64Array:
-        """Return changes of scores as `kernels.trees.walker.Walker.changes` does."""
+        """Return changes of scores as `kernels.forest.Walker.changes` does."""
         changed = [self.scores(np.where(unit == u, other, rows)) for u in range(units)]
         return np.array(changed).reshape(units, rows.shape[0])
 

@@ -18,7 +18,7 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import Trees
-from boostrank.kernels.trees.walker import Forest, Walker
+from boostrank.kernels.forest import Forest, Walker
 from boostrank.metric import BoundMetrics
 from boostrank.report.means import means_over_queries
 from boostrank.report.result import Result

@@ -28,8 +28,8 @@ from boostrank.fit.folds import Deal, Variant, each
 from boostrank.fit.params import OBJECTIVE_NAMES, SEED_NAMES, STOPPING_NAMES, default_objective, pop_param
 from boostrank.fit.plan import Plan
 from boostrank.fit.train import resolve
-from boostrank.kernels.objective.contract import ObjectiveSpec
-from boostrank.kernels.objective.options import OPTIONS
+from boostrank.kernels.objective import ObjectiveSpec
+from boostrank.kernels.options import OPTIONS
 from boostrank.metric import BoundMetrics, Conventions
 from boostrank.model.within_query import WithinQuery
 from boostrank.objective.mixture import accepted_params

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from pictures import picture
 
 from boostrank.core.params import Param
-from boostrank.kernels.objective.contract import ObjectiveSpec
-from boostrank.kernels.objective.options import OPTIONS
+from boostrank.kernels.objective import ObjectiveSpec
+from boostrank.kernels.options import OPTIONS
 from boostrank.objective.listing import markdown_table, weighs
 from boostrank.objective.mixture import AUTO, MIXTURE_PARAMS
 from boostrank.objectives import OBJECTIVES

@@ -9,9 +9,9 @@ import numpy as np
 import vl_convert
 
 from boostrank.core.queries import QueryIndex
-from boostrank.kernels.objective.contract import ObjectiveSpec
-from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT
-from boostrank.kernels.sums.expsum import SUMS
+from boostrank.kernels.expsum import SUMS
+from boostrank.kernels.objective import ObjectiveSpec
+from boostrank.kernels.shared import TRAIN_DISCOUNT
 from boostrank.objective.description import Objective
 
 _ROUNDS = 100  # of a training whose schedules are drawn

@@ -34,10 +34,10 @@ import numpy as np
 import boostrank
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.kernels.objective.contract import Kernel, ObjectiveSpec, Prepare, objective_kernel
-from boostrank.kernels.objective.shared_params import default_constants
+from boostrank.kernels.objective import Kernel, ObjectiveSpec, Prepare, objective_kernel
 from boostrank.kernels.primitives import LN2, ideal_dcg, scatter
-from boostrank.kernels.ranks.sigmoid import UNDERFLOW
+from boostrank.kernels.shared import default_constants
+from boostrank.kernels.sigmoid_ranks import UNDERFLOW
 from boostrank.objectives import OBJECTIVES
 
 CURVATURES = ("majoriser", "gauss-newton", "slope", "force", "constant")
@@ -102,7 +102,7 @@ def ranknet(
     scratch: Float64Array,
     iscratch: Int64Array,
 ) -> float:
-    """One query; see `boostrank.kernels.objective.contract`."""
+    """One query; see `boostrank.kernels.objective`."""
     value = shipped_ranknet(scores, gains, order, doc_const, query_const, params, grad, hess, scratch, iscratch)
     n, curvature = scores.shape[0], int(params[2])
     if curvature == CONSTANT and query_const[0] > 0.0:
@@ -130,7 +130,7 @@ def shf_sdcg(
     scratch: Float64Array,
     iscratch: Int64Array,
 ) -> float:
-    """One query; see `boostrank.kernels.objective.contract`."""
+    """One query; see `boostrank.kernels.objective`."""
     value = shipped_shf_sdcg(scores, gains, order, doc_const, query_const, params, grad, hess, scratch, iscratch)
     n, curvature = scores.shape[0], int(params[7])
     if curvature == MAJORISER or n < 2 or ideal_dcg(query_const, params[3]) <= 0.0:
@@ -158,7 +158,7 @@ def sdcg(
     scratch: Float64Array,
     iscratch: Int64Array,
 ) -> float:
-    """One query without a cut-off; see `boostrank.kernels.objective.contract`."""
+    """One query without a cut-off; see `boostrank.kernels.objective`."""
     value = shipped_sdcg(scores, gains, order, doc_const, query_const, params, grad, hess, scratch, iscratch)
     n, curvature = scores.shape[0], int(params[6])
     ideal = ideal_dcg(query_const, params[3])

@@ -34,7 +34,7 @@ import numpy.typing as npt
 
 import boostrank
 from boostrank.fit.start.cross_fit import cross_fitted
-from boostrank.kernels.trees.curves import Curves
+from boostrank.kernels.curves import Curves
 from boostrank.metric import BoundMetrics
 from boostrank.objective.mixture import parse_objective
 from experiments.peers.methods import Method
@@ -104,7 +104,7 @@ def identity(method: Method) -> dict[str, Any]:
     objective = parse_objective(text, **{k: v for k, v in method.params.items() if k not in apart})
     modules = [part.spec.kernel.py_func.__module__ for part in objective.parts]
     start = [_START] if "start" in method.params else []
-    code = code_digest(["boostrank.kernels.objective.driver", "boostrank.kernels.objective.options", *modules, *start])
+    code = code_digest(["boostrank.kernels.driver", "boostrank.kernels.options", *modules, *start])
     version = importlib.metadata.version("lightgbm")
     said = {"library": "boostrank", "lightgbm": version, "code": code, "params": dict(method.params)}
     # A name that stands for something else, as `auto` does, may come to stand for another thing.

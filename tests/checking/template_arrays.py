@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.objective.contract import ObjectiveSpec, no_constants, objective_kernel
-from boostrank.kernels.objective.shared_params import SIGMA
+from boostrank.kernels.objective import ObjectiveSpec, no_constants, objective_kernel
+from boostrank.kernels.shared import SIGMA
 
 PARAMS = (SIGMA,)
 

@@ -14,7 +14,7 @@ import pytest
 from boostrank.checking import Finding, Status, check_contract
 from boostrank.checking.user_file import template_text
 from boostrank.core.errors import ParameterError
-from boostrank.kernels.objective.contract import ObjectiveSpec
+from boostrank.kernels.objective import ObjectiveSpec
 
 START = "    grad[:] = 0.0\n    hess[:] = 0.0\n"
 PAIR = "if gains[i] > gains[j]:"

@@ -21,8 +21,7 @@ import boostrank
 from boostrank.checking import Status, check_contract, measured
 from boostrank.checking.user_file import load_objective, template_text
 from boostrank.core.errors import FileFormatError, ParameterError
-from boostrank.kernels.objective.contract import ObjectiveSpec
-from boostrank.kernels.objective.kernel import Kernel
+from boostrank.kernels.objective import Kernel, ObjectiveSpec
 from tests.cli.conftest import invoke
 from tests.fit.test_train import ranking
 from tests.objectives.conformance import evaluate, examples

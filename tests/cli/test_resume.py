@@ -189,7 +189,7 @@ def test_fault_062_without_a_place_for_compiled_code_it_is_compiled_in_memory(tm
     environment = {**os.environ, "HOME": str(tmp_path / "home"), "XDG_CACHE_HOME": str(tmp_path / "home")}
     environment.pop("NUMBA_CACHE_DIR", None)
     limited = "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (4096, 4096)); " if full else ""
-    script = f"{limited}from boostrank.kernels.runtime.jit import cache_directory; assert cache_directory() is None"
+    script = f"{limited}from boostrank.kernels.jit import cache_directory; assert cache_directory() is None"
     run = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
     assert run.returncode == 0
     assert run.stderr.count("RuntimeWarning") == 1

@@ -12,7 +12,7 @@ from boostrank.data.formats import libsvm as plain
 from boostrank.data.formats.libsvm import Scratch
 from boostrank.data.text import parser as parse
 from boostrank.data.text.files import PADDING, Text
-from boostrank.kernels.runtime.jit import CompiledFunction
+from boostrank.kernels.jit import CompiledFunction
 
 PLACES = {slots.QID_START, slots.QID_END, slots.RESOLVED}
 """Slots of the state that only the compiled parser needs."""

@@ -17,8 +17,8 @@ from boostrank.engines import parse_model
 from boostrank.engines.xgboost.format import XGBOOST
 from boostrank.fit.start.cross_fit import cross_fitted
 from boostrank.fit.start.steps import between
-from boostrank.kernels.trees.curves import Curve, Curves
-from boostrank.kernels.trees.walker import Walker
+from boostrank.kernels.curves import Curve, Curves
+from boostrank.kernels.forest import Walker
 from tests.engines.test_linear import ranking
 from tests.model.real_models import xgboost_models
 

@@ -16,7 +16,7 @@ import boostrank
 from boostrank.engines import get_backend
 from boostrank.engines.xgboost.format import XGBOOST
 from boostrank.export.target import ServedModel
-from boostrank.kernels.trees.curves import rounded_down
+from boostrank.kernels.curves import rounded_down
 from boostrank.model.ranking_model import RankingModel
 
 GROUP, QUERIES = 20, 30

@@ -12,7 +12,7 @@ import pytest
 from boostrank.engines.trees import ServedTrees
 from boostrank.export import TARGETS
 from boostrank.export.target import ExportError, TargetSpec
-from boostrank.kernels.trees.walker import Forest
+from boostrank.kernels.forest import Forest
 from tests.export.conftest import Example, example
 
 PROGRAMS = {"c": "cc", "go": "go", "java": "javac", "javascript": "node"}

@@ -14,7 +14,7 @@ from boostrank.engines.xgboost.format import XGBOOST
 from boostrank.export.reading import Rules, scores
 from boostrank.export.target import ExportError, ServedModel
 from boostrank.export.targets.onnx import SPEC
-from boostrank.kernels.trees.walker import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, Forest
+from boostrank.kernels.forest import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, Forest
 from tests.export.conftest import Example, example, table
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")

@@ -10,7 +10,7 @@ import pytest
 from boostrank.engines.trees import ServedTrees
 from boostrank.export.pack import KINDS, parity_pack
 from boostrank.export.reading import Rules, leaves
-from boostrank.kernels.trees.walker import Forest
+from boostrank.kernels.forest import Forest
 from tests.export.conftest import Example, example
 
 

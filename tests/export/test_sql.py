@@ -12,7 +12,7 @@ from boostrank.engines.trees import ServedTrees
 from boostrank.export.reading import Rules, scores
 from boostrank.export.target import ServedModel
 from boostrank.export.targets.sql import SPEC
-from boostrank.kernels.trees.walker import NAN_LEFT, Forest
+from boostrank.kernels.forest import NAN_LEFT, Forest
 from tests.export.conftest import Example, example
 
 

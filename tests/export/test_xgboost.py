@@ -16,7 +16,7 @@ from boostrank.export.reading import Rules, scores
 from boostrank.export.target import ExportError
 from boostrank.export.targets.xgboost import SPEC
 from boostrank.export.writing import export_model
-from boostrank.kernels.trees.walker import Forest
+from boostrank.kernels.forest import Forest
 from boostrank.model.ranking_model import RankingModel
 from tests.export.conftest import KINDS, Example, example, table
 

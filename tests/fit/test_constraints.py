@@ -16,7 +16,7 @@ import boostrank
 from boostrank.core.errors import ParameterError
 from boostrank.engines import get_backend
 from boostrank.engines.model_format import LinearStart
-from boostrank.kernels.trees.curves import Curve
+from boostrank.kernels.curves import Curve
 from boostrank.model.constraints import first_break
 
 ENGINES = ("lightgbm", "xgboost")

@@ -23,7 +23,7 @@ from boostrank.fit.start import rows as start_rows
 from boostrank.fit.start.cross_fit import cross_fitted
 from boostrank.fit.start.ridge import RIDGES
 from boostrank.fit.start.rows import FOLDS
-from boostrank.kernels.trees.curves import Curves
+from boostrank.kernels.curves import Curves
 
 SIZES = np.array([3, 9, 1, 6, 12, 2, 7, 8, 4, 10, 5, 11])
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boostrank.fit.start.steps import MOST_STEPS, Values, between, simplified
-from boostrank.kernels.trees.curves import Curve, Curves
+from boostrank.kernels.curves import Curve, Curves
 
 SOLR = 1e-6
 

@@ -8,9 +8,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from boostrank.kernels.ranks.hinge import SHF_KERNELS, SOFTPLUS2, TANGENT, hinge_gradient, hinge_ranks
-from boostrank.kernels.sums import expsum
-from boostrank.kernels.sums.expsum_hinges import IWORK, WORK, fast_hinge_gradient, fast_hinge_ranks
+from boostrank.kernels import expsum
+from boostrank.kernels.hinge_ranks import (
+    IWORK,
+    SHF_KERNELS,
+    SOFTPLUS2,
+    TANGENT,
+    WORK,
+    fast_hinge_gradient,
+    fast_hinge_ranks,
+    hinge_gradient,
+    hinge_ranks,
+)
 from tests.objectives.conformance import close
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.integrate import trapezoid
 
-from boostrank.kernels.sums import expsum, lambda_sums
+from boostrank.kernels import expsum, lambda_sums
 
 
 def discount(rank, blend, n):

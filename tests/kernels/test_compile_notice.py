@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from boostrank.core import process
-from boostrank.kernels.metric.driver import _rank
-from boostrank.kernels.runtime import jit
+from boostrank.kernels import jit
+from boostrank.kernels.metric import _rank
 
 
 def said(notice: Any, directory: str | None, caplog: Any, *seconds: float) -> list[str]:
@@ -35,8 +35,8 @@ def test_many_short_ones_are_long_together(caplog: Any, tmp_path: Path) -> None:
 
 def test_what_is_loaded_is_not_compiled(caplog: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     notice = jit._Notice(patience=0.05)
-    (tmp_path / "metric").mkdir()
-    (tmp_path / "metric" / "driver._rank-51.py311.nbi").touch()
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels" / "metric._rank-51.py311.nbi").touch()
     assert said(notice, str(tmp_path), caplog, 0.3) == []
     monkeypatch.setattr(process, "own_process", True)  # the command line has lines of its own
     assert said(notice, None, caplog, 0.3) == []

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from boostrank.kernels.trees.curves import Curve, Curves, combined
+from boostrank.kernels.curves import Curve, Curves, combined
 
 X = np.array([-3.0, -1.0, 0.5, 4.0])
 Y = np.array([0.0, 0.7, 0.2, 1.0, -0.3])

@@ -8,11 +8,10 @@ import pytest
 from boostrank.core.errors import TrainingError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import HessianKind
-from boostrank.kernels.objective import driver
-from boostrank.kernels.objective.contract import ObjectiveSpec, no_constants, objective_kernel
-from boostrank.kernels.objective.driver import LIVE, Buffers, finish, mix_gradients, run_kernel
-from boostrank.kernels.objective.options import GAUSSIAN, L1, LOG, Composition
-from boostrank.kernels.objective.scaling import HESSIAN_FLOOR
+from boostrank.kernels import driver
+from boostrank.kernels.driver import HESSIAN_FLOOR, LIVE, Buffers, finish, mix_gradients, run_kernel
+from boostrank.kernels.objective import ObjectiveSpec, no_constants, objective_kernel
+from boostrank.kernels.options import GAUSSIAN, L1, LOG, Composition
 from boostrank.objective.description import Objective
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from boostrank.kernels.sums import expsum
-from boostrank.kernels.sums.expsum_hinges import CURVATURE, CURVATURE_FAR, CURVATURE_RATE
-from boostrank.kernels.sums.lambda_sums import _FAST
+from boostrank.kernels import expsum
+from boostrank.kernels.expsum import CURVATURE, CURVATURE_FAR, CURVATURE_RATE
+from boostrank.kernels.lambda_sums import _FAST
 from boostrank.objectives import OBJECTIVES
 from tests.objectives.conformance import cases, close, evaluate, make_query
 

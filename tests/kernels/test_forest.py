@@ -16,7 +16,7 @@ from boostrank.core.types import Float32Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines import format_of
 from boostrank.engines.trees import Trees
-from boostrank.kernels.trees.walker import Walker, permute_within
+from boostrank.kernels.forest import Walker, permute_within
 
 from ..model.real_models import data, lightgbm_models, xgboost_models
 

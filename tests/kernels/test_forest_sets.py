@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from boostrank.kernels.trees.curves import Curve, Curves
-from boostrank.kernels.trees.walker import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, Forest, Walker
+from boostrank.kernels.curves import Curve, Curves
+from boostrank.kernels.forest import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, Forest, Walker
 
 LISTED = (0, 1, 20, 33)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from boostrank.kernels.sums.gauss_rank_changes import gaussian_rank_changes
+from boostrank.kernels.gauss import gaussian_rank_changes
 
 
 def by_pairs(x, centre, deviation, gains, drop):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from boostrank.kernels.sums import gauss_sums, lattice
-from boostrank.kernels.sums.gain_nodes import gain_nodes
+from boostrank.kernels import gauss
+from boostrank.objectives.smooth_ndcg import gain_nodes
 from tests.objectives.conformance import close
 
 
@@ -14,8 +14,8 @@ def by_lattice(s, stop, unit, weight, documents, node, nodes):
     """J, gradient and curvature."""
     n = s.size
     pull, curvature = np.zeros(n), np.zeros(n)
-    work, iwork = np.full(gauss_sums.ROOM * n, np.nan), np.full(gauss_sums.IROOM * n, -(2**62))
-    value = gauss_sums.gauss_gradient(
+    work, iwork = np.full(gauss.ROOM * n, np.nan), np.full(gauss.IROOM * n, -(2**62))
+    value = gauss.gauss_gradient(
         s, 0, n, stop, unit, weight, documents, node, nodes, pull, curvature, work, iwork
     )  # fmt: skip
     return value, pull, curvature
@@ -49,7 +49,7 @@ def test_a_pair_is_right_to_its_stated_relative_error_wherever_it_lies():
     for offset, distance in [(a, x) for a in np.linspace(0.0, 0.3, 7) for x in np.linspace(0.0, 2.5, 11)]:
         mean = mean_seen(offset, distance, 1.0)
         worst = max(worst, abs(mean / (1.0 - mean) / np.exp(-distance * distance) - 1.0))
-    bound = 2.01 * np.exp(-((np.pi / (2 * lattice.STEP)) ** 2))
+    bound = 2.01 * np.exp(-((np.pi / (2 * gauss.STEP)) ** 2))
     assert bound < 3e-12
     assert worst < 2 * bound + 1e-13
 

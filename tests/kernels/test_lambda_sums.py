@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from boostrank.kernels.sums import expsum
+from boostrank.kernels import expsum
 from boostrank.objectives.lambdaloss import SPEC
 from tests.kernels.lambda_sums import (  # noqa: F401
     check,

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from boostrank.kernels import noise
-from boostrank.kernels.runtime.jit import inline
+from boostrank.kernels.jit import inline
 from tests.reference import noise as twin
 
 

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boostrank.kernels.metric.driver import rank_top
-from boostrank.kernels.objective.shared_params import default_constants
+from boostrank.kernels.hinge_ranks import annealed_cut
+from boostrank.kernels.metric import rank_top
 from boostrank.kernels.primitives import discount, expit, fast_exp, fast_log, softplus, sort_descending
-from boostrank.kernels.ranks.hinge import annealed_cut
-from boostrank.kernels.ranks.sigmoid import sigmoid_ranks
-from boostrank.kernels.ranks.smooth_dcg import smooth_dcg
+from boostrank.kernels.shared import default_constants
+from boostrank.kernels.sigmoid_ranks import sigmoid_ranks, smooth_dcg
 
 
 @given(st.floats(-1e6, 1e6))

@@ -15,11 +15,11 @@ from numba.core.caching import IndexDataCacheFile
 from numba.core.codegen import JITCodeLibrary
 from numba.core.runtime import _nrt_python, rtsys
 
-from boostrank.kernels.objective.driver import Buffers, run_kernel
+from boostrank.kernels import intrinsics
+from boostrank.kernels.driver import Buffers, run_kernel
+from boostrank.kernels.jit import CompiledFunction
 from boostrank.kernels.primitives import softplus
-from boostrank.kernels.runtime import intrinsics, simd, vector_rows
-from boostrank.kernels.runtime.jit import CompiledFunction
-from boostrank.kernels.runtime.private import cached_in, keep_address
+from boostrank.kernels.private import cached_in, keep_address
 from boostrank.objectives import OBJECTIVES
 
 pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
@@ -81,13 +81,15 @@ def test_vector_registers_hold_the_sums_of_exponentials() -> None:
 
     @numba.njit
     def advance(state: np.ndarray) -> tuple[float, ...]:
-        return simd.advance(state, coefficients, steps, weights)
+        return intrinsics.advance(state, coefficients, steps, weights)
 
     start = np.random.default_rng(1).random(8)
     state, expected = start.copy(), start.copy()
     sums = advance(state)
     said = "vector registers or typed pointers have changed: sums of exponentials (smooth ranks, lambdas) need them"
-    np.testing.assert_allclose(sums, simd.advance_plainly(expected, coefficients, steps, weights), 1e-14, err_msg=said)
+    np.testing.assert_allclose(
+        sums, intrinsics.advance_plainly(expected, coefficients, steps, weights), 1e-14, err_msg=said
+    )
     np.testing.assert_allclose(state, expected, 1e-14, err_msg=said)
 
 
@@ -95,26 +97,26 @@ def test_vector_registers_hold_the_sums_of_exponentials() -> None:
 def test_vector_registers_are_added_to_in_a_range(start: int, stop: int) -> None:
     @numba.njit
     def add(sums: np.ndarray, start: int, stop: int, weight: float) -> None:
-        simd.add_to_range(sums, start, stop, weight)
+        intrinsics.add_to_range(sums, start, stop, weight)
 
     sums, expected = np.arange(8.0), np.arange(8.0)
     add(sums, start, stop, 0.5)
-    simd.add_to_range_plainly(expected, start, stop, 0.5)
+    intrinsics.add_to_range_plainly(expected, start, stop, 0.5)
     np.testing.assert_array_equal(sums, expected, "vector registers have changed: sums over swaps need them")
 
 
 def test_vector_registers_hold_rows_of_tables() -> None:
     rng = np.random.default_rng(1)
     table, factors, row = rng.random(100), rng.random(3), rng.random(40)
-    at, stride, wide = 4, 25, vector_rows.WIDE
+    at, stride, wide = 4, 25, intrinsics.WIDE
 
     @numba.njit
     def outer(table: np.ndarray, factors: np.ndarray, row: np.ndarray) -> None:
-        vector_rows.add_outer(table, at, stride, factors, row)
+        intrinsics.add_outer(table, at, stride, factors, row)
 
     @numba.njit
     def inner(table: np.ndarray, factors: np.ndarray, row: np.ndarray, begin: int, end: int) -> float:
-        return vector_rows.inner(table, at, stride, factors, begin, end, row)
+        return intrinsics.inner(table, at, stride, factors, begin, end, row)
 
     expected = table.copy()
     for k in range(3):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from boostrank.kernels.objective.relevance import relevance_constants
+from boostrank.kernels.shared import relevance_constants
 
 
 def constants(labels, sizes, relevant_from):

@@ -10,9 +10,8 @@ import pytest
 import xgboost as xgb
 
 import boostrank
-from boostrank.kernels.trees.curves import Curve, Curves
-from boostrank.kernels.trees.scorer import Scorer
-from boostrank.kernels.trees.walker import Forest
+from boostrank.kernels.curves import Curve, Curves
+from boostrank.kernels.forest import Forest, Scorer
 from boostrank.model.scoring import _rows_at_thresholds, compiled_scorer
 
 ENGINES = ("lightgbm", "xgboost")

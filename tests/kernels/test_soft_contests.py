@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from boostrank.kernels.ranks.soft import _decays
-from boostrank.kernels.sums.rank_tables import EXACT_EXPONENTS, EXACT_WAVES
+from boostrank.kernels.soft_ranks import EXACT_EXPONENTS, EXACT_WAVES, _decays
 from boostrank.objectives.soft_ndcg import SPEC
 from tests.objectives.conformance import close, evaluate, make_query
 from tests.reference import soft_ndcg as twin

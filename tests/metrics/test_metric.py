@@ -13,7 +13,7 @@ from boostrank.core import resampling
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.queries import QueryIndex
-from boostrank.kernels.metric import driver
+from boostrank.kernels import metric as driver
 from boostrank.metric import BoundMetrics, Metric, evaluate
 from boostrank.metrics import METRICS
 

@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 
 from boostrank.core.conventions import Conventions
-from boostrank.kernels.metric.contract import WHOLE_LIST
-from boostrank.kernels.metric.cumulated import cumulated
-from boostrank.kernels.metric.driver import weighted_sums
+from boostrank.kernels.metric import WHOLE_LIST, cumulated, weighted_sums
 from boostrank.metrics import METRICS
 from tests.metrics.helpers import twin
 from tests.reference.tied_orders import over_ties

@@ -15,7 +15,7 @@ from boostrank.engines.lightgbm.model_text import _whole
 from boostrank.engines.linear.format import LINEAR
 from boostrank.engines.trees import Leaves, sum_of_starts
 from boostrank.engines.xgboost.format import _WHOLE_TYPES, ATTRIBUTE, XGBoostModel, _count_categories
-from boostrank.kernels.trees.curves import Curve
+from boostrank.kernels.curves import Curve
 
 CONTENT: dict[str, Any] = {
     "format": "boostrank linear", "version": 1, "rounds": 7, "scaling": "standard", "intercept": 0.25,

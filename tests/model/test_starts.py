@@ -17,7 +17,7 @@ from boostrank.engines.lightgbm.model_text import Tree, start_trees
 from boostrank.engines.model_format import LinearStart
 from boostrank.engines.trees import NOTHING, StepTree, just_above, parts_of, split
 from boostrank.engines.xgboost.format import ATTRIBUTE, XGBOOST
-from boostrank.kernels.trees.curves import LOWEST, Curve
+from boostrank.kernels.curves import LOWEST, Curve
 from tests.model.real_models import xgboost_models
 from tests.model.test_lightgbm import line
 

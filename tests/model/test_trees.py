@@ -13,8 +13,8 @@ from boostrank.engines.lightgbm.format import LIGHTGBM, write_start
 from boostrank.engines.lightgbm.model_text import LightGBMText, read_leaves
 from boostrank.engines.trees import ServedTrees, depths
 from boostrank.engines.xgboost.format import XGBOOST, with_even_leaves
-from boostrank.kernels.trees.curves import ZERO
-from boostrank.kernels.trees.walker import CATEGORICAL, NAN_LEFT, ZERO_IS_MISSING, Forest
+from boostrank.kernels.curves import ZERO
+from boostrank.kernels.forest import CATEGORICAL, NAN_LEFT, ZERO_IS_MISSING, Forest
 from tests.model.real_models import lightgbm_models, xgboost_models
 from tests.model.test_lightgbm import line, resized
 from tests.model.test_starts import STEPS, TWO

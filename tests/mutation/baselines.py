@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-PAIRS, SOFTMAX = "kernels/ranks/margin.py", "kernels/losses/softmax.py"
+PAIRS, SOFTMAX = "kernels/margin.py", "kernels/shared.py"
 NOISE, NOISE_TESTS = "kernels/noise.py", "tests.kernels.test_noise"
 EXPSUM = "tests.kernels.test_expsum"
 NET, LIST, XE = "objectives/ranknet.py", "objectives/listnet.py", "objectives/xe_ndcg.py"
-TILES, LAMBDA_SUMS = "kernels/sums/lambda_sums.py", "tests.kernels.lambda_sums"
-MOVES, GAUSS_MOVES = "kernels/sums/gauss_rank_changes.py", "tests.kernels.test_gauss_rank_changes"
+TILES, LAMBDA_SUMS = "kernels/lambda_sums.py", "tests.kernels.lambda_sums"
+MOVES, GAUSS_MOVES = "kernels/gauss.py", "tests.kernels.test_gauss_rank_changes"
 LOSS, YETI, STOCHASTIC = "objectives/lambdaloss.py", "objectives/yetirank.py", "objectives/stochastic_rank.py"
 
 BASELINES = [
@@ -59,7 +59,7 @@ BASELINES = [
     (MOVES, "grid[0, m + shift], grid[1, m + shift]", "grid[0, m], grid[1, m]", GAUSS_MOVES),
     (MOVES, "gain * total - taken", "taken - gain * total", GAUSS_MOVES),
     (MOVES, "first, start = x[a], away", "first, start = x[a], 0.0", GAUSS_MOVES),
-    ("kernels/sums/lattice.py", "STEP = 0.3", "STEP = 0.5", GAUSS_MOVES),
+    (MOVES, "STEP = 0.3", "STEP = 0.5", GAUSS_MOVES),
     (STOCHASTIC, "params.scale_free if n > 2 else 0.0", "params.scale_free", "stochastic-rank"),
     (STOCHASTIC, "sigma * params.mu * query", "params.mu * query", "stochastic-rank"),
 ]

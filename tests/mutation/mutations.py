@@ -9,48 +9,36 @@ DRIVER, PRIMITIVES = "tests.kernels.test_driver", "tests.kernels.test_primitives
 EXPSUM, HINGE_SUMS = "tests.kernels.test_expsum", "tests.kernels.hinge_sums"
 SCHEDULES = "tests.schedules.test_schedules"
 
-SOFT, HINGE, DCG = "kernels/ranks/sigmoid.py", "kernels/ranks/hinge.py", "kernels/ranks/smooth_dcg.py"
-SIGMOID_DCG, PRECISIONS = "kernels/ranks/sigmoid_dcg.py", "kernels/ranks/precisions.py"
-KERNEL = "kernels/objective/kernel.py"
-SCALARS, QUERY, ERROR, RUN = (
-    "kernels/primitives.py",
-    "kernels/objective/shared_params.py",
-    "kernels/losses/squared_error.py",
-    "kernels/objective/driver.py",
-)
-COMPOSE, SCALING = "kernels/objective/options.py", "kernels/objective/scaling.py"
+SOFT, HINGE, EXP = "kernels/sigmoid_ranks.py", "kernels/hinge_ranks.py", "kernels/expsum.py"
+KERNEL, SCALARS, SHARED = "kernels/objective.py", "kernels/primitives.py", "kernels/shared.py"
+COMPOSE, RUN = "kernels/options.py", "kernels/driver.py"
 SHF, REG, SMOOTH = "objectives/shf_sdcg.py", "objectives/reg_shf_sdcg.py", "objectives/smooth_ndcg.py"
-SWAPS, ERR, QUERY_RMSE = "kernels/ranks/swaps.py", "objectives/smooth_err.py", "objectives/query_rmse.py"
+SWAPS, ERR, QUERY_RMSE = "kernels/swaps.py", "objectives/smooth_err.py", "objectives/query_rmse.py"
 LAMBDA, APPROX, SDCG = "objectives/lambdarank.py", "objectives/approx_ndcg.py", "objectives/sdcg.py"
 APPROX_AP, SMOOTH_AP, SMOOTH_MRR = "objectives/approx_ap.py", "objectives/smooth_ap.py", "objectives/smooth_mrr.py"
 PRECISION, MARGIN = "objectives/smooth_precision.py", "objectives/margin_ndcg.py"
-RELEVANT, ASSIGN, RELEVANCE = (
-    "kernels/objective/relevance.py",
-    "kernels/ranks/assignment.py",
-    "tests.kernels.test_relevance",
-)
-GAUSS, GAUSS_SUMS = "kernels/sums/gauss_sums.py", "tests.kernels.test_gauss_sums"
-CONTESTS, SWEEPS = "kernels/ranks/soft.py", "tests.kernels.test_soft_contests"
-FOREST, SETS = "kernels/trees/walker.py", "tests.kernels.test_forest_sets"
+GAUSS, GAUSS_SUMS = "kernels/gauss.py", "tests.kernels.test_gauss_sums"
+CONTESTS, SWEEPS = "kernels/soft_ranks.py", "tests.kernels.test_soft_contests"
+FOREST, SETS, RELEVANCE = "kernels/forest.py", "tests.kernels.test_forest_sets", "tests.kernels.test_relevance"
 
 MUTATIONS = [
     # Signs.
     (SOFT, "grad[i] -= f", "grad[i] += f", "sdcg"),
     (SOFT, "f = w * (c - slope[i])", "f = w * (slope[i] - c)", "approx-ndcg"),
-    (SIGMOID_DCG, "return -value", "return value", "sdcg"),
-    (SIGMOID_DCG, "return -value", "return value", "approx-ndcg"),
+    (SOFT, "return -value", "return value", "sdcg"),
+    (SOFT, "return -value", "return value", "approx-ndcg"),
     (HINGE, "return -value", "return value", "shf-sdcg"),
     (HINGE, "(above if wrong else -below)", "(above if wrong else below)", "shf-sdcg"),
     (HINGE, "(above if wrong else -below)", "(-above if wrong else -below)", "reg-shf-sdcg"),
     (HINGE, "both * (0.25 if wrong else -w)", "both * (-0.25 if wrong else -w)", "shf-sdcg"),
     (HINGE, "by_hinge * (c * above - slope[i] * below)", "by_hinge * (c * above + slope[i] * below)", "shf-sdcg"),
-    (DCG, "= (1.0 if x >= 0.0 else e) / (1.0 + e), -e", "= (1.0 if x >= 0.0 else e) / (1.0 + e), e", "sdcg"),
+    (SOFT, "= (1.0 if x >= 0.0 else e) / (1.0 + e), -e", "= (1.0 if x >= 0.0 else e) / (1.0 + e), e", "sdcg"),
     (SMOOTH, "gradient[j] -= pull", "gradient[j] += pull", "smooth-ndcg"),
     (SMOOTH, "* (g[i] - gain)", "* (gain - g[i])", "smooth-ndcg"),
     (SMOOTH, "return mix * error - (1.0 - mix) * value", "return mix * error + (1.0 - mix) * value", "smooth-ndcg"),
     (LAMBDA, "f = size if gap > 0.0 else -size", "f = -size if gap > 0.0 else size", "lambdarank"),
     (LAMBDA, "return -value", "return value", "lambdarank"),
-    (ERROR, "query.scores[i] - query.doc_const[i, 0]", "query.doc_const[i, 0] - query.scores[i]", "reg-shf-sdcg"),
+    (SHARED, "query.scores[i] - query.doc_const[i, 0]", "query.doc_const[i, 0] - query.scores[i]", "reg-shf-sdcg"),
     ("objectives/regression.py", "grad[i] = residual", "grad[i] = -residual", "regression"),
     # Dropped factors.
     (SOFT, "w = alpha * e * above * above", "w = e * above * above", "sdcg"),
@@ -64,22 +52,22 @@ MUTATIONS = [
     (HINGE, "h = -alpha * alpha * both * (by_sigmoid * below", "h = -alpha * both * (by_sigmoid * below", "shf-sdcg"),
     (HINGE, "return 1.0 / LN2", "return 1.0", "shf-sdcg"),
     (HINGE, "return sigma if kind", "return 1.0 if kind", "shf-sdcg"),
-    ("kernels/sums/expsum_hinges.py", "TANGENT_CURVATURE_FAR = 0.02", "TANGENT_CURVATURE_FAR = 0.0", "shf-sdcg"),
+    (HINGE, "TANGENT_CURVATURE_FAR = 0.02", "TANGENT_CURVATURE_FAR = 0.0", "shf-sdcg"),
     (HINGE, "TANGENT_CURVATURE[3] * fourth", "TANGENT_CURVATURE[3] * root", "shf-sdcg"),
     (HINGE, "0.5 + min(0.25", "0.5 + min(0.5", "shf-sdcg"),
-    (DCG, "gains[i] / ideal\n            log", "gains[i]\n            log", "sdcg"),
-    (DCG, "gains[i] / ideal\n        x", "gains[i]\n        x", "sdcg"),
-    (DCG, "((1.0 + e) * (1.0 + e)) / width", "((1.0 + e) * (1.0 + e))", "approx-ndcg"),
-    (DCG, "/ ideal * blend / n * width * sunk", "/ ideal * blend / n * sunk", "shf-sdcg"),
+    (SOFT, "gains[i] / ideal\n            log", "gains[i]\n            log", "sdcg"),
+    (SOFT, "gains[i] / ideal\n        x", "gains[i]\n        x", "sdcg"),
+    (SOFT, "((1.0 + e) * (1.0 + e)) / width", "((1.0 + e) * (1.0 + e))", "approx-ndcg"),
+    (SOFT, "/ ideal * blend / n * width * sunk", "/ ideal * blend / n * sunk", "shf-sdcg"),
     (APPROX, "1.0 / params.beta", "params.beta", "approx-ndcg"),
     (LAMBDA, "h = sigmoid * sigmoid * w", "h = sigmoid * w", "lambdarank"),
     (LAMBDA, "_DISTANCE_OFFSET = 0.01", "_DISTANCE_OFFSET = 0.1", "lambdarank"),
     (LAMBDA, "(LN2 * 2.0 * magnitude)", "(2.0 * magnitude)", "lambdarank"),
     (LAMBDA, "w = abs(gap) *", "w =", "lambdarank"),
-    (ERROR, "grad[i] = share * residual / n", "grad[i] = share * residual", "reg-shf-sdcg"),
-    (ERROR, "(1.0 - share) * hess[i]", "hess[i]", "smooth-ndcg"),
+    (SHARED, "grad[i] = share * residual / n", "grad[i] = share * residual", "reg-shf-sdcg"),
+    (SHARED, "(1.0 - share) * hess[i]", "hess[i]", "smooth-ndcg"),
     (REG, "mix * error + (1.0 - mix) * value", "mix * error + value", "reg-shf-sdcg"),
-    (DCG, "log * log) + blend / n)", "log * log) + blend)", "sdcg"),
+    (SOFT, "log * log) + blend / n)", "log * log) + blend)", "sdcg"),
     (SCALARS, "f * (1.0 / 5040.0", "f * (1.0 / 5041.0", PRIMITIVES),
     (SCALARS, "v * (1.0 / 7.0", "v * (1.0 / 6.0", PRIMITIVES),
     # Ranks off by one, and other places.
@@ -111,45 +99,45 @@ MUTATIONS = [
     (LAMBDA, "and s[0] != s[n - 1]", "and True", "lambdarank"),
     (APPROX, "params.k + 0.5 if", "params.k if", "approx-ndcg"),
     (SDCG, "min(params.k, query.scores.size) if", "params.k + 0.5 if", "sdcg"),
-    (QUERY, "math.log2(1.0 + r)", "math.log2(2.0 + r)", "sdcg"),
-    (QUERY, "1.0 - (rank - 1.0) / sizes[number]", "1.0 - rank / sizes[number]", "sdcg"),
-    (QUERY, "np.where(k == 0, sizes, np.minimum(k, sizes))", "sizes", "sdcg"),
-    (QUERY, "= best[first] != best[last]", "= True", "shf-sdcg"),
-    (ERROR, '== "labels" else gains', '== "gains" else gains', "reg-shf-sdcg"),
+    (SHARED, "math.log2(1.0 + r)", "math.log2(2.0 + r)", "sdcg"),
+    (SHARED, "1.0 - (rank - 1.0) / sizes[number]", "1.0 - rank / sizes[number]", "sdcg"),
+    (SHARED, "np.where(k == 0, sizes, np.minimum(k, sizes))", "sizes", "sdcg"),
+    (SHARED, "= best[first] != best[last]", "= True", "shf-sdcg"),
+    (SHARED, '== "labels" else gains', '== "gains" else gains', "reg-shf-sdcg"),
     (SCALARS, "1.0 - (rank - 1.0) / n", "1.0 - rank / n", "lambdarank"),
     (SCALARS, "& (i < j)", "& (i > j)", DRIVER),
     (SCALARS, "if _before(scores, first, order[half])", "if _before(scores, order[half], first)", PRIMITIVES),
     (SCALARS, "order[low + i]", "order[middle - 1 - i]", PRIMITIVES),
     # Near-linear sums.
-    ("kernels/sums/expsum.py", "out[i] += above * down", "out[i] += down", EXPSUM),
-    ("kernels/sums/expsum.py", "out[j - 1] += below * up", "out[j - 1] += up", HINGE_SUMS),
-    ("kernels/sums/expsum.py", "out_odd[i] -= odd_down", "out_odd[i] += odd_down", EXPSUM),
-    ("kernels/sums/expsum.py", "out_even[j - 1] += even_up", "out_even[j] += even_up", EXPSUM),
-    ("kernels/sums/expsum.py", "-5.675452915257851", "-5.675452915257751", EXPSUM),
-    ("kernels/sums/expsum_grades.py", "out[i] += sign * tree[k]", "out[i] += tree[k]", HINGE_SUMS),
-    ("kernels/sums/expsum_grades.py", "k = place + 1", "k = place + 2", HINGE_SUMS),
-    ("kernels/sums/expsum_grades.py", "r[k] = 0.0", "r[k] = 1.0", HINGE_SUMS),
+    (EXP, "out[i] += above * down", "out[i] += down", EXPSUM),
+    (EXP, "out[j - 1] += below * up", "out[j - 1] += up", HINGE_SUMS),
+    (EXP, "out_odd[i] -= odd_down", "out_odd[i] += odd_down", EXPSUM),
+    (EXP, "out_even[j - 1] += even_up", "out_even[j] += even_up", EXPSUM),
+    (EXP, "-5.675452915257851", "-5.675452915257751", EXPSUM),
+    (EXP, "out[i] += sign * tree[k]", "out[i] += tree[k]", HINGE_SUMS),
+    (EXP, "k = place + 1", "k = place + 2", HINGE_SUMS),
+    (EXP, "r[k] = 0.0", "r[k] = 1.0", HINGE_SUMS),
     (
-        "kernels/sums/expsum_grades.py",
+        EXP,
         "from_above, from_below = above * side, 1.0 - side",
         "from_above, from_below = above, 1.0",
         HINGE_SUMS,
     ),
-    ("kernels/sums/expsum_hinges.py", "_GROUP_BEND, k] - bent", "_GROUP_BEND, k] + bent", HINGE_SUMS),
-    ("kernels/sums/expsum_hinges.py", "far * (every - slope[i])", "far * every", HINGE_SUMS),
-    ("kernels/sums/expsum_hinges.py", "pull[member[k]] += k - first", "pull[member[k]] += k", HINGE_SUMS),
-    ("kernels/sums/expsum_hinges.py", "_GROUP_PULL, i, -1.0", "_GROUP_PULL, i, 1.0", HINGE_SUMS),
+    (HINGE, "_GROUP_BEND, k] - bent", "_GROUP_BEND, k] + bent", HINGE_SUMS),
+    (HINGE, "far * (every - slope[i])", "far * every", HINGE_SUMS),
+    (HINGE, "pull[member[k]] += k - first", "pull[member[k]] += k", HINGE_SUMS),
+    (HINGE, "_GROUP_PULL, i, -1.0", "_GROUP_PULL, i, 1.0", HINGE_SUMS),
     (
-        "kernels/sums/expsum_hinges.py",
+        HINGE,
         "rows[_GROUP_BEND, i] += found[6]",
         "rows[_GROUP_BEND, i] += found[4]",
         HINGE_SUMS,
     ),
-    ("kernels/sums/expsum_grades.py", "out[j] += below * higher", "out[j] += higher", HINGE_SUMS),
-    ("kernels/sums/expsum_grades.py", "higher, there + 1, WIDTH, w", "higher, there, WIDTH, w", HINGE_SUMS),
-    ("kernels/sums/expsum_hinges.py", "weighted[member[k]] -= total", "weighted[member[k]] += total", HINGE_SUMS),
-    ("kernels/sums/expsum_hinges.py", "far * (n - (last - first))", "far * (n - 1)", HINGE_SUMS),
-    ("kernels/sums/expsum_hinges.py", "0.5 * (first + last - 1)", "0.5 * (first + last)", HINGE_SUMS),
+    (EXP, "out[j] += below * higher", "out[j] += higher", HINGE_SUMS),
+    (EXP, "higher, there + 1, WIDTH, w", "higher, there, WIDTH, w", HINGE_SUMS),
+    (HINGE, "weighted[member[k]] -= total", "weighted[member[k]] += total", HINGE_SUMS),
+    (HINGE, "far * (n - (last - first))", "far * (n - 1)", HINGE_SUMS),
+    (HINGE, "0.5 * (first + last - 1)", "0.5 * (first + last)", HINGE_SUMS),
     (SOFT, "(weighted[i] - slope[i] * pull[i])", "(weighted[i] + slope[i] * pull[i])", EXPSUM),
     (SOFT, "alpha * alpha * abs(weighted[i])", "alpha * alpha * weighted[i]", EXPSUM),
     # Gaussians on a lattice.
@@ -160,8 +148,8 @@ MUTATIONS = [
     (GAUSS, "m + _SUMS * CELLS - keep", "m", GAUSS_SUMS),
     (GAUSS, "while i < stop and cell[i] < here + TAPS", "while i < stop and cell[i] <= here", GAUSS_SUMS),
     (GAUSS, "max(state[_DONE], base) - base", "base - base", GAUSS_SUMS),
-    ("kernels/sums/lattice.py", "TAPS = 28", "TAPS = 24", GAUSS_SUMS),
-    ("kernels/sums/gain_nodes.py", "(place + 1) * steps - 1", "place * steps", GAUSS_SUMS),
+    (GAUSS, "TAPS = 28", "TAPS = 24", GAUSS_SUMS),
+    (SMOOTH, "(place + 1) * steps - 1", "place * steps", GAUSS_SUMS),
     # What every kernel is called through.
     (KERNEL, "scatter(gs, order, grad)", "gather(gs, order, grad)", "sdcg"),
     (KERNEL, "hess[:] = 0.0\n    return", "return", "listnet"),
@@ -169,16 +157,16 @@ MUTATIONS = [
     (KERNEL, 'f"int({number})"', "number + ' - 1.0'", "shf-sdcg"),
     (KERNEL, "gather(gains, order, g)", "gather(scores, order, g)", "sdcg"),
     # The driver.
-    (SCALING, "(documents / curvature, HESSIAN_FLOOR)", "(curvature / documents, HESSIAN_FLOOR)", DRIVER),
+    (RUN, "(documents / curvature, HESSIAN_FLOOR)", "(curvature / documents, HESSIAN_FLOOR)", DRIVER),
     (RUN, "weight * g[i], weight * h[i]", "weight * g[i], h[i]", DRIVER),
     (RUN, "loss[q] = weight * value", "loss[q] = value", DRIVER),
     (RUN, "floor if state[q] == LIVE else 0.0", "floor", DRIVER),
-    (SCALING, "1 if h < least else 0", "0", DRIVER),
-    (SCALING, "g, max(h, least)", "g, h", DRIVER),
+    (RUN, "1 if h < least else 0", "0", DRIVER),
+    (RUN, "g, max(h, least)", "g, h", DRIVER),
     (RUN, "np.nan if h32 < 0.0", "np.nan if h32 < -1e30", DRIVER),
     (RUN, "DEAD if magnitude == 0.0 else LIVE", "LIVE", DRIVER),
-    (SCALING, "grad[i] * scale, hess[i]", "grad[i], hess[i]", DRIVER),
-    (SCALING, "if curved else (1.0, 1.0)", "if curved else (1.0, 0.0)", DRIVER),
+    (RUN, "grad[i] * scale, hess[i]", "grad[i], hess[i]", DRIVER),
+    (RUN, "if curved else (1.0, 1.0)", "if curved else (1.0, 0.0)", DRIVER),
     (RUN, "probe += 0.0 * values[i]", "probe += 0.0", DRIVER),
     (RUN, "share * g[i]", "g[i]", DRIVER),
     (RUN, "params[slot] = slot_values[q]", "params[slot] = slot_values[0]", DRIVER),
@@ -187,25 +175,25 @@ MUTATIONS = [
     # What composes over any objective.
     (COMPOSE, "index = draw * n + i", "index = i", DRIVER),
     (COMPOSE, "scores[i] + temperature * e", "scores[i] + e", DRIVER),
-    (SCALING, "along += grad[i] * z", "along += z * z", DRIVER),
-    (SCALING, "(math.log(2.0) * size)", "size", DRIVER),
-    (SCALING, "hess[i] *= factor", "hess[i] *= 1.0", DRIVER),
-    (SCALING, "if not size > _LEAST_GRADIENT:", "if False:", DRIVER),
+    (COMPOSE, "along += grad[i] * z", "along += z * z", DRIVER),
+    (COMPOSE, "(math.log(2.0) * size)", "size", DRIVER),
+    (COMPOSE, "hess[i] *= factor", "hess[i] *= 1.0", DRIVER),
+    (COMPOSE, "if not size > _LEAST_GRADIENT:", "if False:", DRIVER),
     # Schedules.
     ("schedules/__init__.py", "round / (self.rounds - 1)", "round / self.rounds", SCHEDULES),
     ("schedules/__init__.py", "(round + 1 - (self.rounds or 0) / 2)", "(round - (self.rounds or 0) / 2)", SCHEDULES),
     ("schedules/__init__.py", "self.second(round - self.at)", "self.second(round)", SCHEDULES),
     ("schedules/__init__.py", "max(1, total - self.at)", "total", SCHEDULES),
     # Binary metrics.
-    (RELEVANT, "labels > 0", "labels > 1", RELEVANCE),
-    (RELEVANT, "labels >= threshold if", "labels > threshold if", RELEVANCE),
-    (RELEVANT, "count[count == np.diff(ptr)] = 0", "count[count == 0] = 0", RELEVANCE),
-    (RELEVANT, "if doc_const[order[pos], 0] > 0.0:", "if doc_const[pos, 0] > 0.0:", "smooth-ap"),
+    (SHARED, "labels > 0", "labels > 1", RELEVANCE),
+    (SHARED, "labels >= threshold if", "labels > threshold if", RELEVANCE),
+    (SHARED, "count[count == np.diff(ptr)] = 0", "count[count == 0] = 0", RELEVANCE),
+    (SHARED, "if doc_const[order[pos], 0] > 0.0:", "if doc_const[pos, 0] > 0.0:", "smooth-ap"),
     (APPROX_AP, "-ranks[place[a]])", "ranks[place[a]])", "approx-ap"),
     (APPROX_AP, "slope[place[a]] += through[a]", "slope[place[a]] -= through[a]", "approx-ap"),
-    (PRECISIONS, "worth[a] * precision", "precision", "approx-ap"),
-    (PRECISIONS, "1.0 / (m * ranks[place[a]])", "1.0 / ranks[place[a]]", "approx-ap"),
-    (PRECISIONS, "-worth[a] * precision", "worth[a] * precision", "smooth-ap"),
+    (SOFT, "worth[a] * precision", "precision", "approx-ap"),
+    (SOFT, "1.0 / (m * ranks[place[a]])", "1.0 / ranks[place[a]]", "approx-ap"),
+    (SOFT, "-worth[a] * precision", "worth[a] * precision", "smooth-ap"),
     (SMOOTH_AP, "hess[place[a]] += hm[a]", "hess[place[a]] += 0.0", "smooth-ap"),
     (SMOOTH_AP, "grad[place[a]] += gm[a]", "grad[place[a]] -= gm[a]", "smooth-ap"),
     (SMOOTH_AP, "relevant[a] = s[place[a]]", "relevant[a] = s[a]", "smooth-ap"),
@@ -218,9 +206,9 @@ MUTATIONS = [
     (PRECISION, "-beta / ranks[pos]", "-beta", "smooth-precision"),
     (PRECISION, "value += inside / k", "value += inside", "smooth-precision"),
     # Large margins.
-    (ASSIGN, "price[c] -= step", "price[c] += step", "margin-ndcg"),
-    (ASSIGN, "reach[c] -= step", "reach[c] -= 0.0", "margin-ndcg"),
-    (ASSIGN, "- a[row] * s[c]", "+ a[row] * s[c]", "margin-ndcg"),
+    (MARGIN, "price[c] -= step", "price[c] += step", "margin-ndcg"),
+    (MARGIN, "reach[c] -= step", "reach[c] -= 0.0", "margin-ndcg"),
+    (MARGIN, "- a[row] * s[c]", "+ a[row] * s[c]", "margin-ndcg"),
     (MARGIN, "if of_this_gain <= depth:", "if of_this_gain <= 1 or pos < depth:", "margin-ndcg"),
     (MARGIN, "(found[pos] - target[pos]) / depth", "(target[pos] - found[pos]) / depth", "margin-ndcg"),
     (MARGIN, "2.0 * margin", "0.2 * margin", "margin-ndcg"),

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from boostrank.core.params import Param
-from boostrank.kernels.objective.contract import ObjectiveSpec
-from boostrank.kernels.objective.options import OPTIONS
+from boostrank.kernels.objective import ObjectiveSpec
+from boostrank.kernels.options import OPTIONS
 from boostrank.objectives import OBJECTIVES
 
 FILE = Path(__file__).with_name("declared.txt")

@@ -17,7 +17,7 @@ from boostrank.core.gains import above_least
 from boostrank.core.params import find_param
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import HessianKind
-from boostrank.kernels.objective.contract import ObjectiveSpec, no_constants, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, no_constants, objective_kernel
 from boostrank.objective.description import Objective
 from boostrank.objective.mixture import Mixture, objective_from_dict, parse_objective
 from boostrank.objectives import OBJECTIVES

@@ -10,7 +10,7 @@ import pytest
 
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.queries import QueryIndex
-from boostrank.kernels.objective.contract import ObjectiveSpec
+from boostrank.kernels.objective import ObjectiveSpec
 from boostrank.objective.description import Objective, TrainingObjective
 from boostrank.objective.mixture import Mixture, parse_objective
 from boostrank.objectives import OBJECTIVES, _template

@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from boostrank.core.errors import DataError, ParameterError
-from boostrank.kernels.ranks.soft import ROOM, WORK
-from boostrank.kernels.ranks.soft_matrix import balanced, rank_matrix
-from boostrank.kernels.sums import rank_tables
+from boostrank.kernels import soft_ranks
+from boostrank.kernels.soft_ranks import ROOM, WORK
 from boostrank.objectives import OBJECTIVES
 from tests.objectives.conformance import close, evaluate, make_query
 from tests.reference import soft_ndcg as twin
@@ -27,7 +25,7 @@ def drawn(n, seed=0, spread=2.0):
     return make_query(rng.integers(0, 5, n)), spread * rng.normal(size=n)
 
 
-@pytest.mark.parametrize(("longest", "bound", "rates", "weights"), rank_tables.DISCOUNTS, ids=lambda v: str(v)[:8])
+@pytest.mark.parametrize(("longest", "bound", "rates", "weights"), soft_ranks.DISCOUNTS, ids=lambda v: str(v)[:8])
 def test_the_log_discount_is_the_sum_of_powers_to_the_error_that_stands_beside_it(longest, bound, rates, weights):
     assert np.all(np.array(weights) > 0)
     assert np.all(np.array(rates) > 0)
@@ -39,8 +37,8 @@ def test_the_log_discount_is_the_sum_of_powers_to_the_error_that_stands_beside_i
 @pytest.mark.parametrize(
     ("exponents", "table", "of_curve", "of_slope"),
     [
-        (rank_tables.FAST_EXPONENTS, rank_tables.FAST, 3e-8, 6e-8),
-        (rank_tables.EXACT_EXPONENTS, rank_tables.EXACT, 4e-12, 2e-11),
+        (soft_ranks.FAST_EXPONENTS, soft_ranks.FAST, 3e-8, 6e-8),
+        (soft_ranks.EXACT_EXPONENTS, soft_ranks.EXACT, 4e-12, 2e-11),
     ],
     ids=["fast", "exact"],
 )
@@ -48,14 +46,14 @@ def test_curves_and_slopes_are_the_sums_of_waves_to_the_stated_error_at_every_di
     exponents, table, of_curve, of_slope
 ):
     u = np.linspace(0, 50, 5001)
-    waves = rank_tables.waves(exponents, u)
-    for c, (_, _, rates, _) in enumerate(rank_tables.DISCOUNTS):
-        rows = rank_tables.FIRST_NODE + len(rates)
+    waves = soft_ranks.waves(exponents, u)
+    for c, (_, _, rates, _) in enumerate(soft_ranks.DISCOUNTS):
+        rows = soft_ranks.FIRST_NODE + len(rates)
         for curve, slope, above in (
-            (rank_tables.ABOVE, rank_tables.SLOPE_ABOVE, True),
-            (rank_tables.BELOW, rank_tables.SLOPE_BELOW, False),
+            (soft_ranks.ABOVE, soft_ranks.SLOPE_ABOVE, True),
+            (soft_ranks.BELOW, soft_ranks.SLOPE_BELOW, False),
         ):
-            values, slopes = rank_tables.curves(np.array(rates), u, above)
+            values, slopes = soft_ranks.curves(np.array(rates), u, above)
             errors = np.abs(waves @ table[c, curve, :rows].T - values.T)
             assert errors.max() < of_curve
             assert errors[0].max() < 1e-11, "tied documents differ"
@@ -65,17 +63,17 @@ def test_curves_and_slopes_are_the_sums_of_waves_to_the_stated_error_at_every_di
 @pytest.mark.parametrize("above", [True, False])
 def test_slopes_are_those_of_the_curves(above):
     rates, u, h = np.array([0.01, 0.5, 3.0]), np.linspace(0.1, 6.0, 60), 1e-5
-    (left, _), (right, _) = (rank_tables.curves(rates, u + side * h, above) for side in (-1, 1))
-    values, slopes = rank_tables.curves(rates, u, above)
+    (left, _), (right, _) = (soft_ranks.curves(rates, u + side * h, above) for side in (-1, 1))
+    values, slopes = soft_ranks.curves(rates, u, above)
     h = h if above else -h
     np.testing.assert_allclose(slopes, (right - left) / (2 * h), rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(values[0], ndtr(u) * ndtr(-u), rtol=1e-12)
 
 
 def test_the_tables_fit_the_room_that_the_kernel_asks_for():
-    assert rank_tables.ROWS <= WORK
-    assert rank_tables.EXACT.shape[-1] <= WORK
-    assert rank_tables.EXACT.shape[-1] + 4 <= ROOM
+    assert soft_ranks.ROWS <= WORK
+    assert soft_ranks.EXACT.shape[-1] <= WORK
+    assert soft_ranks.EXACT.shape[-1] + 4 <= ROOM
 
 
 def test_the_value_is_that_of_the_papers_recursion():
@@ -83,7 +81,9 @@ def test_the_value_is_that_of_the_papers_recursion():
     loss, _, _ = evaluate(SPEC, query, scores, DEFAULT | {"sums": "exact", "sigma": 0.7})
     discounts = 1 / np.log2(2 + np.arange(300))
     shares = query.gains / (np.sort(query.gains)[::-1] @ discounts)
-    assert loss == pytest.approx(-shares @ rank_matrix(scores, sigma=0.7) @ discounts, abs=1e-10)
+    chance, _ = twin.contests(scores, 0.7)
+    matrix = np.array([twin.rank_distribution(np.delete(chance[:, j], j)) for j in range(300)])
+    assert loss == pytest.approx(-shares @ matrix @ discounts, abs=1e-10)
 
 
 def test_two_documents_have_the_closed_form():
@@ -188,30 +188,3 @@ def test_the_normal_comes_near_the_binomial_as_lists_grow():
         gaps.append(abs(binomial - normal))
     assert gaps[0] > gaps[1] > gaps[2]
     assert gaps[2] < 1e-5
-
-
-def test_the_rank_matrix_has_a_distribution_in_every_row_and_after_balancing_in_every_column():
-    _, scores = drawn(25)
-    before = rank_matrix(scores, sigma=1.5)
-    chance, _ = twin.contests(scores, 1.5)
-    assert before[3] == pytest.approx(twin.rank_distribution(np.delete(chance[:, 3], 3)), abs=1e-14)
-    assert before.sum(axis=1) == pytest.approx(1.0, abs=1e-12)
-    assert np.abs(before.sum(axis=0) - 1).max() > 0.05
-    after = balanced(before)
-    assert np.all(after >= 0)
-    assert after.sum(axis=1) == pytest.approx(1.0, abs=1e-9)
-    assert after.sum(axis=0) == pytest.approx(1.0, abs=1e-9)
-
-
-def test_certain_ranks_need_no_balancing():
-    certain = rank_matrix([3e4, -1e4, 0.0])
-    assert np.array_equal(certain, np.eye(3)[[0, 2, 1]])
-    assert np.array_equal(balanced(certain), certain)
-    assert rank_matrix([]).shape == (0, 0)
-
-
-def test_the_rank_matrix_refuses_what_has_no_ranks():
-    with pytest.raises(DataError, match="finite"):
-        rank_matrix([0.0, np.nan])
-    with pytest.raises(ParameterError, match="sigma=0"):
-        rank_matrix([0.0, 1.0], sigma=0)

@@ -10,7 +10,7 @@ import xgboost
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.queries import QueryIndex
-from boostrank.kernels.ranks.swaps import METRICS
+from boostrank.kernels.swaps import METRICS
 from boostrank.objective.description import Objective
 from boostrank.objectives import OBJECTIVES
 from tests.objectives.conformance import evaluate, make_query

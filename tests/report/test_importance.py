@@ -21,7 +21,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows
 from boostrank.data.synthetic import SyntheticData, make_ranking_data
 from boostrank.engines.trees import Trees
-from boostrank.kernels.trees.walker import Walker
+from boostrank.kernels.forest import Walker
 from boostrank.metric import Metric, paired_difference
 from boostrank.model.ranking_model import RankingModel
 from boostrank.report import Importance, importance

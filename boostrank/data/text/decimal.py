@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.kernels.runtime.intrinsics import Bytes, blanks_at, decimal_before, leading_zeros, trailing_zeros
-from boostrank.kernels.runtime.jit import inline
+from boostrank.kernels.intrinsics import Bytes, blanks_at, decimal_before, leading_zeros, trailing_zeros
+from boostrank.kernels.jit import inline
 
 Word = np.uint64
 

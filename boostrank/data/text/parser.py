@@ -20,8 +20,8 @@ from boostrank.data import blocks as slots
 from boostrank.data.blocks import B1, I2, N1, S1, Int32Array
 from boostrank.data.text import decimal
 from boostrank.data.text.decimal import ends_token, is_digit, scan_number, scan_short
-from boostrank.kernels.runtime.intrinsics import Bytes, pointer_to, word_at
-from boostrank.kernels.runtime.jit import F1, I1, INT, entry_point, inline
+from boostrank.kernels.intrinsics import Bytes, pointer_to, word_at
+from boostrank.kernels.jit import F1, I1, INT, entry_point, inline
 
 NEWLINE, RETURN, BLANK, TAB = decimal.NEWLINE, decimal.RETURN, decimal.BLANK, decimal.TAB
 HASH, COLON, DOT, PLUS, MINUS = decimal.HASH, decimal.COLON, decimal.DOT, decimal.PLUS, decimal.MINUS

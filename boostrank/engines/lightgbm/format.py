@@ -16,8 +16,8 @@ from boostrank.core.types import Float64Array
 from boostrank.engines.lightgbm.model_text import LightGBMText, Tree, parse_text
 from boostrank.engines.model_format import LinearStart, ModelFormat, engine_names, refuse
 from boostrank.engines.trees import NOTHING, ServedTrees, StepTree, Trees, parts_of, split, sum_of_starts
-from boostrank.kernels.trees.curves import LOWEST, ZERO, Curve, Curves, combined
-from boostrank.kernels.trees.walker import CATEGORICAL, NAN_LEFT, ZERO_IS_MISSING, Forest
+from boostrank.kernels.curves import LOWEST, ZERO, Curve, Curves, combined
+from boostrank.kernels.forest import CATEGORICAL, NAN_LEFT, ZERO_IS_MISSING, Forest
 
 _HEAD = """tree
 version=v4

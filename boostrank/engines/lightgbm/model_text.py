@@ -21,7 +21,7 @@ from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.engines.model_format import LARGEST_SCORE, refuse
 from boostrank.engines.trees import MAX_DEPTH, Leaves, depths, of_doubles
-from boostrank.kernels.trees.curves import LOWEST
+from boostrank.kernels.curves import LOWEST
 from boostrank.records import from_json
 
 _VERSIONS = ("v2", "v3", "v4")

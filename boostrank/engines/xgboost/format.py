@@ -22,8 +22,8 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.engines.model_format import ModelFormat, read_json, reals, refuse, write_json
 from boostrank.engines.trees import MAX_DEPTH, Leaves, ServedTrees, Trees, depths, parts_of, sum_of_starts
 from boostrank.engines.xgboost.model_json import ATTRIBUTE, read_start, start_trees, write_start
-from boostrank.kernels.trees.curves import Curve, Curves
-from boostrank.kernels.trees.walker import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, Forest
+from boostrank.kernels.curves import Curve, Curves
+from boostrank.kernels.forest import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, Forest
 
 _INT32_MAX = 2**31 - 1
 _FLOAT32_MAX = float(np.finfo(np.float32).max)

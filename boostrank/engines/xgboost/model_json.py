@@ -12,7 +12,7 @@ import numpy as np
 
 from boostrank.engines.model_format import refuse, write_json
 from boostrank.engines.trees import StepTree, just_above
-from boostrank.kernels.trees.curves import Curve, combined, rounded_down
+from boostrank.kernels.curves import Curve, combined, rounded_down
 
 _INT64 = 15  # Value::ValueKind of int64
 _NONE: dict[str, Any] = {"enc": [], "feature_segments": [], "sorted_idx": []}

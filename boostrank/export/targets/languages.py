@@ -25,8 +25,8 @@ import numpy.typing as npt
 from boostrank.engines.trees import ServedTrees
 from boostrank.export.reading import Rules, scores
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec
-from boostrank.kernels.trees.curves import ZERO
-from boostrank.kernels.trees.walker import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, ZERO_IS_MISSING, Forest
+from boostrank.kernels.curves import ZERO
+from boostrank.kernels.forest import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, ZERO_IS_MISSING, Forest
 
 # Numbers in the text of one run of a proof.
 _MOST_CELLS = 2**22

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from boostrank.core.types import Int64Array
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, missing_goes_left, with_version
-from boostrank.kernels.trees.walker import LISTED_RIGHT, NAN_LEFT, Forest
+from boostrank.kernels.forest import LISTED_RIGHT, NAN_LEFT, Forest
 
 # Names that onnxmltools gives them and programs expect.
 _INPUT, _OUTPUT = "input", "variable"

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec
-from boostrank.kernels.trees.curves import ZERO
-from boostrank.kernels.trees.walker import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, ZERO_IS_MISSING
+from boostrank.kernels.curves import ZERO
+from boostrank.kernels.forest import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, ZERO_IS_MISSING
 
 _TEXT = '''"""Scores of the ranker {title}: higher is better within a query. Written by boostrank.
 

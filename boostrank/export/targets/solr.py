@@ -24,7 +24,7 @@ from boostrank.export.target import (
     missing_goes_left,
     nested,
 )
-from boostrank.kernels.trees.walker import Forest
+from boostrank.kernels.forest import Forest
 
 _SLACK = np.float32(1e-6)
 _ZERO = np.float32(2e-35)  # LightGBM treats smaller values as zero

@@ -24,8 +24,8 @@ import numpy.typing as npt
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.engines.trees import ServedTrees
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, nested
-from boostrank.kernels.trees.curves import LOWEST, ZERO
-from boostrank.kernels.trees.walker import LISTED_RIGHT, NAN_LEFT, ZERO_IS_MISSING, Forest
+from boostrank.kernels.curves import LOWEST, ZERO
+from boostrank.kernels.forest import LISTED_RIGHT, NAN_LEFT, ZERO_IS_MISSING, Forest
 
 # SQLite and DuckDB limit expressions to 1,000 levels; each tree takes one.
 _MOST_TREES = 900

@@ -21,7 +21,7 @@ from boostrank.engines.lightgbm.format import LIGHTGBM
 from boostrank.engines.xgboost.format import tree_weights
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, missing_goes_left, with_version
 from boostrank.export.targets import lightgbm, xgboost
-from boostrank.kernels.trees.walker import Forest
+from boostrank.kernels.forest import Forest
 
 _OF_SETS = ("categories", "categories_nodes", "categories_segments", "categories_sizes")
 

@@ -26,7 +26,7 @@ from boostrank.export.target import (
     shortest,
 )
 from boostrank.export.targets.search_plugins import dump, read_dump
-from boostrank.kernels.trees.walker import LISTED_RIGHT
+from boostrank.kernels.forest import LISTED_RIGHT
 
 _MOST_CATEGORIES = 2**20
 # Rank features in a ranking expression: `attribute(price)`, `fieldMatch(title).completeness`, `f1`.

@@ -50,8 +50,8 @@ from boostrank.fit.start.rows import (
     spread,
 )
 from boostrank.fit.start.steps import MOVED, RARE, Values, isotonic, simplified
-from boostrank.kernels.runtime.jit import run_parallel
-from boostrank.kernels.trees.curves import Curve, Curves
+from boostrank.kernels.curves import Curve, Curves
+from boostrank.kernels.jit import run_parallel
 
 SHARE = 0.5
 """Factor on the best scale."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array
 from boostrank.fit.start.rows import FOLDS, Part, Rows
-from boostrank.kernels.trees.curves import Curves
+from boostrank.kernels.curves import Curves
 
 RIDGES = 10.0 ** np.arange(-3.0, 3.0, 0.5)
 

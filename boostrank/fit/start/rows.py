@@ -12,8 +12,8 @@ from scipy import sparse
 
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.kernels.runtime.jit import run_parallel
-from boostrank.kernels.trees.curves import Curves
+from boostrank.kernels.curves import Curves
+from boostrank.kernels.jit import run_parallel
 
 FOLDS = 5
 RANKED, REGRESSED = 20_000, 60_000

@@ -19,7 +19,7 @@ from scipy.optimize import isotonic_regression
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.engines.trees import just_above
-from boostrank.kernels.trees.curves import Curve, rounded_down
+from boostrank.kernels.curves import Curve, rounded_down
 
 MOST_STEPS = 255
 RARE = 0.02

@@ -12,7 +12,7 @@ from tests.fuzz.cases import damaged, may_refuse
 
 HEAD = """import math
 import boostrank
-from boostrank.kernels.objective.contract import objective_kernel
+from boostrank.kernels.objective import objective_kernel
 
 @objective_kernel(params=({params}))
 def kernel(query, params, grad, hess, scratch):

@@ -15,7 +15,7 @@ import numpy as np
 from boostrank.core.errors import ModelError
 from boostrank.engines.model_format import ModelFormat
 from boostrank.engines.trees import Trees
-from boostrank.kernels.trees.walker import Forest
+from boostrank.kernels.forest import Forest
 
 _FIRST = b"boostrank toy stumps\n"
 

@@ -29,6 +29,7 @@ acceleration); log, LightGBM's rank_objective.hpp, where S sums over pairs befor
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -36,8 +37,8 @@ from numba import types
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array
+from boostrank.kernels.jit import inline
 from boostrank.kernels.noise import SEED, gumbel, logistic, normal, round_seed
-from boostrank.kernels.runtime.jit import inline
 
 NO_NOISE, GUMBEL, LOGISTIC, GAUSSIAN = range(4)
 NO_NORM, L1, LOG = range(3)
@@ -104,6 +105,8 @@ OPTIONS = (
 )
 """Options of every objective, in addition to its own parameters and the gain."""
 
+# Dividing by a smaller total gradient would leave the range of float32.
+_LEAST_GRADIENT = 1e-30
 # Kernels that draw random numbers use the round's seed itself; noise on the scores must not repeat their numbers.
 _NOISE_SEED = 1 << 40
 
@@ -167,3 +170,37 @@ def add_noise(
         else:
             e = normal(seed, query, index)
         out[i] = scores[i] + temperature * e
+
+
+@inline
+def control_scale(scores: Float64Array, control: float, nu: float, grad: Float64Array) -> None:
+    """Remove the component along the centred scores from a query's gradient, in place."""
+    n = scores.shape[0]
+    mean = 0.0
+    for i in range(n):
+        mean += scores[i] / n
+    along, square = 0.0, 0.0
+    for i in range(n):
+        z = scores[i] - mean
+        along += grad[i] * z
+        square += z * z
+    if square == 0.0:
+        return
+    length = math.sqrt(square) + nu
+    factor = control * along / (length * length)
+    for i in range(n):
+        grad[i] -= factor * (scores[i] - mean)
+
+
+@inline
+def normalize_gradient(kind: int, grad: Float64Array, hess: Float64Array) -> None:
+    """Normalise a query's gradients in place."""
+    size = 0.0
+    for i in range(grad.shape[0]):
+        size += abs(grad[i])
+    if not size > _LEAST_GRADIENT:
+        return
+    factor = math.log1p(size) / (math.log(2.0) * size) if kind == LOG else 1.0 / size
+    for i in range(grad.shape[0]):
+        grad[i] *= factor
+        hess[i] *= factor

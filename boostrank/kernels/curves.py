@@ -12,7 +12,7 @@ import numpy.typing as npt
 from numba import types
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.kernels.runtime.jit import F1, F2, I1, entry_point, inline
+from boostrank.kernels.jit import F1, F2, I1, entry_point, inline
 
 LOWEST = float(np.finfo(np.float64).min)
 """Values below this, -infinity, count as missing: a LightGBM tree sends both the same way."""

@@ -23,10 +23,9 @@ import numpy as np
 
 from boostrank.core.params import Param
 from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
-from boostrank.kernels.objective.relevance import RELEVANT_FROM, relevance_constants
-from boostrank.kernels.objective.shared_params import default_constants
+from boostrank.kernels.jit import inline
 from boostrank.kernels.primitives import discount
-from boostrank.kernels.runtime.jit import inline
+from boostrank.kernels.shared import RELEVANT_FROM, default_constants, relevance_constants
 
 METRICS = ("ndcg", "map", "mrr", "err", "precision")
 NDCG, MAP, MRR, ERR, PRECISION = range(len(METRICS))

@@ -5,6 +5,11 @@ to an objective (`composition`).
 
 Threads share the queries and each writes its own slice; sums over queries are taken in query order. So the result does
 not depend on the number of threads.
+
+Scale of the Hessian: Newton leaves are -sum g / sum h, so a common factor changes no leaf, but it sets the meaning of
+`min_sum_hessian_in_leaf`, `min_child_weight` and `lambda_l2`. Here both are divided by the mean curvature of the
+documents of live queries. One unit of Hessian is then one average document, as in squared error, for every objective
+and in every round.
 """
 
 from __future__ import annotations
@@ -18,13 +23,29 @@ import numpy as np
 from numba import types
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.kernels.objective.contract import KERNEL_SIGNATURE, Kernel
-from boostrank.kernels.objective.options import COMPOSITION, NO_NOISE, NO_NORM, Composition, add_noise
-from boostrank.kernels.objective.scaling import control_scale, normalize_gradient, scale_and_floor, unit_hessian_scale
+from boostrank.kernels.intrinsics import borrowed
+from boostrank.kernels.jit import (
+    F1,
+    F2,
+    I1,
+    CompiledFunction,
+    entry_point,
+    inline,
+    inline_sums,
+    query_blocks,
+    run_parallel,
+)
+from boostrank.kernels.objective import KERNEL_SIGNATURE, Kernel
+from boostrank.kernels.options import (
+    COMPOSITION,
+    NO_NOISE,
+    NO_NORM,
+    Composition,
+    add_noise,
+    control_scale,
+    normalize_gradient,
+)
 from boostrank.kernels.primitives import SORT, compiled_sort
-from boostrank.kernels.runtime.blocks import query_blocks
-from boostrank.kernels.runtime.intrinsics import borrowed
-from boostrank.kernels.runtime.jit import F1, F2, I1, CompiledFunction, entry_point, inline_sums, run_parallel
 
 # Small enough to balance threads and to react to Ctrl-C between tasks; large enough to hide the cost of starting one
 # (~50 us).
@@ -131,7 +152,7 @@ def run_kernel(
     """Compute gradient and Hessian of every document as the kernel gives them, times query weights.
 
     Args:
-        kernel: arithmetic of one query, see `kernels.objective.contract`.
+        kernel: arithmetic of one query, see `kernels.objective`.
         scores, gains: float64[N].
         ptr: int64[Q+1].
         weights: float64[Q].
@@ -349,3 +370,38 @@ def _finish(
         if broken:  # finite before, but too far above the average document
             state[q] = BROKEN
     return floored
+
+
+# Minimum Hessian of a document after scaling, as a share of the average: irrelevant to a leaf, but no leaf divides by
+# zero.
+HESSIAN_FLOOR = 1e-6
+# Smaller mean curvatures have lost their digits in float32, and dividing by them could overflow.
+_NO_CURVATURE = 1e-30
+
+
+def unit_hessian_scale(curvature: float, documents: int) -> tuple[float, float]:
+    """Return the factor that makes the mean Hessian one, and the floor of a document's scaled Hessian.
+
+    Args:
+        curvature: sum of the Hessian over the documents of live queries.
+        documents: number of these documents.
+    """
+    # Without noticeable curvature: plain gradient steps.
+    curved = curvature > documents * _NO_CURVATURE
+    return (documents / curvature, HESSIAN_FLOOR) if curved else (1.0, 1.0)
+
+
+@inline
+def scale_and_floor(grad: Float32Array, hess: Float32Array, scale: Any, least: Any) -> tuple[int, int]:
+    """Scale a query's gradient and Hessian in place, and raise the Hessian to its floor.
+
+    Returns:
+        Number of documents that are not finite afterwards, and number of raised ones.
+    """
+    broken, lifted = 0, 0
+    for i in range(grad.shape[0]):
+        g, h = grad[i] * scale, hess[i] * scale
+        broken += 0 if (abs(g) < np.inf) & (h < np.inf) else 1
+        lifted += 1 if h < least else 0
+        grad[i], hess[i] = g, max(h, least)
+    return broken, lifted

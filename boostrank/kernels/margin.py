@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
-from boostrank.kernels.objective.kernel import Query
+from boostrank.kernels.jit import inline
+from boostrank.kernels.objective import Query
 from boostrank.kernels.primitives import bounded
-from boostrank.kernels.runtime.jit import inline
 
 MARGIN_SCRATCH = "grade count total squares"
 """Rows that `margin_pairs` needs."""

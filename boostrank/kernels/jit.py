@@ -26,14 +26,17 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property, update_wrapper
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import numba
+import numpy as np
 
 from boostrank.core import process
 from boostrank.core.errors import FileFormatError
-from boostrank.kernels.runtime.private import Helper, cached_in, keep_address
+from boostrank.core.types import Int64Array
+from boostrank.kernels.private import Helper, cached_in, keep_address
 
 INT, FLOAT = numba.types.int64, numba.types.float64
 F1, I1, F2 = numba.types.Array(FLOAT, 1, "C"), numba.types.Array(INT, 1, "C"), numba.types.Array(FLOAT, 2, "C")
@@ -45,7 +48,7 @@ T = TypeVar("T")
 
 # Division by zero follows IEEE 754: kernels guard it themselves, and Numba's check prevents vectorisation.
 _OPTIONS = {"nogil": True, "error_model": "numpy"}
-_PACKAGE = Path(__file__).parents[2]
+_PACKAGE = Path(__file__).parents[1]
 _ALLOCATING = {"empty", "zeros", "ones", "full"}
 
 
@@ -301,3 +304,10 @@ def run_parallel(work: Callable[[T], R], items: Sequence[T], threads: int) -> li
     if threads <= 1 or len(items) <= 1:
         return [work(item) for item in items]
     return list(_pool(threads, os.getpid()).map(work, items))
+
+
+def query_blocks(ptr: Int64Array, documents: int) -> list[tuple[int, int]]:
+    """Return ranges of queries with about `documents` documents each."""
+    marks = np.arange(documents, int(ptr[-1]), documents)
+    cuts = np.unique(np.concatenate([[0], np.searchsorted(ptr, marks), [ptr.size - 1]]))
+    return [(int(a), int(b)) for a, b in pairwise(cuts)]

@@ -4,7 +4,7 @@
 
 over documents by descending score, d the discount of a rank and delta(m) = d(m) - d(m + 1). Three things make it fast:
 
-* f is a polynomial in t = exp(-alpha |s_i - s_j|), as in `kernels.sums.expsum`, and the sign of d(i) - d(j) is known.
+* f is a polynomial in t = exp(-alpha |s_i - s_j|), as in `kernels.expsum`, and the sign of d(i) - d(j) is known.
 * delta is a mixture of powers z^m (it is completely monotone). Beyond the nearest ranks, a few of them on a geometric
   grid and a constant fit it by least squares (`_fit`). A power of t times a power of z is again one factor per
   document: running sums in rows, the powers of t, and columns, which are 1, d and the powers of z.
@@ -23,11 +23,19 @@ import math
 import numpy as np
 
 from boostrank.core.types import Float64Array, Int64Array
+from boostrank.kernels.expsum import (
+    CURVATURE,
+    CURVATURE_FAR,
+    CURVATURE_RATE,
+    EXACT,
+    FADED,
+    NOTHING,
+    SIGMOID_EXACT,
+    SOFTPLUS_EXACT,
+)
+from boostrank.kernels.intrinsics import WIDE, add_outer, inner
+from boostrank.kernels.jit import inline, inline_sums
 from boostrank.kernels.primitives import LARGEST_LOSS
-from boostrank.kernels.runtime.jit import inline, inline_sums
-from boostrank.kernels.runtime.vector_rows import WIDE, add_outer, inner
-from boostrank.kernels.sums.expsum import EXACT, FADED, NOTHING, SIGMOID_EXACT, SOFTPLUS_EXACT
-from boostrank.kernels.sums.expsum_hinges import CURVATURE, CURVATURE_FAR, CURVATURE_RATE
 
 TILE = 32
 """Documents that move together."""
@@ -90,7 +98,7 @@ def add_far_pairs(
     """Add gradients and curvature bounds of all pairs except those within a tile or in neighbouring ones.
 
     With w = |g_i - g_j| W_ij and u = alpha (s_i - s_j), i of higher gain, a pair pulls with alpha w / (1 + e^u), its
-    curvature is alpha^2 w times the bound of `expsum_hinges.CURVATURE`, and it costs w ln(1 + e^-u).
+    curvature is alpha^2 w times the bound of `expsum.CURVATURE`, and it costs w ln(1 + e^-u).
 
     Args:
         sums: index in `expsum.SUMS`, not `DIRECT`.

@@ -1,1 +1,0 @@
-"""Losses per document that objectives share: squared error and softmax cross entropy."""

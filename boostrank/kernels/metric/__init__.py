@@ -1,1 +1,0 @@
-"""Kernels of metrics: contract and driver."""

@@ -1,0 +1,403 @@
+"""Contract of an objective: its kernel, the arithmetic of one query, and its declaration.
+
+A kernel is written with names:
+
+    kernel(query, params, grad, hess, scratch) -> loss
+
+| argument | meaning |
+|---|---|
+| query.scores | float64[n], current scores, finite |
+| query.gains | float64[n], gain of each document, >= 0 |
+| query.order | int64[n], documents by descending score, ties in input order (undefined if `ordered` is False) |
+| query.doc_const | float64[n, d], constants of each document, from `prepare` |
+| query.query_const | float64[c], constants of the query, from `prepare` |
+| params.NAME | value of that parameter in this round: a number, an integer (a choice is its index) or a bool; the
+noise's `seed` is the round's |
+| params.with_loss | with `loss_on_demand`: whether the loss is needed; if not, any finite number may be returned |
+| grad, hess | float64[n], zeros: derivative of the loss, and a curvature >= 0 |
+| scratch.NAME | declared row of that name, float64[n] or int64[n], contents undefined |
+
+With `by_score` scores, gains, `grad` and `hess` are in the order of descending score; `query.order` then maps to the
+rows of `query.doc_const`.
+
+The driver calls every kernel through one signature of ten arrays, with parameters by position and scratch in one piece.
+`objective_kernel` generates that entry point; a function of ten arguments (`ARRAYS`) is used as it is.
+
+Rules of a kernel:
+
+1. It minimises: objectives to be maximised are negated in the kernel, once.
+2. It never writes its inputs, keeps no reference, and allocates nothing in its loops.
+3. It is defined for 0 and 1 documents, equal gains, zero gains, tied scores and |score| up to 1e4, without NaN or
+   infinity; boostrank's objectives for any finite scores. A query without information gets zeros in both outputs.
+4. The gradient sums to zero unless the spec says `shift_invariant=False`; permuting documents permutes the outputs.
+   Random numbers come from `kernels.noise` under the round's seed, with the query's number from `prepare` as stream.
+5. Query weights, scale and floor of the Hessian, and the cast to float32 belong to the driver.
+"""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+import sys
+from collections import namedtuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any, NamedTuple, Protocol, overload
+
+import numpy as np
+
+from boostrank.core.errors import FileFormatError, ParameterError
+from boostrank.core.params import Param
+from boostrank.core.types import Constants, Float64Array, HessianKind, Int64Array, ParamValues
+from boostrank.kernels.jit import F1, F2, FLOAT, I1, CompiledFunction, inline_whole
+from boostrank.kernels.noise import SEED, round_seed
+from boostrank.kernels.primitives import gather, scatter
+from boostrank.kernels.shared import default_constants
+
+KERNEL_SIGNATURE = FLOAT(F1, F1, I1, F2, F1, F1, F1, F1, F1, I1)
+
+ARGUMENTS = ("query", "params", "grad", "hess", "scratch")
+"""Arguments of a kernel as written."""
+ARRAYS = (
+    "scores", "gains", "order", "doc_const", "query_const", "params", "grad", "hess", "scratch", "iscratch",
+)  # fmt: skip
+"""Arguments of a kernel as the driver calls it."""
+
+
+class Query(NamedTuple):
+    """One query as a kernel sees it."""
+
+    scores: Float64Array
+    gains: Float64Array
+    order: Int64Array
+    doc_const: Float64Array
+    query_const: Float64Array
+
+
+class Kernel(CompiledFunction[..., float]):
+    """Kernel with the driver's signature.
+
+    Args:
+        body: function as written, with the arguments `ARGUMENTS` or `ARRAYS`.
+        params: declared parameters, in the objective's order.
+        scratch, int_scratch: names of rows; "ranks work:4" is a row and a block of four, float64[4 n].
+        by_score: whether documents come by descending score.
+        loss_on_demand: whether the kernel computes its loss only if `params.with_loss` is true.
+
+    Attributes:
+        py_func: the compiled function of ten arguments, in Python.
+        scratch_per_document: numbers per document of each scratch array; None for a function of `ARRAYS`.
+    """
+
+    def __init__(
+        self,
+        body: Callable[..., float],
+        params: Sequence[Param] = (),
+        scratch: str = "",
+        int_scratch: str = "",
+        by_score: bool = False,
+        loss_on_demand: bool = False,
+    ) -> None:
+        self.body, self.params = body, tuple(params)
+        self._layout = (scratch, int_scratch, by_score, loss_on_demand)
+        self.loss_on_demand = loss_on_demand
+        self.is_named = len(inspect.signature(body).parameters) == len(ARGUMENTS)
+        self.scratch_per_document: int | None = None
+        super().__init__(self._entry(inline_whole(body)) if self.is_named else body, KERNEL_SIGNATURE)
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        named = getattr(sys.modules.get(self.__module__), self.body.__qualname__, None)
+        return self.body.__qualname__ if named is self else (Kernel, (self.body, self.params, *self._layout))
+
+    @property
+    def in_python(self) -> Callable[..., float]:
+        """The function of ten arguments, not compiled."""
+        return self._entry(self.body) if self.is_named else self.py_func
+
+    def _entry(self, body: Callable[..., float]) -> Callable[..., float]:
+        """Return the function of ten arguments, which passes its arrays to the body by name."""
+        scratch, int_scratch, by_score, _ = self._layout
+        if by_score:
+            scratch = f"_s _g {scratch} _gs _hs"
+        rows, floats = _rows("scratch", scratch)
+        int_rows, integers = _rows("iscratch", int_scratch)
+        self.scratch_per_document = max(floats, integers)
+        named = {name: row for name, row in (rows | int_rows).items() if not name.startswith("_")}
+        values = {_identifier(p.name): _decoded(i, p, len(self.params)) for i, p in enumerate(self.params)}
+        if self.loss_on_demand:
+            values["with_loss"] = "params[params.shape[0] - 1] != 0.0"
+        names: dict[str, Any] = {"body": body, "Query": Query, "gather": gather, "scatter": scatter}
+        calls = {}
+        for kind, fields in (("Params", values), ("Scratch", named)):
+            names[kind] = namedtuple(kind, fields)  # type: ignore[misc]
+            calls[kind] = f"{kind}({', '.join(fields.values())})" if fields else "()"
+        source = (_BY_SCORE if by_score else _AS_GIVEN).format(arrays=", ".join(ARRAYS), **calls, **rows)
+        exec(source, names)
+        # Numba names its cache files after the file, name and line of the function: use those of the body.
+        code = self.body.__code__
+        made = names["entry"].__code__.replace(co_filename=code.co_filename, co_firstlineno=code.co_firstlineno)
+        entry = FunctionType(made, names, self.body.__name__)
+        entry.__qualname__, entry.__module__ = self.body.__qualname__, self.body.__module__
+        entry.__doc__ = self.body.__doc__
+        return entry
+
+
+_AS_GIVEN = """
+def entry({arrays}):
+    n = scores.shape[0]
+    grad[:] = 0.0
+    hess[:] = 0.0
+    return body(Query(scores, gains, order, doc_const, query_const), {Params}, grad, hess, {Scratch})
+"""
+_BY_SCORE = """
+def entry({arrays}):
+    n = scores.shape[0]
+    s, g, gs, hs = {_s}, {_g}, {_gs}, {_hs}
+    gather(scores, order, s)
+    gather(gains, order, g)
+    gs[:] = 0.0
+    hs[:] = 0.0
+    loss = body(Query(s, g, order, doc_const, query_const), {Params}, gs, hs, {Scratch})
+    scatter(gs, order, grad)
+    scatter(hs, order, hess)
+    return loss
+"""
+
+
+def _rows(array: str, declared: str) -> tuple[dict[str, str], int]:
+    """Return name -> slice of the array, and the number of rows."""
+    rows, start = {}, 0
+    for word in declared.split():
+        name, _, count = word.partition(":")
+        stop = start + int(count or 1)
+        rows[name] = f"{array}[{start} * n : {stop} * n]"
+        start = stop
+    return rows, start
+
+
+def _identifier(name: str) -> str:
+    plain = name.replace("-", "_")
+    return f"{plain}_" if keyword.iskeyword(plain) else plain
+
+
+def _decoded(position: int, param: Param, count: int) -> str:
+    """Return the expression of the parameter's value in the array of numbers."""
+    if param.name == SEED.name:
+        return f"params[{count}]"
+    number = f"params[{position}]"
+    return {"number": number, "switch": f"{number} != 0.0"}.get(param.kind, f"int({number})")
+
+
+@overload
+def objective_kernel(body: Callable[..., float], /) -> Kernel: ...
+
+
+@overload
+def objective_kernel(
+    *,
+    params: Sequence[Param] = (),
+    scratch: str = "",
+    int_scratch: str = "",
+    by_score: bool = False,
+    loss_on_demand: bool = False,
+) -> Callable[[Callable[..., float]], Kernel]: ...
+
+
+def objective_kernel(body: Callable[..., float] | None = None, /, **declared: Any) -> Any:
+    """Decorator of an objective's kernel; see `Kernel` for its declarations."""
+    return Kernel(body) if body is not None else lambda function: Kernel(function, **declared)
+
+
+def check_arguments(kernel: Kernel) -> None:
+    """Check the arguments of a kernel against the contract; names of your own are allowed.
+
+    Raises:
+        FileFormatError: the number of arguments is wrong, or a known name has the wrong position.
+    """
+    name, given = kernel.body.__name__, tuple(inspect.signature(kernel.body).parameters)
+    wanted = ARRAYS if len(given) == len(ARRAYS) else ARGUMENTS
+    swapped = [(i + 1, name) for i, name in enumerate(given) if name in wanted and wanted.index(name) != i]
+    if len(given) == len(wanted) and not swapped:
+        return
+    wrong = f"takes {len(given)} arguments, not {len(wanted)}"
+    if len(given) == len(wanted):
+        place, argument = swapped[0]
+        wrong = f"calls its argument {place} {argument}, which is argument {wanted.index(argument) + 1}"
+    raise FileFormatError(f"{name} {wrong}: write def {name}({', '.join(wanted)})", file=kernel.file, line=kernel.line)
+
+
+class Prepare(Protocol):
+    """Function of what stays constant over training; called once per data set."""
+
+    def __call__(self, labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
+        """Return constants per document (float64[N, d]) and per query (float64[Q, c])."""
+        ...
+
+
+GAIN_WEIGHTS, LOSS_WEIGHTS = "gain", "loss"
+"""What the weight of a document multiplies."""
+
+Settled = Callable[[Mapping[str, Any], int], int]
+
+
+def _settled_at_once(values: Mapping[str, Any], total: int) -> int:
+    return 0
+
+
+@dataclass(frozen=True)
+class ObjectiveSpec:
+    """Declaration of an objective, for tests, documentation, command line and tuner.
+
+    Args:
+        name: canonical name, with dashes ("shf-sdcg").
+        summary: one sentence for a list.
+        equation: the objective in words and ASCII symbols.
+        kernel: see the contract above.
+        params: parameters in the order in which the kernel reads them; default: those that the kernel declares.
+        hessian: kind of the second output.
+        reference: paper and equation numbers.
+        deviation: deviations from the paper, and their reasons.
+        prepare: constants; the default gives the ideal DCG at `k` under the log and the linear discount.
+        aliases: alternative names.
+        shift_invariant: whether adding a constant to a query's scores changes nothing.
+        random: whether the kernel draws random numbers; it then has the parameter `kernels.noise.SEED`.
+        exact_gradient: whether the gradient is the derivative of the kernel's loss, except at kinks, so that an
+            optimiser may compare losses. LambdaRank's is the derivative of no loss, LambdaLoss's of a loss that jumps
+            with the order.
+        inexact_with: parameter -> the choice that makes the gradient inexact although `exact_gradient` is true.
+        quadratic: whether a query of n documents costs n^2 operations (the driver then bounds n).
+        settled: (values, total rounds) -> first round at which early stopping may use the metric.
+        ordered: whether the kernel reads `order`.
+        scratch_per_document: numbers per document of each scratch array, if the kernel declares no rows.
+        default_schedules: parameter -> schedule text, used if the user gives no value. `{name}` in it stands for the
+            value of another parameter.
+        default_options: option (`kernels.options`) -> value, if it differs from the option's default.
+        document_weights: effect of a document's weight. "gain": it multiplies the document's gain, and its label if
+            that is a target, before anything is derived from them, including the ideal DCG. "loss": it multiplies the
+            document's own loss; `prepare` reads it from `values[DOCUMENT_WEIGHTS]`, float64[N], if the data has
+            weights. None: data with such weights raises an error.
+    """
+
+    name: str
+    summary: str
+    equation: str
+    kernel: Kernel
+    params: tuple[Param, ...] = ()
+    hessian: HessianKind = HessianKind.PROXY
+    reference: str = ""
+    deviation: str = ""
+    prepare: Prepare = default_constants
+    aliases: tuple[str, ...] = ()
+    shift_invariant: bool = True
+    random: bool = False
+    exact_gradient: bool = True
+    quadratic: bool = True
+    settled: Settled = _settled_at_once
+    ordered: bool = True
+    scratch_per_document: int = 8
+    default_schedules: Mapping[str, str] = field(default_factory=dict)
+    default_options: Mapping[str, Any] = field(default_factory=dict)
+    document_weights: str | None = None
+    inexact_with: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.document_weights not in (None, GAIN_WEIGHTS, LOSS_WEIGHTS):
+            raise ParameterError(
+                f"{self.name}: document_weights={self.document_weights!r} is not one of {GAIN_WEIGHTS!r}, "
+                f"{LOSS_WEIGHTS!r}, None"
+            )
+        if self.kernel.is_named:
+            object.__setattr__(self, "scratch_per_document", self.kernel.scratch_per_document)
+            object.__setattr__(self, "params", self.params or self.kernel.params)
+            if self.kernel.params != self.params:
+                raise ParameterError(f"{self.name}: its kernel declares different parameters")
+
+    def is_exact(self, values: Mapping[str, Any]) -> bool:
+        """Return `exact_gradient` for these parameters."""
+        return self.exact_gradient and all(values[name] != choice for name, choice in self.inexact_with.items())
+
+    def param(self, name: str) -> Param:
+        """Return the declared parameter with exactly this name."""
+        return next(p for p in self.params if p.name == name)
+
+    def encode(self, values: Mapping[str, Any], round: int, loss: bool = True) -> Float64Array:
+        """Return `params` as the kernel reads them at a 0-based round, and whether it computes the loss."""
+        numbers = [p.encode(values[p.name]) for p in self.params]
+        if any(p.name == SEED.name for p in self.params):
+            numbers.append(round_seed(int(values[SEED.name]), round))
+        if self.kernel.loss_on_demand:
+            numbers.append(float(loss))
+        return np.array(numbers, dtype=np.float64)
+
+    def position(self, name: str) -> int:
+        """Return the index of a parameter in the kernel's `params`."""
+        return [p.name for p in self.params].index(name)
+
+
+def no_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
+    """Return no constants, for kernels that need only scores and gains."""
+    return np.zeros((labels.size, 0)), np.zeros((ptr.size - 1, 0))
+
+
+_LONGEST_NAME = 100
+_KINDS = {kind.name.lower().replace("_", "-"): kind for kind in HessianKind}
+
+
+def define_objective(
+    name: str, kernel: Kernel | Callable[..., float], *, params: Sequence[Param] = (), scratch: str = "",
+    int_scratch: str = "", by_score: bool = False, hessian: str | HessianKind = HessianKind.PROXY, summary: str = "",
+    equation: str = "", reference: str = "", prepare: Prepare = default_constants, shift_invariant: bool = True,
+    exact_gradient: bool = True, quadratic: bool = True, **declarations: Any,
+) -> ObjectiveSpec:  # fmt: skip
+    """Declare an objective. Only name and kernel are required; `boostrank objectives --check` tests the rest.
+
+    Args:
+        name: name of the objective in logs and models.
+        kernel: loss, gradient and curvature of one query; see `boostrank.kernels.objective` for its arguments.
+        params: parameters that the kernel reads by name.
+        scratch, int_scratch, by_score: for a plain function, see `boostrank.kernels.objective.Kernel`.
+        hessian: kind of `hess`: "proxy" (anything useful and not negative), "exact" (the second derivative by each
+            score), "majoriser" (its parabola lies above the loss) or "gauss-newton".
+        summary, equation, reference: for documentation.
+        prepare: constants; the default gives the ideal DCG at `k` under the log and the linear discount.
+        shift_invariant: whether adding a constant to a query's scores changes nothing.
+        exact_gradient: whether the gradient is the derivative of the kernel's loss.
+        quadratic: whether a query of n documents costs n^2 operations.
+
+    Raises:
+        ParameterError: the name is not printable, the kind of Hessian is unknown, or the kernel is not a function.
+        FileFormatError: the kernel has the wrong arguments.
+    """
+    if not isinstance(name, str) or not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
+        raise ParameterError(f"name={str(name)[:40]!r}: 1 to {_LONGEST_NAME} printable characters are required")
+    kind = hessian if isinstance(hessian, HessianKind) else _KINDS.get(hessian)
+    if kind is None:
+        raise ParameterError(f"hessian={hessian!r} is not one of {' | '.join(_KINDS)}")
+    function = getattr(kernel, "py_func", kernel)  # the user may have decorated it with @njit
+    if not inspect.isfunction(function):
+        raise ParameterError(f"kernel={kernel!r} is not a function")
+    compiled = kernel if isinstance(kernel, Kernel) else Kernel(function, params, scratch, int_scratch, by_score)
+    check_arguments(compiled)
+    return ObjectiveSpec(
+        name=name,
+        kernel=compiled,
+        params=tuple(params),
+        hessian=kind,
+        summary=summary or f"an objective of {compiled.__module__}",
+        equation=equation,
+        reference=reference,
+        prepare=prepare,
+        shift_invariant=shift_invariant,
+        exact_gradient=exact_gradient,
+        quadratic=quadratic,
+        **declarations,
+    )
+
+
+def source_of(spec: ObjectiveSpec) -> dict[str, str | None] | None:
+    """Return the file of a user's objective and its sha256 at loading time; None for boostrank's own."""
+    kernel = spec.kernel
+    return (
+        None if kernel.is_ours else {"file": kernel.file.replace("\\", "/").rpartition("/")[2], "sha256": kernel.sha256}
+    )

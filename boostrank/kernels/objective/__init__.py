@@ -1,1 +1,0 @@
-"""Kernels of objectives: contract, driver, options and shared parameters."""

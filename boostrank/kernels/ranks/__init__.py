@@ -1,1 +1,0 @@
-"""Smooth ranks: by sigmoids, hinges, Gaussian contests and margins."""

@@ -1,1 +1,0 @@
-"""Runtime of the kernels: the JIT and its cache, intrinsics, vector registers."""

@@ -1,0 +1,237 @@
+"""What objectives share: parameters, constants of a query, binary relevance, softmax and squared error."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from boostrank.core.params import Param
+from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
+from boostrank.kernels.jit import inline
+from boostrank.kernels.primitives import bounded
+
+TRAIN_DISCOUNT = Param(
+    "train_discount",
+    0.0,
+    "discount of a rank during training: log as in DCG, linear (1 - (rank - 1) / n), or a blend between them",
+    low=0.0,
+    high=1.0,
+    schedulable=True,
+    levels=(("log", 0.0), ("linear", 1.0)),
+)
+"""Shared by every objective that discounts ranks."""
+
+K = Param(
+    "k",
+    0,
+    "rank at which the objective is cut off; 0 means the whole list (often the better choice for training)",
+    low=0,
+    unit="rank",
+    aliases=("truncation", "truncation_level", "at"),
+)
+"""Shared by every objective with a cut-off."""
+
+
+def positive(name: str, default: float, help: str, unit: str = "", aliases: tuple[str, ...] = ()) -> Param:
+    """Return a width or sharpness parameter: above 0, on a log scale, with schedules."""
+    return Param(name, default, help, low=0.0, open_low=True, log=True, schedulable=True, unit=unit, aliases=aliases)
+
+
+SIGMA = positive(
+    "sigma",
+    1.0,
+    "width of the smooth ranks; without effect from a zero start with Newton leaves (the step scales with it), but it "
+    "matters with a regression part, a warm start or a schedule",
+    unit="score",
+)
+"""Shared by the objectives over smooth ranks."""
+
+ALPHA = positive(
+    "alpha",
+    1.0,
+    "sharpness of the smooth ranks; without effect from a zero start with Newton leaves",
+    unit="1/score",
+)
+"""1 / sigma: shared by the objectives over smooth ranks whose papers use it."""
+
+TAU = Param(
+    "tau", 1.0, "width of the truncation weight around k", low=0.0, open_low=True, schedulable=True, unit="rank"
+)
+"""Shared by the objectives with a truncation weight."""
+
+NORMALIZE = Param(
+    "normalize",
+    "ideal",
+    "divisor of DCG: the ideal DCG of the query, or none. Without it DCG is linear in the gains, so "
+    "clicks over exposure (without a prior, with gain_base=zero) estimate its gradient without bias",
+    choices=("ideal", "none"),
+    aliases=("normalise",),
+)
+"""Shared by the objectives that are DCG over smooth ranks."""
+
+
+def default_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
+    """Return no constants per document and three per query; `values["k"]` is a number or int64[Q].
+
+    Columns 0 and 1 are the ideal DCG at `k` (0: whole list) under the log and the linear discount, which
+    `primitives.ideal_dcg` blends: a blend of discounts has the blend of their ideals. Both are 0 if all documents have
+    the same gain: all orders are equal, and kernels skip the query. Column 2 is the k-th largest gain.
+
+    If `values["normalize"]` is none, both are 1 instead, and 0 in queries without gain; a sum linear in the gains needs
+    no other exception.
+    """
+    sizes = np.diff(ptr)
+    ideal = np.zeros((sizes.size, 3))
+    # Best possible ranking of each query, and its discounted gains up to k.
+    k = np.broadcast_to(np.asarray(values.get("k", 0), dtype=np.int64), sizes.size)
+    depth = np.where(k == 0, sizes, np.minimum(k, sizes))
+    number = np.repeat(np.arange(sizes.size), sizes)
+    best = gains[np.lexsort((-gains, number))]
+    rank = np.arange(1, gains.size + 1) - np.repeat(ptr[:-1], sizes)
+    filled = sizes > 0
+    first, last = ptr[:-1][filled], ptr[1:][filled] - 1
+    ideal[filled, 2] = best[first + depth[filled] - 1]
+    can_order = np.zeros(sizes.size, bool)
+    can_order[filled] = best[first] != best[last]
+    counts = np.flatnonzero((rank <= np.repeat(depth, sizes)) & np.repeat(can_order, sizes))
+    log = np.array([1.0 / math.log2(1.0 + r) for r in range(1, int(sizes.max(initial=0)) + 1)])
+    number, rank, best = number[counts], rank[counts], best[counts]
+    # bincount adds in the order of the ranks.
+    for column, discounts in enumerate((log[rank - 1], 1.0 - (rank - 1.0) / sizes[number])):
+        ideal[:, column] = np.bincount(number, best * discounts, sizes.size)
+    if values.get(NORMALIZE.name) == "none":
+        with_gain = np.repeat(np.arange(sizes.size), sizes)[gains != 0.0]
+        ideal[:, :2] = np.bincount(with_gain, minlength=sizes.size)[:, None] > 0
+    return np.zeros((gains.size, 0)), ideal
+
+
+def numbered_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
+    """Return `default_constants` with the query's number as column 3: the stream of its noise."""
+    documents, queries = default_constants(labels, gains, ptr, values)
+    return documents, np.column_stack([queries, np.arange(ptr.size - 1)])
+
+
+RELEVANT_FROM = Param(
+    "relevant_from", 0.0, "the smallest label that is relevant, as in the metrics; 0 means every label above 0", low=0.0
+)
+"""Shared by every objective of a binary metric."""
+
+
+def relevance_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
+    """Return 1 for relevant and 0 for other documents in column 0, and the number of relevant documents per query.
+
+    The number is 0 if all documents are relevant: all orders are equal, and kernels skip the query.
+    """
+    threshold = values["relevant_from"]
+    relevant = labels >= threshold if threshold > 0 else labels > 0
+    count = np.diff(np.concatenate([[0], np.cumsum(relevant)])[ptr])
+    count[count == np.diff(ptr)] = 0
+    return relevant.astype(np.float64)[:, None], count.astype(np.float64)[:, None]
+
+
+@inline
+def relevant_positions(doc_const: Float64Array, order: Int64Array, found: Int64Array) -> int:
+    """Write the positions (0-based, by descending score) of the relevant documents, and return their number.
+
+    Args:
+        doc_const: float64[n, >= 1], from `relevance_constants`.
+        order: int64[n], documents by descending score.
+        found: int64[n], written up to the count.
+    """
+    count = 0
+    for pos in range(order.shape[0]):
+        if doc_const[order[pos], 0] > 0.0:
+            found[count] = pos
+            count += 1
+    return count
+
+
+_BLOCK = 512
+
+
+@inline
+def softmax(scores: Float64Array, shares: Float64Array, rest: Float64Array) -> tuple[float, float]:
+    """Write softmax(s)_i, and 1 - softmax(s)_i as the sum of the other shares, exact even near 0.
+
+    Args:
+        scores: float64[n], n >= 1, finite.
+        shares, rest: float64[n], written.
+
+    Returns:
+        ln sum_i e^(s_i - t) for the largest score t, and t: differences to a score keep their digits.
+    """
+    n = scores.shape[0]
+    top = 0
+    for i in range(n):
+        if scores[i] > scores[top]:
+            top = i
+    # Sum in blocks: adding a million equal numbers one by one would cost five digits.
+    others, part = 0.0, 0.0
+    for i in range(n):
+        shares[i] = math.exp(scores[i] - scores[top])
+        if i != top:
+            part += shares[i]
+        if i % _BLOCK == _BLOCK - 1:
+            others += part
+            part = 0.0
+    others += part
+    total = 1.0 + others
+    for i in range(n):
+        rest[i] = (others if i == top else total - shares[i]) / total
+        shares[i] /= total
+    return math.log(total), scores[top]
+
+
+TARGETS = ("labels", "gains")
+
+DOCUMENT_WEIGHTS = "document weights"
+"""Key of the document weights in the values of `prepare`, for objectives that weight losses."""
+
+
+def target_param(default: str) -> Param:
+    """Return the parameter for the target of the squared error; the default depends on the objective's paper."""
+    return Param("target", default, "what the regression part predicts: labels or gains", choices=TARGETS)
+
+
+def mix_param(default: float, help: str) -> Param:
+    """Return the parameter for the share of the squared error; each objective has its own schedule for it."""
+    return Param("mix", default, f"share of the regression; {help} unless given", low=0.0, high=1.0, schedulable=True)
+
+
+def target_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
+    """Return the target of each document in column 0, and the query constants of `default_constants`."""
+    target = labels if values["target"] == "labels" else gains
+    return np.array(target, dtype=np.float64)[:, None], default_constants(labels, gains, ptr, values)[1]
+
+
+def weighted_target_constants(
+    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues
+) -> Constants:
+    """Return the target and the weight of each document, and the query constants of `default_constants`."""
+    targets, queries = target_constants(labels, gains, ptr, values)
+    weights = np.broadcast_to(np.asarray(values.get(DOCUMENT_WEIGHTS, 1.0), np.float64), labels.size)
+    return np.column_stack([targets, weights]), queries
+
+
+@inline
+def mix_squared_error(query: Any, share: float, grad: Float64Array, hess: Float64Array) -> float:
+    """Turn the gradient of a loss L into that of share * R + (1 - share) * L, R = (1/2n) sum_i (s_i - t_i)^2.
+
+    Args:
+        query: the `Query`, in row order, with the target t in column 0 of `doc_const`.
+        share: 0 to 1.
+        grad, hess: float64[n], of L; rewritten.
+
+    Returns:
+        R.
+    """
+    n = query.scores.size
+    value = 0.0
+    for i in range(n):
+        residual = query.scores[i] - query.doc_const[i, 0]
+        value += 0.5 * residual * residual / n
+        grad[i] = share * residual / n + (1.0 - share) * grad[i]
+        hess[i] = share / n + (1.0 - share) * hess[i]
+    return bounded(value)

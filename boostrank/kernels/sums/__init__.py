@@ -1,1 +1,0 @@
-"""Sums over pairs of a query in near-linear time."""

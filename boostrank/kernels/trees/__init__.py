@@ -1,1 +1,0 @@
-"""Trees and piecewise linear functions, evaluated on documents."""
