@@ -198,16 +198,17 @@ def join(own: Join) -> None:
     found = join(*given, unjudged=own.unjudged, label=own.label, qid=own.qid, id=own.id)
     say(f"{own.output}: {found.documents:,} documents, {found.queries:,} queries")
     what_became = {"drop": "left out", "zero": "0 in judged queries, others left out"}.get(own.unjudged, "")
-    for (count, first), words in (
-        (found.unlogged, "judged, but not logged: left out"),
-        (found.unjudged, f"logged, but not judged: {what_became}"),
-        (found.disagreeing, "graded differently: the mean counts"),
-        (found.repeated, "logged again: the first counts"),
-        (found.unrated, "in the judgements without a grade: left out"),
-        (found.negative, "with a negative grade in the qrels: it counts as 0"),
-    ):
+    words = {
+        "unlogged": "judged, but not logged: left out",
+        "unjudged": f"logged, but not judged: {what_became}",
+        "disagreeing": "graded differently: the mean counts",
+        "repeated": "logged again: the first counts",
+        "unrated": "in the judgements without a grade: left out",
+        "negative": "with a negative grade in the qrels: it counts as 0",
+    }
+    for problem, (count, first) in found.problems.items():
         if count:
-            say(f"{count_of(count, 'document')} {words}; the first is {first}")
+            say(f"{count_of(count, 'document')} {words[problem]}; the first is {first}")
     click.echo(own.output)
 
 

@@ -150,7 +150,10 @@ class RankingDataset:
             path: a file, plain or compressed (gzip, bzip2, xz, zstd); several files; a pattern, `shards/*.gz`; a binary
                 file object; or "-", standard input.
             format: name of the format, such as csv or parquet; "auto" detects it by file name, else by content.
-            {options}
+            options: fields of `boostrank.data.options.ReaderOptions`, the reading options of `boostrank train --help`;
+                `like`, the training data (or their `FeatureSpace`), whose features are read: others are ignored with a
+                warning, absent ones are zero; `threads`, None for every core, which change no result;
+                `progress(bytes_read, total or None)`.
 
         Raises:
             FileFormatError: unreadable content, with file, line or row, and column; the first by line.
@@ -166,8 +169,7 @@ class RankingDataset:
         """Read libsvm (SVMrank, LETOR) files as one data set; see `read`.
 
         Args:
-            path: as for `read`.
-            {options}
+            path, options: as for `read`.
         """
         return cls.read(path, format="libsvm", **options)
 
@@ -182,11 +184,10 @@ class RankingDataset:
         removed with the data set or the process.
 
         Args:
-            path: as for `read`, like `format`.
+            path, options: as for `read`, like `format`.
             cache: folder of the cache; True means `.boostrank-cache` next to the first file, False means none. Sources
                 that can be read only once (pipes) have none.
             external_memory: whether XGBoost keeps its bins on disk too.
-            {options}
 
         Raises:
             FileFormatError, ParameterError: as `read`.

@@ -18,22 +18,10 @@ from boostrank.core.queries import query_numbers
 from boostrank.core.types import Float32Array, Int64Array
 from boostrank.data.categories import Categories, Coding, as_float32, check_codes, coarse_words, is_coarse
 
-_CELLS_AT_A_TIME = 1 << 21
+_CELLS_AT_A_TIME = 1 << 21  # both sides of a tile stay near the processor
 _OF_CATEGORIES = (nw.Categorical, nw.Enum)
 _OF_TIME = (nw.Date, nw.Datetime, nw.Duration, nw.Time)
 _OF_SEVERAL = (nw.Struct, nw.List, nw.Array)
-_AS_THEY_ARE = (
-    nw.Float32,
-    nw.Float64,
-    nw.Int8,
-    nw.Int16,
-    nw.Int32,
-    nw.Int64,
-    nw.UInt8,
-    nw.UInt16,
-    nw.UInt32,
-    nw.UInt64,
-)
 
 
 def as_frame(X: Any) -> Any:
@@ -96,22 +84,11 @@ def read_table(
     frame = _with_columns(table if isinstance(table, nw.DataFrame) else as_frame(table), tuple(names), whose)
     kinds, coarse = list(frame.schema.values()), dict[str, None]()
     codings = [_coding_of(frame, i, name, kinds[i], categorical, known) for i, name in enumerate(names)]
-    rows = len(frame)
-    out = np.empty((rows, len(names)), np.float32)
-    plain = all(one is None for one in codings) and all(isinstance(kind, _AS_THEY_ARE) for kind in kinds)
-    whole = [i for i, kind in enumerate(kinds) if kind.is_integer()]
+    out = np.empty((len(frame), len(names)), np.float32)
     step = max(1, _CELLS_AT_A_TIME // max(1, len(names)))
-    for start in range(0, rows, step):
-        part, target = frame if step >= rows else frame[start : start + step], out[start : start + step]
-        values = part.to_numpy() if plain else None
-        if values is not None and values.dtype.kind in "fiu":
-            with np.errstate(over="ignore"):
-                target[:] = values
-            for i in np.flatnonzero(np.isinf(target).any(axis=0)).tolist():
-                as_float32(values[:, i], f"column {names[i]!r}")
-            coarse |= {names[i]: None for i in whole if is_coarse(values[:, i])}
-            continue
-        for i, series in enumerate(part.iter_columns()):
+    for start in range(0, len(frame), step):
+        target = out[start : start + step]
+        for i, series in enumerate(frame[start : start + step].iter_columns()):
             name, kind, coding = names[i], kinds[i], codings[i]
             if isinstance(coding, Coding):
                 target[:, i] = coding.codes(*_local_codes(series, kind))
@@ -168,7 +145,7 @@ def _numbers(series: Any, kind: Any, name: str) -> npt.NDArray[Any]:
         )
         raise DataError(f"column {name!r} contains {words.format(kind=kind)}")
     _check_one_value(series, kind)
-    if isinstance(kind, _AS_THEY_ARE):
+    if kind.is_integer() or kind.is_float():
         values = series.to_numpy()  # old versions return objects if values are missing
         return values if values.dtype.kind != "O" else _with_none(series, values).astype(np.float64)
     # Only pandas has complex numbers, and casting would drop the imaginary part.
@@ -207,36 +184,20 @@ def _local_codes(series: Any, kind: Any) -> tuple[Int64Array, list[Any]]:
     """Return positions in a list of categories, int64[n], -1 if missing; and the list, as declared or in order of
     appearance.
     """
-    native = series.to_native()
-    if isinstance(kind, _OF_CATEGORIES):
-        if hasattr(getattr(native, "cat", None), "codes"):  # pandas
-            return native.cat.codes.to_numpy().astype(np.int64), native.cat.categories.tolist()
-        if hasattr(native, "iterchunks"):  # Arrow: each chunk has its own list
-            places: dict[Any, int] = {}
-            parts = [np.zeros(0, np.int64)]
-            for chunk in native.iterchunks():
-                listed = chunk.dictionary.to_pylist()
-                own = [
-                    -1 if value is None or value != value else places.setdefault(value, len(places)) for value in listed
-                ]
-                codes = chunk.indices.fill_null(len(own)).to_numpy(zero_copy_only=False).astype(np.int64)
-                parts.append(np.array([*own, -1], np.int64)[codes])
-            return np.concatenate(parts), list(places)
-        series = series.cast(nw.String)
-    declared = list(kind.categories) if isinstance(kind, nw.Enum) else []
-    seen = {value: i for i, value in enumerate(declared)}
+    has_order = isinstance(kind, nw.Enum) or (
+        isinstance(kind, nw.Categorical) and not series.implementation.is_polars()
+    )
+    declared = series.cat.get_categories().to_list() if has_order else []
+    seen = {value: i for i, value in enumerate(value for value in declared if value is not None and value == value)}
     values = _with_none(series, series.to_numpy().astype(object)).tolist()
     if not isinstance(kind, (nw.String, *_OF_CATEGORIES)):
-        odd = next(
-            (value for value in values if isinstance(value, Iterable) and not isinstance(value, str | bytes)), None
-        )
+        odd = next((one for one in values if isinstance(one, Iterable) and not isinstance(one, str | bytes)), None)
         if odd is not None:
             raise DataError(
                 f"column {series.name!r} contains values of type {type(odd).__name__}, which cannot be categories: "
                 "convert them to text, or drop the column"
             )
-        values = [None if value != value else value for value in values]
-    codes = [-1 if value is None else seen.setdefault(value, len(seen)) for value in values]
+    codes = [-1 if one is None or one != one else seen.setdefault(one, len(seen)) for one in values]
     return np.array(codes, np.int64), list(seen)
 
 
@@ -250,7 +211,7 @@ def values_of(frame: Any, column: int) -> npt.NDArray[Any]:
     if isinstance(kind, _OF_CATEGORIES):
         local, values = _local_codes(series, kind)
         return np.array([*values, None], dtype=object)[local]
-    if isinstance(kind, nw.Boolean) or (kind.is_numeric() and not isinstance(kind, _AS_THEY_ARE)):
+    if isinstance(kind, nw.Boolean) or (kind.is_numeric() and not (kind.is_integer() or kind.is_float())):
         series = series.cast(nw.Float64)
     return _with_none(series, series.to_numpy())
 

@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,18 +39,17 @@ _DOCUMENT_KEYS = ("_id", *chain(*DEFAULTS["id"]), "id")
 class _Rows:
     """Judgements or logged documents of one file: text of each row, its line or row, and a table of the other columns.
 
-    `unrated` and `negative` count judgements without a grade, or below 0 in qrels, with the place of the first.
+    `words` are the words of queries; `problems` as in `Joined`.
     """
 
     file: str
-    qids: list[str]
-    names: list[str]
-    lines: list[int]
+    qids: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
     table: Any = None
     by_row: bool = False
     words: dict[str, str] = field(default_factory=dict)
-    unrated: tuple[int, str] = (0, "")
-    negative: tuple[int, str] = (0, "")
+    problems: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def add(self, qid: str, name: str, line: int) -> None:
         """Add a row."""
@@ -58,29 +57,22 @@ class _Rows:
         self.names.append(name)
         self.lines.append(line)
 
+    def take(self, rows: list[int]) -> None:
+        """Keep some of the rows."""
+        self.qids, self.names, self.lines = ([one[i] for i in rows] for one in (self.qids, self.names, self.lines))
 
-@dataclass(frozen=True)
-class Joined:
-    """Counts of a join, and the first place of each problem ("" without one).
 
-    Args:
-        documents, queries: rows and queries written.
-        unlogged: judged documents that no log has.
-        unjudged: logged documents without a judgement.
-        disagreeing: documents that judges graded differently; their grade is the mean.
-        repeated: repeated rows of the log; the first one counts.
-        unrated: judgements without a grade, which are left out.
-        negative: negative grades of qrels, which count as 0, as for trec_eval.
+class Joined(NamedTuple):
+    """Rows and queries written, and problems: number of documents, and place of the first ("" without one).
+
+    `problems` has the keys "unlogged" (judged, but in no log), "unjudged" (logged without a judgement), "disagreeing"
+    (judges gave several grades; the mean counts), "repeated" (logged again; the first row counts), "unrated" (judged
+    without a grade, left out) and "negative" (negative grades of qrels, which count as 0, as for trec_eval).
     """
 
     documents: int
     queries: int
-    unlogged: tuple[int, str]
-    unjudged: tuple[int, str]
-    disagreeing: tuple[int, str]
-    repeated: tuple[int, str]
-    unrated: tuple[int, str]
-    negative: tuple[int, str]
+    problems: dict[str, tuple[int, str]]
 
 
 def join(
@@ -160,25 +152,19 @@ def join(
             f"the feature {twice!r} is called as a column of the result: rename it", file=logs[0].file
         )
     choose_columns((*given, *table.column_names), Reading(), output)  # as train does
-    _write(pa.table(given | dict(zip(table.column_names, table.columns, strict=True))), output)
-    return Joined(
-        key.size,
-        np.unique(key // len(names)).size,
-        unlogged=(np.unique(of_judged[unlogged]).size, _where([judged], *unlogged[:1])),
-        unjudged=(int((~is_judged).sum()), _where(logs, *without[:1])),
-        disagreeing=(disagreeing.size, _where([judged], *disagreeing[:1])),
-        repeated=(again.size, _where(logs, *again[:1])),
-        unrated=judged.unrated,
-        negative=judged.negative,
-    )
-
-
-def _write(table: Any, output: str) -> None:
+    table = pa.table(given | dict(zip(table.column_names, table.columns, strict=True)))
     with writing(output) as descriptor, open(descriptor, "wb", closefd=False) as file:
         if output.lower().endswith(".csv"):
             arrow(".csv").write_csv(table, file)
         else:
             arrow(".parquet").write_table(table, file)
+    problems = {
+        "unlogged": (np.unique(of_judged[unlogged]).size, _where([judged], *unlogged[:1])),
+        "unjudged": (int((~is_judged).sum()), _where(logs, *without[:1])),
+        "disagreeing": (disagreeing.size, _where([judged], *disagreeing[:1])),
+        "repeated": (again.size, _where(logs, *again[:1])),
+    }
+    return Joined(key.size, np.unique(key // len(names)).size, problems | judged.problems)
 
 
 def _name_queries(judged: _Rows, logs: Sequence[_Rows]) -> None:
@@ -247,12 +233,8 @@ def _judgements(path: str, roles: Mapping[str, str], used: set[str]) -> _Rows:
         words = f"the grade {grades[row]:g} is infinite or beyond 2^31: write a number, such as 0 to 4"
         raise DataError(f"{_where([rows], row)}: {words}")
     unrated = np.flatnonzero(np.isnan(grades))
-    if unrated.size:
-        kept = np.flatnonzero(~np.isnan(grades))
-        rows.unrated = unrated.size, _where([rows], int(unrated[0]))
-        rows.qids, rows.names, rows.lines = (
-            [one[i] for i in kept.tolist()] for one in (rows.qids, rows.names, rows.lines)
-        )
+    rows.problems["unrated"] = unrated.size, _where([rows], *unrated[:1])
+    rows.take(np.flatnonzero(~np.isnan(grades)).tolist())
     rows.table = arrow().table({"label": grades[~np.isnan(grades)]})
     if not rows.qids:
         raise FileFormatError("no judgements", file=path)
@@ -274,7 +256,7 @@ def _entry(line: bytes) -> tuple[float, bytes, str, bool] | None:
 
 
 def _of_list(path: str) -> tuple[_Rows, Float64Array]:
-    rows, grades = _Rows(path, [], [], []), array("d")
+    rows, grades, negative = _Rows(path), array("d"), array("q")
     for number, line in lines_of(path):
         if line.startswith(b"#"):
             rows.words |= words_in(line)
@@ -284,11 +266,12 @@ def _of_list(path: str) -> tuple[_Rows, Float64Array]:
                 words = "expected `grade qid:ID # document` or `query 0 document grade` (TREC)"
                 raise FileFormatError(words, file=path, line=number)
             grade, qid, name, is_trec = entry
-            rows.add(qid.decode("utf-8", "backslashreplace"), name, number)
             if is_trec and -_LARGEST <= grade < 0:
                 grade = 0.0
-                rows.negative = rows.negative[0] + 1, rows.negative[1] or _where([rows], len(rows.qids) - 1)
+                negative.append(len(grades))
+            rows.add(qid.decode("utf-8", "backslashreplace"), name, number)
             grades.append(grade)
+    rows.problems["negative"] = len(negative), _where([rows], *negative[:1])
     return rows, np.array(grades)
 
 
@@ -306,7 +289,7 @@ def _of_table(path: str, roles: Mapping[str, str], used: set[str], *, judged: bo
             raise FileFormatError(f"no column is called {usual}; name it with --{role} COLUMN", file=path)
         found[role] = name
     texts = (found["qid"], found["id"]) if judged else header
-    rows, parts = _Rows(path, [], [], []), []
+    rows, parts = _Rows(path), []
     others = {name: place for place, name in enumerate(header) if name not in found.values()}
     for batch in batches(path, texts=texts, numbers=[found["label"]] if judged else []):
         rows.by_row, cells = batch.by_row, batch.cells
@@ -343,7 +326,7 @@ def _features(path: str, roles: Mapping[str, str], used: set[str]) -> _Rows:
     head = b"" if path.lower().endswith(_BINARY) else next((line for _, line in lines_of(path) if line.strip()), b"")
     if head.lstrip()[:1] not in (b"{", b"["):
         return _of_table(path, roles, used, judged=False)
-    rows = _Rows(path, [], [], [])
+    rows = _Rows(path)
     columns: dict[str, array[float]] = {}
     for number, value in _json_of(path, head):
         try:

@@ -12,14 +12,13 @@ import inspect
 import json
 import os
 import re
-import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from boostrank.core.errors import FileFormatError, ParameterError
 from boostrank.core.files import read_text
-from boostrank.options import Option, ReadOptions, declared
+from boostrank.options import ReadOptions
 from boostrank.options import parse_label_map as parse_label_map
 from boostrank.options import typed_names as typed_names
 
@@ -29,7 +28,7 @@ Progress = Callable[[int, int | None], None] | None
 
 NUMBERED = re.compile(r"f\d+")
 """Pattern of generated feature names."""
-_WIDTH = 116
+_READING = ("like", "threads", "progress")
 _PAIR = re.compile(r"[fF]?(\d+)(?:\s*[:=,]\s*|\s+)(\S.*)")
 _HEADER = re.compile(
     r"""(".*|,.*|(feature_?)?names?|features?|(index|id|feature\w*),.*|0(?=\r?\n\D)|\d+\t(Label|GroupId|Num|Categ)\b.*)\r?$""",
@@ -78,48 +77,15 @@ class FeatureSpace:
     ignored: frozenset[str] = frozenset()
 
 
-def _reading(*, like: Any = None, threads: int | None = None, progress: Progress = None) -> None:
-    """Declare the keywords of a reader in addition to its options."""
-
-
-_READING = {
-    "like": (
-        "The training data (or its `FeatureSpace`), which defines number, names and numbering of the features. Other "
-        "features are ignored with a warning; absent ones are zero."
-    ),
-    "threads": "Reader threads; None means every available core. The result does not depend on it.",
-    "progress": "Called with the bytes read and their total, None if unknown.",
-}
-
-
 def takes_reader_options(function: F) -> F:
-    """Decorator: `**options` are the fields of `ReaderOptions`, `like`, `threads` and `progress`.
-
-    They are added to the signature, and to the docstring at `{options}`.
-    """
+    """Decorator: show `like`, `threads`, `progress` and the fields of `ReaderOptions` in place of `**options`."""
     signature = inspect.signature(function)
-    helps = _READING | {name: _sentence(one) for name, one in declared(ReaderOptions).items()}
+    more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in _READING]
+    more += inspect.signature(ReaderOptions).parameters.values()
     given = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
-    options = [*inspect.signature(_reading).parameters.values(), *inspect.signature(ReaderOptions).parameters.values()]
-    more = [one for one in options if one.name not in signature.parameters]
+    more = [one for one in more if one.name not in signature.parameters]
     function.__signature__ = signature.replace(parameters=[*given, *more])  # type: ignore[attr-defined]
-    if function.__doc__:
-        margin = next(line for line in function.__doc__.splitlines() if "{options}" in line).partition("{")[0]
-        wrapper = textwrap.TextWrapper(
-            _WIDTH,
-            initial_indent=margin,
-            subsequent_indent=margin + "    ",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        lines = [wrapper.fill(f"{one.name}: {helps[one.name]}") for one in options]
-        function.__doc__ = function.__doc__.replace(margin + "{options}", "\n".join(lines))
     return function
-
-
-def _sentence(one: Option) -> str:
-    words = " | ".join(f'"{choice}"' for choice in one.choices)
-    return f"{words}. {one.help}" if words else one.help
 
 
 # Names ---------------------------------------------------------------------------------------------------------------

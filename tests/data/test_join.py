@@ -108,7 +108,7 @@ def test_every_kind_of_judgements_joins_every_kind_of_log(tmp_path: Path, judged
         output = tmp_path / f"out.{ending}"
         found = join(*paths, str(output))
         assert (found.documents, found.queries) == (4, 2)
-        assert not any(count for count, _ in (found.unlogged, found.unjudged, found.disagreeing, found.repeated))
+        assert not any(count for count, _ in found.problems.values())
         data = RankingDataset.read(output, keep_names=True)
         assert data.feature_names == ("bm25", "clicks")
         ids = {q: q for q in WORDS} if judged.startswith("qrels") else WORDS
@@ -153,10 +153,10 @@ def test_what_does_not_meet_is_counted_with_its_place(tmp_path: Path) -> None:
     output = tmp_path / "out.csv"
     found = join(judged, log, str(output))
     assert found.documents == 4
-    assert found.unlogged == (1, f"{judged}:10: document 'd8' of query 'red shoe'")
-    assert found.unjudged == (2, f"{log}:7: document 'd3' of query 'hat'")
-    assert found.disagreeing == (1, f"{judged}:6: document 'd9' of query 'red shoe'")
-    assert found.repeated == (1, f"{log}:6: document 'd10' of query 'red shoe'")
+    assert found.problems["unlogged"] == (1, f"{judged}:10: document 'd8' of query 'red shoe'")
+    assert found.problems["unjudged"] == (2, f"{log}:7: document 'd3' of query 'hat'")
+    assert found.problems["disagreeing"] == (1, f"{judged}:6: document 'd9' of query 'red shoe'")
+    assert found.problems["repeated"] == (1, f"{log}:6: document 'd10' of query 'red shoe'")
     assert RankingDataset.read(output).labels.tolist() == [3, 1, 2, 0.5]
     zero = join(judged, log, str(output), unjudged="zero")
     assert (zero.documents, zero.queries) == (5, 2)  # nobody judged documents of `boots`
@@ -171,8 +171,8 @@ def test_logs_of_several_files_and_rows_without_a_grade(tmp_path: Path) -> None:
     more = json.dumps({"query": "hat", "docno": "d5", "age": 3})
     logs = [written(tmp_path, "a.jsonl", "\n".join(lines[:3])), written(tmp_path, "b.jsonl", f"{lines[3]}\n{more}\n")]
     found = join(judged, logs, str(tmp_path / "out.parquet"))
-    assert found.unrated == (1, f"{judged}:6: document 'd5' of query 'hat'")
-    assert found.unjudged == (1, f"{logs[1]}:2: document 'd5' of query 'hat'")
+    assert found.problems["unrated"] == (1, f"{judged}:6: document 'd5' of query 'hat'")
+    assert found.problems["unjudged"] == (1, f"{logs[1]}:2: document 'd5' of query 'hat'")
     assert parquet.read_table(tmp_path / "out.parquet").column_names[3:] == ["bm25", "clicks", "age"]
 
 
@@ -240,7 +240,7 @@ def test_blanks_are_part_of_names(tmp_path: Path) -> None:
     )
     for one, names in ((log, [" a", "7", "a"]), (more, [" a", "a"])):
         found = join(judged, one, str(tmp_path / "out.parquet"))
-        assert (found.disagreeing[0], found.repeated[0]) == (0, 0)
+        assert (found.problems["disagreeing"][0], found.problems["repeated"][0]) == (0, 0)
         table = parquet.read_table(tmp_path / "out.parquet").to_pydict()
         assert table["doc_id"] == names
         assert table["label"] == [{" a": 2, "a": 3, "7": 1}[name] for name in names] == table["x"]
@@ -249,7 +249,10 @@ def test_blanks_are_part_of_names(tmp_path: Path) -> None:
 def test_negative_grades_of_qrels_are_counted(tmp_path: Path) -> None:
     log = written(tmp_path, "f.csv", "doc,qid,a\n7,1,2\n8,1,3\n9,1,3\n")
     qrels = written(tmp_path, "qrels", "1 0 7 1\n1 0 8 -2\n1 0 9 -1\n")
-    assert join(qrels, log, str(tmp_path / "out.csv")).negative == (2, f"{qrels}:2: document '8' of query '1'")
+    assert join(qrels, log, str(tmp_path / "out.csv")).problems["negative"] == (
+        2,
+        f"{qrels}:2: document '8' of query '1'",
+    )
     assert csv.read_csv(tmp_path / "out.csv")["label"].to_pylist() == [1, 0, 0]
 
 
