@@ -97,7 +97,7 @@ def sample(own: Sample) -> None:
 
     A hash of the ids draws them: the same ones in any order of the rows. A larger sample holds the smaller ones.
     """
-    _run("sample", own, seed=own.seed, **{"queries" if isinstance(own.queries, int) else "fraction": own.queries})
+    _run("sample", own, own.queries, seed=own.seed)
 
 
 @dataclass(frozen=True, kw_only=True)

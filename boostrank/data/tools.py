@@ -2,8 +2,12 @@
 
 Lines of text (libsvm, CSV, TSV) are copied unchanged; comments and blank lines stay with the next row. Columns of
 Parquet and Arrow files keep their types and values. Memory use is a few chunks of text, or `_HELD` bytes of columns,
-and about 150 bytes per query; `sort` also uses its limit. Outputs are written atomically, and
-compressed according to their names. Several input files are one data set, as for `read_files`.
+and about 150 bytes per query; `sort` also uses its limit. Outputs are written atomically, and compressed according to
+their names. Several input files are one data set, as for `read_files`.
+
+All tools take `source` and `progress` as `read_files` does, and as `reading` its `format` and, of tables, `qid`, the
+column of query ids. They raise ParameterError for options out of range, FileFormatError for unreadable rows and, except
+`sort`, for queries that are not contiguous, and DataError for outputs without queries.
 """
 
 from __future__ import annotations
@@ -64,15 +68,8 @@ def split(
     training to test. The shares are those of a random draw, not exact.
 
     Args:
-        source, progress: as for `read_files`.
         output: path with `{}` for the part; without it, `-part` is inserted before the file extensions.
         parts: name -> share of the queries; shares must add up to 1.
-        reading: `format`, and of tables `qid`, the column of query ids, as for `read_files`.
-
-    Raises:
-        ParameterError: invalid names or shares.
-        FileFormatError: an unreadable row, or a query that is not contiguous.
-        DataError: a part without queries.
     """
     for name, share in parts.items():
         if not re.fullmatch(r"[\w.-]+", name):
@@ -98,11 +95,7 @@ def shard(source: AnySource, output: str, shards: int, *, progress: Progress = N
     """Distribute whole queries over files of about equal size: each goes to the file with the fewest rows so far.
 
     Args:
-        source, progress, reading: as for `split`.
         output: as for `split`; the number from 0 has three digits, or as in `{:05}`.
-
-    Raises:
-        ParameterError, FileFormatError, DataError: as `split`.
     """
     if not 1 <= shards <= MAX_OUTPUTS:
         raise ParameterError(f"shards={shards!r} is out of range; allowed: 1 to {MAX_OUTPUTS}")
@@ -120,50 +113,35 @@ def shard(source: AnySource, output: str, shards: int, *, progress: Progress = N
 
 
 def sample(
-    source: AnySource,
-    output: str,
-    *,
-    queries: int | None = None,
-    fraction: float | None = None,
-    seed: int = 0,
-    progress: Progress = None,
-    **reading: Any,
+    source: AnySource, output: str, queries: float, *, seed: int = 0, progress: Progress = None, **reading: Any
 ) -> Written:
     """Sample queries by a hash of their ids, in input order. The order of the input does not affect the sample.
 
     With the same seed, a larger sample contains every smaller one.
 
     Args:
-        source, seed, progress, reading: as for `split`.
         output: path of the sample; "-" for standard output.
-        queries: exact number of queries; or
-        fraction: approximate share of the queries.
-
-    Raises:
-        ParameterError, FileFormatError, DataError: as `split`; also too few queries.
+        queries: number of queries, an int; or their approximate share, a float up to 1.0.
     """
-    if (queries is None) == (fraction is None):
-        raise ParameterError("pass either a number of queries or a fraction")
-    if queries is not None and queries < 1:
-        raise ParameterError(f"queries={queries!r} must be at least 1")
-    if fraction is not None and not 0.0 < fraction <= 1.0:
-        raise ParameterError(f"fraction={fraction!r} is out of range; allowed: above 0, at most 1")
-    data, limit, keep = DataFiles(source, progress, reading), (fraction or 0.0) * 2.0**64, False
+    number = queries if isinstance(queries, int) else None
+    if not queries > 0 or (number is None and queries > 1.0):
+        raise ParameterError(f"queries={queries!r} is out of range; allowed: a number, or a share above 0, at most 1.0")
+    data, limit, keep = DataFiles(source, progress, reading), queries * 2.0**64, False
 
     def choose(piece: Piece) -> int | None:
         nonlocal keep
         keep = draw(piece.qid, seed, b"sample") < limit if piece.begins else keep
         return 0 if keep else None
 
-    with open_output(output, data.files, data.spec) as out, data.again(queries is not None):
-        if queries is not None:
-            draws = heapq.nsmallest(queries, (draw(one.qid, seed, b"sample") for one in data.whole() if one.begins))
-            if len(draws) < queries:
-                raise DataError(f"{queries:,} queries requested, but there are only {len(draws):,}")
+    with open_output(output, data.files, data.spec) as out, data.again(number is not None):
+        if number is not None:
+            draws = heapq.nsmallest(number, (draw(one.qid, seed, b"sample") for one in data.whole() if one.begins))
+            if len(draws) < number:
+                raise DataError(f"{number:,} queries requested, but there are only {len(draws):,}")
             limit = draws[-1] + 1
         _send(data.whole(), [out], choose)
         if out.queries == 0:
-            raise DataError("no query was drawn; use a larger fraction or another seed")
+            raise DataError("no query was drawn; use a larger share or another seed")
     return out.written
 
 
@@ -176,13 +154,8 @@ def sort(
     They are distributed over temporary files next to the output, each of which is sorted in memory.
 
     Args:
-        source, progress, reading: as for `split`.
         output: path; "-" for standard output.
         memory: bytes of rows and bookkeeping to sort at a time; more for a larger query.
-
-    Raises:
-        ParameterError: no memory.
-        FileFormatError: an unreadable row.
     """
     if memory < 1:
         raise ParameterError(f"memory={memory!r} must be at least 1 byte")
@@ -220,13 +193,9 @@ def merge(
     """Concatenate data sets of one format, with the same columns.
 
     Args:
-        sources: each as for `read_files`.
+        sources: data sets, each as `source` of the other tools. A query in two of them is refused.
         output: path; "-" for standard output.
         rename: prefix the query ids of each set with `1-`, `2-`, ..., for ids that restart in each.
-        progress, reading: as for `split`.
-
-    Raises:
-        FileFormatError: as `split`; also a query in two sets, or other columns than in the first set.
     """
     sets = [DataFiles(source, progress, reading) for source in sources]
     files = [file for one in sets for file in one.files]

@@ -126,7 +126,7 @@ def test_a_split_is_that_of_the_ids_in_any_format(source: Path, tmp_path: Path) 
 
 def test_a_sample_by_number_is_the_smallest_of_every_larger_one(source: Path) -> None:
     small = tools.sample(source, str(output(source, "s")), queries=5)
-    large = tools.sample(source, str(output(source, "l")), fraction=0.6)
+    large = tools.sample(source, str(output(source, "l")), queries=0.6)
     few, many = rows_of(output(source, "s")), rows_of(output(source, "l"))
     assert small.queries == 5 < large.queries
     assert [row for row in many if row in few] == few
