@@ -215,7 +215,7 @@ def test_a_sample_has_as_many_whole_queries_as_asked_for(source: Path, tmp_path:
 
 def test_a_sample_does_not_depend_on_the_order(source: Path, tmp_path: Path) -> None:
     (tmp_path / "other").write_bytes(reordered(QUERIES))
-    for options in ({"queries": 9}, {"queries": None, "fraction": 0.4}):
+    for options in ({"queries": 9}, {"queries": 0.4}):
         (one,) = run("sample", source, tmp_path / "one", **options)
         (two,) = run("sample", tmp_path / "other", tmp_path / "two", **options)
         assert sorted(qids(one.read_bytes())) == sorted(qids(two.read_bytes()))
@@ -417,7 +417,7 @@ def test_an_output_without_queries_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="3 queries requested, but there are only 2"):
         run("sample", tmp_path / "in", tmp_path / "s", queries=3)
     with pytest.raises(DataError, match="no query was drawn"):
-        run("sample", tmp_path / "in", tmp_path / "s", queries=None, fraction=1e-9)
+        run("sample", tmp_path / "in", tmp_path / "s", queries=1e-9)
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
 
