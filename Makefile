@@ -231,7 +231,6 @@ bench-scale: $(VENV)/.installed-test
 	$(BIN)/python -m experiments.bench_scale.run
 	$(BIN)/python -m experiments.bench_scale.estimates
 	$(BIN)/python -m experiments.bench_scale.tables
-	$(BIN)/python -m experiments.clicks.count
 
 bench-clusters: export OMP_WAIT_POLICY ?= passive
 bench-clusters: $(VENV)/.installed-test

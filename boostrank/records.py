@@ -5,7 +5,7 @@
 | `ModelInfo`, `Seal` | `MODEL.meta.json`, provenance of a model |
 | `CheckpointHeader` | first line of a checkpoint |
 | `CacheHeader` | header of an entry of the bins cache |
-| `PropensityRecord`, `SegmentRecord` | propensities of click positions |
+| `PropensityRecord` | propensities of click positions |
 | `NoiseRecord` | output of `boostrank study noise --json` |
 
 `load_record` validates a file against its struct: unknown fields and wrong types are errors with file and field.
@@ -314,13 +314,6 @@ class PropensityRecord(Struct, kw_only=True, forbid_unknown_fields=True):
     errors: list[float | None] | UnsetType = UNSET
     method: str = "given"
     moved: Count = 0
-
-
-class SegmentRecord(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Propensities of each segment of a click log."""
-
-    version: Literal[1] = 1
-    segments: Annotated[dict[str, PropensityRecord], Meta(min_length=1)]
 
 
 class NoiseMetric(Struct):

@@ -28,8 +28,7 @@ from boostrank.options import (
 )
 
 if TYPE_CHECKING:
-    from boostrank.clicks.estimation import CurveCheck
-    from boostrank.clicks.propensities import Propensities
+    from boostrank.clicks.log import Propensities
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +52,6 @@ class CountClicks(Options):
         needs="documents",
     )
     documents: str | None = option(None, "Table of documents with the columns of --key.", file="read", needs="key")
-    by: str | None = option(None, "Count each segment in this column separately, such as devices.", metavar="COLUMN")
 
 
 @command("count-clicks", CountClicks)
@@ -62,16 +60,21 @@ def count_clicks(own: CountClicks) -> None:
 
     SESSIONS are CSV, TSV, Parquet or Arrow, of any size: they are read in one pass.
     """
-    from boostrank.clicks.files import write_clicks
-    from boostrank.clicks.sessions import SessionColumns, count_clicks
+    from boostrank.clicks.tables import count_clicks
     from boostrank.core.files import check_writable
 
     check_writable(own.output)
-    keys = tuple(name.strip() for name in own.key.split(",")) if own.key else ()
     started = time.monotonic()
-    columns = SessionColumns(own.position, own.clicked, own.row, keys, own.impressions, own.by)
-    log = count_clicks(own.sessions, columns, own.documents)
-    write_clicks(own.output, log)
+    log = count_clicks(
+        own.sessions,
+        position=own.position,
+        clicked=own.clicked,
+        impressions=own.impressions,
+        row=own.row,
+        keys=tuple(name.strip() for name in own.key.split(",")) if own.key else (),
+        documents=own.documents,
+    )
+    log.write(own.output)
     say(f"{own.output}: {log!r}, counted in {duration(time.monotonic() - started)}")
     click.echo(own.output)
 
@@ -101,16 +104,14 @@ def propensities(own: PropensityCommand) -> None:
 
     CLICKS is a table with the columns row, position, impressions and clicks, or one with --click-columns. Where a
     document's clicks fell, given how many there were, depends on the positions alone. Refused where no clicked document
-    moved. A log by segment has a curve of each.
+    moved.
 
     \b
     boostrank data propensities train.txt.clicks -o propensities.json
     """
-    from boostrank.clicks.columns import ClickColumns, ClickRows
-    from boostrank.clicks.estimation import check as check_propensities
-    from boostrank.clicks.estimation import estimate
-    from boostrank.clicks.files import read_clicks
-    from boostrank.clicks.propensities import Propensities, SegmentPropensities, read_propensities
+    from boostrank.clicks.estimation import check_propensities, estimate_propensities
+    from boostrank.clicks.log import Propensities
+    from boostrank.clicks.tables import ClickColumns, ClickRows, read_clicks
     from boostrank.core.files import check_writable
 
     if own.output is not None:
@@ -120,26 +121,20 @@ def propensities(own: PropensityCommand) -> None:
     else:
         log = ClickRows.read(own.clicks, ClickColumns.of(own.click_columns), own.qid or "").log()[0]
     say(f"{own.clicks}: {log!r}")
-    curve = None if own.check is None else read_propensities(own.check)
-    found = estimate(log)
-    check = None if curve is None else check_propensities(log, curve)
+    given = None if own.check is None else Propensities.read(own.check)
+    found = estimate_propensities(log)
+    check = None if given is None else check_propensities(log, given)
     if own.output is not None:
         found.write(own.output)
         say(f"{own.output}: written")
     if own.as_json:
         print_json(found.to_dict() | ({} if check is None else {"check": vars(check)}))
         return
-    if isinstance(found, Propensities):
-        _print(found, curve if isinstance(curve, Propensities) else None)
-        say(f"from {found.moved:,} clicked documents that were shown at several positions")
-    else:
-        for name, one in found.curves.items():
-            of_file = curve.curves[name] if isinstance(curve, SegmentPropensities) else curve
-            how = f"from {one.moved:,} documents that moved" if one.moved else one.method
-            click.echo(f"segment {name}, {how}")
-            _print(one, of_file)
+    _print(found, given)
+    say(f"from {found.moved:,} clicked documents that were shown at several positions")
     if check is not None:
-        click.echo(_verdict(check, own.check or ""))
+        holds = "clicks do not contradict it" if check.p >= 0.05 else "clicks contradict it"
+        click.echo(f"{own.check}: {holds} ({check.nats:.1f} nats less likely than the curve above, p {check.p:.2g})")
 
 
 def _print(found: Propensities, given: Propensities | None) -> None:
@@ -153,11 +148,6 @@ def _print(found: Propensities, given: Propensities | None) -> None:
         width = math.exp(1.96 * error)
         rows.append([str(i + 1), f"{e:.3f}", f"{e / width:.3f} to {e * width:.3f}" if i else "", *own])
     print_table(rows)
-
-
-def _verdict(check: CurveCheck, path: str) -> str:
-    holds = "clicks do not contradict it" if check.p >= 0.05 else "clicks contradict it"
-    return f"{path}: {holds} ({check.nats:.1f} nats less likely than the curve above, p {check.p:.2g})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,7 +180,6 @@ def simulate_clicks(own: SimulateClicks, reading: FileOptions) -> None:
     """
     if reading.on_bad_line == "skip":
         raise InputError("click logs count the rows of the file: no --on-bad-line skip")
-    from boostrank.clicks.files import write_clicks
     from boostrank.clicks.simulate import Users, simulate_clicks
     from boostrank.core.files import check_writable
     from boostrank.model.score_files import load_ranker, scores_of
@@ -209,6 +198,6 @@ def simulate_clicks(own: SimulateClicks, reading: FileOptions) -> None:
         impressions=own.impressions,
         seed=own.seed,
     ).renumbered(documents.input_rows)
-    write_clicks(own.output, log)
+    log.write(own.output)
     say(f"{own.output}: {log!r}")
     click.echo(own.output)

@@ -18,7 +18,7 @@ from boostrank.options import FileOptions, PropensityOptions, StudyOptions, argu
 Study = TypeVar("Study", bound=Any)
 
 if TYPE_CHECKING:
-    from boostrank.clicks.columns import ClickColumns
+    from boostrank.clicks.tables import ClickColumns
     from boostrank.report.comparison import Comparison, Difference, Regression
 
 
@@ -81,9 +81,9 @@ def compare(own: Compare, reading: FileOptions) -> int:
     judge = None
     for path, dataset in reader.read_for(models, own.data):
         if own.clicks:
-            from boostrank.clicks.sidecar import ClickJudge
+            from boostrank.clicks.sidecar import Clicks
 
-            judge = judge or ClickJudge.read(own.data[0], dataset, own.propensities, columns, say)
+            judge = judge or Clicks.read(own.data[0], dataset, columns, own.propensities, say)
             rows, dataset = dataset, judge.judged(dataset)
         if judge is not None and judge.kept is not None and models[path] is None:  # score files have one line per row
             scores = scores_of(path, None, rows, own.threads)[judge.kept]

@@ -74,7 +74,7 @@ def doctor(own: Doctor, reading: FileOptions) -> int:
     sets += [_read("valid", (one,), how) for one in own.valid]
     findings: Sequence[Finding]
     if own.clicks:
-        from boostrank.clicks.sidecar import with_clicks
+        from boostrank.clicks.doctor import with_clicks
 
         findings = with_clicks(examine(sets), list(zip((*own.files, *own.valid), sets, strict=True)), columns)
     else:

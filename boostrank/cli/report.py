@@ -66,7 +66,7 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
 
     MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON).
     """
-    from boostrank.clicks.sidecar import ClickJudge
+    from boostrank.clicks.sidecar import Clicks
     from boostrank.core.files import check_not_read
     from boostrank.metric import Conventions, Metric
     from boostrank.model.ranking_model import RankingModel
@@ -101,7 +101,7 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
     datasets, previous = dict(reader.read_for(models, own.data)), None
     rows, judge = datasets, None
     if own.clicks:
-        judge = ClickJudge.read(own.data[0], datasets[own.model], own.propensities, columns, say)
+        judge = Clicks.read(own.data[0], datasets[own.model], columns, own.propensities, say)
         datasets = {name: judge.judged(one) for name, one in rows.items()}
     dataset = datasets[own.model]
     if own.baseline:
@@ -143,8 +143,8 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
 
 def _clicks_beside(model: RankingModel, own: ReportOptions, reading: FileOptions, rows: int) -> ClickLog | None:
     """Read the click log of the data for a model trained by clicks, if it exists."""
-    from boostrank.clicks.files import read_clicks
     from boostrank.clicks.sidecar import ENDING
+    from boostrank.clicks.tables import read_clicks
     from boostrank.data.side_files import find_sidecar
     from boostrank.report.sections.clicks import learnt_from
 

@@ -1,27 +1,29 @@
-"""Linter for click logs: problems that training refuses, problems that mislead it, and useful facts.
+"""Checks of click logs: problems that training refuses, problems that mislead it, and useful facts.
 
 findings = look_at_clicks("train.txt.clicks", queries)
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.clicks.columns import ClickColumns
-from boostrank.clicks.estimation import NONSENSE
+from boostrank.clicks.estimation import NONSENSE, estimate_propensities
 from boostrank.clicks.gate import moved_share
-from boostrank.clicks.log import ClickLog
-from boostrank.clicks.profile import ClickProfile, estimated
-from boostrank.clicks.propensities import AnyPropensities, Propensities
-from boostrank.core.errors import FileFormatError
+from boostrank.clicks.log import MAX_ROWS, ClickLog, Propensities
+from boostrank.clicks.sidecar import log_of
+from boostrank.clicks.tables import ClickColumns, ClickRows, read_clicks
+from boostrank.core.errors import DataError, DataWarning, FileFormatError, InputError
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.doctor import Profile
 from boostrank.data.doctor.checks import ERROR, NOTE, WARNING, Finding, Findings, Kind, Severity, percent, plural
 
 OF_LABELS = frozenset(
@@ -38,7 +40,7 @@ OF_LABELS = frozenset(
 """Findings of `boostrank.data.doctor` about labels, which training on clicks ignores."""
 
 FEW_LISTS = 5  # impressions of the median query's list: with 2, debiasing ranked worse than click counts
-MANY = 0.2  # share of queries from which a note becomes a warning
+_MANY = 0.2  # share of queries from which a note becomes a warning
 _RATES = 10  # positions whose click rates are listed
 _ENOUGH = 20  # impressions
 _SURE = 0.01  # family-wise error over all documents of the test for excess clicks
@@ -47,15 +49,11 @@ _REFITS = 3
 _ERRORS = 3.0  # standard errors between click rates
 
 
-_REFUSED = "training on clicks refuses the log; the rest of this report covers the other lines"
 KINDS = {
-    "unreadable-click-line": Kind(ERROR, "{why}", _REFUSED, "correct or remove the line"),
-    "unreadable-click-lines": Kind(
-        ERROR,
-        "{count:,} of {all:,} entries are impossible; {shown} are shown",
-        _REFUSED,
-        "was the log made from these data, in this order?",
+    "no-click-log": Kind(
+        ERROR, "{why}", "train refuses it", "create it from sessions with boostrank data count-clicks"
     ),
+    "unreadable-clicks": Kind(ERROR, "{why}", "training on clicks refuses it"),
     "no-clicks": Kind(
         ERROR, "{what}", "there is nothing to learn", "check the contents of the columns `impressions` and `clicks`"
     ),
@@ -72,21 +70,15 @@ KINDS = {
         "chance, and bots cannot be distinguished from good documents",
         "log lists that vary a little, or pass a file of propensities",
     ),
-    "unmoved-segments": Kind(
-        WARNING,
-        "segment {segment}: no clicked document moved",
-        "its propensities cannot be estimated: the curve of all segments together is used",
-        "log lists that vary a little there, too, or merge it with a similar segment",
-    ),
     "unmoved-positions": Kind(
         WARNING,
-        "{where}no clicked document moved between {positions} and those above",
+        "no clicked document moved between {positions} and those above",
         "they have no propensity: {lost:,} impressions ({share}) are ignored",
         "log lists that vary a little there, too",
     ),
     "vague-positions": Kind(
         WARNING,
-        "{where}the propensities of {positions} are known to a factor of 2.7 at best",
+        "the propensities of {positions} are known to a factor of 2.7 at best",
         "clicks there are divided by a number that is mostly noise",
         "collect more clicks on documents that move",
     ),
@@ -96,23 +88,11 @@ KINDS = {
         "a gain beyond chance is unlikely: with 2 lists per query, clicks over exposure ranked worse than click counts",
         f"log at least {FEW_LISTS * 2} lists per query, and rely on the gate that train prints",
     ),
-    "single-impression-queries": Kind(
-        NOTE,
-        "{count:,} of {all:,} queries that were shown ({share}) were shown once",
-        "none of their documents moved: they carry no information on positions, and little on documents",
-        "log longer",
-    ),
     "never-shown": Kind(
         NOTE,
         "{count:,} of {all:,} documents ({share}) were never shown{also}",
         "training excludes them; comparisons count them as not clicked",
         "if this is unexpected: was the log counted over these data, in this row order?",
-    ),
-    "unclicked-queries": Kind(
-        NOTE,
-        "{count:,} of {all:,} queries that were shown ({share}) have no clicks",
-        "they carry no information",
-        "log longer",
     ),
     "short-impressions": Kind(
         NOTE,
@@ -138,130 +118,178 @@ KINDS = {
 """Findings, with words that the checks fill in."""
 
 
+def with_clicks(
+    findings: Sequence[Finding], sets: Sequence[tuple[str, Profile]], columns: ClickColumns | None
+) -> list[Finding]:
+    """Replace findings about labels by findings about clicks."""
+    # A document with several positions has several rows, which are no duplicates.
+    left_out = OF_LABELS | ({"duplicates"} if columns is not None and columns.document else set())
+    found = [finding for finding in findings if finding.check not in left_out]
+    for path, profile in sets:
+        try:
+            log = path if columns is not None else log_of(path)
+        except InputError as error:
+            found.append(_found(path, "no-click-log", 1, why=error))
+            continue
+        if not profile.n_queries:  # already reported as an error
+            continue
+        ptr = np.concatenate([[0], np.cumsum(profile.sizes)]).astype(np.int64)
+        qid = np.array([profile.qid(q) for q in range(profile.n_queries)], object)
+        unread = ("unreadable-file", "unreadable-row", "missing-token")
+        whole = not any(one.file == path and one.check in unread for one in findings)
+        found += look_at_clicks(log, QueryIndex(ptr, qid), counted=whole, columns=columns)
+    return [finding for severity in Severity for finding in found if finding.severity is severity]
+
+
 def look_at_clicks(
     path: str | PathLike[str], queries: QueryIndex, counted: bool = True, columns: ClickColumns | None = None
 ) -> Findings:
-    """Check a click log, or the click columns of a table; return the findings, the most severe first."""
+    """Check a click log, or the click columns of a table; return the findings, the most severe first.
+
+    Args:
+        counted: these are all queries, so a row of another document is an error.
+    """
     try:
         if columns is None:
-            profile = ClickProfile.read(path, queries, counted)
+            clicks = _Clicks.read(path, queries, counted)
         else:
-            profile = ClickProfile.of_table(path, columns, queries)
+            clicks = _Clicks.of_table(path, queries, columns)
     except (FileFormatError, OSError) as error:
         reason, line = (error.reason, error.line) if isinstance(error, FileFormatError) else (str(error.strerror), 0)
-        cost = "training on clicks refuses it"
-        finding = Finding("unreadable-clicks", Severity.ERROR, fspath(path), line or 0, 0, 1, reason, cost, "")
-        return Findings([finding])
-    found = [finding for check in CHECKS for finding in check(profile)]
+        return Findings([_found(fspath(path), "unreadable-clicks", 1, line=line, why=reason)])
+    found = [finding for check in CHECKS for finding in check(clicks)]
     return Findings(finding for severity in Severity for finding in found if finding.severity is severity)
 
 
-def _found(profile: ClickProfile, kind: str, line: int, count: int, warn: bool = False, **words: Any) -> Finding:
+@dataclass(frozen=True, eq=False)
+class _Clicks:
+    """A click log with the queries of its documents.
+
+    Args:
+        rows_of_table: int64[N], table row of each document, from 0, if the clicks are in the data's own table; None if
+            documents are the rows.
+    """
+
+    file: str
+    queries: QueryIndex
+    log: ClickLog
+    rows_of_table: Int64Array | None = None
+
+    @classmethod
+    def read(cls, path: str | PathLike[str], queries: QueryIndex, counted: bool) -> _Clicks:
+        count = queries.n_documents
+        log = read_clicks(path, count if counted else MAX_ROWS)
+        return cls(fspath(path), queries, replace(log.where(log.rows < count), n_documents=count))
+
+    @classmethod
+    def of_table(cls, path: str | PathLike[str], queries: QueryIndex, columns: ClickColumns) -> _Clicks:
+        name, clicks, owner = fspath(path), ClickRows.read(path, columns), queries.of_rows()
+        if clicks.positions.size != owner.size:
+            words = f"{clicks.positions.size:,} rows of clicks, but {owner.size:,} rows of data"
+            raise FileFormatError(words, file=name)
+        log, first = clicks.log(owner)
+        ptr = np.concatenate([[0], np.cumsum(np.bincount(owner[first], minlength=len(queries)))]).astype(np.int64)
+        return cls(name, QueryIndex(ptr, queries.qid), log, np.flatnonzero(first))
+
+    @cached_property
+    def curve(self) -> Propensities | None:
+        """Propensities of the positions; None if no clicked document moved."""
+        return _estimated(self.log, self.queries)
+
+    @cached_property
+    def owner(self) -> Int64Array:
+        """Query of each document, int64[N]."""
+        return self.queries.of_rows()
+
+    @cached_property
+    def cells(self) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """Query, position and impressions of each query and position with impressions, ascending."""
+        width = self.log.depth + 1
+        cell, number = np.unique(self.owner[self.log.rows] * width + self.log.positions, return_inverse=True)
+        return cell // width, cell % width, np.bincount(number, self.log.impressions).astype(np.int64)
+
+    @cached_property
+    def lists(self) -> Int64Array:
+        """Largest number of impressions at a position of each query, int64[Q]."""
+        most = np.zeros(len(self.queries), np.int64)
+        np.maximum.at(most, self.cells[0], self.cells[2])
+        return most
+
+    def found(self, kind: str, count: int, warn: bool = False, **words: Any) -> Finding:
+        return _found(self.file, kind, count, warn, **words)
+
+
+def _found(file: str, kind: str, count: int, warn: bool = False, line: int = 0, **words: Any) -> Finding:
     severity, *texts, _ = KINDS[kind]
     message, cost, fix = (text.format(count=count, **words) for text in texts)
-    return Finding(kind, WARNING if warn else severity, profile.file, line, 0, int(count), message, cost, fix)
+    return Finding(kind, WARNING if warn else severity, file, line, 0, int(count), message, cost, fix)
 
 
-# Errors --------------------------------------------------------------------------------------------------------------
+def _estimated(log: ClickLog, queries: QueryIndex) -> Propensities | None:
+    """Estimate the propensities of a log, ignoring warnings; None if no clicked document moved."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)
+            return estimate_propensities(log, queries)
+    except DataError:
+        return None
 
 
-def refused_lines(profile: ClickProfile) -> Iterator[Finding]:
-    """Find invalid lines: not numbers, rows that are not in the data, more clicks than impressions."""
-    found = profile.entries
-    for error in found.refused:
-        yield _found(profile, "unreadable-click-line", error.line, 1, why=error.reason)
-    if found.n_refused > len(found.refused):
-        every, first = found.n_refused + found.rows.size, found.refused[0].line
-        shown = len(found.refused)
-        yield _found(profile, "unreadable-click-lines", first, found.n_refused, all=every, shown=shown)
-
-
-def nothing_clicked(profile: ClickProfile) -> Iterator[Finding]:
+def nothing_clicked(clicks: _Clicks) -> Iterator[Finding]:
     """Find logs without clicks, or without unclicked impressions."""
-    log = profile.log
-    shown, clicks = int(log.impressions.sum()), int(log.clicks.sum())
-    if not clicks:
-        what = "no impression was clicked" if log.rows.size else "there is no entry"
-        yield _found(profile, "no-clicks", 0, shown, what=what)
-    elif shown >= _ENOUGH and clicks == shown:
-        yield _found(profile, "only-clicked-impressions", 0, clicks)
+    log = clicks.log
+    shown, clicked = int(log.impressions.sum()), int(log.clicks.sum())
+    if not clicked:
+        what = "no impression was clicked" if shown else "there is no entry"
+        yield clicks.found("no-clicks", shown, what=what)
+    elif shown >= _ENOUGH and clicked == shown:
+        yield clicks.found("only-clicked-impressions", clicked)
 
 
-def moves(profile: ClickProfile) -> Iterator[Finding]:
+def moves(clicks: _Clicks) -> Iterator[Finding]:
     """Find positions whose propensity cannot be estimated, because no document moved to them, or hardly so."""
-    log = profile.log
+    log, curve = clicks.log, clicks.curve
     if not log.clicks.any():
         return
-    if profile.curve is None:
+    if curve is None:
         what = "no clicked document was shown both at position 1 and elsewhere, by itself or through others"
         if log.positions.min() > 1:
             what = f"position {log.positions.min()} is the first with impressions: do positions count from 1?"
-        yield _found(profile, "nothing-moved", 0, log.depth, what=what, share=percent(moved_share(log), 1))
+        yield clicks.found("nothing-moved", log.depth, what=what, share=percent(moved_share(log), 1))
         return
-    for name, entries, curve in profile.parts:
-        if name and estimated(entries, profile.queries) is None:
-            line, count = profile.line(segment=name), int(entries.impressions.sum())
-            yield _found(profile, "unmoved-segments", line, count, segment=name)
-            continue
-        where = f"segment {name}: " if name else ""
-        shown = np.bincount(entries.positions - 1, entries.impressions)
-        still = np.flatnonzero((shown > 0) & ~np.isfinite(curve.at(np.arange(1, entries.depth + 1))[0])) + 1
-        assert curve.errors is not None
-        vague = np.flatnonzero(curve.errors[: entries.depth] > NONSENSE) + 1
-        lost = int(shown[still - 1].sum())
-        words: dict[str, Any] = {"where": where, "lost": lost, "share": percent(lost, shown.sum())}
-        for kind, positions in (("unmoved-positions", still), ("vague-positions", vague)):
-            if positions.size:
-                named = f"{plural(positions.size, 'position', 'positions')} (from position {positions[0]})"
-                line = profile.line(position=int(positions[0]), segment=name)
-                yield _found(profile, kind, line, positions.size, positions=named, **words)
+    assert curve.errors is not None
+    shown = np.bincount(log.positions - 1, log.impressions)
+    still = np.flatnonzero((shown > 0) & np.isnan(curve.examination))
+    lost = int(shown[still].sum())
+    for kind, found in (("unmoved-positions", still), ("vague-positions", np.flatnonzero(curve.errors > NONSENSE))):
+        if found.size:
+            positions = f"{plural(found.size, 'position', 'positions')} (from position {found[0] + 1})"
+            yield clicks.found(kind, found.size, positions=positions, lost=lost, share=percent(lost, shown.sum()))
 
 
-# Sparse logs ---------------------------------------------------------------------------------------------------------
-
-
-def few_lists(profile: ClickProfile) -> Iterator[Finding]:
-    """Find queries with few impressions."""
-    lists = profile.lists[profile.lists > 0]
-    if not lists.size:
-        return
-    middle = float(np.median(lists))
+def few_lists(clicks: _Clicks) -> Iterator[Finding]:
+    """Find logs whose queries have few impressions."""
+    lists = clicks.lists[clicks.lists > 0]
+    middle = float(np.median(lists)) if lists.size else FEW_LISTS
     if middle < FEW_LISTS:
-        yield _found(profile, "few-impressions", 0, int(lists.sum()), middle=middle)
-    yield from _queries(profile, "single-impression-queries", profile.lists == 1)
+        yield clicks.found("few-impressions", int(lists.sum()), middle=middle)
 
 
-def never_shown(profile: ClickProfile) -> Iterator[Finding]:
-    """Find documents and queries that were never shown, and queries without clicks."""
-    log, count = profile.log, profile.queries.n_documents
+def never_shown(clicks: _Clicks) -> Iterator[Finding]:
+    """Find documents and queries that were never shown."""
+    log, count = clicks.log, clicks.queries.n_documents
     hidden = count - int(log.shown.sum())
     if hidden and log.rows.size:
-        unseen = int((profile.lists == 0).sum())
+        unseen = int((clicks.lists == 0).sum())
         also = f", including {plural(unseen, 'whole query', 'whole queries')}" if unseen else ""
-        yield _found(profile, "never-shown", 0, hidden, all=count, share=percent(hidden, count), also=also)
-    if log.clicks.any():
-        clicked = np.bincount(profile.owner, log.total_clicks(), len(profile.queries))
-        yield from _queries(profile, "unclicked-queries", (profile.lists > 0) & (clicked == 0))
+        yield clicks.found("never-shown", hidden, all=count, share=percent(hidden, count), also=also)
 
 
-def _queries(profile: ClickProfile, kind: str, which: npt.NDArray[np.bool_]) -> Iterator[Finding]:
-    """Find queries, of those that were shown; many are a warning."""
-    found, shown = np.flatnonzero(which), int((profile.lists > 0).sum())
-    if found.size:
-        many = found.size > MANY * shown
-        line, share = profile.line_of_query(int(found[0])), percent(found.size, shown)
-        yield _found(profile, kind, line, found.size, warn=many, all=shown, share=share)
-
-
-# Misleading logs -----------------------------------------------------------------------------------------------------
-
-
-def short_lists(profile: ClickProfile) -> Iterator[Finding]:
+def short_lists(clicks: _Clicks) -> Iterator[Finding]:
     """Find lists with fewer impressions at a position than further down: some impressions were not logged."""
-    cell, shown = profile.cells
-    if not cell.size:
+    query, position, shown = clicks.cells
+    if not query.size:
         return
-    query, position = np.divmod(cell, profile.log.depth + 1)
     # Reverse running maximum of impressions within each query. Numbers are replaced by their ranks to avoid overflow.
     levels, level = np.unique(shown, return_inverse=True)
     backwards = (query.max() - query)[::-1] * levels.size + level[::-1]
@@ -276,15 +304,15 @@ def short_lists(profile: ClickProfile) -> Iterator[Finding]:
         q = int(query[i])
         p, own = (int(above[i]) + 1, 0) if skipped[i] else (int(position[i]), int(shown[i]))
         deeper = int(position[i:][(query[i:] == q) & (shown[i:] == most[i]) & (position[i:] > p)][0])
-        words: dict[str, Any] = {"qid": profile.queries.qid[q], "own": own, "p": p, "most": most[i], "deeper": deeper}
+        words: dict[str, Any] = {"qid": clicks.queries.qid[q], "own": own, "p": p, "most": most[i], "deeper": deeper}
         words |= {"all": queries, "missing": missing.sum()}
-        line, many = profile.line_of_query(q, deeper), short.size > MANY * queries
-        yield _found(profile, "short-impressions", line, short.size, warn=many, **words)
+        yield clicks.found("short-impressions", short.size, warn=short.size > _MANY * queries, **words)
 
 
-def click_rates(profile: ClickProfile) -> Iterator[Finding]:
+def click_rates(clicks: _Clicks) -> Iterator[Finding]:
     """Find positions that are clicked more often than the first."""
-    shown, clicked = (profile.of_positions(one) for one in (profile.log.impressions, profile.log.clicks))
+    log = clicks.log
+    shown, clicked = (np.bincount(log.positions - 1, counts) for counts in (log.impressions, log.clicks))
     if not clicked.any():
         return
     rates = np.divide(clicked, shown, out=np.full(shown.size, np.nan), where=shown > 0)
@@ -294,10 +322,10 @@ def click_rates(profile: ClickProfile) -> Iterator[Finding]:
     higher = np.flatnonzero(rates - rates[0] > _ERRORS * np.hypot(error, error[0]))
     if higher.size:
         p = int(higher[np.argmax(rates[higher])]) + 1
-        yield _found(profile, "rising-click-rates", profile.line(position=p), higher.size, rates=listed, p=p)
+        yield clicks.found("rising-click-rates", higher.size, rates=listed, p=p)
 
 
-def bots(profile: ClickProfile) -> Iterator[Finding]:
+def bots(clicks: _Clicks) -> Iterator[Finding]:
     """Find documents with more clicks than examination allows.
 
     A document at position p is clicked with probability e_p at most. The clicks of n independent impressions whose
@@ -305,7 +333,7 @@ def bots(profile: ClickProfile) -> Iterator[Finding]:
     "Probability inequalities for sums of bounded random variables", JASA 58, 1963). Such documents flatten the
     propensities, which are estimated again without them.
     """
-    log, curve, found = profile.log, profile.curve, np.zeros(profile.queries.n_documents, bool)
+    log, curve, found = clicks.log, clicks.curve, np.zeros(clicks.queries.n_documents, bool)
     for _ in range(_REFITS):
         if curve is None:
             break
@@ -313,40 +341,34 @@ def bots(profile: ClickProfile) -> Iterator[Finding]:
         if np.array_equal(more, found):
             break
         found = more
-        curve = estimated(log.where(~found[log.rows]), profile.queries)
+        curve = _estimated(log.where(~found[log.rows]), clicks.queries)
     at = np.flatnonzero(found)
     if not at.size:
         return
     row = int(at[np.argmax(log.total_clicks()[at])])
-    own, q = log.rows == row, int(profile.owner[row])
-    others = (profile.owner[log.rows] == q) & ~found[log.rows]
+    own, q = log.rows == row, int(clicks.owner[row])
+    others = (clicks.owner[log.rows] == q) & ~found[log.rows]
     low, high = int(log.positions[own].min()), int(log.positions[own].max())
     words: dict[str, Any] = {
         "documents": plural(at.size, "document was", "documents were"),
-        "queries": plural(np.unique(profile.owner[at]).size, "query", "queries"),
-        "row": profile.number(row),
-        "qid": profile.queries.qid[q],
+        "queries": plural(np.unique(clicks.owner[at]).size, "query", "queries"),
+        "row": 1 + (row if clicks.rows_of_table is None else int(clicks.rows_of_table[row])),
+        "qid": clicks.queries.qid[q],
         "clicks": log.clicks[own].sum(),
         "shown": log.impressions[own].sum(),
         "where": f"position {low}" if low == high else f"positions {low} to {high}",
         "rate": log.clicks[others].sum() / max(log.impressions[others].sum(), 1),
     }
-    yield _found(profile, "click-bots", profile.line(row=row), at.size, **words)
+    yield clicks.found("click-bots", at.size, **words)
 
 
-def _beyond_looks(log: ClickLog, curve: AnyPropensities) -> npt.NDArray[np.bool_]:
+def _beyond_looks(log: ClickLog, curve: Propensities) -> npt.NDArray[np.bool_]:
     """Mark documents with more clicks than a perfect one would get, bool[N], with a family-wise error of 1%."""
-    curves = {"": curve} if isinstance(curve, Propensities) else curve.curves
-    # Segments without entries in the estimate have no curve; 1 is the largest possible propensity.
-    highest = {name: _highest(one) for name, one in curves.items()}
-    looked = np.ones(log.rows.size)
-    for number, name in enumerate(log.segment_names or ("",)):
-        own = slice(None) if log.segments is None else log.segments == number
-        if name in highest:
-            at = np.minimum(log.positions[own], highest[name].size) - 1
-            looked[own] = highest[name][at]
-    n, c = (np.bincount(log.rows, one, log.n_documents) for one in (log.impressions, log.clicks))
-    x = np.bincount(log.rows, log.impressions * looked, log.n_documents)
+    highest = _highest(curve)
+    looked = highest[np.minimum(log.positions, highest.size) - 1]
+    n, c, x = (
+        np.bincount(log.rows, one, log.n_documents) for one in (log.impressions, log.clicks, log.impressions * looked)
+    )
     many = np.flatnonzero((n >= _ENOUGH) & (c > _BEYOND * x))
     n, c, x = n[many], c[many], x[many]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -366,9 +388,4 @@ def _highest(curve: Propensities) -> Float64Array:
     return highest
 
 
-CHECKS = tuple(
-    one
-    for one in list(vars().values())
-    if inspect.isgeneratorfunction(one) and one.__module__ == __name__ and not one.__name__.startswith("_")
-)
-"""All public generators of this module, in order."""
+CHECKS = (nothing_clicked, moves, few_lists, never_shown, short_lists, click_rates, bots)

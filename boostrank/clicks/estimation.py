@@ -10,7 +10,7 @@ Journal of Econometrics 90, 1999), so standard errors are clustered by query.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.special import chdtrc
 
-from boostrank.clicks.log import ClickLog
-from boostrank.clicks.propensities import AnyPropensities, Propensities, SegmentPropensities
+from boostrank.clicks.log import ClickLog, Propensities
 from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
@@ -48,7 +47,7 @@ class CurveCheck:
     positions: int
 
 
-def estimate_propensities(log: ClickLog, queries: QueryIndex | None = None, whose: str = "") -> Propensities:
+def estimate_propensities(log: ClickLog, queries: QueryIndex | None = None) -> Propensities:
     """Estimate propensities from the documents that moved.
 
     Positions that no chain of moved and clicked documents connects to position 1 are NaN.
@@ -60,7 +59,6 @@ def estimate_propensities(log: ClickLog, queries: QueryIndex | None = None, whos
     Raises:
         DataError: no clicked document moved between position 1 and another.
     """
-    log = log.pooled()
     moved = _Moved.of(log, np.ones(log.depth, bool))
     theta = moved.fit()
     examination, errors = np.full(log.depth, np.nan), np.full(log.depth, np.nan)
@@ -72,18 +70,17 @@ def estimate_propensities(log: ClickLog, queries: QueryIndex | None = None, whos
     vague = np.flatnonzero(errors > NONSENSE) + 1
     if vague.size:
         warn_user(
-            f"{whose}the propensities of {vague.size} positions (from {vague[0]}) are unreliable: the standard error "
+            f"the propensities of {vague.size} positions (from {vague[0]}) are unreliable: the standard error "
             f"of their logarithm is above {NONSENSE:g}; collect more clicks on documents that move",
             DataWarning,
         )
     return Propensities(examination, errors=errors, method="documents that moved", moved=moved.totals.size)
 
 
-def check_curve(log: ClickLog, given: Propensities, queries: QueryIndex | None = None) -> CurveCheck:
+def check_propensities(log: ClickLog, given: Propensities, queries: QueryIndex | None = None) -> CurveCheck:
     """Test a given curve against the clicks of moved documents."""
     if given.false_clicks.any():
         raise ParameterError("a curve with false_clicks cannot be checked: false clicks depend on the document, too")
-    log = log.pooled()
     allowed = np.isfinite(np.append(given.examination, np.full(log.depth, np.nan))[: log.depth])
     moved = _Moved.of(log, allowed)
     theta, own = moved.fit(), np.log(given.examination[moved.known])
@@ -218,41 +215,3 @@ def _tied_to_first(
     component = connected_components(graph, connection="strong")[1]
     tied = component == component[0]
     return tied if tied.sum() > 1 else np.zeros(positions, dtype=bool)
-
-
-def estimate(log: ClickLog, queries: QueryIndex | None = None) -> AnyPropensities:
-    """Estimate the propensities of a log, per segment if it has segments.
-
-    A segment whose documents did not move gets the curve of all segments together, with a `DataWarning`.
-
-    Raises:
-        DataError: no clicked document moved between position 1 and another.
-    """
-    if log.segments is None:
-        return estimate_propensities(log, queries)
-    curves: dict[str, Propensities] = {}
-    for name in log.segment_names:
-        try:
-            curves[name] = estimate_propensities(log.of_segment(name), queries, f"segment {name}: ")
-        except DataError:
-            method = "curve of all segments together"
-            curves[name] = replace(estimate_propensities(log, queries), moved=0, method=method)
-            warn_user(f"segment {name}: no clicked document moved: using the {method}", DataWarning)
-    return SegmentPropensities(curves)
-
-
-def check(log: ClickLog, given: AnyPropensities, queries: QueryIndex | None = None) -> CurveCheck:
-    """Test a curve as `check_curve` does; with segments, test all curves jointly (Bonferroni)."""
-    if isinstance(given, Propensities):
-        return check_curve(log, given, queries)
-    log.at(given)
-    found, last = [], None
-    for name in log.segment_names:
-        try:
-            found.append(check_curve(log.of_segment(name), given.curves[name], queries))
-        except (DataError, ParameterError) as error:
-            last = error
-    if not found:
-        raise last or DataError("the click log is empty")
-    p = min(1.0, len(found) * min(one.p for one in found))
-    return CurveCheck(sum(one.nats for one in found), p, sum(one.positions for one in found))

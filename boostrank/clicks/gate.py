@@ -7,23 +7,20 @@ of a query moved among positions, and no better than chance if they did not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.clicks.estimation import NONSENSE, estimate
-from boostrank.clicks.log import ClickLog, with_labels
-from boostrank.clicks.propensities import AnyPropensities
+from boostrank.clicks.estimation import NONSENSE, estimate_propensities
+from boostrank.clicks.log import ClickLog, Propensities, with_labels
 from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import PairedDifference, paired_difference
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Conventions, Metric
 
-K = 10
 FOLDS = 5
 _MANY = 200
 """Number of held-out queries that suffices for one fold instead of all."""
@@ -57,10 +54,9 @@ class ClickGate:
         )
 
 
-def with_click_gains(data: RankingDataset, log: ClickLog, propensities: AnyPropensities) -> RankingDataset:
+def with_click_gains(data: RankingDataset, log: ClickLog, propensities: Propensities) -> RankingDataset:
     """Label all documents with clicks over exposure, and 0 if never shown, to evaluate rankers."""
-    if data.n_documents != log.n_documents:
-        raise DataError(f"the click log is of {log.n_documents:,} documents, the data have {data.n_documents:,}")
+    log.check_of(data)
     log = log.up_to(propensities)
     if not moved_share(log) > 0.0:
         raise DataError(
@@ -71,15 +67,13 @@ def with_click_gains(data: RankingDataset, log: ClickLog, propensities: AnyPrope
     return with_labels(data, data.in_row_order(gains), {"propensities": propensities.to_dict(), "prior": 0.0})
 
 
-def judging_propensities(
-    log: ClickLog, queries: QueryIndex | None, learnt: AnyPropensities
-) -> tuple[AnyPropensities, bool]:
+def judging_propensities(log: ClickLog, queries: QueryIndex | None, learnt: Propensities) -> tuple[Propensities, bool]:
     """Choose the propensities for comparing rankers on held-out clicks; True if they are the held-out log's own.
 
     These are preferred: the training propensities favour the ranker that used them.
     """
     try:
-        own = estimate(log, queries)
+        own = estimate_propensities(log, queries)
     except DataError:
         return learnt, False
     assert own.errors is not None
@@ -99,34 +93,21 @@ class Judged:
 
     data: RankingDataset
     log: ClickLog
-    propensities: AnyPropensities
+    propensities: Propensities
     old: npt.ArrayLike
     new: npt.ArrayLike
 
 
-def gate(
-    data: RankingDataset,
-    log: ClickLog,
-    propensities: AnyPropensities,
-    old: npt.ArrayLike,
-    new: npt.ArrayLike,
-    k: int = K,
-    seed: int = 0,
-) -> ClickGate:
+def gate(*parts: Judged, k: int = 10, seed: int = 0) -> ClickGate:
     """Compare two rankings of held-out documents by their clicks.
 
     Args:
-        data, log, propensities, old, new: see `Judged`.
+        parts: documents of one or several pairs of rankers, such as the folds of two training methods.
         k: cut-off.
 
     Raises:
         DataError: as `with_click_gains`.
     """
-    return gate_of_parts([Judged(data, log, propensities, old, new)], k, seed)
-
-
-def gate_of_parts(parts: Iterable[Judged], k: int = K, seed: int = 0) -> ClickGate:
-    """Compare over several parts, each with its own pair of rankers, such as the folds of two training methods."""
     metric, rules = Metric.parse(f"dcg@{k}"), Conventions(gain="linear")
     found: list[tuple[npt.NDArray[Any], ...]] = []
     for part in parts:
@@ -135,7 +116,7 @@ def gate_of_parts(parts: Iterable[Judged], k: int = K, seed: int = 0) -> ClickGa
         log = part.log.up_to(part.propensities)
         old, new = (data.in_row_order(np.asarray(scores, np.float64)) for scores in (part.old, part.new))
         values = (metric.evaluate(gains, scores, data.queries, rules).per_query for scores in (old, new))
-        found.append((*values, data.queries.each_weight, _shown_at_the_top(data, log, new, k), _clicked_moved(log)))
+        found.append((*values, data.queries.each_weight, shown_at_the_top(data, log, new, k), _clicked_moved(log)))
     first, second, weights, known, moved = (np.concatenate(one) for one in zip(*found, strict=True))
     difference = paired_difference(second, first, weights=weights, seed=seed)
     counted = ~np.isnan(first)
@@ -150,22 +131,17 @@ def held_out(count: int) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int
     return [(np.flatnonzero(turn != one), np.flatnonzero(turn == one)) for one in turns]
 
 
-def known_share(data: RankingDataset, log: ClickLog, scores: npt.ArrayLike, k: int) -> float:
-    """Return the share of the top k of each query that was ever shown."""
-    return float(np.mean(_shown_at_the_top(data, log, scores, k)))
-
-
 def moved_share(log: ClickLog) -> float:
     """Return the share of the clicked documents that were shown at two or more positions."""
     moved = _clicked_moved(log)
     return float(np.mean(moved)) if moved.size else 0.0
 
 
-def _shown_at_the_top(data: RankingDataset, log: ClickLog, scores: npt.ArrayLike, k: int) -> npt.NDArray[np.bool_]:
+def shown_at_the_top(data: RankingDataset, log: ClickLog, scores: npt.ArrayLike, k: int) -> npt.NDArray[np.bool_]:
+    """Mark which documents in the top k of the queries were ever shown, bool[m]."""
     return np.asarray(data.in_row_order(log.shown)[data.queries.ranks(scores) <= k])
 
 
 def _clicked_moved(log: ClickLog) -> npt.NDArray[np.bool_]:
-    log = log.pooled()
     several = np.bincount(log.rows, minlength=log.n_documents) > 1
     return np.asarray(several[log.total_clicks() > 0])

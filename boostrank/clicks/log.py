@@ -1,4 +1,4 @@
-"""Impressions and clicks of documents by position, and gains computed from them.
+"""Impressions and clicks of documents by position, propensities of positions, and gains computed from both.
 
 A document shown n_p times at position p and clicked c times has the exposure x = sum_p n_p e_p, where e_p is the
 probability that position p is examined. E[c] = x r, so c / x estimates r, the probability of a click on an examined
@@ -9,36 +9,162 @@ Objectives use it as a real-valued gain.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from os import PathLike
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import UNSET
 
-from boostrank.clicks.propensities import MAX_POSITION, AnyPropensities
-from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
+from boostrank.core.errors import DataError, DataWarning, FileFormatError, ParameterError, warn_user
+from boostrank.core.files import read_text, replacing, write_all, write_atomically
 from boostrank.core.queries import Places
-from boostrank.core.text import UNFIT_WORDS, first_unfit
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import Candidates
+from boostrank.data.tables import whole_numbers
+from boostrank.records import PropensityRecord, as_record, from_json, jsonable
 
 PRIOR = 1.0
 """Click-free exposure added to every document. It shrinks the gains of rarely shown documents to 0; 0 is unbiased."""
+MAX_POSITION = 10_000
+MAX_ROWS = 2**40
+_MOST = 10**12  # impressions of an entry: sums over all entries do not overflow
+COLUMNS = ("row", "position", "impressions", "clicks")
+"""Columns of a click log file. Rows number the documents of the data from 1, in file order."""
+_AT_A_TIME = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class Propensities:
+    """Examination probability of each position, relative to the first.
+
+    Args:
+        examination: float64[P], e of positions 1, 2, ..., positive, the first 1; NaN if unknown.
+        false_clicks: float64[P], clicks per impression on irrelevant documents, less than 1. `examination` is then the
+            additional click rate of relevant ones (affine correction of A. Vardasbi, H. Oosterhuis, M. de Rijke, "When
+            inverse propensity scoring does not work", CIKM 2020).
+        errors: float64[P], standard errors of log e, 0 for the first; None for a given curve.
+        method: description of the method.
+        moved: number of clicked documents shown at two or more positions; 0 for other methods.
+    """
+
+    examination: Float64Array
+    false_clicks: Float64Array = field(default_factory=lambda: np.zeros(0))
+    errors: Float64Array | None = None
+    method: str = "given"
+    moved: int = 0
+
+    def __post_init__(self) -> None:
+        e = np.array(self.examination, np.float64).reshape(-1)
+        false = np.array(self.false_clicks, np.float64).reshape(-1)
+        false = np.zeros(e.size) if false.size == 0 else false
+        if not 1 <= e.size <= MAX_POSITION:
+            raise ParameterError(f"propensities of {e.size} positions: expected 1 to {MAX_POSITION:,}")
+        known = np.isfinite(e)
+        if not np.all(e[known] > 0.0) or np.isinf(e).any() or not known[0] or abs(e[0] - 1.0) > 1e-9:
+            raise ParameterError("propensities are relative to position 1: the first is 1, and all are above 0")
+        if false.shape != e.shape or not np.all((false >= 0.0) & (false < 1.0)):
+            raise ParameterError(f"false_clicks: expected {e.size} numbers from 0 to below 1, one per position")
+        object.__setattr__(self, "examination", e)
+        object.__setattr__(self, "false_clicks", false)
+        if self.errors is not None:
+            errors = np.array(self.errors, np.float64).reshape(-1)
+            if errors.shape != e.shape:
+                raise ParameterError(f"{errors.size} standard errors for {e.size} propensities")
+            object.__setattr__(self, "errors", errors)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{value:.3g}" for value in self.examination[:10])
+        more = ", ..." if self.examination.size > 10 else ""
+        return f"Propensities({shown}{more}; {self.method})"
+
+    @classmethod
+    def power(cls, eta: float, positions: int = 100) -> Propensities:
+        """Return e_p = p^-eta, the usual assumption; eta is 1 for a list read from the top."""
+        if not 0.0 <= eta <= 10.0:
+            raise ParameterError(f"eta={eta!r}: 0 (no position bias) to 10")
+        return cls(np.arange(1, positions + 1, dtype=np.float64) ** -eta, method=f"position to the power of -{eta:g}")
+
+    @classmethod
+    def from_dict(cls, content: Any) -> Propensities:
+        """Create from the result of `to_dict`."""
+        record = as_record(PropensityRecord, content)
+        return cls(
+            np.array(record.examination, np.float64),
+            np.array(record.false_clicks or (), np.float64),
+            np.array(record.errors, np.float64) if record.errors else None,
+            record.method,
+            record.moved,
+        )
+
+    @classmethod
+    def read(cls, path: str | PathLike[str]) -> Propensities:
+        """Read a file that `write` made.
+
+        Raises:
+            FileFormatError: an invalid entry, with its key.
+        """
+        text = read_text(path)
+        try:
+            return cls.from_dict(from_json(text))
+        except ValueError as error:
+            raise FileFormatError(f"not a file of propensities: {error}", file=os.fspath(path)) from None
+
+    def write(self, path: str | PathLike[str]) -> None:
+        """Write as JSON, atomically."""
+        write_atomically(path, (json.dumps(self.to_dict(), indent=1) + "\n").encode())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, with null for unknown values."""
+        record = PropensityRecord(
+            examination=jsonable(self.examination),
+            false_clicks=jsonable(self.false_clicks) if self.false_clicks.any() else UNSET,
+            errors=UNSET if self.errors is None else jsonable(self.errors),
+            method=self.method,
+            moved=self.moved,
+        )
+        return dict(msgspec.to_builtins(record))
+
+
+def checked_counts(
+    number: Callable[[str], Float64Array], names: Sequence[str], refuse: Callable[[int, str], Exception]
+) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """Validate and return (positions, impressions, clicks) of some rows, by the names of their columns.
+
+    The position of a row without impressions may be missing, and becomes 1.
+    """
+    position, shown, clicked = names[:3]
+    impressions = whole_numbers(number(shown), shown, 0, _MOST, None, refuse)
+    clicks = whole_numbers(number(clicked), clicked, 0, _MOST, None, refuse)
+    positions = whole_numbers(number(position), position, 1, MAX_POSITION, impressions > 0, refuse)
+    more = np.flatnonzero(clicks > impressions)
+    if more.size:
+        words = f"{clicks[more[0]]} {clicked} of {impressions[more[0]]} {shown}: an impression has at most one click"
+        raise refuse(int(more[0]), words)
+    return positions, impressions, clicks
 
 
 @dataclass(frozen=True, eq=False)
 class ClickLog:
     """Impressions and clicks of each document at each position.
 
+    Entries of the same row and position are summed; those without impressions are dropped.
+
     Args:
         rows: int64[m], row of the document in the data, from 0.
         positions: int64[m], from 1.
-        impressions: int64[m], at least 1.
-        clicks: int64[m], from 0 to the impressions. Entries of the same row, position and segment are summed.
+        impressions: int64[m], at least 0.
+        clicks: int64[m], from 0 to the impressions.
         n_documents: number of rows of the data.
-        segments: int64[m], segment of each entry (such as phones), by index; None without segments.
-        segment_names: names of the segments with entries, ascending.
+
+    Raises:
+        DataError: an invalid entry, with its number.
     """
 
     rows: Int64Array
@@ -46,55 +172,50 @@ class ClickLog:
     impressions: Int64Array
     clicks: Int64Array
     n_documents: int
-    segments: Int64Array | None = None
-    segment_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        rows, positions, impressions, clicks = columns = [_whole(getattr(self, name), name) for name in COLUMNS]
-        segments = np.zeros(rows.size, np.int64) if self.segments is None else self._of_known_segments(rows.size)
-        if len({column.size for column in columns}) > 1:
-            sizes = ", ".join(f"{column.size} {name}" for name, column in zip(COLUMNS, columns, strict=True))
+        columns: list[npt.NDArray[Any]] = [np.asarray(column) for column in self._columns()]
+        given = dict(zip(COLUMNS, columns, strict=True))
+        if any(one.ndim != 1 or one.dtype.kind not in "iuf" for one in given.values()):
+            raise DataError(f"{', '.join(COLUMNS)} of a click log must be one-dimensional whole numbers")
+        if len({one.size for one in given.values()}) > 1:
+            sizes = ", ".join(f"{one.size} of {name}" for name, one in given.items())
             raise DataError(f"the columns of a click log have different lengths: {sizes}")
-        bad = impossible_entries(rows, positions, impressions, clicks, self.n_documents)
-        if bad.size:
-            i = int(bad[0])
-            why = why_impossible(rows[i], positions[i], impressions[i], clicks[i], self.n_documents)
-            raise DataError(f"entry {i} of the click log: {why}")
-        # Sort by row, segment and position if necessary, then sum equal entries.
-        if not _ascending(rows, segments, positions):
-            order = np.lexsort((positions, segments, rows))
-            rows, positions, impressions, clicks = (column[order] for column in columns)
-            segments = segments[order]
-        first = np.ones(rows.size, dtype=bool)
-        first[1:] = (np.diff(rows) > 0) | (np.diff(positions) != 0) | (np.diff(segments) != 0)
-        starts = np.flatnonzero(first)
-        summed = [np.add.reduceat(c, starts) if starts.size else c for c in (impressions, clicks)]
-        for name, column in zip(COLUMNS, (rows[starts], positions[starts], *summed), strict=True):
-            object.__setattr__(self, name, column)
-        if self.segments is not None:
-            object.__setattr__(self, "segments", segments[starts])
 
-    def _of_known_segments(self, entries: int) -> Int64Array:
-        """Renumber the segments in the order of their names; drop names without entries."""
-        assert self.segments is not None
-        given = _whole(self.segments, "segments")
-        if given.size != entries or np.any((given < 0) | (given >= len(self.segment_names))):
-            raise DataError(f"segments of a click log: each entry needs an index below {len(self.segment_names)}")
-        names = [str(one) for one in self.segment_names]
-        unfit = first_unfit(names)
-        if unfit is not None:
-            raise DataError(f"the segment name {names[unfit]!r} contains {UNFIT_WORDS}: rename the segment")
-        known, number = np.unique(np.array(names or [""])[given], return_inverse=True)
-        object.__setattr__(self, "segment_names", tuple(known.tolist()))
-        return np.asarray(number, np.int64)
+        def refuse(entry: int, reason: str) -> DataError:
+            return DataError(f"entry {entry} of the click log: {reason}")
+
+        rows = whole_numbers(given["row"] + 1, "row", 1, self.n_documents, None, refuse) - 1
+        positions, *counts = checked_counts(given.__getitem__, COLUMNS[1:], refuse)
+        # Sort by row and position, and sum equal entries.
+        shown = np.flatnonzero(counts[0])
+        keys = (rows * (MAX_POSITION + 1) + positions)[shown]
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        starts = np.flatnonzero(np.diff(keys, prepend=-1))
+        columns = [*np.divmod(keys[starts], MAX_POSITION + 1)]
+        columns += [np.add.reduceat(one[shown][order], starts) if starts.size else one[:0] for one in counts]
+        for name, column in zip(("rows", "positions", "impressions", "clicks"), columns, strict=True):
+            object.__setattr__(self, name, column)
+
+    def _columns(self) -> tuple[Int64Array, ...]:
+        return self.rows, self.positions, self.impressions, self.clicks
 
     def __repr__(self) -> str:
         shown, clicks = int(self.impressions.sum()), int(self.clicks.sum())
-        by = "" if self.segments is None else f", segments {', '.join(self.segment_names)}"
         return (
             f"ClickLog({shown:,} impressions and {clicks:,} clicks of {np.unique(self.rows).size:,} of "
-            f"{self.n_documents:,} documents, {self.depth} positions{by})"
+            f"{self.n_documents:,} documents, {self.depth} positions)"
         )
+
+    def write(self, path: str | PathLike[str]) -> None:
+        """Write as CSV, atomically: `row,position,impressions,clicks`, with rows from 1."""
+        with replacing(path) as out:
+            write_all(out, (",".join(COLUMNS) + "\n").encode())
+            for start in range(0, self.rows.size, _AT_A_TIME):
+                rows, *counts = (column[start : start + _AT_A_TIME] for column in self._columns())
+                lines = np.column_stack([rows + 1, *counts]).tolist()
+                write_all(out, "".join(",".join(map(str, line)) + "\n" for line in lines).encode())
 
     @property
     def depth(self) -> int:
@@ -110,12 +231,12 @@ class ClickLog:
         """Return the clicks of each document over all positions, int64[N]."""
         return self._sum(self.clicks).astype(np.int64)
 
-    def exposure(self, propensities: AnyPropensities) -> Float64Array:
+    def exposure(self, propensities: Propensities) -> Float64Array:
         """Return the expected number of examinations of each document, sum_p n_p e_p, float64[N]."""
         log = self.up_to(propensities)
-        return log._sum(log.impressions * log.at(propensities)[0])
+        return log._sum(log.impressions * propensities.examination[log.positions - 1])
 
-    def gains(self, propensities: AnyPropensities, prior: float = PRIOR) -> Float64Array:
+    def gains(self, propensities: Propensities, prior: float = PRIOR) -> Float64Array:
         """Return clicks over exposure of each document, float64[N], at least 0; NaN if never shown.
 
         Impressions at positions without a propensity are ignored, with a warning. Expected clicks on irrelevant
@@ -131,17 +252,14 @@ class ClickLog:
         if not 0.0 <= prior < np.inf:
             raise ParameterError(f"prior={prior!r}: expected a number of at least 0")
         log = self.up_to(propensities)
-        clicks = log._sum(log.clicks - log.impressions * log.at(propensities)[1])
+        clicks = log._sum(log.clicks - log.impressions * propensities.false_clicks[log.positions - 1])
         looked_at = log.exposure(propensities) + prior
         return np.where(log.shown, np.maximum(clicks, 0.0) / np.where(log.shown, looked_at, 1.0), np.nan)
 
-    def at(self, propensities: AnyPropensities) -> tuple[Float64Array, Float64Array]:
-        """Return the propensity (NaN if unknown) and the false clicks of each entry, float64[m] each."""
-        return propensities.at(self.positions, self.segments, self.segment_names)
-
-    def up_to(self, propensities: AnyPropensities) -> ClickLog:
+    def up_to(self, propensities: Propensities) -> ClickLog:
         """Select the entries at positions with a propensity; warn about the others."""
-        kept = np.isfinite(self.at(propensities)[0])
+        known = np.append(np.isfinite(propensities.examination), False)
+        kept = known[np.minimum(self.positions - 1, known.size - 1)]
         if kept.all():
             return self
         lost, least = int(self.impressions[~kept].sum()), int(self.positions[~kept].min())
@@ -154,34 +272,15 @@ class ClickLog:
 
     def where(self, kept: npt.NDArray[np.bool_]) -> ClickLog:
         """Select entries by a mask, bool[m]."""
-        return ClickLog(
-            self.rows[kept],
-            self.positions[kept],
-            self.impressions[kept],
-            self.clicks[kept],
-            self.n_documents,
-            None if self.segments is None else self.segments[kept],
-            self.segment_names,
-        )
-
-    def of_segment(self, name: str) -> ClickLog:
-        """Return the entries of a segment, as a log without segments."""
-        if self.segments is None or name not in self.segment_names:
-            raise DataError(f"the click log has no segment {name!r}: it has {', '.join(self.segment_names) or 'none'}")
-        return self.where(self.segments == self.segment_names.index(name)).pooled()
-
-    def pooled(self) -> ClickLog:
-        """Merge all segments."""
-        return self if self.segments is None else replace(self, segments=None, segment_names=())
+        rows, positions, impressions, clicks = (column[kept] for column in self._columns())
+        return ClickLog(rows, positions, impressions, clicks, self.n_documents)
 
     def renumbered(self, rows: Int64Array | None) -> ClickLog:
         """Rename row i to rows[i], int64[N]; None changes nothing."""
-        if rows is None:
-            return self
-        return replace(self, rows=rows[self.rows])
+        return self if rows is None else replace(self, rows=rows[self.rows])
 
     def training_set(
-        self, data: RankingDataset, propensities: AnyPropensities | None, prior: float = PRIOR
+        self, data: RankingDataset, propensities: Propensities | None, prior: float = PRIOR
     ) -> RankingDataset:
         """Return the documents that were shown, labelled with their gains, for training with gain "linear".
 
@@ -195,19 +294,26 @@ class ClickLog:
         Raises:
             DataError: a different number of documents; no clicks at all.
         """
-        if data.n_documents != self.n_documents:
-            raise DataError(f"the click log is of {self.n_documents:,} documents, the data have {data.n_documents:,}")
-        log = self if propensities is None else self.up_to(propensities)
-        gains = log.total_clicks().astype(np.float64) if propensities is None else log.gains(propensities, prior)
+        self.check_of(data)
+        log, gains, how = self, self.total_clicks().astype(np.float64), dict[str, Any](propensities=None)
+        if propensities is not None:
+            log = self.up_to(propensities)
+            gains, how = log.gains(propensities, prior), {"propensities": propensities.to_dict(), "prior": prior}
         gains, shown = data.in_row_order(gains), data.in_row_order(log.shown)
         if not np.any(gains[shown] > 0.0):
             raise DataError("the click log has no clicks to learn from")
-        how = (
-            {"propensities": None} if propensities is None else {"propensities": propensities.to_dict(), "prior": prior}
-        )
         rows = np.flatnonzero(shown)
         found = some_documents(with_labels(data, np.where(shown, gains, 0.0), how), rows)
         return replace(found, candidates=Candidates(data, rows))
+
+    def check_of(self, data: RankingDataset) -> None:
+        """Refuse data with another number of documents.
+
+        Raises:
+            DataError: the numbers differ.
+        """
+        if data.n_documents != self.n_documents:
+            raise DataError(f"the click log is of {self.n_documents:,} documents, the data have {data.n_documents:,}")
 
     def of_queries(self, data: RankingDataset, queries: npt.ArrayLike) -> tuple[RankingDataset, ClickLog]:
         """Select whole queries of the data, and the log of their documents."""
@@ -215,50 +321,12 @@ class ClickLog:
         rows = data.queries.take(chosen)[1]
         number = np.full(self.n_documents, -1, np.int64)
         number[rows if data.input_rows is None else data.input_rows[rows]] = np.arange(rows.size)
-        kept = number[self.rows] >= 0
-        part = self.where(kept)
+        part = self.where(number[self.rows] >= 0)
         return data.take(chosen), replace(part, rows=number[part.rows], n_documents=rows.size)
 
     def _sum(self, values: npt.ArrayLike) -> Float64Array:
         """Sum values of entries by document, float64[N]."""
         return np.asarray(np.bincount(self.rows, np.asarray(values, np.float64), self.n_documents), np.float64)
-
-
-MOST = 10**12
-"""Maximum impressions of an entry; sums over all entries do not overflow."""
-COLUMNS = ("rows", "positions", "impressions", "clicks")
-
-
-def impossible_entries(
-    rows: Int64Array, positions: Int64Array, impressions: Int64Array, clicks: Int64Array, n_documents: int
-) -> Int64Array:
-    """Return the numbers of the invalid entries, ascending."""
-    bad = (rows < 0) | (rows >= n_documents) | (positions < 1) | (positions > MAX_POSITION)
-    bad |= (impressions < 1) | (impressions > MOST) | (clicks < 0) | (clicks > impressions)
-    return np.flatnonzero(bad).astype(np.int64)
-
-
-def why_impossible(row: int, position: int, impressions: int, clicks: int, n_documents: int) -> str:
-    """Describe an invalid entry."""
-    if not 0 <= row < n_documents:
-        return f"row {row + 1:,} does not exist: the data have {n_documents:,} rows"
-    if not 1 <= position <= MAX_POSITION:
-        return f"position {position}: positions count from 1, to {MAX_POSITION:,} at most"
-    if impressions > MOST:
-        return f"{impressions:,} impressions: more than {MOST:,}"
-    if impressions < 1:
-        return f"{impressions} impressions: documents that were not shown have no entry"
-    return f"{clicks} clicks of {impressions} impressions: an impression has at most one click"
-
-
-def _ascending(*columns: Int64Array) -> bool:
-    """Return True if the entries are sorted by all columns lexicographically, without duplicates."""
-    later, alike = np.zeros(max(0, columns[0].size - 1), bool), np.ones(max(0, columns[0].size - 1), bool)
-    for column in columns:
-        step = np.diff(column)
-        later |= alike & (step > 0)
-        alike &= step == 0
-    return bool(np.all(later))
 
 
 def with_labels(data: RankingDataset, gains: Float64Array, how: dict[str, Any]) -> RankingDataset:
@@ -297,18 +365,3 @@ class _PlacesOf:
     def __call__(self, row: int) -> tuple[str, int]:
         row = int(self.rows[row])
         return ("", row) if self.places is None else self.places(row)
-
-
-def _whole(values: npt.ArrayLike, name: str) -> Int64Array:
-    """Convert to int64[m]."""
-    given = np.asarray(values)
-    if given.ndim != 1 or given.dtype.kind not in "iuf":
-        raise DataError(
-            f"{name} of a click log must be one-dimensional whole numbers, not {given.dtype}{list(given.shape)}"
-        )
-    with np.errstate(invalid="ignore"):
-        whole = given.astype(np.int64)
-    if not np.array_equal(whole, given):
-        at = int(np.flatnonzero(whole != given)[0])
-        raise DataError(f"entry {at} of the click log: {name} {given[at]} is not a whole number")
-    return whole

@@ -10,20 +10,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from boostrank.clicks.columns import ClickColumns, ClickRows
-from boostrank.clicks.doctor import OF_LABELS, look_at_clicks
-from boostrank.clicks.estimation import check as check_propensities
-from boostrank.clicks.estimation import estimate
-from boostrank.clicks.files import read_clicks
-from boostrank.clicks.gate import known_share, moved_share, with_click_gains
-from boostrank.clicks.log import PRIOR, ClickLog, some_documents
-from boostrank.clicks.propensities import AnyPropensities, SegmentPropensities, read_propensities
+from boostrank.clicks.estimation import check_propensities, estimate_propensities
+from boostrank.clicks.gate import moved_share, shown_at_the_top, with_click_gains
+from boostrank.clicks.log import PRIOR, ClickLog, Propensities, some_documents
+from boostrank.clicks.tables import ClickColumns, ClickRows, read_clicks
 from boostrank.core.errors import DataError, InputError, did_you_mean
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Int64Array
 from boostrank.data.columns import DEFAULTS
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.doctor import Finding, Profile, Severity
 from boostrank.data.side_files import find_sidecar
 from boostrank.data.tables import header_of, is_table
 from boostrank.options import ReadOptions, typed_names
@@ -82,16 +77,30 @@ class Clicks:
     Args:
         name: the log as an argument of `boostrank data propensities`.
         kept: int64[n], rows of the file that are documents; None for all.
+        holds: True if the clicks agree with the propensities.
     """
 
     data: RankingDataset
     log: ClickLog
     name: str
     kept: Int64Array | None
+    propensities: Propensities
+    holds: bool
 
     @classmethod
-    def read(cls, path: str, data: RankingDataset, columns: ClickColumns | None, tell: Tell) -> Clicks:
-        """Read the clicks of a file from `columns`, or from its sidecar log if None."""
+    def read(
+        cls,
+        path: str,
+        data: RankingDataset,
+        columns: ClickColumns | None,
+        propensities: str | Propensities | None,
+        tell: Tell,
+    ) -> Clicks:
+        """Read the clicks of a file from `columns`, or from its sidecar log if None.
+
+        Args:
+            propensities: their file, which is compared with the clicks, or their values; None to estimate them.
+        """
         kept = None
         if columns is None:
             name = log_of(path)
@@ -102,39 +111,45 @@ class Clicks:
             name += "" if qid == "qid" else f" --qid {shlex.quote(qid)}"
             data, log, kept = ClickRows.read(path, columns).of_data(data)
         tell(f"{name}: {log!r}")
-        return cls(data, log, name, kept)
+        holds = True
+        if propensities is None:
+            propensities = estimate_propensities(log, queries_of(data))
+            tell(f"{name}: propensities by {propensities.moved:,} documents that moved: {propensities!r}")
+        elif isinstance(propensities, str):
+            propensities, holds = _checked(propensities, log, queries_of(data), name, tell)
+        return cls(data, log, name, kept, propensities, holds)
 
-    @property
-    def queries(self) -> QueryIndex | None:
-        """Queries of the documents; None if rows were reordered."""
-        return queries_of(self.data)
+    def judged(self, data: RankingDataset) -> RankingDataset:
+        """Label the documents of a data set of the same rows with clicks over exposure, to compare rankers."""
+        documents = data if self.kept is None else some_documents(data, self.kept)
+        return with_click_gains(documents, self.log, self.propensities)
 
-    def propensities(self, path: str | None, tell: Tell) -> tuple[AnyPropensities, bool]:
-        """Read or estimate the propensities, and check whether the clicks agree with them."""
-        if path is None:
-            found = estimate(self.log, self.queries)
-            if isinstance(found, SegmentPropensities):
-                moved = ", ".join(f"{curve.moved:,} of segment {segment}" for segment, curve in found.curves.items())
-                tell(f"{self.name}: propensities by documents that moved, {moved}: {found!r}")
-            else:
-                tell(f"{self.name}: propensities by {found.moved:,} documents that moved: {found!r}")
-            return found, True
-        given = read_propensities(path)
-        self.log.at(given)
-        if given.false_clicks.any():
-            tell(f"{path}: has false_clicks, so these propensities cannot be checked")
-            return given, True
-        try:
-            check = check_propensities(self.log, given, self.queries)
-        except DataError:
-            tell(f"{path}: no clicked document of {self.name} moved, so these propensities cannot be checked")
-            return given, True
-        if check.p < 0.05:
-            tell(
-                f"{path}: clicks contradict these propensities ({check.nats:.0f} nats, p {check.p:.2g}): "
-                f"compare them with `boostrank data propensities {self.name} --check {path}`"
-            )
-        return given, check.p >= 0.05
+    def words(self, data: RankingDataset, scores: Any, top: int) -> str:
+        """Describe how far a comparison can be trusted."""
+        known = np.mean(shown_at_the_top(data, self.log, scores, top))
+        return (
+            f"by clicks: {known:.0%} of the new top {top} was ever shown, the rest counts as not clicked; "
+            f"{moved_share(self.log):.0%} of the clicked documents moved"
+        )
+
+
+def _checked(path: str, log: ClickLog, queries: QueryIndex | None, name: str, tell: Tell) -> tuple[Propensities, bool]:
+    """Read a file of propensities; say whether clicks contradict it."""
+    given = Propensities.read(path)
+    if given.false_clicks.any():
+        tell(f"{path}: has false_clicks, so these propensities cannot be checked")
+        return given, True
+    try:
+        check = check_propensities(log, given, queries)
+    except DataError:
+        tell(f"{path}: no clicked document of {name} moved, so these propensities cannot be checked")
+        return given, True
+    if check.p < 0.05:
+        tell(
+            f"{path}: clicks contradict these propensities ({check.nats:.0f} nats, p {check.p:.2g}): "
+            f"compare them with `boostrank data propensities {name} --check {path}`"
+        )
+    return given, check.p >= 0.05
 
 
 def queries_of(data: RankingDataset) -> QueryIndex | None:
@@ -147,15 +162,12 @@ class ClickTraining:
     """Training data with clicks over exposure as labels, and validation data with clicks.
 
     Args:
-        holds: True if the clicks agree with the propensities.
         train_set: the documents that were shown, with their gains.
         held: clicks of the validation files read so far.
         columns: table columns that hold the clicks; None for sidecar logs.
     """
 
     clicks: Clicks
-    propensities: AnyPropensities
-    holds: bool
     prior: float
     train_set: RankingDataset
     held: list[Clicks]
@@ -173,11 +185,10 @@ class ClickTraining:
         prior: float | None,
         tell: Tell,
     ) -> ClickTraining:
-        clicks = Clicks.read(path, data, columns, tell)
+        clicks = Clicks.read(path, data, columns, propensities, tell)
         prior = PRIOR if prior is None else prior
-        curve, holds = clicks.propensities(propensities, tell)
-        train_set = clicks.log.training_set(clicks.data, curve, prior)
-        return cls(clicks, curve, holds, prior, train_set, [], columns, tell)
+        train_set = clicks.log.training_set(clicks.data, clicks.propensities, prior)
+        return cls(clicks, prior, train_set, [], columns, tell)
 
     def measured(self, path: str, data: RankingDataset, learnt: bool) -> RankingDataset:
         """Label a validation file with clicks over exposure.
@@ -185,63 +196,11 @@ class ClickTraining:
         Args:
             learnt: models also train on it, in folds, so keep only documents that were shown.
         """
-        clicks = Clicks.read(path, data, self.columns, self.tell)
+        clicks = Clicks.read(path, data, self.columns, self.clicks.propensities, self.tell)
         self.held.append(clicks)
         if learnt:
-            return clicks.log.training_set(clicks.data, self.propensities, self.prior)
+            return clicks.log.training_set(clicks.data, clicks.propensities, self.prior)
         try:
-            return with_click_gains(clicks.data, clicks.log, self.propensities)
+            return with_click_gains(clicks.data, clicks.log, clicks.propensities)
         except DataError as error:
             raise InputError(f"{clicks.name}: {error}") from None
-
-
-@dataclass(frozen=True)
-class ClickJudge:
-    """Clicks for comparing rankers."""
-
-    log: ClickLog
-    propensities: AnyPropensities
-    kept: Int64Array | None
-
-    @classmethod
-    def read(
-        cls, path: str, data: RankingDataset, propensities: str | None, columns: ClickColumns | None, tell: Tell
-    ) -> ClickJudge:
-        clicks = Clicks.read(path, data, columns, tell)
-        return cls(clicks.log, clicks.propensities(propensities, tell)[0], clicks.kept)
-
-    def judged(self, data: RankingDataset) -> RankingDataset:
-        """Label the documents with clicks over exposure."""
-        documents = data if self.kept is None else some_documents(data, self.kept)
-        return with_click_gains(documents, self.log, self.propensities)
-
-    def words(self, data: RankingDataset, scores: Any, top: int) -> str:
-        """Describe how far a comparison can be trusted."""
-        return (
-            f"by clicks: {known_share(data, self.log, scores, top):.0%} of the new top {top} was ever shown, the rest "
-            f"counts as not clicked; {moved_share(self.log):.0%} of the clicked documents moved"
-        )
-
-
-def with_clicks(
-    findings: Sequence[Finding], sets: Sequence[tuple[str, Profile]], columns: ClickColumns | None
-) -> list[Finding]:
-    """Replace findings about labels by findings about clicks."""
-    # A document with several positions has several rows, which are no duplicates.
-    left_out = OF_LABELS | ({"duplicates"} if columns is not None and columns.document else set())
-    found = [finding for finding in findings if finding.check not in left_out]
-    for path, profile in sets:
-        try:
-            log = path if columns is not None else log_of(path)
-        except InputError as error:
-            mend = "create it from sessions with boostrank data count-clicks"
-            found.append(Finding("no-click-log", Severity.ERROR, path, 0, 0, 1, str(error), "train refuses it", mend))
-            continue
-        if not profile.n_queries:  # already reported as an error
-            continue
-        ptr = np.concatenate([[0], np.cumsum(profile.sizes)]).astype(np.int64)
-        qid = np.array([profile.qid(q) for q in range(profile.n_queries)], object)
-        unread = ("unreadable-file", "unreadable-row", "missing-token")
-        whole = not any(one.file == path and one.check in unread for one in findings)
-        found += look_at_clicks(log, QueryIndex(ptr, qid), counted=whole, columns=columns)
-    return [finding for severity in Severity for finding in found if finding.severity is severity]

@@ -8,8 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.clicks.log import ClickLog
-from boostrank.clicks.propensities import Propensities
+from boostrank.clicks.log import ClickLog, Propensities
 from boostrank.core.errors import ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array

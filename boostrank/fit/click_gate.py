@@ -7,8 +7,8 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from boostrank.clicks.estimation import estimate
-from boostrank.clicks.gate import FOLDS, Judged, gate_of_parts, held_out, judging_propensities
+from boostrank.clicks.estimation import estimate_propensities
+from boostrank.clicks.gate import FOLDS, Judged, gate, held_out, judging_propensities
 from boostrank.clicks.sidecar import ClickTraining, queries_of
 from boostrank.core.errors import DataError, NothingToLearn
 from boostrank.fit.params import STOPPING_NAMES
@@ -57,14 +57,14 @@ def tell_gate(found: ClickTraining, options: TrainOptions, rounds: int, *, estim
         with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the main training repeats them
             for rest, judging in turns[:1] if found.held else turns:
-                part, clicked, curve = data, log, found.propensities
+                part, clicked, curve = data, log, found.clicks.propensities
                 if found.held:
                     held, held_log = found.held[0].data, found.held[0].log
                 else:
                     held, held_log = log.of_queries(data, judging)
                     part, clicked = log.of_queries(data, rest)
                     if estimated:  # use the training clicks only
-                        curve = estimate(clicked, queries_of(part))
+                        curve = estimate_propensities(clicked, queries_of(part))
                 naive, debiased = (  # one copy of the rows at a time
                     train(plain, clicked.training_set(part, one, found.prior), rounds, **how).predict(held)
                     for one in (None, curve)
@@ -72,13 +72,13 @@ def tell_gate(found: ClickTraining, options: TrainOptions, rounds: int, *, estim
                 judge, theirs = judging_propensities(held_log, queries_of(held), curve)
                 judged.append(Judged(held, held_log, judge, naive, debiased))
                 own = own and theirs
-            verdict = gate_of_parts(judged)
+            verdict = gate(*judged)
     except (DataError, NothingToLearn) as error:  # click counts may be constant where gains are not
         tell(f"no gate: {error}")
         return
     whose = "propensities of their own" if own else "the propensities of the training"
     tell(f"debiased against click counts, single trainings, on {where}{sampled}, by {whose}: {verdict}")
-    if not found.holds:
+    if not found.clicks.holds:
         tell("this comparison is not reliable, as clicks contradict the propensities of the training")
     elif verdict.difference.high < 0.0:
         tell("DEBIASING HURTS HERE: clicks on held-out queries prefer the ranker trained on click counts")

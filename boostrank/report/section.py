@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from boostrank.clicks.log import ClickLog
-from boostrank.clicks.propensities import AnyPropensities
+from boostrank.clicks.log import ClickLog, Propensities
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import ParameterError
 from boostrank.core.machine import resolve_threads
@@ -61,7 +60,7 @@ class Context:
     documents: int | None = None
     matters: Mapping[str, float] | None = None
     clicks: ClickLog | None = None
-    propensities: AnyPropensities | None = None
+    propensities: Propensities | None = None
     seed: int = 0
     threads: int | None = None
     progress: Progress | None = None

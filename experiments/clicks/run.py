@@ -22,7 +22,7 @@ import xgboost as xgb
 
 import boostrank
 from boostrank.clicks.estimation import estimate_propensities
-from boostrank.clicks.gate import Judged, gate_of_parts, held_out, judging_propensities
+from boostrank.clicks.gate import Judged, gate, held_out, judging_propensities
 from boostrank.clicks.log import ClickLog
 from boostrank.clicks.simulate import Users, click_probabilities, simulate_clicks
 from boostrank.core.errors import DataError
@@ -290,7 +290,7 @@ def gated(log: Log) -> dict[str, Any]:
             true.append([CLICKS.evaluate(attraction, one, held.queries, LINEAR).per_query for one in scores])
             first, second = (ndcg(model.predict(log.test), log.test) for model in models)
             test.append(np.nanmean(second - first))
-        found = gate_of_parts(judged)
+        found = gate(*judged)
     except DataError as error:
         return {"refused": str(error)}
     old, new = np.nanmean(np.concatenate(true, axis=1), axis=1).tolist()

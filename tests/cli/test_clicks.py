@@ -12,9 +12,9 @@ import pytest
 
 import boostrank
 from boostrank.clicks.estimation import estimate_propensities
-from boostrank.clicks.files import read_clicks, write_clicks
-from boostrank.clicks.propensities import Propensities, read_propensities
+from boostrank.clicks.log import Propensities
 from boostrank.clicks.simulate import simulate_clicks
+from boostrank.clicks.tables import read_clicks
 from boostrank.core.errors import InputError
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
@@ -40,7 +40,7 @@ def simulate(data: Path, ranker: Path, **how: Any) -> None:
     """As the command does, with more choices."""
     rows, model = RankingDataset.read(data), RankingModel.load(ranker)
     log = simulate_clicks(rows.labels, rows.queries, model.predict(rows), **how)
-    write_clicks(f"{data}.clicks", log.renumbered(rows.input_rows))
+    log.renumbered(rows.input_rows).write(f"{data}.clicks")
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +123,7 @@ def test_a_validation_file_is_measured_by_its_clicks(folder: Path) -> None:
     result = invoke("train", folder / "train.txt", *words, "--valid", folder / "held.txt", "-m", folder / "v.txt", *FEW)
     assert result.exit_code == 0, result.stderr
     assert "on the first --valid file, by propensities of their own: exposure-DCG@10 of 36 queries" in (result.stderr)
-    data, curve = RankingDataset.read(folder / "held.txt"), read_propensities(folder / "p.json")
+    data, curve = RankingDataset.read(folder / "held.txt"), Propensities.read(folder / "p.json")
     gains = np.nan_to_num(read_clicks(folder / "held.txt.clicks", data.n_documents).gains(curve, 0.0))
     model = RankingModel.load(folder / "v.txt")
     wanted = dcg(gains, data.queries, model.predict(data))
@@ -154,7 +154,7 @@ def test_comparing_by_clicks_is_the_exposure_dcg(folder: Path) -> None:
     files = (folder / "logger.txt", folder / "m.txt", folder / "held.txt")
     result = invoke("compare", *files, "--clicks", "--propensities", folder / "p.json", "--json")
     assert result.exit_code == 0, result.stderr
-    data, curve = RankingDataset.read(folder / "held.txt"), read_propensities(folder / "p.json")
+    data, curve = RankingDataset.read(folder / "held.txt"), Propensities.read(folder / "p.json")
     gains = np.nan_to_num(read_clicks(folder / "held.txt.clicks", data.n_documents).gains(curve, 0.0))
     old, new = (dcg(gains, data.queries, RankingModel.load(one).predict(data)) for one in files[:2])
     found = json.loads(result.stdout)["metrics"]["dcg@10"]
@@ -294,10 +294,10 @@ def test_columns_within_queries_are_of_all_documents_in_training_as_in_serving(f
         ranks[known] = below / (own.size - 1) if own.size > 1 else 0.5
     wide = RankingDataset.from_arrays(np.column_stack([rows, ranks]), data.labels, qid=data.queries.row_ids())
     log = read_clicks(folder / "train.txt.clicks", data.n_documents)
-    train_set = log.training_set(data, read_propensities(folder / "p.json"))
+    train_set = log.training_set(data, Propensities.read(folder / "p.json"))
     twin = boostrank.train(
         {"objective": "auto", "gain": "linear", "num_leaves": 7, "num_threads": 1, "verbosity": -1},
-        log.training_set(wide, read_propensities(folder / "p.json")),
+        log.training_set(wide, Propensities.read(folder / "p.json")),
         4,
         start="none",
     )
@@ -362,7 +362,7 @@ def test_clicks_on_rows_that_do_not_exist_are_refused_by_line(folder: Path, tmp_
     Path(f"{data}.clicks").write_text(f"{HEADER}1,1,5,2\n3,1,5,2\n")
     result = invoke("train", data, "--clicks", "-m", tmp_path / "m.txt", *FEW)
     assert result.exit_code == 2
-    assert "few.txt.clicks:3: row 3 does not exist: the data have 2" in result.stderr
+    assert "few.txt.clicks:3: row is 3, and must be a whole number from 1 to 2" in result.stderr
 
 
 def test_a_report_by_clicks_and_a_section_on_them_without_being_asked(folder: Path, tmp_path: Path) -> None:

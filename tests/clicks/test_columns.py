@@ -10,10 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from boostrank.clicks.columns import ClickColumns, ClickRows, from_frame
-from boostrank.clicks.files import write_clicks
-from boostrank.clicks.log import ClickLog
-from boostrank.clicks.propensities import Propensities
+from boostrank.clicks.log import ClickLog, Propensities
+from boostrank.clicks.tables import ClickColumns, ClickRows, from_frame
 from boostrank.core.errors import DataError, FileFormatError
 from boostrank.data.dataset import RankingDataset
 from tests.cli.conftest import FEW, invoke
@@ -152,7 +150,7 @@ def test_the_commands_take_columns_as_they_take_a_log(
     log = ClickLog(rows, shown["position"], shown["impressions"], shown["clicks"], len(first))
     beside = first.drop(columns=list(NAMES)).assign(label=0)
     ours, theirs = write(table, tmp_path / "t.parquet"), write(beside, tmp_path / "b.parquet")
-    write_clicks(f"{theirs}.clicks", log)
+    log.write(f"{theirs}.clicks")
     columns = ("--click-columns", ",".join(NAMES))
     found = [
         invoke("data", "propensities", *words, "--json").stdout for words in ((ours, *columns), (f"{theirs}.clicks",))

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from boostrank import RankingDataset
-from boostrank.clicks.gate import Judged, gate, gate_of_parts, held_out, with_click_gains
-from boostrank.clicks.log import ClickLog
-from boostrank.clicks.propensities import Propensities
+from boostrank.clicks.gate import Judged, gate, held_out, with_click_gains
+from boostrank.clicks.log import ClickLog, Propensities
 from boostrank.core.errors import DataError, DataWarning
 
 CURVE = Propensities([1.0, 0.5, 0.25])
@@ -36,7 +35,7 @@ def test_it_is_the_mean_discounted_click_probability_of_the_top() -> None:
     shuffled = rng.permutation(240)
     for order in (rows, shuffled):
         data = RankingDataset.from_arrays(np.zeros((240, 1)), np.zeros(240), qid=qid[order], sort=True)
-        found = gate(data, log.renumbered(np.argsort(order)), CURVE, old[order], new[order], k=3)
+        found = gate(Judged(data, log.renumbered(np.argsort(order)), CURVE, old[order], new[order]), k=3)
         assert found.old == pytest.approx(values["old"].mean())
         assert found.new == pytest.approx(values["new"].mean())
         assert found.difference.mean == pytest.approx(found.new - found.old)
@@ -47,7 +46,7 @@ def test_it_is_the_mean_discounted_click_probability_of_the_top() -> None:
 def test_equal_scores_win_nothing_by_the_order_of_rows() -> None:
     data = RankingDataset.from_arrays(np.zeros((3, 1)), np.zeros(3), group=[3])
     log = ClickLog([0, 0, 1, 2], [1, 2, 1, 1], [10] * 4, [10, 5, 0, 0], 3)
-    found = gate(data, log, CURVE, np.zeros(3), np.array([1.0, 0.0, 0.0]), k=1)
+    found = gate(Judged(data, log, CURVE, np.zeros(3), np.array([1.0, 0.0, 0.0])), k=1)
     assert (found.old, found.new) == (pytest.approx(1 / 3), pytest.approx(1.0))
 
 
@@ -81,12 +80,12 @@ def test_parts_count_as_their_queries_together() -> None:
     data = RankingDataset.from_arrays(np.zeros((100, 1)), np.zeros(100), group=[5] * 20, weight=weights)
     entries = [(row, p, 9, int(rng.integers(0, 9))) for row in range(90) for p in (1, 2, 3) if rng.random() < 0.6]
     log, (old, new) = ClickLog(*np.array(entries).T, 100), rng.normal(size=(2, 100))
-    together = gate(data, log, CURVE, old, new, k=3)
+    together = gate(Judged(data, log, CURVE, old, new), k=3)
     parts = []
     for chosen in (np.arange(13), np.arange(13, 20)):
         rows = np.isin(np.arange(100) // 5, chosen)
         parts.append(Judged(*log.of_queries(data, chosen), CURVE, old[rows], new[rows]))
-    found = gate_of_parts(parts, k=3)
+    found = gate(*parts, k=3)
     assert found.difference == together.difference
     for name in ("old", "new", "known", "moved"):
         assert getattr(found, name) == pytest.approx(getattr(together, name))

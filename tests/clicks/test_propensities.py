@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boostrank.clicks.estimation import check_curve, estimate_propensities
-from boostrank.clicks.log import ClickLog
-from boostrank.clicks.propensities import Propensities, read_propensities
+from boostrank.clicks.estimation import check_propensities, estimate_propensities
+from boostrank.clicks.log import ClickLog, Propensities
 from boostrank.clicks.simulate import Users, simulate_clicks
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, ParameterError
 from boostrank.core.queries import QueryIndex
@@ -93,14 +92,14 @@ def test_intervals_hold_the_truth_as_often_as_they_say(eta: float) -> None:
 
 def test_a_curve_that_holds_passes_and_others_do_not() -> None:
     log = logged(3, impressions=100)
-    assert check_curve(log, Propensities.power(1.0, 6), QUERIES).p > 0.01
-    assert check_curve(log, Propensities.power(1.0, 4), QUERIES).positions == 3
+    assert check_propensities(log, Propensities.power(1.0, 6), QUERIES).p > 0.01
+    assert check_propensities(log, Propensities.power(1.0, 4), QUERIES).positions == 3
     for wrong in (0.5, 2.0):
-        found = check_curve(log, Propensities.power(wrong, 6), QUERIES)
+        found = check_propensities(log, Propensities.power(wrong, 6), QUERIES)
         assert found.p < 1e-6
         assert found.nats > 10.0
     best = estimate_propensities(log, QUERIES)
-    same = check_curve(log, best, QUERIES)
+    same = check_propensities(log, best, QUERIES)
     assert same.nats == pytest.approx(0.0, abs=1e-6)
     assert same.p == pytest.approx(1.0)
 
@@ -110,18 +109,18 @@ def test_few_queries_and_documents_are_not_certain() -> None:
     found = estimate_propensities(one)
     assert found.errors is not None
     assert found.errors[1] == pytest.approx(np.sqrt(1 / 5 + 1 / 2))  # of the logarithm of a ratio of two counts
-    assert check_curve(one, Propensities([1.0, 0.5])).p > 0.5
+    assert check_propensities(one, Propensities([1.0, 0.5])).p > 0.5
     rejected = 0
     for seed in range(40):
         few = logged(seed, impressions=20)
         few = few.where(few.rows < 15 * 4)
-        rejected += check_curve(few, Propensities.power(1.0, 6), QUERIES).p < 0.05
+        rejected += check_propensities(few, Propensities.power(1.0, 6), QUERIES).p < 0.05
     assert rejected <= 7  # of 40; 2 expected
 
 
 def test_a_curve_with_false_clicks_cannot_be_checked() -> None:
     with pytest.raises(ParameterError, match="cannot be checked"):
-        check_curve(logged(3), Users("trust").propensities(6), QUERIES)
+        check_propensities(logged(3), Users("trust").propensities(6), QUERIES)
 
 
 def test_nothing_moved_is_refused() -> None:
@@ -129,7 +128,7 @@ def test_nothing_moved_is_refused() -> None:
     with pytest.raises(DataError, match="no clicked document was shown both at position 1 and elsewhere"):
         estimate_propensities(still)
     with pytest.raises(DataError, match="no clicked document"):
-        check_curve(still, Propensities.power(1.0, 6))
+        check_propensities(still, Propensities.power(1.0, 6))
 
 
 def test_a_position_that_nothing_ties_to_the_first_has_none() -> None:
@@ -161,7 +160,7 @@ def test_a_file_gives_back_what_was_written(tmp_path: Path) -> None:
         Propensities.power(0.5, 4),
     ):  # fmt: skip
         one.write(path)
-        back = read_propensities(path)
+        back = Propensities.read(path)
         np.testing.assert_array_equal(back.examination, one.examination)
         np.testing.assert_array_equal(back.false_clicks, one.false_clicks)
         assert (back.method, back.moved, back.errors is None) == (one.method, one.moved, one.errors is None)
@@ -185,7 +184,7 @@ def test_a_file_that_is_none_is_refused(change: dict[str, object], words: str, t
     path = tmp_path / "p.json"
     path.write_text(json.dumps({"version": 1, "examination": [1.0, 0.5]} | change))
     with pytest.raises(FileFormatError, match=f"p.json: not a file of propensities: .*{words}"):
-        read_propensities(path)
+        Propensities.read(path)
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "{", "[" * 100_000, "[" * 300 + "]" * 300, '{"version": NaN}'])
@@ -193,7 +192,7 @@ def test_text_that_is_no_json_object_is_refused(text: str, tmp_path: Path) -> No
     path = tmp_path / "p.json"
     path.write_text(text)
     with pytest.raises(FileFormatError, match="not a file of propensities"):
-        read_propensities(path)
+        Propensities.read(path)
 
 
 def test_eta_has_a_range() -> None:

@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from boostrank.clicks import sessions
-from boostrank.clicks.files import read_clicks
+from boostrank.clicks import tables
 from boostrank.clicks.log import ClickLog
-from boostrank.clicks.sessions import SessionColumns, count_clicks
+from boostrank.clicks.tables import count_clicks, read_clicks
 from boostrank.core.errors import FileFormatError, InputError
 from boostrank.data.tables import batches
 from tests.cli.conftest import invoke
@@ -61,8 +60,8 @@ def write(frame: pd.DataFrame, path: Path) -> Path:
 def test_forms_are_added_up_alike(
     name: str, frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sessions, "batches", partial(batches, chunk_bytes=4096))
-    monkeypatch.setattr(sessions, "_SMALLEST", 4)
+    monkeypatch.setattr(tables, "batches", partial(batches, chunk_bytes=4096))
+    monkeypatch.setattr(tables, "_MANY", 4)
     path = write(frame, tmp_path / name)
     assert entries(count_clicks([path])) == twin(frame)
     half = write(frame[:2_000], tmp_path / f"a-{name}"), write(frame[2_000:], tmp_path / f"b-{name}")
@@ -72,7 +71,7 @@ def test_forms_are_added_up_alike(
 def test_clicks_may_be_true_and_false_and_columns_have_other_names(frame: pd.DataFrame, tmp_path: Path) -> None:
     other = frame.rename(columns={"row": "item", "position": "rank", "clicked": "click"})
     other["click"] = other["click"].astype(bool)
-    found = count_clicks([write(other, tmp_path / "log.parquet")], SessionColumns("rank", "click", "item"))
+    found = count_clicks([write(other, tmp_path / "log.parquet")], position="rank", clicked="click", row="item")
     assert entries(found) == twin(frame)
 
 
@@ -82,32 +81,20 @@ def test_documents_may_go_by_keys(ending: str, frame: pd.DataFrame, tmp_path: Pa
     place = dict(zip(data["row"], range(len(data)), strict=True))
     expected = {(place[row + 1], position): counts for (row, position), counts in twin(frame).items()}
     log, table = write(frame, tmp_path / f"log.{ending}"), write(data, tmp_path / f"data.{ending}")
-    columns = SessionColumns(keys=("qid", "doc"))
-    found = count_clicks([log], columns, table)
+    keys = ("qid", "doc")
+    found = count_clicks([log], keys=keys, documents=table)
     assert entries(found) == expected
     assert found.n_documents == len(data)
     fewer = write(data[data["row"] != 7], tmp_path / f"fewer.{ending}")
     first = int(np.flatnonzero(frame["row"] == 7)[0]) + 1
     where = rf"row {first:,}" if ending == "parquet" else rf"log\.csv:{first + 1}"
     with pytest.raises(FileFormatError, match=rf"{where}: no document q0, 7 in the data"):
-        count_clicks([log], columns, fewer)
+        count_clicks([log], keys=keys, documents=fewer)
     twice = write(pd.concat([data, data[:1]]), tmp_path / f"twice.{ending}")
     with pytest.raises(FileFormatError, match="two rows have the keys"):
-        count_clicks([log], columns, twice)
+        count_clicks([log], keys=keys, documents=twice)
     with pytest.raises(InputError, match="pass the table"):
-        count_clicks([log], columns)
-
-
-def test_each_row_names_its_segment_and_there_are_not_too_many(tmp_path: Path) -> None:
-    path = tmp_path / "log.parquet"
-    table = pd.DataFrame({"row": [1, 2], "position": [1, 2], "clicked": [1, 0], "device": ["phone", None]})
-    table.to_parquet(path)
-    with pytest.raises(FileFormatError, match=r"log\.parquet: row 2: the segment name in device is missing"):
-        count_clicks([path], SessionColumns(by="device"))
-    many = pd.DataFrame({"row": 1, "position": 1, "clicked": 1, "user": [f"u{i}" for i in range(70_000)]})
-    many.to_parquet(path)
-    with pytest.raises(FileFormatError, match=r"column 'user' has more than .* segments: choose one with fewer"):
-        count_clicks([path], SessionColumns(by="user"))
+        count_clicks([log], keys=keys)
 
 
 @pytest.mark.parametrize(
@@ -148,11 +135,11 @@ def test_rows_may_stand_for_several_impressions(frame: pd.DataFrame, tmp_path: P
     summed = frame.groupby(["row", "position"], as_index=False).agg(
         shown=("clicked", "size"), clicks=("clicked", "sum")
     )
-    columns = SessionColumns(clicked="clicks", impressions="shown")
-    assert entries(count_clicks([write(summed, tmp_path / "log.parquet")], columns)) == twin(frame)
+    columns = {"clicked": "clicks", "impressions": "shown"}
+    assert entries(count_clicks([write(summed, tmp_path / "log.parquet")], **columns)) == twin(frame)
     summed.loc[4, "clicks"] = summed.loc[4, "shown"] + 1
-    with pytest.raises(FileFormatError, match=r"log\.csv:6: \d+ clicks of \d+ impressions"):
-        count_clicks([write(summed, tmp_path / "log.csv")], columns)
+    with pytest.raises(FileFormatError, match=r"log\.csv:6: \d+ clicks of \d+ shown"):
+        count_clicks([write(summed, tmp_path / "log.csv")], **columns)
 
 
 def test_true_and_false_may_be_words(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from packaging.version import Version
 
 import boostrank
 from boostrank import RankingDataset, RankingModel
-from boostrank.clicks.files import read_clicks, write_clicks
-from boostrank.clicks.propensities import read_propensities
+from boostrank.clicks.log import Propensities
+from boostrank.clicks.tables import read_clicks
 from boostrank.core.errors import ParameterError
 from boostrank.data import cache as caches
 from boostrank.data.store import _states
@@ -255,10 +255,10 @@ def test_clicks_and_propensities_of_every_version_are_read(
     version: str, extracted: dict[str, Path], tmp_path: Path
 ) -> None:
     folder = extracted[version]
-    write_clicks(tmp_path / "clicks.txt", read_clicks(folder / "clicks.txt"))
+    read_clicks(folder / "clicks.txt").write(tmp_path / "clicks.txt")
     assert (tmp_path / "clicks.txt").read_text() == (folder / "clicks.txt").read_text()
     then = json.loads((folder / "propensities.json").read_text())
-    found = read_propensities(folder / "propensities.json").to_dict()
+    found = Propensities.read(folder / "propensities.json").to_dict()
     assert found | {"version": then["version"]} == then
 
 

@@ -12,8 +12,7 @@ import pytest
 
 import boostrank
 from boostrank.clicks.estimation import estimate_propensities
-from boostrank.clicks.log import ClickLog
-from boostrank.clicks.propensities import Propensities, SegmentPropensities
+from boostrank.clicks.log import ClickLog, Propensities
 from boostrank.clicks.simulate import simulate_clicks
 from boostrank.core.errors import DataError
 from boostrank.data.dataset import RankingDataset
@@ -269,11 +268,6 @@ def test_the_record_of_a_stranger_is_not_taken_for_granted(model: RankingModel) 
     for clicks, prior in (({"propensities": None, "prior": 0.25}, 0.25), ({"propensities": curve, "prior": True}, 1.0)):
         other.info = model.info | {"data": {"reader": {"clicks": clicks}}}
         assert learnt_from(other)[1] == prior
-    other.info = model.info | {"data": {"reader": {"clicks": {"propensities": {"version": 1, "segments": {"m": curve}},
-                                                              "prior": 0.0}}}}  # fmt: skip
-    known, prior = learnt_from(other)
-    assert isinstance(known, SegmentPropensities)
-    assert (known.curves["m"].examination.tolist(), prior) == ([1.0, 0.5], 0.0)
 
 
 def test_an_interval_that_says_nothing_does_not_squeeze_the_picture() -> None:

@@ -12,11 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.clicks.estimation import NONSENSE, CurveCheck, estimate
-from boostrank.clicks.estimation import check as check_propensities
-from boostrank.clicks.gate import ClickGate, gate, moved_share, with_click_gains
-from boostrank.clicks.log import PRIOR, ClickLog
-from boostrank.clicks.propensities import AnyPropensities, Propensities, SegmentPropensities, propensities_of_dict
+from boostrank.clicks.estimation import NONSENSE, CurveCheck, check_propensities, estimate_propensities
+from boostrank.clicks.gate import ClickGate, Judged, gate, moved_share, with_click_gains
+from boostrank.clicks.log import PRIOR, ClickLog, Propensities
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import BoostrankError, DataError, DataWarning, ParameterError
 from boostrank.core.queries import QueryIndex
@@ -27,7 +25,7 @@ from boostrank.report.charts import SHARE, Chart, histogram, lines, tooltips, wh
 from boostrank.report.documents import shown_name
 from boostrank.report.html import look_of
 from boostrank.report.means import mean_ranks
-from boostrank.report.result import Columns, Result, joined, pandas, plain, rows_of
+from boostrank.report.result import Columns, Result, pandas, plain, rows_of
 from boostrank.report.scoring import START
 from boostrank.report.section import Context, Section
 from boostrank.report.vega import CATEGORY, COLOURS, alt
@@ -40,7 +38,6 @@ _DEEPEST = 30
 _BINS = 24
 _MOST_PRIOR = 2**53
 _HEIGHT = 220
-_SEGMENTS = 3
 _LEARNT = "learnt with"
 _ORIGINS = {"log": "of this log", "given": "given", "model": _LEARNT}
 _RATES = "clicks an impression"
@@ -81,11 +78,11 @@ class ClickData(Result):
         documents, shown, clicked: numbers of all, shown and clicked documents.
         impressions, clicks: totals.
         moved: share of clicked documents shown at several positions.
-        propensities: propensities of positions, possibly by segment.
+        propensities: propensities of positions.
         origin: source of the propensities: "log", "given" or "model" (from the model's training).
         check: test of propensities from another source than this log; None if the log cannot test them.
         learnt: propensities of the model's training, if different.
-        positions: columns of the positions with impressions, possibly by segment; `propensity` with its 95% interval.
+        positions: columns of the positions with impressions; `propensity` with its 95% interval.
         prior: exposure added to each document.
         exposure: columns of a histogram of the exposure of shown documents; bins are powers of 2.
         top_tenth: share of the exposure on the most exposed tenth of the shown documents.
@@ -103,10 +100,10 @@ class ClickData(Result):
     impressions: int
     clicks: int
     moved: float
-    propensities: AnyPropensities
+    propensities: Propensities
     origin: str
     check: CurveCheck | None
-    learnt: AnyPropensities | None
+    learnt: Propensities | None
     positions: Columns
     prior: float
     exposure: Columns
@@ -126,14 +123,6 @@ class ClickData(Result):
         "exposure": attrgetter("exposure"),
         "known": attrgetter("known"),
     }
-
-    @property
-    def segments(self) -> list[str]:
-        """Segments with propensities of their own, by number of impressions, largest first."""
-        shown: dict[str, int] = {}
-        for name, count in zip(self.positions.get("segment", ()), self.positions["impressions"], strict=False):
-            shown[name] = shown.get(name, 0) + count
-        return sorted(shown, key=lambda name: -shown[name])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON data."""
@@ -197,7 +186,7 @@ def click_data(c: Context) -> ClickData:
     )
 
 
-def learnt_from(model: RankingModel) -> tuple[AnyPropensities | None, float]:
+def learnt_from(model: RankingModel) -> tuple[Propensities | None, float]:
     """Return (propensities of a model's training, prior); (None, default prior) without a valid record."""
     found: Any = model.info.get("data")
     for key in ("reader", "clicks"):
@@ -207,20 +196,20 @@ def learnt_from(model: RankingModel) -> tuple[AnyPropensities | None, float]:
     given: Any = found.get("prior")
     prior = float(given) if isinstance(given, int | float) and 0 <= given < _MOST_PRIOR else PRIOR
     try:
-        return propensities_of_dict(found.get("propensities")), prior
+        return Propensities.from_dict(found.get("propensities")), prior
     except (ValueError, RecursionError):
         return None, prior
 
 
 def _curve(
-    rows: ClickLog, queries: QueryIndex, given: AnyPropensities | None, learnt: AnyPropensities | None
-) -> tuple[AnyPropensities, str, CurveCheck | None]:
+    rows: ClickLog, queries: QueryIndex, given: Propensities | None, learnt: Propensities | None
+) -> tuple[Propensities, str, CurveCheck | None]:
     """Return the propensities to use, their origin, and whether clicks contradict them."""
     if given is None:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DataWarning)  # a note reports wide intervals
-                return estimate(rows, queries), "log", None
+                return estimate_propensities(rows, queries), "log", None
         except DataError:
             if learnt is None:
                 raise
@@ -239,10 +228,7 @@ def _interval(curve: Propensities) -> tuple[Float64Array, Float64Array]:
     return curve.examination / width, curve.examination * width
 
 
-def _positions(log: ClickLog, curve: AnyPropensities) -> Columns:
-    if isinstance(curve, SegmentPropensities):
-        parts = [(name, _positions(log.of_segment(name), curve.curves[name])) for name in log.segment_names]
-        return joined([{"segment": [name] * len(part["position"])} | part for name, part in parts])
+def _positions(log: ClickLog, curve: Propensities) -> Columns:
     shown, clicked = (np.bincount(log.positions - 1, counts, log.depth) for counts in (log.impressions, log.clicks))
     known = np.flatnonzero(shown)
     columns = {"position": known + 1, "impressions": shown[known].astype(int), "clicks": clicked[known].astype(int)}
@@ -252,7 +238,7 @@ def _positions(log: ClickLog, curve: AnyPropensities) -> Columns:
     return columns
 
 
-def _notes(log: ClickLog, used: ClickLog, curve: AnyPropensities) -> list[str]:
+def _notes(log: ClickLog, used: ClickLog, curve: Propensities) -> list[str]:
     notes, all_of_them = [], int(log.impressions.sum())
     lost = all_of_them - int(used.impressions.sum())
     if lost:
@@ -301,7 +287,7 @@ def _changes(
     return moves, by_position, float(np.mean(~moved))
 
 
-def _against(c: Context, log: ClickLog, curve: AnyPropensities, previous: tuple[str, npt.ArrayLike]) -> Against:
+def _against(c: Context, log: ClickLog, curve: Propensities, previous: tuple[str, npt.ArrayLike]) -> Against:
     data, queries, count = c.data, c.data.queries, len(c.data.queries)
     name, (old, new) = previous[0], (np.asarray(one, np.float64) for one in (previous[1], c.scores))
     first, second = queries.ranks(old), queries.ranks(new)
@@ -315,7 +301,8 @@ def _against(c: Context, log: ClickLog, curve: AnyPropensities, previous: tuple[
     found, reason, values = None, "", np.full((2, count), np.nan)
     try:
         gains = with_click_gains(data, log, curve).labels
-        found = gate(data, log, curve, data.in_input_order(old), data.in_input_order(new), TOP, c.seed)
+        scores = (data.in_input_order(one) for one in (old, new))
+        found = gate(Judged(data, log, curve, *scores), k=TOP, seed=c.seed)
         metric, rules = Metric.parse(f"dcg@{TOP}"), Conventions(gain="linear")
         values = np.array([metric.evaluate(gains, one, queries, rules).per_query for one in (old, new)])
     except BoostrankError as error:
@@ -336,9 +323,7 @@ def _parts(found: ClickData) -> dict[str, Any]:
     known = found.known["shown"]
     return {
         "top": TOP,
-        "depths": len({*found.positions["position"].tolist()}),
-        "by_segment": isinstance(found.propensities, SegmentPropensities),
-        "drawn_segments": _SEGMENTS,
+        "depths": len(found.positions["position"]),
         "most": most,
         "least": least,
         "curve": _curve_chart(found),
@@ -355,14 +340,9 @@ def _curve_chart(found: ClickData) -> Chart:
     )
     with np.errstate(divide="ignore", invalid="ignore"):  # positions without impressions
         rates = clicked / shown / (clicked[0] / shown[0])
-    segments = found.segments[:_SEGMENTS]
-    curves: dict[str, Propensities] = {}
-    for whose, curve in ((_ORIGINS[found.origin], found.propensities), (_LEARNT, found.learnt)):
-        if isinstance(curve, SegmentPropensities):
-            names = segments or list(curve.curves)[:_SEGMENTS]
-            curves |= {f"{name}, {whose}": curve.curves[name] for name in names if name in curve.curves}
-        elif curve is not None:
-            curves[whose] = curve
+    curves = {_ORIGINS[found.origin]: found.propensities}
+    if found.learnt is not None:
+        curves[_LEARNT] = found.learnt
     return curve_chart(curves, rates if np.isfinite(rates).any() else None)
 
 

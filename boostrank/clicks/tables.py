@@ -1,0 +1,310 @@
+"""Tables with clicks: session logs, click logs, and click columns of the data's own table.
+
+In a table of documents, each row is a document at one position. Rows of a query with the same value in the document
+column are one document, with the features of its first row. Without a document column, each row is a document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.clicks.log import COLUMNS, MAX_POSITION, MAX_ROWS, ClickLog, checked_counts, some_documents
+from boostrank.core.errors import DataError, FileFormatError, InputError, ParameterError
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.columns import DEFAULTS
+from boostrank.data.dataset import RankingDataset
+from boostrank.data.tables import Batch, arrow, batches, header_of
+
+_BETWEEN = "\x1f"
+_MANY = 1 << 20
+
+
+def read_clicks(path: str | PathLike[str], n_documents: int | None = None) -> ClickLog:
+    """Read a click log: a table with columns `row,position,impressions,clicks`, one row per document and position.
+
+    Args:
+        path: a CSV, TSV (plain or compressed), Parquet or Arrow file.
+        n_documents: number of rows of the data; None to renumber the rows of the log.
+
+    Raises:
+        FileFormatError: an invalid entry, with its line, or an unreadable file.
+    """
+    row, position, impressions, clicks = COLUMNS
+    log = _counted([path], (position, impressions, clicks), row, n_documents)
+    if n_documents is not None:
+        return log
+    known, rows = np.unique(log.rows, return_inverse=True)
+    return replace(log, rows=rows, n_documents=known.size)
+
+
+def count_clicks(
+    sessions: Sequence[str | PathLike[str]],
+    *,
+    position: str = "position",
+    clicked: str = "clicked",
+    impressions: str | None = None,
+    row: str = "row",
+    keys: Sequence[str] = (),
+    documents: str | PathLike[str] | None = None,
+) -> ClickLog:
+    """Count impressions and clicks of each document at each position, in one pass over session logs of any size.
+
+    Args:
+        sessions: CSV, TSV (plain or compressed), Parquet or Arrow files, one row per impression.
+        position: column of the position at which the document was shown, from 1.
+        clicked: column with 1 or true if it was clicked, else 0 or false; with `impressions`, the number of clicks.
+        impressions: column with the number of impressions of a row; None for one each.
+        row: column with the row of the document in the data, from 1; ignored if there are keys.
+        keys: columns that identify the document, in the log and in `documents`.
+        documents: the table of the documents; required with keys.
+
+    Raises:
+        FileFormatError: an invalid cell, with file and row; a document that is missing or repeated in the data.
+        InputError: keys without documents.
+    """
+    columns = (position, impressions or "", clicked)
+    if not keys:
+        return _counted(sessions, columns, row)
+    if documents is None:
+        raise InputError(f"the columns {', '.join(keys)} identify documents: pass the table that has them (documents)")
+    return _counted(sessions, columns, "", None, tuple(keys), _index_of(documents, keys))
+
+
+def _counted(
+    paths: Sequence[str | PathLike[str]],
+    columns: tuple[str, str, str],
+    row: str,
+    n_documents: int | None = None,
+    keys: tuple[str, ...] = (),
+    index: Any = None,
+) -> ClickLog:
+    """Sum tables into a log.
+
+    Args:
+        columns: columns of positions, impressions and clicks; without impressions, each row is one.
+        row: column of the documents, from 1; ignored if there are `keys`, whose values are looked up in `index`.
+        n_documents: number of documents; None for the largest row.
+    """
+    pa, (position, impressions, clicked) = arrow(), columns
+    numbers = (*(columns if impressions else (position,)), *(() if keys else (row,)))
+    waiting = [pa.table({name: pa.array([], pa.int64()) for name in ("row", "position", "shown", "clicked")})]
+    for path in paths:
+        for batch in batches(path, numbers=numbers, texts=keys, truths=() if impressions else (clicked,)):
+            rows = _documents(batch, keys, index) if keys else batch.whole(row, 1, n_documents or MAX_ROWS)
+            if impressions:
+                counts = checked_counts(batch.number, columns, batch.refuse)
+            else:
+                counts = batch.whole(position, 1, MAX_POSITION), np.ones(len(batch), np.int64), batch.truth(clicked)
+            waiting.append(_summed(pa.table([rows, *counts], waiting[0].column_names)))
+            # Merge the sums of batches once they are twice as large, so that memory holds little more than entries.
+            if sum(map(len, waiting[1:])) > len(waiting[0]) + _MANY:
+                waiting = [_summed(pa.concat_tables(waiting))]
+    rows, positions, shown, clicks = (column.to_numpy() for column in pa.concat_tables(waiting).columns)
+    count = len(index) if keys else n_documents
+    return ClickLog(rows - 1, positions, shown, clicks, int(rows.max(initial=0)) if count is None else count)
+
+
+def _summed(table: Any) -> Any:
+    """Sum the rows of each document and position."""
+    found = table.group_by(["row", "position"]).aggregate([("shown", "sum"), ("clicked", "sum")])
+    return found.select(["row", "position", "shown_sum", "clicked_sum"]).rename_columns(table.column_names)
+
+
+def _index_of(path: str | PathLike[str], keys: Sequence[str]) -> Any:
+    """Return the keys of the documents of a table, an Arrow array of text."""
+    pa, pc = arrow(), arrow(".compute")
+    parts = [_joined(batch, keys) for batch in batches(path, texts=tuple(keys))]
+    index = pa.chunked_array(parts or [pa.array([], pa.string())]).combine_chunks()
+    if pc.count_distinct(index).as_py() != len(index):
+        name = next(one["values"] for one in pc.value_counts(index).to_pylist() if one["counts"] > 1)
+        words = f"two rows have the keys {_shown(name)}: impressions cannot be matched"
+        raise FileFormatError(words, file=str(path))
+    return index
+
+
+def _documents(batch: Batch, keys: Sequence[str], index: Any) -> Int64Array:
+    """Return the row of the document of each impression, from 1."""
+    pc, texts = arrow(".compute"), _joined(batch, keys)
+    found = pc.fill_null(pc.index_in(texts, index, skip_nulls=True), -1).to_numpy(zero_copy_only=False)
+    missing = np.flatnonzero(found < 0)
+    if missing.size:
+        row = int(missing[0])
+        raise batch.refuse(row, f"no document {_shown(texts[row].as_py())} in the data")
+    return np.asarray(found + 1, np.int64)
+
+
+def _shown(key: str | None) -> str:
+    return "without a key" if key is None else ", ".join(key.split(_BETWEEN))[:80]
+
+
+def _joined(batch: Batch, keys: Sequence[str]) -> Any:
+    """Join the keys of each row to one text; null if one is null."""
+    texts = [batch.text(key) for key in keys]
+    return arrow(".compute").binary_join_element_wise(*texts, _BETWEEN) if len(texts) > 1 else texts[0]
+
+
+@dataclass(frozen=True)
+class ClickColumns:
+    """Column names of clicks in the table of the documents.
+
+    Args:
+        position: position at which the document was shown, from 1; may be empty if it never was.
+        impressions: number of impressions there; 0 if never shown.
+        clicks: number of clicks there.
+        document: document id within its query; None if each row is a separate document.
+    """
+
+    position: str = "position"
+    impressions: str = "impressions"
+    clicks: str = "clicks"
+    document: str | None = None
+
+    @classmethod
+    def of(cls, names: Sequence[str]) -> ClickColumns:
+        """Create from three or four names, in the order of the fields."""
+        if len(names) not in (3, 4) or len(set(names)) < len(names):
+            raise ParameterError(
+                f"columns of clicks are position, impressions, clicks and optionally the document: three or four "
+                f"names, not {', '.join(names)}"
+            )
+        return cls(*names)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The given names."""
+        return tuple(filter(None, (self.position, self.impressions, self.clicks, self.document)))
+
+
+@dataclass(frozen=True, eq=False)
+class ClickRows:
+    """Validated values of the click columns.
+
+    Args:
+        positions, impressions, clicks: int64[N]; position 1 where there are no impressions.
+        documents: int64[N], codes of the document ids; None if each row is a separate document.
+        queries: int64[N], codes of the query ids, if they were read.
+    """
+
+    positions: Int64Array
+    impressions: Int64Array
+    clicks: Int64Array
+    documents: Int64Array | None = None
+    queries: Int64Array | None = None
+
+    @classmethod
+    def read(cls, path: str | PathLike[str], columns: ClickColumns, qid: str | None = None) -> ClickRows:
+        """Read the columns of a CSV, TSV, Parquet or Arrow file.
+
+        Args:
+            qid: also read this column of query ids; "" for a column with a default name, if there is one.
+        """
+        if qid == "":
+            qid = next((name for name in chain(*DEFAULTS["qid"]) if name in header_of(path)), None)
+        texts: dict[str, list[Any]] = {name: [] for name in (columns.document, qid) if name}
+        parts = [(np.zeros(0, np.int64),) * 3]
+        for batch in batches(path, numbers=columns.names[:3], texts=tuple(texts)):
+            parts.append(checked_counts(batch.number, columns.names, batch.refuse))
+            for name, found in texts.items():
+                found.append(batch.text(name))
+                if found[-1].null_count:
+                    raise batch.refuse(int(np.argmax(np.asarray(found[-1].is_null()))), f"{name} is missing")
+        counts = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return cls(*counts, *(_codes(texts[name]) if name else None for name in (columns.document, qid)))
+
+    def log(self, queries: Int64Array | None = None) -> tuple[ClickLog, npt.NDArray[np.bool_]]:
+        """Return the log of the documents, in the order of their first rows, and a mask of these rows, bool[N].
+
+        Args:
+            queries: int64[N], query of each row; None for those that were read, or a single query.
+        """
+        queries = self.queries if queries is None else queries
+        # Number the documents by (query, document id), in the order of their first rows.
+        rows, first = np.arange(self.positions.size), np.ones(self.positions.size, bool)
+        if self.documents is not None:
+            names = self.documents
+            if queries is not None:
+                names = queries * (int(names.max(initial=0)) + 1) + names
+            _, at, number = np.unique(names, return_index=True, return_inverse=True)
+            first = np.zeros(rows.size, bool)
+            first[at] = True
+            rows = (np.cumsum(first) - 1)[at][number]
+        return ClickLog(rows, self.positions, self.impressions, self.clicks, int(first.sum())), first
+
+    def of_data(self, data: RankingDataset) -> tuple[RankingDataset, ClickLog, Int64Array | None]:
+        """Return the distinct documents of a data set read from the same rows, their log, and their rows (None for
+        all).
+        """
+        if data.n_documents != self.positions.size:
+            raise DataError(f"{self.positions.size:,} rows of clicks, and the data have {data.n_documents:,}")
+        log, first = self.log(data.in_input_order(data.queries.of_rows()))
+        if first.all():
+            return data, log, None
+        kept = np.flatnonzero(data.in_row_order(first))
+        if data.input_rows is not None:  # the log numbers documents in input order
+            log = log.renumbered(np.argsort(data.input_rows[kept]))
+        return some_documents(data, kept), log, kept
+
+
+def _codes(texts: Sequence[Any]) -> Int64Array:
+    """Number texts, given as Arrow arrays, in the order of their appearance: int64[N]."""
+    chunks = arrow().chunked_array(texts, arrow().string()).dictionary_encode().chunks
+    return np.concatenate([np.zeros(0, np.int64), *(chunk.indices.to_numpy() for chunk in chunks)])
+
+
+def from_frame(
+    frame: Any,
+    columns: ClickColumns | None = None,
+    *,
+    qid: str = "qid",
+    weight: str | None = None,
+    drop: Sequence[str] | str = (),
+    sort: bool = False,
+    categorical_feature: Sequence[str | int] | str | None = "auto",
+) -> tuple[RankingDataset, ClickLog]:
+    """Create a data set (with labels 0) and a click log from a data frame with click columns.
+
+    Args:
+        frame: a table, as `X` in `RankingDataset.from_arrays`.
+        columns: names of the click columns.
+        qid, weight, drop, sort, categorical_feature: as in `RankingDataset.from_frame`.
+
+    Raises:
+        DataError: as `from_frame`; an invalid cell, with its row.
+    """
+    from boostrank.data.arrays import read_frame
+    from boostrank.data.frames import as_frame, names_of, values_of
+
+    columns = columns or ClickColumns()
+    dropped = [drop] if isinstance(drop, str) else list(drop)
+    X, _, ids, weights, _ = read_frame(frame, columns.position, qid, weight, [*dropped, *columns.names[1:]])
+    table = as_frame(frame)
+    found = {name: values_of(table, names_of(table).index(name)) for name in columns.names}
+
+    def refuse(row: int, reason: str) -> DataError:
+        return DataError(f"row {row} (from 0): {reason}")
+
+    def number(name: str) -> Float64Array:
+        try:
+            return np.array([np.nan if one is None else one for one in found[name].tolist()], np.float64)
+        except (TypeError, ValueError):
+            raise DataError(f"column {name!r} does not hold numbers") from None
+
+    counts = checked_counts(number, columns.names, refuse)
+    documents = None
+    if columns.document is not None:
+        names = found[columns.document]
+        lost = next((row for row, one in enumerate(names.tolist()) if one is None or one != one), None)
+        if lost is not None:
+            raise refuse(lost, f"{columns.document} is missing")
+        documents = np.unique(names.astype(str) if names.dtype.kind == "O" else names, return_inverse=True)[1]
+    data = RankingDataset.from_arrays(
+        X, np.zeros(counts[0].size), qid=ids, weight=weights, sort=sort, categorical_feature=categorical_feature
+    )
+    return ClickRows(*counts, documents).of_data(data)[:2]
