@@ -1,6 +1,6 @@
 """`python -m boostrank`, and the script `boostrank`."""
 
-from boostrank.core.process import stop_quietly
+from boostrank.core.machine import stop_quietly
 
 
 def run() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import boostrank
 from boostrank.core.errors import DataError, DataWarning, ParameterError
-from boostrank.core.registry import Registry
+from boostrank.core.params import Registry
 from boostrank.data.source import FORMATS
 from boostrank.export import TARGETS
 from boostrank.metrics import METRICS

@@ -15,10 +15,9 @@ import click
 
 from boostrank import __version__
 from boostrank.cli.errors import OutputClosed, run_reporting_errors
-from boostrank.core import process
+from boostrank.core import machine
 from boostrank.core.errors import InputError
-from boostrank.core.machine import openmp_environment
-from boostrank.core.process import leave_at_second_press, stop_quietly, take_over_streams
+from boostrank.core.machine import leave_at_second_press, openmp_environment, stop_quietly, take_over_streams
 
 # Heading -> command -> (module, or module:name; its line in the list of commands).
 _HEADINGS = {
@@ -187,5 +186,5 @@ def run() -> None:
     stop_quietly()
     take_over_streams()
     leave_at_second_press()
-    process.own_process = True
+    machine.own_process = True
     cli()

@@ -14,9 +14,9 @@ from typing import Any
 
 import click
 
-from boostrank.core import process
+from boostrank.core import machine
 from boostrank.core.errors import BoostrankError
-from boostrank.core.process import leave_soon
+from boostrank.core.machine import leave_soon
 from boostrank.engines import engines_with
 from boostrank.options import FileOptions, TrainOptions, declared
 
@@ -71,7 +71,7 @@ def _status_of(work: Callable[[], Any]) -> int:
         return BAD_INPUT
     except (click.Abort, KeyboardInterrupt):
         say("boostrank: stopped")
-        if process.own_process:
+        if machine.own_process:
             leave_soon(INTERRUPTED)
         return INTERRUPTED
     except OutputClosed as closed:

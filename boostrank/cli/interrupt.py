@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 
 from boostrank.cli.errors import INTERRUPTED, say
-from boostrank.core.process import ONE_PRESS_SECONDS, hear_signals
+from boostrank.core.machine import ONE_PRESS_SECONDS, hear_signals
 
 _SHOW_CURSOR = "\x1b[?25h"
 

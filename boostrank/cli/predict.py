@@ -47,7 +47,7 @@ def predict(own: Predict, reading: FileOptions) -> None:
             "--on-bad-line skip would write fewer scores than there are rows, so that scores after the first would be "
             "of other documents: mend the rows, or leave them out of the file"
         )
-    from boostrank.core.process import uncollected, without
+    from boostrank.core.machine import uncollected, without
 
     with uncollected():
         from boostrank.core.files import check_output

@@ -1,9 +1,9 @@
 """Gains of relevance labels, shared by objectives and metrics.
 
 A gain is a word, a table, or an expression over columns: `0.7*label + 0.3*log1p(margin)`. Python's parser reads the
-expression, but nothing is evaluated as code: the tree becomes a list of NumPy operations on a stack. Only numbers,
-columns, + - * / **, comparisons and the functions in `FUNCTIONS` are allowed. Missing values propagate through every
-operation, including comparisons; only `isnan` detects them.
+expression, but nothing is evaluated as code: the tree becomes nested NumPy operations. Only numbers, columns,
++ - * / **, comparisons and the functions in `FUNCTIONS` are allowed. Missing values propagate through every operation,
+including comparisons; only `isnan` detects them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, NoReturn
+from functools import reduce
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -24,30 +25,16 @@ from boostrank.core.types import Float64Array
 LABEL = "label"
 """Name of the label in an expression, regardless of its column name."""
 MOST_CHARACTERS = 2000
+_MOST_NESTED = 100
 
-Operation = Callable[..., npt.NDArray[Any]]
+Operation = Callable[..., Any]
+Value = Callable[[Mapping[str, Float64Array]], Any]
+"""Value of an expression or a part of it, given the columns."""
 
 
 def _kept_missing(operation: Operation) -> Operation:
     """Propagate NaN, which NumPy does not do for comparisons, NaN ** 0 and 1 ** NaN."""
-
-    def operated(a: Any, b: Any) -> npt.NDArray[Any]:
-        return np.where(np.isnan(a) | np.isnan(b), np.nan, operation(a, b))
-
-    return operated
-
-
-def _where(condition: Any, yes: Any, no: Any) -> npt.NDArray[Any]:
-    return np.where(np.isnan(condition), np.nan, np.where(condition != 0.0, yes, no))
-
-
-def _folded(operation: Operation) -> Operation:
-    def of_all(first: Any, *others: Any) -> Any:
-        for other in others:
-            first = operation(first, other)
-        return first
-
-    return of_all
+    return lambda a, b: np.where(np.isnan(a) | np.isnan(b), np.nan, operation(a, b))
 
 
 _OPERATORS: dict[type[ast.AST], Operation] = {
@@ -65,43 +52,24 @@ _OPERATORS: dict[type[ast.AST], Operation] = {
     ast.Eq: _kept_missing(np.equal),
     ast.NotEq: _kept_missing(np.not_equal),
 }
-
-
-class Function(NamedTuple):
-    """A function and its range of argument counts."""
-
-    operation: Operation
-    fewest: int = 1
-    most: int = 1
-
-
-FUNCTIONS = {
-    "abs": Function(np.abs),
-    "clip": Function(lambda x, low, high: np.minimum(np.maximum(x, low), high), 3, 3),
-    "exp": Function(np.exp),
-    "exp2": Function(np.exp2),
-    "isnan": Function(np.isnan),
-    "log": Function(np.log),
-    "log1p": Function(np.log1p),
-    "max": Function(_folded(np.maximum), 2, 20),
-    "min": Function(_folded(np.minimum), 2, 20),
-    "sqrt": Function(np.sqrt),
-    "where": Function(_where, 3, 3),
+FUNCTIONS: dict[str, tuple[Operation, int, int]] = {
+    "abs": (np.abs, 1, 1),
+    "clip": (lambda x, low, high: np.minimum(np.maximum(x, low), high), 3, 3),
+    "exp": (np.exp, 1, 1),
+    "exp2": (np.exp2, 1, 1),
+    "isnan": (np.isnan, 1, 1),
+    "log": (np.log, 1, 1),
+    "log1p": (np.log1p, 1, 1),
+    "max": (lambda *values: reduce(np.maximum, values), 2, 20),
+    "min": (lambda *values: reduce(np.minimum, values), 2, 20),
+    "sqrt": (np.sqrt, 1, 1),
+    "where": (lambda test, yes, no: np.where(np.isnan(test), np.nan, np.where(test != 0.0, yes, no)), 3, 3),
 }
-"""Allowed functions."""
+"""Allowed functions, with their fewest and most arguments."""
 
 # Names are replaced by underscores before Python parses the text, to allow columns such as `if`, f.1 or `a b`.
 _WORD = re.compile(rb"((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|`[^`]+`|(?:[^\W\d]|[\x80-\xff])(?:[\w.]|[\x80-\xff])*")
 _STRANGE = re.compile(rb"[^\d.eE+\-*/()<>=!, _]")
-
-
-class _Step(NamedTuple):
-    """Push a number or a column on the stack, or apply an operation to its last values."""
-
-    number: float = 0.0
-    column: str | None = None
-    operation: Operation | None = None
-    takes: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +82,7 @@ class GainExpression:
 
     text: str
     columns: tuple[str, ...]
-    _steps: tuple[_Step, ...]
+    _value: Value
 
     @classmethod
     def parse(cls, text: str) -> GainExpression:
@@ -126,11 +94,11 @@ class GainExpression:
         text = text.strip()
         if len(text) > MOST_CHARACTERS:
             raise ParameterError(f"gain: an expression of {len(text):,} characters; at most {MOST_CHARACTERS:,}")
-        steps = _Parser(text).steps()
-        columns = tuple(dict.fromkeys(step.column for step in steps if step.column is not None))
-        if not columns:
+        reader = _Reader(text)
+        value = reader.value(reader.tree())
+        if not reader.columns:
             raise ParameterError(f"gain {text!r} names no column: it would be the same for every document")
-        return cls(text, columns, tuple(steps))
+        return cls(text, tuple(reader.columns), value)
 
     def evaluate(self, columns: Mapping[str, npt.ArrayLike]) -> Float64Array:
         """Compute the gains, float64[n]; overflow and division by zero give infinity or NaN.
@@ -139,51 +107,44 @@ class GainExpression:
             columns: name -> float[n], for each name in the expression; NaN is missing.
         """
         given = {name: np.asarray(columns[name], np.float64) for name in self.columns}
-        stack: list[Any] = []
         with np.errstate(all="ignore"):
-            for step in self._steps:
-                if step.operation is not None:
-                    values = stack[-step.takes :]
-                    del stack[-step.takes :]
-                    stack.append(np.asarray(step.operation(*values), np.float64))
-                else:
-                    stack.append(np.float64(step.number) if step.column is None else given[step.column])
+            found = self._value(given)
         size = np.broadcast_shapes(*(values.shape for values in given.values()))
-        return np.array(np.broadcast_to(stack[0], size)) + 0.0  # -0 becomes 0
+        return np.array(np.broadcast_to(found, size)) + 0.0  # -0 becomes 0
 
 
-class _Parser:
-    """Translate an expression into steps, values before operations."""
+class _Reader:
+    """Translate an expression into nested functions."""
 
     def __init__(self, text: str) -> None:
         self._text, self._bytes = text, text.encode(errors="replace")
+        self.columns: dict[str, None] = {}
 
-    def steps(self) -> list[_Step]:
+    def tree(self) -> ast.expr:
         plain = _WORD.sub(lambda word: word[0] if word[1] else b"_" * len(word[0]), re.sub(rb"\s", b" ", self._bytes))
         strange = _STRANGE.search(plain)
         if strange:
             found = self._bytes[strange.start() :].decode(errors="replace")[0]
             self._refuse(f"cannot read {found!r}", strange.start())
         try:
-            tree = ast.parse(plain.decode(), mode="eval")
+            return ast.parse(plain.decode(), mode="eval").body
         except SyntaxError as error:
             self._refuse(str(error.msg), (error.offset or 1) - 1)
         except (MemoryError, RecursionError, ValueError):
             self._refuse("nested too deep", 0)
-        # Emit node, right, left, then reverse. This avoids recursion, so chains of any length work.
-        waiting, steps = [tree.body], list[_Step]()
-        while waiting:
-            step, below = self._step(waiting.pop())
-            steps.append(step)
-            waiting += below
-        return steps[::-1]
 
-    def _step(self, node: ast.expr) -> tuple[_Step, list[ast.expr]]:
-        """Return the step of a node and its operands."""
+    def value(self, node: ast.expr, depth: int = 0) -> Value:
+        """Return the value of a node."""
+        source = self._bytes[node.col_offset : node.end_col_offset].decode()
+        if depth > _MOST_NESTED:
+            self._refuse("nested too deep", node.col_offset)
         if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
-            return _Step(float(self._source(node))), []
+            number = np.float64(source)
+            return lambda columns: number
         if isinstance(node, ast.Name):
-            return _Step(column=self._source(node).strip("`")), []
+            name = source.strip("`")
+            self.columns[name] = None
+            return lambda columns: columns[name]
         operation, below = None, list[ast.expr]()
         if isinstance(node, ast.BinOp):
             operation, below = _OPERATORS.get(type(node.op)), [node.left, node.right]
@@ -194,22 +155,20 @@ class _Parser:
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
             operation, below = self._function(node.func, len(node.args)), node.args
         if operation is None:
-            self._refuse(f"{self._source(node)!r} is not allowed", node.col_offset)
-        return _Step(operation=operation, takes=len(below)), below
+            self._refuse(f"{source!r} is not allowed", node.col_offset)
+        values = [self.value(one, depth + 1) for one in below]
+        return lambda columns: np.asarray(operation(*[value(columns) for value in values]), np.float64)
 
     def _function(self, node: ast.Name, count: int) -> Operation:
-        name = self._source(node)
+        name = self._bytes[node.col_offset : node.end_col_offset].decode()
         if name not in FUNCTIONS:
             hint = did_you_mean(name, FUNCTIONS, list_all=False)
             self._refuse(f"there is no function {name!r}.{hint}".rstrip("."), node.col_offset)
-        function = FUNCTIONS[name]
-        if not function.fewest <= count <= function.most:
-            upto = "" if function.most == function.fewest else f" to {function.most}"
-            self._refuse(f"{name} takes {function.fewest}{upto} arguments, not {count}", node.col_offset)
-        return function.operation
-
-    def _source(self, node: ast.expr) -> str:
-        return self._bytes[node.col_offset : node.end_col_offset].decode()
+        operation, fewest, most = FUNCTIONS[name]
+        if not fewest <= count <= most:
+            upto = "" if most == fewest else f" to {most}"
+            self._refuse(f"{name} takes {fewest}{upto} arguments, not {count}", node.col_offset)
+        return operation
 
     def _refuse(self, words: str, at: int) -> NoReturn:
         character = len(self._bytes[:at].decode(errors="replace")) + 1
@@ -226,14 +185,9 @@ _MOST_MAPPED = 32
 
 Gain = str | Sequence[float]
 
-_WORDS = {
-    "exponential": "exponential",
-    "exp": "exponential",
-    "exp2": "exponential",
-    "linear": "linear",
-    "identity": "linear",
-    "real": "linear",
-}
+_WORDS = dict.fromkeys(("exponential", "exp", "exp2"), "exponential") | dict.fromkeys(
+    ("linear", "identity", "real"), "linear"
+)
 
 
 def expression_of(gain: Any) -> GainExpression | None:

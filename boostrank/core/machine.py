@@ -1,14 +1,23 @@
-"""Threads and memory available to this process, for kernels, reader, engines and command line alike."""
+"""This process: its threads and memory, fast imports, standard streams, and Ctrl-C."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import gc
+import io
 import math
 import os
-from collections.abc import Iterator, Mapping
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from boostrank.core.errors import ParameterError
+from boostrank.core.errors import ParameterError, TrainingError
 
 MOST_THREADS = 1024
 """Limit on machines with fewer cores. OpenMP aborts the process if it cannot start all threads."""
@@ -73,18 +82,12 @@ def free_memory(root: Path = Path("/")) -> float:
         free = system["MemAvailable:"] * 1024.0
     elif hasattr(os, "sysconf"):  # macOS
         free = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    for version, group in _groups(root, "memory"):
-        limits, usage, prefix = (
-            (("memory.max", "memory.high"), "memory.current", "")
-            if version == 2
-            else (("memory.limit_in_bytes",), "memory.usage_in_bytes", "total_")
-        )
-        used = _numbers(group / usage)
-        limit = [number for name in limits for number in _numbers(group / name)]
+    for group in _groups(root):
+        used, limit = (_numbers(group, *names) for names in (("memory.current",), ("memory.max", "memory.high")))
         if used and limit:
             # Count file pages only: tmpfs is part of the cache and cannot be reclaimed.
             pages = _table(group / "memory.stat")
-            cached = sum(pages.get(f"{prefix}{kind}_file", 0) for kind in ("active", "inactive"))
+            cached = sum(pages.get(f"{kind}_file", 0) for kind in ("active", "inactive"))
             free = min(free, max(0.0, min(limit) - used[0] + cached))
     return free
 
@@ -92,42 +95,36 @@ def free_memory(root: Path = Path("/")) -> float:
 def _quota(root: Path) -> float:
     """Return the CPU quota of our control groups in cores; infinity without a limit."""
     cores = math.inf
-    for version, group in _groups(root, "cpu"):
-        files = ("cpu.max",) if version == 2 else ("cpu.cfs_quota_us", "cpu.cfs_period_us")
-        numbers = [number for name in files for number in _numbers(group / name)]
+    for group in _groups(root):
+        numbers = _numbers(group, "cpu.max")
         if len(numbers) == 2 and min(numbers) > 0:
             cores = min(cores, numbers[0] / numbers[1])
     return cores
 
 
-def _groups(root: Path, controller: str) -> Iterator[tuple[int, Path]]:
-    """Yield (version, folder) of our control groups and their ancestors, whose limits apply as well.
+def _groups(root: Path) -> list[Path]:
+    """Return the folders of our control group (version 2) and its ancestors, whose limits apply as well.
 
     Inside a container, the kernel often gives the host's path; the container's own group is then mounted at the top.
     """
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
-        return
-    for parts in (line.split(":", 2) for line in lines):  # number:controllers:path
-        if len(parts) < 3 or ".." in parts[2]:
-            continue
-        if not parts[1]:
-            version, tops = 2, ["sys/fs/cgroup", "sys/fs/cgroup/unified"]
-        elif controller in parts[1].split(","):
-            version, tops = 1, [f"sys/fs/cgroup/{controller}"]
-        else:
-            continue
-        for top in (root / name for name in tops):
-            group = top / parts[2].lstrip("/")
-            yield from ((version, folder) for folder in (group, *group.parents) if folder.is_relative_to(top))
-
-
-def _numbers(path: Path) -> list[int]:
-    try:
-        return [int(word) for word in path.read_text().split() if word != "max"]
-    except (OSError, ValueError):
         return []
+    found = []
+    for path in (line.removeprefix("0::/") for line in lines if line.startswith("0::/") and ".." not in line):
+        for top in (root / "sys/fs/cgroup", root / "sys/fs/cgroup/unified"):
+            found += [folder for folder in (top / path, *(top / path).parents) if folder.is_relative_to(top)]
+    return found
+
+
+def _numbers(group: Path, *names: str) -> list[int]:
+    """Return the numbers in files of a control group; none where a file is missing or says "max"."""
+    found = []
+    for name in names:
+        with contextlib.suppress(OSError, ValueError):
+            found += [int(word) for word in (group / name).read_text().split() if word != "max"]
+    return found
 
 
 def _table(path: Path) -> dict[str, int]:
@@ -148,3 +145,194 @@ def return_memory() -> None:
     # CDLL(None) fails on Windows; C libraries other than glibc have no malloc_trim.
     with contextlib.suppress(OSError, TypeError, AttributeError):
         ctypes.CDLL(None).malloc_trim(ctypes.c_size_t(0))
+
+
+own_process = False
+"""True in the process of the command line, which sets it at start-up."""
+
+
+@contextmanager
+def without(*packages: str) -> Iterator[None]:
+    """Treat packages that are not imported yet as not installed, for modules imported in the block.
+
+    Those modules run without the packages from then on.
+    """
+    absent = [name for name in packages if own_process and name not in sys.modules]
+    for name in absent:
+        sys.modules[name] = None  # type: ignore[assignment]  # makes `import name` fail at once
+    try:
+        yield
+    finally:
+        for name in absent:
+            sys.modules.pop(name, None)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Disable the garbage collector in the block, then freeze all existing objects.
+
+    Imported modules contain no garbage, and scanning them takes a third of the run time of a short command. Reference
+    cycles created in the block are never freed.
+    """
+    if not own_process:
+        yield
+        return
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if enabled:
+            gc.enable()
+
+
+_INTERRUPTED = 130
+ONE_PRESS_SECONDS = 0.3
+"""Signals within this time are one key press: wrappers such as `uv run` repeat the terminal's signal."""
+_PATIENCE = 2.0  # seconds until an unhandled Ctrl-C is reported, and that leaving may take
+_heard = threading.Event()  # set once Python code has handled Ctrl-C
+_IMPORTING = "<frozen importlib._bootstrap>"
+
+
+def stop_quietly() -> None:
+    """Exit at once on Ctrl-C during an import; raise `KeyboardInterrupt` as usual elsewhere.
+
+    An import may swallow the exception or turn it into another error.
+    """
+
+    def interrupted(number: int, frame: Any) -> None:
+        _heard.set()
+        while frame is not None:
+            if frame.f_code.co_filename == _IMPORTING:
+                _say("stopped")
+                os._exit(_INTERRUPTED)
+            frame = frame.f_back
+        raise KeyboardInterrupt
+
+    # Background jobs (`&`) ignore the signal; leave that as it is.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupted)
+
+
+def hear_signals(hear: Callable[[int], None]) -> Callable[[], None]:
+    """Call `hear` with the number of each signal in a thread, even while compiled code runs.
+
+    Python runs signal handlers between bytecodes, and compiled code can take minutes. The wake-up file descriptor
+    receives signals at once.
+
+    Returns:
+        A function that stops the thread after all pending signals.
+    """
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+
+    def listen() -> None:
+        while byte := os.read(reader, 1):
+            hear(byte[0])
+
+    def stop() -> None:
+        signal.set_wakeup_fd(before)
+        os.close(writer)
+        listener.join()
+        os.close(reader)
+
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
+    return stop
+
+
+def leave_at_second_press() -> None:
+    """Exit at once on a second Ctrl-C; print a line if Python has not handled the first one."""
+    pressed: list[float] = []
+
+    def hear(number: int) -> None:
+        if number != signal.SIGINT:
+            return
+        pressed.append(time.monotonic())
+        if len(pressed) == 1:
+            _soon(_say_what_is_awaited)
+        elif pressed[-1] - pressed[0] > ONE_PRESS_SECONDS:
+            _say("stopped at once")
+            os._exit(_INTERRUPTED)
+
+    hear_signals(hear)
+
+
+def _say_what_is_awaited() -> None:
+    if not _heard.is_set():
+        _say("stopping as soon as compiled code returns (Ctrl-C once more: at once)")
+
+
+def _soon(work: Callable[..., object], *arguments: Any) -> None:
+    timer = threading.Timer(_PATIENCE, work, arguments)
+    timer.daemon = True
+    timer.start()
+
+
+def leave_soon(status: int) -> None:
+    """Exit with this status when the interpreter has shut down, or after two seconds.
+
+    The interpreter waits for threads, and threads may wait for compiled code.
+    """
+    _soon(os._exit, status)
+
+
+def _say(words: str) -> None:
+    if sys.stderr is not None:
+        sys.stderr.write(f"boostrank: {words}\n")
+        sys.stderr.flush()
+
+
+def take_over_streams() -> None:
+    """Prepare the standard streams of a command, including those that were closed at start-up.
+
+    A closed descriptor 0, 1 or 2 would be reused by the next file opened, and messages would be written into that file.
+    As in gnulib's `stdopen`, it is opened in the wrong direction, so reading and writing still fail.
+    """
+    for descriptor, mode in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, mode), True)  # takes the lowest free descriptor: this one
+    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115
+    if os.name != "nt":  # Windows consoles take no bytes
+        sys.stdout = _text(Results(1, "wb", closefd=False), sys.stdout)
+        sys.stderr = _text(Messages(2, "wb", closefd=False), sys.stderr)
+
+
+class Results(io.FileIO):
+    """Standard output: write errors name the stream, which a plain `OSError` does not."""
+
+    def write(self, data: Any) -> int | None:  # type: ignore[override]
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            reason = "it is closed" if error.errno == errno.EBADF else error.strerror
+            raise TrainingError(f"standard output: could not be written: {reason}; a part may be missing") from error
+
+
+class Messages(io.FileIO):
+    """Standard error: write errors are ignored, and the work continues."""
+
+    def write(self, data: Any) -> int | None:  # type: ignore[override]
+        try:
+            return super().write(data)
+        except OSError:
+            return memoryview(data).nbytes
+
+
+def _text(raw: io.FileIO, before: Any) -> io.TextIOWrapper:
+    """Wrap a byte stream as text, with the settings of the stream it replaces."""
+    if before is None:  # it was closed
+        return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", "backslashreplace")
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw),
+        before.encoding,
+        before.errors,
+        line_buffering=before.line_buffering,
+        write_through=before.write_through,
+    )

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, Protocol, TypeVar
 import numpy as np
 
 from boostrank.core.errors import FileFormatError, ParameterError, did_you_mean
-from boostrank.core.registry import Registry
+from boostrank.core.params import Registry
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.blocks import LINES, Block, Chunk
 from boostrank.data.categories import Categories

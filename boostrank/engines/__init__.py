@@ -7,8 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from boostrank.core.errors import MissingDependency, ModelError, ParameterError, UnknownParameter, did_you_mean
-from boostrank.core.foreign import foreign_kind
-from boostrank.core.process import with_docstrings
+from boostrank.core.files import foreign_kind
 
 if TYPE_CHECKING:
     from boostrank.engines.base import Backend, Booster
@@ -90,8 +89,7 @@ def get_backend(name: str) -> Backend:
         raise ParameterError(f"unknown backend {name!r}.{did_you_mean(word, tuple(ENGINES))}")
     engine = ENGINES[word]
     try:
-        with with_docstrings(f"backend {word!r}"):
-            module = import_module(engine.module)
+        module = import_module(engine.module)
     except ModuleNotFoundError as error:
         if error.name != word:
             raise

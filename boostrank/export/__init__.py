@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from boostrank.core.registry import Registry
+from boostrank.core.params import Registry
 
 if TYPE_CHECKING:
     from boostrank.export.target import TargetSpec

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.arguments import takes
 from boostrank.core.errors import DataError, ParameterError
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Float64Array, takes
 from boostrank.data.dataset import RankingDataset
 from boostrank.model.ranking_model import as_model
 

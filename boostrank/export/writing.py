@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.core.arguments import takes
 from boostrank.core.errors import DataWarning, ModelError, ParameterError, warn_user
 from boostrank.core.files import check_writable, read_text, write_atomically
+from boostrank.core.types import takes
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.options import features_in_json, name_of
 from boostrank.engines import format_of

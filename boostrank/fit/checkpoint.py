@@ -26,9 +26,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from boostrank.core.arguments import takes
 from boostrank.core.errors import ModelError, ParameterError, TrainingError, TrainingWarning, warn_user
 from boostrank.core.files import check_writable, replacing, reserved, write_all
+from boostrank.core.types import takes
 from boostrank.engines import parse_model
 from boostrank.engines.base import Backend
 from boostrank.engines.rounds import EvalResult, Resumed, Snapshot

@@ -33,7 +33,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast
 import numba
 import numpy as np
 
-from boostrank.core import process
+from boostrank.core import machine
 from boostrank.core.errors import FileFormatError
 from boostrank.core.types import Int64Array
 from boostrank.kernels.private import Helper, cached_in, keep_address
@@ -182,7 +182,7 @@ class _Notice:
     @contextlib.contextmanager
     def over(self, function: CompiledFunction[..., Any], directory: str | None) -> Iterator[None]:
         """Measure the compilation of one function inside the context; loading from the cache is silent."""
-        if self._given or process.own_process or (directory and is_kept(function, directory)):
+        if self._given or machine.own_process or (directory and is_kept(function, directory)):
             yield
             return
         started = time.monotonic()

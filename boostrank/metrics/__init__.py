@@ -1,6 +1,6 @@
 """Metrics, one file each. `METRICS` discovers them."""
 
-from boostrank.core.registry import Registry
+from boostrank.core.params import Registry
 from boostrank.kernels.metric import MetricSpec
 
 METRICS: Registry[MetricSpec] = Registry("boostrank.metrics", "metric")

@@ -15,11 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.core.arguments import takes
 from boostrank.core.errors import DataError, DataWarning, warn_user
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import RESAMPLES, expanded_interval, resampled_sums
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Float64Array, Int64Array, takes
 from boostrank.data.dataset import RankingDataset
 from boostrank.model.ranking_model import RankingModel, as_model, calibrated_scores
 from boostrank.records import CalibrationRecord

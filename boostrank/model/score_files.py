@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import FileFormatError
-from boostrank.core.files import read_text, writing
-from boostrank.core.foreign import foreign_kind
+from boostrank.core.files import foreign_kind, read_text, writing
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.tables import arrow, batches, header_of, is_table
 from boostrank.data.text.writer import score_text

@@ -1,6 +1,6 @@
 """Objectives, one file each; `OBJECTIVES` finds them."""
 
-from boostrank.core.registry import Registry
+from boostrank.core.params import Registry
 from boostrank.kernels.objective import ObjectiveSpec
 
 _OTHER_WORDS = {

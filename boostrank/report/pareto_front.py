@@ -18,11 +18,10 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.arguments import takes
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.gains import LABEL, Gain, GainExpression, gains_from_labels
 from boostrank.core.resampling import PairedDifference, paired_difference
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Float64Array, takes
 from boostrank.data.dataset import RankingDataset
 from boostrank.fit.folds import Deal, Variant, each
 from boostrank.fit.params import AUTO_START, GAIN_NAMES

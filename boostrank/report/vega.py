@@ -13,7 +13,6 @@ from importlib import import_module
 from typing import Any
 
 from boostrank.core.errors import MissingDependency, TrainingError
-from boostrank.core.process import with_docstrings
 
 
 class _Altair:
@@ -49,11 +48,10 @@ _NO_ADDRESSES = "it reserves 64 GB of address space but uses little of it: remov
 def need_report_extra() -> None:
     """Check that charts can be drawn, before expensive work."""
     for module in ("pandas", "altair", "vl_convert"):
-        with with_docstrings(f"{module}, which charts need,"):
-            try:
-                import_module(module)
-            except ImportError as error:
-                raise MissingDependency(f"charts need {module}: pip install 'boostrank[report]'") from error
+        try:
+            import_module(module)
+        except ImportError as error:
+            raise MissingDependency(f"charts need {module}: pip install 'boostrank[report]'") from error
     vega_lite_version()
 
 

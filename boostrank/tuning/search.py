@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from boostrank.core.arguments import takes
 from boostrank.core.errors import DataError, MissingDependency, ParameterError
 from boostrank.core.params import Param
 from boostrank.core.resampling import paired_difference
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Float64Array, takes
 from boostrank.data.dataset import RankingDataset
 from boostrank.fit.folds import Deal, Variant, each
 from boostrank.fit.params import OBJECTIVE_NAMES, SEED_NAMES, STOPPING_NAMES, default_objective, pop_param

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import click
@@ -114,21 +112,6 @@ def test_the_traceback_is_shown_on_request(switch: list[str], monkeypatch: pytes
     assert result.exit_code == 2
     assert ("Traceback" in result.stderr) == bool(switch)
     assert result.stderr.splitlines()[-1].startswith("boostrank: error: unknown objective")
-
-
-@pytest.mark.parametrize(
-    ("modules", "words"),
-    [
-        ("lightgbm", "from boostrank.engines import get_backend; get_backend('lightgbm')"),
-        ("pandas, altair", "from boostrank.report.vega import need_report_extra; need_report_extra()"),
-    ],
-)
-def test_a_python_without_docstrings_is_refused_in_words(modules: str, words: str) -> None:
-    found = subprocess.run([sys.executable, "-OO", "-c", words], capture_output=True, text=True, check=False)
-    alone = subprocess.run([sys.executable, "-OO", "-c", f"import {modules}"], capture_output=True, check=False)
-    assert bool(found.returncode) == bool(alone.returncode)  # some version may need none
-    if found.returncode:
-        assert "Python must not run with -OO" in found.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize("threads", ["0", "00", "-1"])

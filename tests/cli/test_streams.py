@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from boostrank.core.errors import TrainingError
-from boostrank.core.process import Messages, Results
+from boostrank.core.machine import Messages, Results
 from tests.cli.conftest import COMMAND
 
 CLOSED = "boostrank: error: standard output: could not be written: it is closed"
 FULL = "boostrank: error: standard output: could not be written: No space left on device"
-IN_A_PROCESS = "from boostrank.core.process import *\n"
+IN_A_PROCESS = "from boostrank.core.machine import *\n"
 
 
 def shell(redirection: str, *command: object) -> subprocess.CompletedProcess[str]:

@@ -16,7 +16,7 @@ import xgboost as xgb
 
 import boostrank
 from boostrank.core.errors import DataWarning, FileFormatError, ModelError, ParameterError
-from boostrank.core.foreign import foreign_kind
+from boostrank.core.files import foreign_kind
 from boostrank.model.score_files import read_scores
 
 

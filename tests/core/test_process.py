@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from boostrank.core import process
-from boostrank.core.process import uncollected, without
+from boostrank.core import machine
+from boostrank.core.machine import uncollected, without
 
 
 @pytest.fixture
 def own(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process counts as the command line's own."""
-    monkeypatch.setattr(process, "own_process", True)
+    monkeypatch.setattr(machine, "own_process", True)
 
 
 @pytest.mark.usefixtures("own")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from boostrank.core.errors import ParameterError
-from boostrank.core.registry import Registry
+from boostrank.core.params import Registry
 from boostrank.objectives import OBJECTIVES, _template
 
 

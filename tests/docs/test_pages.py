@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import boostrank
-from boostrank.core.registry import Registry
+from boostrank.core.params import Registry
 from boostrank.objective.listing import markdown_table
 from boostrank.objectives import OBJECTIVES
 from tests.docs.examples import PAGES, ROOT, text_of

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from boostrank.core import process
+from boostrank.core import machine
 from boostrank.kernels import jit
 from boostrank.kernels.metric import _rank
 
@@ -38,7 +38,7 @@ def test_what_is_loaded_is_not_compiled(caplog: Any, tmp_path: Path, monkeypatch
     (tmp_path / "kernels").mkdir()
     (tmp_path / "kernels" / "metric._rank-51.py311.nbi").touch()
     assert said(notice, str(tmp_path), caplog, 0.3) == []
-    monkeypatch.setattr(process, "own_process", True)  # the command line has lines of its own
+    monkeypatch.setattr(machine, "own_process", True)  # the command line has lines of its own
     assert said(notice, None, caplog, 0.3) == []
 
 

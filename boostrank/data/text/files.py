@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any, BinaryIO
 
 from boostrank.core.errors import FileFormatError, MissingDependency
-from boostrank.core.foreign import foreign_kind
+from boostrank.core.files import foreign_kind
 from boostrank.data.source import MAX_LINE, LineTooLong
 
 HEAD = 1 << 16

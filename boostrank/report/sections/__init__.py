@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from boostrank.core.registry import Registry
+from boostrank.core.params import Registry
 
 SECTIONS: Registry[Any] = Registry(__name__, "section")
 
