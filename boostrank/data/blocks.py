@@ -9,7 +9,7 @@ import math
 import mmap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -122,6 +122,10 @@ class Block:
         unterminated: whether the last line has no newline.
         size: bytes of text.
         result: result of `Source.blocks(then=...)` for the block.
+        text: the rows as they are written, for the file tools: whole lines as a memoryview, or a record batch.
+        ends: int64[n], end of each row in `text`, in bytes or rows.
+        head: header of the file: a line, or a schema.
+        qid_column: position of the query ids in a table.
     """
 
     labels: Float64Array
@@ -143,6 +147,10 @@ class Block:
     unterminated: bool = False
     size: int = 0
     result: Any = None
+    text: Any = None
+    ends: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    head: Any = b""
+    qid_column: int = 0
 
     @classmethod
     def of(cls, labels: Float64Array, features: Float32Array, ids: npt.NDArray[Any], lines: Int64Array) -> Block:
@@ -203,29 +211,6 @@ class Block:
         out = zeroed((stop - first, numbers.size), np.float32)
         fill_columns(ends, first, stop, ids, values, place, out)
         return out
-
-
-class Chunk(NamedTuple):
-    """Rows as they are written in a file, and the queries among them.
-
-    Args:
-        text: whole lines as a memoryview, or a record batch.
-        ends: end of each run in `text`, in bytes or rows.
-        head: header of the file: a line, or a schema.
-        column: position of the query ids in a table.
-        runs, names, unterminated: as in `Block`.
-    """
-
-    text: Any
-    ends: list[int]
-    rows: int
-    lines: int
-    runs: Int64Array
-    names: dict[int, bytes]
-    fault: Fault | None
-    unterminated: bool
-    head: Any = b""
-    column: int = 0
 
 
 def runs_of(ids: npt.NDArray[Any], lines: Int64Array) -> tuple[Int64Array, dict[int, bytes]]:

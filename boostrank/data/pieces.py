@@ -32,7 +32,7 @@ from boostrank.data.blocks import Fault
 from boostrank.data.columnar import ColumnarSource
 from boostrank.data.options import Progress
 from boostrank.data.side_files import WEIGHT_SUFFIX, find_sidecar, refuse_sidecars
-from boostrank.data.source import AnySource, Format, LineTooLong, Reading, Source, expand, format_by_name, format_of
+from boostrank.data.source import AnySource, File, Format, Reading, Source, expand, format_by_name, format_of
 from boostrank.data.tables import arrow
 from boostrank.data.text.files import zstd_module
 
@@ -134,53 +134,50 @@ class Piece(NamedTuple):
 
 
 def _pieces(opened: Source, progress: Progress) -> Iterator[Piece]:
-    current, last, before, rows, carry = None, b"", 0, 0, b""
-    latest = b""  # last query of any file: trailing comments stay with it
-    for file, load in opened.loads(CHUNK_BYTES, 1):
-        if file is not current:
-            if current is not None:
-                yield from _tail(last, carry, current.name, before)
-                carry = carry if not last else b""
-                opened.leave(current)
-            current, last, before = file, b"", opened.header_lines
-            if (weights := find_sidecar(file.path, (WEIGHT_SUFFIX,))) is not None:
-                warn_user(f"{weights}: weights are not copied", DataWarning)
-        if load is None:
+    file: File = opened.first
+    last = latest = carry = b""  # query of the previous row in this file, and in any; comments before the next row
+    before, rows, delimiter = opened.header_lines, 0, getattr(opened, "delimiter", "")
+    _say_weights(file)
+    for current, block in opened.blocks(CHUNK_BYTES, 1):
+        if current is not file:
+            yield from _tail(last, carry, file.name, before)
+            carry = b"" if last else carry
+            file, last, before = current, b"", opened.header_lines
+            _say_weights(file)
+        if block.text is None:
             continue
-        try:
-            chunk = opened.whole_rows(load)  # in a new buffer: pieces of the old one may still be in use
-        except LineTooLong as error:
-            raise error.within(file.name, before) from None
-        if chunk.unterminated:
+        if block.unterminated:
             warn_user(f"{file.name}: the last line has no newline; the file may be truncated", DataWarning)
-        begin, starts = 0, chunk.runs[:, slots.RUN_ROW].tolist()
-        for i, (start, stop) in enumerate(pairwise([*starts, chunk.rows])):
-            qid, line = (
-                chunk.names.get(i) or b"%d" % chunk.runs[i, slots.RUN_ID],
-                before + int(chunk.runs[i, slots.RUN_LINE]),
-            )
-            end, text = chunk.ends[i], chunk.text
+        begin, starts = 0, block.runs[:, slots.RUN_ROW].tolist()
+        for i, (start, stop) in enumerate(pairwise([*starts, block.n_rows])):
+            qid = block.names.get(i) or b"%d" % block.runs[i, slots.RUN_ID]
+            end, line, text = int(block.ends[stop - 1]), before + int(block.runs[i, slots.RUN_LINE]), block.text
             text = text[begin:end] if isinstance(text, memoryview) else text.slice(begin, end - begin)
             text, carry = memoryview(carry + text) if carry else text, b""
-            delimiter = getattr(opened, "delimiter", "")
-            yield Piece(qid, text, stop - start, qid != last, file.name, line, chunk.head, chunk.column, delimiter)
-            begin, last, latest, rows = end, qid, qid, rows + stop - start
-        if chunk.fault is not None:
-            raise chunk.fault.error(file.name, before, by_row=opened.by_row)
-        if isinstance(chunk.text, memoryview):
-            carry += chunk.text[begin:]  # comments and blank lines stay with the next row
+            count, begins = stop - start, qid != last
+            yield Piece(qid, text, count, begins, file.name, line, block.head, block.qid_column, delimiter)
+            begin, last, latest, rows = end, qid, qid, rows + count
+        if block.bad:
+            raise block.bad[0].error(file.name, before, by_row=opened.by_row)
+        if isinstance(block.text, memoryview):
+            carry += block.text[begin:]  # comments and blank lines stay with the next row
         if len(carry) > _MOST_COMMENTS:
             if not last:
                 raise FileFormatError(f"no row in the first {_MOST_COMMENTS >> 20} MiB", file=file.name)
             yield from _tail(last, carry, file.name, before)
             carry = b""
-        before += chunk.lines
+        before += int(block.counts[slots.LINES])
         if progress is not None:
             progress(opened.done, opened.total)
     yield from _tail(latest, carry, file.name, before)
-    opened.leave(file)
     if rows == 0:
         raise FileFormatError(NO_ROWS, file=opened.first.name)
+
+
+def _say_weights(file: File) -> None:
+    weights = find_sidecar(file.path, (WEIGHT_SUFFIX,))
+    if weights is not None:
+        warn_user(f"{weights}: weights are not copied", DataWarning)
 
 
 def _tail(qid: bytes, carry: bytes, file: str, line: int) -> Iterator[Piece]:

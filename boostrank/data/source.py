@@ -22,7 +22,7 @@ import numpy as np
 from boostrank.core.errors import FileFormatError, ParameterError, did_you_mean
 from boostrank.core.params import Registry
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data.blocks import LINES, Block, Chunk
+from boostrank.data.blocks import LINES, Block
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.options import NUMBERED, FeatureSpace, ReaderOptions, misfit
@@ -52,7 +52,7 @@ class Reading(ReaderOptions):
         rows_alone: whether only features are needed (predictions).
         lenient: skip unreadable rows, treat apparent missing-value words as missing, and report both (the doctor).
         pick: names of numeric and of text columns to read instead of labels, queries and features.
-        whole: whether only query ids are needed, and files of record batches keep all columns (the file tools).
+        whole: parse only query ids, and keep the rows as they are written (the file tools).
     """
 
     like: RankingDataset | FeatureSpace | None = None
@@ -182,10 +182,6 @@ class Source:
         """Parse a chunk of `File.loads` to a block. Called from several threads."""
         raise NotImplementedError
 
-    def whole_rows(self, load: Callable[[Any], Any]) -> Chunk:
-        """Return a chunk of `File.loads` as it is written; only query ids are parsed."""
-        raise NotImplementedError
-
     def features(self, totals: Any) -> tuple[int, tuple[str, ...]]:
         """Return the number of the first feature and all names, from `assemble.Totals` of all blocks."""
         raise NotImplementedError
@@ -280,11 +276,11 @@ class Source:
                 block.result = then(block)
             return block
 
-        file, lines = self.first, 0
+        file, lines = self.first, self.header_lines
         for current, result in _submitted(self.loads(chunk_bytes, threads), parsed, threads):
             if current is not file:
                 self.leave(file)
-                file, lines = current, 0
+                file, lines = current, self.header_lines
             try:
                 block = result()
             except LineTooLong as error:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from boostrank.core.errors import FileFormatError, MissingDependency
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data import blocks as slots
-from boostrank.data.blocks import BEYOND_FLOAT32, Block, Chunk, Fault, zeroed
+from boostrank.data.blocks import BEYOND_FLOAT32, Block, Fault, zeroed
 from boostrank.data.categories import Categories, Coding, is_coarse
 from boostrank.data.columns import Columns, choose_columns
 from boostrank.data.options import FeatureSpace, typed_names
@@ -182,21 +182,21 @@ class TableSource(Source):
     def written(self, chunk: Any, cells: Cells) -> tuple[Any, Any, Int64Array]:
         """Return a chunk as it is written: text or record batch, header, and the end of each row."""
 
-    def whole_rows(self, load: Callable[[Any], Any]) -> Chunk:
+    def _as_written(self, load: Callable[[Any], Any]) -> Block:
+        """Return the rows before the first unreadable one as they are written, with their queries."""
         found = load(None)
         cells = self.cells(lambda _: found)
-        place, lines = cells.columns.qid, cells.lines
+        place, lines, counts = cells.columns.qid, cells.lines, slots.no_counts()
         assert place is not None
         ids, faults = cells.query_ids(place)
-        fault = min([*cells.faults, *faults], key=lambda one: one.line, default=None)
-        if fault is not None:  # the rows before it
-            lines = lines[lines < fault.line]
-        runs, names = slots.runs_of(ids[: lines.size], lines)
-        text, head, ends = self.written(found, cells)
-        last = np.append(runs[1:, slots.RUN_ROW], lines.size)[: len(runs)] - 1
-        return Chunk(
-            text, ends[last].tolist(), lines.size, cells.n_lines, runs, names, fault, cells.unterminated, head, place
-        )
+        bad = sorted([*cells.faults, *faults], key=lambda fault: fault.line)[:1]
+        lines = lines[lines < bad[0].line] if bad else lines
+        counts[slots.LINES] = cells.n_lines
+        block = Block(np.zeros(lines.size), counts, lines, bad=bad, unterminated=cells.unterminated, qid_column=place)
+        block.runs, block.names = slots.runs_of(ids[: lines.size], lines)
+        block.text, block.head, ends = self.written(found, cells)
+        block.ends = ends[: lines.size]
+        return block
 
     def choose(self, header: Sequence[str], name: str, path: str | None, declared: Collection[str] = ()) -> Columns:
         """Choose the columns of a file by its header; see `choose_columns`."""
@@ -233,6 +233,8 @@ class TableSource(Source):
         return text_words({name: (values.get(name, 0), rows) for name in self.text}, self.reading)
 
     def parse(self, load: Callable[[Any], Any]) -> Block:
+        if self.reading.whole:
+            return self._as_written(load)
         cells = self.cells(load)
         columns, reading, faults = cells.columns, self.reading, list(cells.faults)
         values: dict[int, npt.NDArray[Any]] = {}

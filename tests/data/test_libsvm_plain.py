@@ -34,14 +34,14 @@ def options(**given: int) -> np.ndarray:
 
 def parsed(text: bytes, chosen: np.ndarray) -> Scratch | None:
     """By NumPy; None if it is left to the compiled parser."""
-    scratch = Scratch(len(text), False)
+    scratch = Scratch(len(text), chosen)
     return scratch if plain.parse_plain(Text(bytearray(text + PADDING), 0, len(text)), chosen, scratch) else None
 
 
 def assert_same(text: bytes, chosen: np.ndarray) -> None:
     found = parsed(text, chosen)
     assert found is not None
-    wanted, nothing = Scratch(len(text), False), np.zeros(0)
+    wanted, nothing = Scratch(len(text), chosen), np.zeros(0)
     parse.parse_lines(
         np.frombuffer(text + PADDING, np.uint8).copy(), 0, len(text), chosen, np.zeros(1, np.uint8),
         np.zeros(0, np.int64), np.zeros(0, np.int64), nothing, wanted.undecided, wanted.labels, wanted.lines,

@@ -108,8 +108,7 @@ class CsvSource(TableSource):
 
     def written(self, chunk: Any, cells: Cells) -> tuple[Any, Any, Any]:
         text, file = chunk
-        view = memoryview(text.buffer)[text.start : text.end + text.unterminated]  # the padding begins with a newline
-        ends = np.flatnonzero(np.frombuffer(view, np.uint8) == 10) + 1
+        view, ends = text.lines()
         return view, file.header, ends[cells.lines - 1]
 
     def _text_in(self, head: bytes, columns: Columns) -> tuple[dict[int, tuple[int, int]], int]:

@@ -20,7 +20,7 @@ from boostrank.core.errors import BoostrankError, FileFormatError, ParameterErro
 from boostrank.core.types import Int64Array
 from boostrank.data import blocks as slots
 from boostrank.data.arrays import default_feature_names
-from boostrank.data.blocks import Block, Chunk, fill_dense, fill_sparse, zeroed
+from boostrank.data.blocks import Block, fill_dense, fill_sparse, zeroed
 from boostrank.data.options import NUMBERED, FeatureSpace, name_in, names_in_head, same_names, words_in
 from boostrank.data.side_files import GROUP_SUFFIXES, find_sidecar
 from boostrank.data.source import Format, OneSource, Reading, Source
@@ -29,7 +29,6 @@ from boostrank.data.text.files import Text, TextFile, open_text
 from boostrank.data.text.reasons import check_no_names, check_no_table, fault_of
 
 _PROBED_LINES = 64
-_SHORTEST_ROW = 8  # "0 qid:1\n"
 _INF = {"stop": parse.INF_STOP, "keep": parse.INF_KEEP, "missing": parse.INF_MISSING}
 _REPEATED = {"stop": parse.REPEATED_STOP, "first": parse.REPEATED_FIRST, "last": parse.REPEATED_LAST}
 _NUMBER_END = re.compile(rb"[ \t\r\n#]")
@@ -47,8 +46,8 @@ _spent = 0
 class Scratch:
     """Reusable output buffers of the parser, sized by the text."""
 
-    def __init__(self, size: int, comments: bool) -> None:
-        rows = size // 2 + 2  # the shortest row is "0\n"
+    def __init__(self, size: int, options: Int64Array) -> None:
+        rows = size // (8 if options[parse.EXPECT_QID] else 2) + 2  # the shortest rows are "0 qid:1\n" and "0\n"
         cells = size // 4 + 2  # the shortest cell is "1:0 "
         self.size = size
         self.labels = np.empty(rows, np.float64)
@@ -57,7 +56,7 @@ class Scratch:
         self.values = zeroed(cells, np.float32)
         self.runs = np.empty((size // 8 + 2, slots.N_RUN), np.int64)  # "0 qid:1\n"
         self.undecided = np.empty(size // 5 + 2, np.int64)  # "1e-320" and its end; one spare entry
-        self.comments = np.empty((rows if comments else 0, 2), np.int64)
+        self.comments = np.empty((rows if options[parse.KEEP_COMMENTS] else 0, 2), np.int64)
         self.bad = np.zeros((slots.BAD_KEPT + 1, parse.N_BAD), np.int64)
         self.state = np.zeros(2 * slots.N_STATE, np.int64)
         cells_and_rows = self.labels, self.lines, self.row_ends, self.ids, self.values
@@ -197,17 +196,18 @@ class LibsvmSource(Source):
         # The beginning and the side files of the first file decide whether all rows or none have query ids.
         probed = _first_rows(first.head)  # type: ignore[attr-defined]
         has_qid = any(token.startswith(b"qid:") for row in probed for token in row[1:])
-        options[parse.EXPECT_QID] = has_qid or find_sidecar(first.path, GROUP_SUFFIXES) is None
+        options[parse.EXPECT_QID] = has_qid or reading.whole or find_sidecar(first.path, GROUP_SUFFIXES) is None
+        options[parse.HEADS_ONLY] = reading.whole
         return options, about
 
     def parse(self, load: Callable[[Any], Any]) -> Block:
         try:
             buffer, scratch = self._free.pop()
         except IndexError:
-            buffer, scratch = None, Scratch(0, False)
-        text = load(buffer)
+            buffer, scratch = None, Scratch(0, self.options)
+        text = load(None if self.reading.whole else buffer)  # written text must not change
         if scratch.size < text.size:
-            scratch = Scratch(text.size, bool(self.options[parse.KEEP_COMMENTS]))
+            scratch = Scratch(text.size, self.options)
         block = self._parse(text, scratch, self.reading.missing_tokens)
         self._free.append((text.buffer, scratch))
         return block
@@ -219,7 +219,8 @@ class LibsvmSource(Source):
         token_text = np.frombuffer(b"".join(words) or b"\0", np.uint8).copy()
         token_ends = np.cumsum([len(word) for word in words], dtype=np.int64)
         options, state = self.options.copy(), scratch.state
-        options[parse.UNTERMINATED], options[parse.N_TOKENS] = text.unterminated, len(words)
+        options[parse.UNTERMINATED] = text.unterminated and not self.reading.whole
+        options[parse.N_TOKENS] = len(words)
         array = np.frombuffer(text.buffer, np.uint8)
         known_at, known = np.zeros(0, np.int64), np.zeros(0, np.float64)
         while True:
@@ -250,9 +251,13 @@ class LibsvmSource(Source):
             return again
         block = Block(scratch.labels[:rows].copy(), counts, scratch.lines[:rows].copy(), bad=faults, size=text.size)
         block.unterminated = text.unterminated
-        self._keep_cells(block, scratch)
         block.runs = scratch.runs[: counts[slots.RUNS]].copy()
         block.names = _names_of(block.runs, text)
+        if self.reading.whole:
+            block.text, ends = text.lines()
+            block.ends = ends[block.lines - 1]
+            return block
+        self._keep_cells(block, scratch)
         if self.options[parse.KEEP_COMMENTS]:
             comments = scratch.comments[:rows].tolist()
             block.document_names = np.array([name_in(bytes(text.buffer[a:b])) for a, b in comments], object)
@@ -272,21 +277,6 @@ class LibsvmSource(Source):
         kept = fill_sparse(scratch.row_ends, rows, ids, values, limit, row_ends, ids, values)
         block.sparse = row_ends, zeroed(kept, np.int32), zeroed(kept, np.float32)
         block.sparse[1][:], block.sparse[2][:] = ids[:kept], values[:kept]
-
-    def whole_rows(self, load: Callable[[Any], Any]) -> Chunk:
-        text = load(None)
-        room = text.size // _SHORTEST_ROW + 2
-        runs, ends = np.empty((room, slots.N_RUN), np.int64), np.empty(room, np.int64)
-        state, bad = np.zeros(2 * slots.N_STATE, np.int64), np.zeros(parse.N_BAD, np.int64)
-        options = np.zeros(parse.N_OPTIONS, np.int64)
-        options[parse.EXPECT_QID] = 1
-        array = np.frombuffer(text.buffer, np.uint8)
-        parse.scan_lines(array, text.start, text.end, options, np.empty(room), runs, ends, bad, state)
-        runs, ends = runs[: state[slots.RUNS]], ends[: state[slots.RUNS]] - text.start
-        view = memoryview(text.buffer)[text.start : text.end + text.unterminated]  # the padding begins with a newline
-        fault = fault_of(bad.tolist(), text) if state[slots.BAD_ROWS] else None
-        n_rows, n_lines = int(state[slots.ROWS]), int(state[slots.LINES])
-        return Chunk(view, ends.tolist(), n_rows, n_lines, runs, _names_of(runs, text), fault, text.unterminated)
 
     @property
     def has_qid(self) -> bool:

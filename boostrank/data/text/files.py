@@ -19,8 +19,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO
 
+import numpy as np
+
 from boostrank.core.errors import FileFormatError, MissingDependency
 from boostrank.core.files import foreign_kind
+from boostrank.core.types import Int64Array
 from boostrank.data.source import MAX_LINE, LineTooLong
 
 HEAD = 1 << 16
@@ -122,6 +125,11 @@ class Text:
     def unterminated(self) -> bool:
         """Whether the last line has no newline."""
         return self.end > self.start and self.buffer[self.end - 1] != 10
+
+    def lines(self) -> tuple[memoryview, Int64Array]:
+        """Return the lines, the last with its newline, and the end of each."""
+        view = memoryview(self.buffer)[self.start : self.end + self.unterminated]  # the padding begins with a newline
+        return view, np.flatnonzero(np.frombuffer(view, np.uint8) == 10) + 1
 
 
 # Returns the lines in a buffer, which may be reused and is replaced if too small; runs on any thread.

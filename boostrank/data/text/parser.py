@@ -60,8 +60,9 @@ MAX_DIGITS = decimal.MAX_DIGITS
     N_TOKENS,
     N_KNOWN,
     REPEATED,
+    HEADS_ONLY,
     N_OPTIONS,
-) = range(13)
+) = range(14)
 INF_STOP, INF_KEEP, INF_MISSING = range(3)
 REPEATED_STOP, REPEATED_FIRST, REPEATED_LAST = range(3)
 
@@ -440,7 +441,9 @@ def parse_lines(
         is_row, tail = text[p] != HASH, p
         if is_row:
             tail = _head(text, p, options, known_at, known, undecided, labels, runs, state, fault)
-            if tail >= 0:
+            if tail >= 0 and options[HEADS_ONLY] == 1:
+                tail = _next_line(text, tail) - 1
+            elif tail >= 0:
                 tail = _cells(
                     text, tail, options, tokens, token_ends, known_at, known, undecided, ids, values, state, fault
                 )
@@ -470,49 +473,3 @@ def parse_lines(
         if options[SKIP] == 0:
             return
         p = _next_line(text, line_start)
-
-
-@entry_point(types.void(B1, INT, INT, I1, F1, I2, I1, I1, I1))
-def scan_lines(
-    buffer: Bytes,
-    start: int,
-    end: int,
-    options_: Int64Array,
-    scratch: Float64Array,
-    runs_: Int64Array,
-    ends_: Int64Array,
-    fault_: Int64Array,
-    state_: Int64Array,
-) -> None:
-    """Find the queries in the lines of buffer[start:end]; only label and query id of a row are parsed.
-
-    Args:
-        buffer, start, end, options: as for `parse_lines`.
-        scratch: space for one number per row.
-        runs: as for `parse_lines`. Output.
-        ends: end of the last row of each run, including the newline. Output.
-        fault: N_BAD numbers about the unreadable row, where the scan stops. Output.
-        state: N_STATE counts, initially 0; BAD_ROWS is 1 after an unreadable row. Output.
-    """
-    text, options, state, runs = pointer_to(buffer), pointer_to(options_), pointer_to(state_), pointer_to(runs_)
-    labels, ends, fault = pointer_to(scratch), pointer_to(ends_), pointer_to(fault_)
-    none, nothing, undecided = pointer_to(ends_), pointer_to(scratch), pointer_to(state_[slots.N_STATE :])
-    p = start
-    while p < end:
-        state[slots.LINES] += 1
-        line_start = p
-        while text[p] == BLANK or text[p] == TAB:
-            p += 1
-        if text[p] == NEWLINE or text[p] == HASH or (text[p] == RETURN and text[p + 1] == NEWLINE):
-            state[slots.BLANK_LINES] += 1
-            p = _next_line(text, p)
-            continue
-        state[slots.UNDECIDED] = 0  # the value of the label is irrelevant
-        p = _head(text, p, options, none, nothing, undecided, labels, runs, state, fault)
-        if p < 0:
-            fault[BAD_LINE], fault[BAD_LINE_START] = state[slots.LINES], line_start
-            state[slots.BAD_ROWS] = 1
-            return
-        p = _next_line(text, p)
-        state[slots.ROWS] += 1
-        ends[state[slots.RUNS] - 1] = p
