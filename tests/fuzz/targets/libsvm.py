@@ -44,10 +44,12 @@ def check(text: bytes, **options: Any) -> None:
                 io.BytesIO(text), threads=1, max_bad_share=1, max_feature=_MAX_FEATURE, keep_names=True, **options
             )
     except BoostrankError as error:
+        # The first row decides whether a file is libsvm text at all: a table or names are refused, bad rows skipped or not.
+        if "this looks like CSV" in str(error) or "libsvm text needs feature numbers" in str(error):
+            return
         if refused_at is None:
             raise PromiseBroken("refused what the twin reads") from error
-        table = "this looks like CSV" in str(error)  # whose first line is named, and no row is passed over
-        if not isinstance(error, FileFormatError) or not (table or error.line in (refused_at, 0)):
+        if not isinstance(error, FileFormatError) or error.line not in (refused_at, 0):
             raise PromiseBroken(f"another line than the twin's {refused_at}") from error
         return
     if wanted is None:
