@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from boostrank.core.params import Param
     from boostrank.core.queries import QueryIndex
     from boostrank.data.dataset import RankingDataset
-    from boostrank.export.verification import verify
+    from boostrank.export.proof import verify
     from boostrank.export.writing import export_model
     from boostrank.fit.callbacks import EarlyStopping
     from boostrank.fit.checkpoint import Checkpoint
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "core.errors": "BoostrankError DataError InputError ModelError ParameterError TrainingError",
     "core.params": "Param", "core.queries": "QueryIndex", "data.dataset": "RankingDataset",
-    "export.verification": "verify", "export.writing": "export_model",
+    "export.proof": "verify", "export.writing": "export_model",
     "kernels.objective": "ObjectiveSpec define_objective objective_kernel",
     "kernels.jit": "inline", "metric": "Conventions Metric", "objective.description": "Objective",
     "objective.mixture": "Mixture", "checking.user_file": "load_objective",

@@ -85,10 +85,8 @@ def _export(own: Export, reading: FileOptions) -> None:
     for kind, count in proof.other_leaves.items():
         say(f"{kind}: {count:,} rows of this kind get other scores there, as --allow {kind} says")
     if proof.moves is not None:
-        click.echo(
-            f"{name_of(own.data)}: {moved_line(proof.moves)}; the largest difference is {proof.moves.largest:.2g}"
-            + (f", {proof.moves.rounded:,} changed places with an equal but for rounding" * (proof.moves.rounded > 0))
-        )
+        largest = proof.moves.largest
+        click.echo(f"{name_of(own.data)}: {moved_line(proof.moves)}; the largest difference is {largest:.2g}")
     for line in how_to(target, own.output, own.name):
         click.echo(line)
 

@@ -1,27 +1,29 @@
-"""Proof of an export: scores of its reader compared with the model's own, on a parity pack and on a user's rows."""
+"""Proof of an export, on a parity pack and on a user's rows, and verification of scores that a program logged.
+
+A parity pack has rows on both sides of every split, which reveal whether two readers of a model give different scores.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.queries import QueryIndex
+from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.text import count_of
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Float32Array, Float64Array, takes
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows
-from boostrank.export.pack import KINDS, parity_pack
+from boostrank.engines.trees import depths
 from boostrank.export.reading import Rules, scores
-from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec
-from boostrank.model.ranking_model import RankingModel
-
-MOVED = "moved"
-"""Value of `allow` that lets documents of the user's data change their ranks."""
+from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, above, cuts
+from boostrank.kernels.forest import LISTED_RIGHT, Forest
+from boostrank.model.ranking_model import RankingModel, as_model
 
 _WHAT = {
     "thresholds": "rows at a threshold",
@@ -31,30 +33,275 @@ _WHAT = {
     "infinite": "rows with infinite values",
     "categories": "rows with unseen categories",
 }
+KINDS = tuple(_WHAT)
+"""Kinds of rows in a pack; `allow` takes these names."""
+
+MOVED = "moved"
+"""Value of `allow` that lets documents of the user's data change their ranks."""
+
 # Kinds of rows that a user's data may lack.
 _ABSENT = ("zeros", "missing", "infinite", "categories")
 _CHUNK = 1 << 16
 _NOTHING = 1e-30  # smaller than any real difference of two values
 _TYPES: dict[str, type[np.floating[Any]]] = {"float32": np.float32, "float64": np.float64}
 
+# Zeros to LightGBM, and subnormal float32 numbers.
+_SMALL = np.array([0.0, -0.0, 1e-36, -1e-36, 1e-40, -1e-40, 2e-35, -2e-35], np.float32)
+# Maximum number of values in a pack: 256 MB.
+_MOST_CELLS = 2**26
+# Maximum number of category checks (categories times splits above a node): about twenty seconds.
+_MOST_WORK = 2**34
+_RANDOM = 1000
+_LARGEST = 1e30
+# Codes that may be unseen or invalid. They are integers because programs truncate 2.7 differently.
+_NO_CATEGORIES = np.array([0, 1, 5, -1, -7, 63, 64, 1e6, 3e9, np.nan], np.float32)
 
-@dataclass(frozen=True)
-class Moves:
-    """Changes of rank that a target causes in a user's data.
+
+@dataclass(frozen=True, eq=False)
+class Pack:
+    """Rows of a parity pack.
 
     Args:
-        moved: documents that swap with one whose score differs by more than rounding.
-        rounded: documents whose rank changes only by rounding.
+        rows: float32[n, d].
+        kind: int8[n], index into `KINDS`.
+        nodes: number of splits that the rows cross on both sides.
+        of_nodes: number of splits of the model.
+    """
+
+    rows: Float32Array
+    kind: npt.NDArray[np.int8]
+    nodes: int
+    of_nodes: int
+
+    def without(self, kind: str) -> Pack:
+        """Return the pack without the rows of one kind."""
+        others = self.kind != KINDS.index(kind)
+        return replace(self, rows=self.rows[others], kind=self.kind[others])
+
+
+def parity_pack(forest: Forest, n_features: int, most_rows: int, resolution: Float64Array | None = None) -> Pack:
+    """Return two rows for each split, just left and just right of its threshold, and random rows of each kind.
+
+    Args:
+        forest: trees, without a separate start.
+        n_features: d.
+        most_rows: maximum number of rows; 256 MB is a limit too. Larger models are sampled, always in the same way.
+        resolution: float64[M], minimum distance of the rows from each threshold; None: 0.
+    """
+    rng = np.random.default_rng(0)
+    values = _Values(forest, n_features, rng, np.zeros(forest.feature.size) if resolution is None else resolution)
+    most = max(64, min(most_rows, _MOST_CELLS // n_features))
+    some = min(_RANDOM, most // 16)
+    nodes = np.arange(forest.feature.size)
+    room = min((most - (len(KINDS) - 1) * some) // 3, max(1, _MOST_WORK // values.work_of_a_node))
+    if nodes.size > room:
+        nodes = np.sort(rng.choice(nodes, room, replace=False))
+    # Rows at the thresholds: two sides and a missing value for each node.
+    borders = values.draw(3 * nodes.size)
+    for i, node in enumerate(nodes.tolist()):
+        values.reach(borders[3 * i : 3 * i + 3], node)
+    kind = np.tile(np.array([0, 0, KINDS.index("missing")], np.int8), nodes.size)
+    kind[np.isinf(borders).any(axis=1)] = KINDS.index("infinite")
+    # Random rows; the later kinds replace some values by zeros, NaN, infinities or unseen categories.
+    random, zeros, missing, infinite, strange = (values.draw(some) for _ in range(5))
+    drawn = rng.random((some, n_features))
+    small = _SMALL if resolution is None else _SMALL[_SMALL == 0.0]
+    zeros = np.where(drawn < 0.5, rng.choice(small, drawn.shape), zeros)
+    missing = np.where(drawn < 0.3, np.float32(np.nan), missing)
+    infinite = np.where(drawn < 0.1, rng.choice(np.array([np.inf, -np.inf], np.float32), drawn.shape), infinite)
+    strange = np.where(values.categorical, rng.choice(_NO_CATEGORIES, drawn.shape), strange)
+    rows = [borders, random, np.where(values.categorical, random, zeros), missing, infinite]
+    kinds = [kind, *(np.full(some, number, np.int8) for number in range(1, 5))]
+    if values.categorical.any():
+        rows.append(strange)
+        kinds.append(np.full(some, KINDS.index("categories"), np.int8))
+    return Pack(np.concatenate(rows), np.concatenate(kinds), nodes.size, forest.feature.size)
+
+
+class _Values:
+    """Values of features near the thresholds of a forest."""
+
+    def __init__(self, forest: Forest, n_features: int, rng: np.random.Generator, resolution: Float64Array) -> None:
+        self._forest, self._rng = forest, rng
+        cut = np.nan_to_num(cuts(forest), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+        # Values beyond 1e30 stand for infinity, which text files cannot spell.
+        self._left = np.minimum(cut.astype(np.float64) - resolution, _LARGEST).astype(np.float32)
+        self._right = np.maximum(above(cut).astype(np.float64) + resolution, -_LARGEST).astype(np.float32)
+        self.categorical = np.zeros(n_features, bool)
+        self.categorical[forest.feature[forest.categorical]] = True
+        # Nodes of each feature.
+        by_feature = np.argsort(forest.feature, kind="stable")
+        ends = np.searchsorted(forest.feature[by_feature], np.arange(n_features + 1))
+        self._of = [by_feature[a:b] for a, b in pairwise(ends)]
+        # Parent of each node, times 2, plus 1 for a right child; -1 for a root.
+        self._parent = np.full(forest.feature.size, -1, np.int64)
+        for side, child in enumerate((forest.left, forest.right)):
+            inner = np.flatnonzero(child >= 0)
+            self._parent[child[inner]] = 2 * inner + side
+        self._any = np.ones(2 + 32 * int(np.diff(forest.set_ptr).max(initial=0)), bool)
+
+    @property
+    def work_of_a_node(self) -> int:
+        """Return the maximum number of categories checked to reach a node."""
+        above = np.where(self._parent >= 0, self._parent // 2, np.arange(self._parent.size))
+        return 1 + self._any.size * int(depths(above).max(initial=0)) if bool(self.categorical.any()) else 1
+
+    def draw(self, n: int) -> Float32Array:
+        """Return float32[n, d]: values at, right above and near thresholds; known categories."""
+        rows = np.empty((n, len(self._of)), np.float32)
+        for feature, nodes in enumerate(self._of):
+            if self.categorical[feature]:
+                rows[:, feature] = self._rng.integers(0, self._any.size, n)
+                continue
+            nodes = nodes[np.isfinite(self._left[nodes]) & np.isfinite(self._right[nodes])]
+            if not nodes.size:
+                rows[:, feature] = self._rng.normal(size=n)
+                continue
+            drawn = self._rng.choice(nodes, n)
+            left, right = self._left[drawn], self._right[drawn]
+            spread = np.float64(np.std(self._left[nodes], dtype=np.float64)) + abs(float(left[0])) / 16.0 + 1e-6
+            with np.errstate(over="ignore"):
+                near = (left + self._rng.normal(scale=spread, size=n)).astype(np.float32)
+            rows[:, feature] = np.choose(self._rng.integers(0, 3, n), [left, right, near])
+        return rows
+
+    def reach(self, rows: Float32Array, node: int) -> None:
+        """Change three rows in place: they reach a node and go left, right, and with a missing value there."""
+        forest = self._forest
+        # Walk up to the root and collect the bounds and categories that each ancestor allows.
+        low: dict[int, np.float32] = {}
+        high: dict[int, np.float32] = {}
+        allowed: dict[int, npt.NDArray[np.bool_]] = {}
+        at = node
+        while self._parent[at] >= 0:
+            at, right = divmod(int(self._parent[at]), 2)
+            feature = int(forest.feature[at])
+            if forest.categorical[at]:
+                allowed[feature] = allowed.get(feature, self._any) & (self._goes_left(at) != bool(right))
+            elif right:
+                low[feature] = max(low.get(feature, self._right[at]), self._right[at])
+            else:
+                high[feature] = min(high.get(feature, self._left[at]), self._left[at])
+        for feature in low.keys() | high.keys():
+            highest = feature in high and (feature not in low or self._rng.random() < 0.5)
+            rows[:, feature] = high[feature] if highest else low[feature]
+        for feature, categories in allowed.items():
+            rows[:, feature] = self._one_of(categories)
+        feature = int(forest.feature[node])
+        if forest.categorical[node]:
+            left = self._goes_left(node)
+            within = allowed.get(feature, self._any)
+            rows[0, feature], rows[1, feature] = self._one_of(within & left), self._one_of(within & ~left)
+        else:
+            rows[0, feature], rows[1, feature] = self._left[node], self._right[node]
+        rows[2, feature] = np.nan
+
+    def _goes_left(self, node: int) -> npt.NDArray[np.bool_]:
+        """Return which categories go left at a categorical split, bool[categories]."""
+        left = np.full(self._any.size, bool(self._forest.kind[node] & LISTED_RIGHT))
+        listed = self._forest.categories(int(self._forest.threshold[node]))
+        left[listed] = ~left[listed]
+        return left
+
+    def _one_of(self, categories: npt.NDArray[np.bool_]) -> float:
+        found = np.flatnonzero(categories)
+        return float(self._rng.choice(found)) if found.size else 0.0
+
+
+EQUAL, FLOAT32, RANKING, DIFFERENT = LEVELS = ("equal", "float32", "ranking", "different")
+"""Levels of agreement: equal to the logged digits; up to float32 rounding; same ranking of each query; different."""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Comparison of another program's scores with the model's own.
+
+    Args:
+        level: one of `LEVELS`.
+        different: documents whose scores differ by more than the logged digits and one unit of float32.
+        moved: documents whose rank in their query differs.
         largest: largest difference of two scores.
-        first: first moved document: query, position in it from 1, rank before and after, both scores; None: none moved.
+        first: first document that differs: row from 0, query, the model's score, the logged score; None: all are equal.
     """
 
     documents: int
     queries: int
+    level: str
+    different: int
     moved: int
-    rounded: int
     largest: float
-    first: tuple[str, int, int, int, float, float] | None
+    first: tuple[int, str, float, float] | None
+
+    def equal(self, tolerance: str = FLOAT32) -> bool:
+        """Return True if the scores agree to this level or better."""
+        return LEVELS.index(self.level) <= LEVELS.index(tolerance)
+
+
+@takes(data=RankingDataset)
+def verify(model: Any, data: RankingDataset, logged: npt.ArrayLike, *, precision: npt.ArrayLike = 0.0) -> Verification:
+    """Compare scores that another program logged with the model's own.
+
+    Args:
+        model: ranker that the other program serves.
+        data: N documents, as the program received them.
+        logged: float[N], in the order in which the rows were read.
+        precision: float[N] or a number: half a unit of the last logged digit.
+
+    Raises:
+        DataError: `logged` has another length, or is not finite.
+    """
+    model, data = as_model(model).over_columns(data)
+    given = np.asarray(logged, dtype=np.float64).reshape(-1)
+    if given.size != data.n_documents:
+        raise DataError(f"{given.size:,} scores for {data.n_documents:,} documents")
+    if not bool(np.isfinite(given).all()):
+        raise DataError(f"score {int(np.argmin(np.isfinite(given))) + 1} is not a finite number")
+    half = data.in_row_order(np.broadcast_to(np.asarray(precision, dtype=np.float64), given.shape))
+    own = data.in_row_order(model.predict(data))
+    # A float32 sum of T leaves is off by a few units of the largest score, times sqrt(T).
+    trees = 0
+    with suppress(ParameterError):  # a linear model
+        trees = model.num_trees()
+    slack = (4.0 + np.sqrt(trees)) * float(_unit(np.abs(own).max(initial=0.0)))
+    return _compared(own, data.in_row_order(given), data, half, slack)
+
+
+def _compared(
+    own: Float64Array, given: Float64Array, data: RankingDataset, half: Float64Array, slack: float
+) -> Verification:
+    """Compare scores, float64[N], in the order of the rows.
+
+    Args:
+        half: half a unit of the last digit of `given`.
+        slack: largest difference that rounding to float32 explains.
+    """
+    apart = np.abs(given - own)
+    differs = apart > half + _unit(own)
+    before, after = data.queries.ranks(own), data.queries.ranks(given)
+    if bool((apart <= half + 4.0 * np.spacing(np.abs(own)) * (half > 0.0)).all()):
+        level = EQUAL
+    elif bool((apart <= half + np.maximum(slack, _unit(own))).all()):
+        level = FLOAT32
+    else:
+        level = RANKING if np.array_equal(before, after) else DIFFERENT
+    first = None
+    if level != EQUAL and differs.any():
+        rows = np.arange(own.size) if data.input_rows is None else data.input_rows
+        i = min(np.flatnonzero(differs).tolist(), key=lambda row: int(rows[row]))
+        first = int(rows[i]), data.queries.shown(data.queries.of_row(i)), float(own[i]), float(given[i])
+    return Verification(
+        documents=own.size,
+        queries=len(data.queries),
+        level=level,
+        different=int(differs.sum()),
+        moved=int(np.count_nonzero(before != after)),
+        largest=float(apart.max(initial=0.0)),
+        first=first,
+    )
+
+
+def _unit(numbers: Any) -> Float64Array:
+    return np.asarray(np.spacing(np.abs(numbers).astype(np.float32)), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -68,7 +315,7 @@ class Proof:
         same_bits: whether all scores are equal bit by bit.
         other_leaves: kind of row -> number of rows whose difference rounding does not explain; all are allowed.
         size: size of the file in bytes.
-        moves: changes of rank in the user's data.
+        moves: scores of the user's data.
         untried: minimum distance from a threshold at which values were tested; 0: the nearest float32 numbers were
             tested.
     """
@@ -82,7 +329,7 @@ class Proof:
     same_bits: bool
     other_leaves: dict[str, int]
     size: int
-    moves: Moves | None = None
+    moves: Verification | None = None
     untried: float = 0.0
 
 
@@ -133,7 +380,7 @@ def prove(
                 + ("" if moves is None else f"; in your data, {moved_line(moves)}")
             )
     difference = np.where(wrong, 0.0, np.abs(given - own))
-    if moves is not None and moves.moved and MOVED not in allow:
+    if moves is not None and moves.level == DIFFERENT and MOVED not in allow:
         raise ExportError(f"{target.title}: {moved_line(moves)}; pass `--allow moved` to write the file anyway")
     untried = 0.0 if resolution is None else float(resolution.max(initial=0.0))
     return Proof(
@@ -151,14 +398,14 @@ def prove(
     )
 
 
-def moved_line(moves: Moves) -> str:
+def moved_line(moves: Verification) -> str:
     """Describe the changes of rank in one line."""
-    if moves.first is None:
+    if moves.level != DIFFERENT or moves.first is None:
         return f"none of {moves.documents:,} documents changes its rank"
-    query, number, before, after, own, given = moves.first
+    row, query, own, given = moves.first
     return (
-        f"{moves.moved:,} of {count_of(moves.documents, 'document')} change rank; the first is document "
-        f"{number} of query {query}, from rank {before} to {after} (score {own:.9g}, exported {given:.9g})"
+        f"{moves.moved:,} of {count_of(moves.documents, 'document')} change rank; the first with another score is row "
+        f"{row + 1:,}, of query {query}: {own:.9g} by the model, {given:.9g} exported"
     )
 
 
@@ -186,44 +433,10 @@ def _wrong(
     return wrong, 2.0 * float(np.where(wrong, 0.0, np.abs(wanted - own)).max())
 
 
-def _moves(model: RankingModel, score: Score, data: RankingDataset, rounding: float) -> Moves:
+def _moves(model: RankingModel, score: Score, data: RankingDataset, rounding: float) -> Verification:
     data = model.check_features(data)
     rows = DenseRows(data, np.arange(data.n_features), model.absent_is_missing)
     ends = [*range(0, data.n_documents, _CHUNK), data.n_documents]
-    own = data.in_row_order(model.predict(data))
-    parts = [np.asarray(score(rows[slice(a, b)])) for a, b in pairwise(ends)]
-    return moves_of(own, np.concatenate([np.zeros(0), *parts]), data.queries, rounding)
-
-
-def moves_of(own: Float64Array, given: Float64Array, queries: QueryIndex, rounding: float) -> Moves:
-    """Compare two rankings of the same documents.
-
-    Args:
-        own: float64[N], the model's scores.
-        given: float64[N], scores that another program computed.
-        rounding: scores that differ by no more may swap without counting as moved.
-    """
-    before, after = queries.ranks(own), queries.ranks(given)
-    changed, moved = before != after, np.zeros(own.size, bool)
-    owner = queries.of_rows()
-    for query in np.unique(owner[changed]).tolist():
-        part = slice(int(queries.ptr[query]), int(queries.ptr[query + 1]))
-        moved[part] = _jumped(own[part], after[part], rounding) | _jumped(-own[part], -after[part], rounding)
-    moved &= changed
-    first = None
-    if moved.any():
-        i = int(np.argmax(moved))
-        query = int(owner[i])
-        place = i - int(queries.ptr[query]) + 1
-        scored = float(own[i]), float(given[i])
-        first = str(queries.qid[query]), place, int(before[i]), int(after[i]), *scored
-    largest = float(np.abs(given - own).max(initial=0.0))
-    return Moves(own.size, len(queries), int(moved.sum()), int((changed & ~moved).sum()), largest, first)
-
-
-def _jumped(own: Float64Array, after: Int64Array, rounding: float) -> npt.NDArray[np.bool_]:
-    """Return documents ranked above one whose score exceeds theirs by more than rounding."""
-    order = np.argsort(-own, kind="stable")
-    last = np.concatenate([[-np.inf], np.maximum.accumulate(after[order])])
-    above = np.searchsorted(-own[order], -own - rounding, side="left")
-    return np.asarray(after < last[above])
+    parts = [np.asarray(score(rows[slice(a, b)]), np.float64) for a, b in pairwise(ends)]
+    own, given = data.in_row_order(model.predict(data)), np.concatenate([np.zeros(0), *parts])
+    return _compared(own, given, data, np.zeros(own.size), rounding)

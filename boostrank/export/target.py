@@ -92,7 +92,7 @@ class TargetSpec:
         resolution: function that returns float64[M], the distance of the target's thresholds from the model's; None: 0.
         finite: whether the format lacks infinite values; the proof then skips them.
         most_rows: maximum number of rows of the proof; `read` may be slow.
-        helps: kind of row (`pack.KINDS`) -> remedy if the target has no rule for it.
+        helps: kind of row (`proof.KINDS`) -> remedy if the target has no rule for it.
         aliases: alternative names.
         engine: the only engine whose models the target takes; empty for any.
         categories: whether it takes categorical splits.

@@ -18,8 +18,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.options import features_in_json, name_of
 from boostrank.engines import format_of
 from boostrank.export import TARGETS
-from boostrank.export.pack import KINDS
-from boostrank.export.proof import MOVED, Proof, prove
+from boostrank.export.proof import KINDS, MOVED, Proof, prove
 from boostrank.export.target import ExportError, Objection, ServedModel, TargetSpec
 from boostrank.model.ranking_model import RankingModel, as_model
 
@@ -56,7 +55,7 @@ def export_model(
             model's own names.
         name: name of the model in the serving program; None: the file's name without its suffix.
         data: your own rows with queries; no document may change its rank.
-        allow: kinds of rows whose scores may differ (`boostrank.export.pack.KINDS`), and "moved": documents of `data`
+        allow: kinds of rows whose scores may differ (`boostrank.export.proof.KINDS`), and "moved": documents of `data`
             may change their ranks.
 
     Returns:

@@ -119,7 +119,7 @@ def exported(
     first = None if proof.moves.first is None else list(proof.moves.first)
     return {
         "same_bits": proof.same_bits and proof.moves.largest == 0.0, "largest": max(proof.largest, proof.moves.largest),
-        "moved": proof.moves.moved, "rounded": proof.moves.rounded, "documents": proof.moves.documents, "first": first,
+        "moved": proof.moves.moved, "documents": proof.moves.documents, "first": first,
         "splits": proof.nodes, "of_splits": proof.of_nodes, "proved_by": proof.proved_by, "bytes": proof.size,
     }  # fmt: skip
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from boostrank.export import TARGETS
-from boostrank.export.pack import parity_pack
-from boostrank.export.proof import prove
+from boostrank.export.proof import parity_pack, prove
 from boostrank.export.target import ExportError
 from tests.consumers import elastic, elasticsearch, opensearch, solr, vespa
 from tests.export.conftest import KINDS, example

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from boostrank.engines.trees import ServedTrees
-from boostrank.export.pack import KINDS, parity_pack
+from boostrank.export.proof import KINDS, parity_pack
 from boostrank.export.reading import Rules, leaves
 from boostrank.kernels.forest import Forest
 from tests.export.conftest import Example, example

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boostrank.export.targets.python import SPEC
+from boostrank.export import TARGETS
 from tests.export.conftest import Example, example
+
+SPEC = TARGETS.get("python")
 
 
 def module(example: Example) -> dict[str, Any]:

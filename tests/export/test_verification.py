@@ -12,7 +12,7 @@ import pytest
 import boostrank
 from boostrank.core.errors import DataError
 from boostrank.data.text.writer import write_libsvm
-from boostrank.export.verification import verify
+from boostrank.export.proof import verify
 from tests.cli.conftest import invoke
 
 D = 12
