@@ -84,13 +84,8 @@ class ColumnarFile:
             text = [place for place in columns.places if is_text(self.schema.field(place).type)]
             columns = source.with_text(columns, {one: (0, 0) for one in text if one not in columns.coded}, 0, self.name)
         self.columns = columns
-        wanted: list[int | None] = [*columns.places, *columns.texts, *columns.others]
-        if not source.reading.rows_alone:
-            wanted += [columns.label, columns.qid, columns.weight]
-        if source.reading.names:
-            wanted += [columns.qid, columns.id]
-        whole = range(len(names)) if source.reading.whole else ()
-        self._places = sorted({place for place in (*wanted, *whole) if place is not None})
+        numbers, texts = columns.needed(source.reading)
+        self._places = sorted({*numbers, *texts, *(range(len(names)) if source.reading.whole else ())})
         for place in columns.places:
             (_check_categories if place in columns.coded else _check_number)(self.schema.field(place), self.name)
 

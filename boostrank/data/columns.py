@@ -61,11 +61,13 @@ class Columns:
     others: tuple[int, ...] = ()
     texts: tuple[int, ...] = ()
 
-    @property
-    def words(self) -> str:
-        """Format `label 'rel', query id 'query_id'`."""
-        shown = {"label": "label", "qid": "query id", "weight": "weight", "id": "document id"}
-        return ", ".join(f"{word} {self.how[role]!r}" for role, word in shown.items() if role in self.how)
+    def needed(self, reading: Reading) -> tuple[list[int], list[int]]:
+        """Return the columns to read as numbers and as text."""
+        of_rows = () if reading.rows_alone else (self.label, self.weight, *self.others)
+        numbers = [*of_rows, *(place for place in self.places if place not in self.coded)]
+        texts = [*self.coded, *self.texts, None if reading.rows_alone and not reading.names else self.qid]
+        texts += [self.id] if reading.names else []
+        return [one for one in numbers if one is not None], [one for one in texts if one is not None]
 
 
 def choose_columns(

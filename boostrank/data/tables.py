@@ -247,19 +247,19 @@ class TableSource(Source):
         out = _matrix([values[place] for place in columns.places], cells.lines.size)
         infinite = self._look_at_infinities(out, cells, values, faults) if np.isinf(out).any() else 0
         labels, ids, documents = np.zeros(cells.lines.size), None, None
-        more: dict[int, Float64Array] = {}
-        if not reading.rows_alone:
-            for place in (columns.label, columns.weight, *columns.others):
-                if place is not None:
-                    more[place] = np.asarray(cells.numbers(place), np.float64)
-            for role, place in (("label", columns.label), ("weight", columns.weight)):
-                if place is not None:
-                    faults += _missing(more[place], cells, columns.header[place], role)
-            labels = labels if columns.label is None else more[columns.label]
-        if columns.qid is not None and (not reading.rows_alone or reading.names):
+        more = {
+            place: np.asarray(cells.numbers(place), np.float64)
+            for place in columns.needed(reading)[0]
+            if place not in values
+        }
+        for role, place in (("label", columns.label), ("weight", columns.weight)):
+            if place in more:
+                faults += _missing(more[place], cells, columns.header[place], role)
+        labels = more.get(columns.label, labels)  # type: ignore[arg-type]
+        if columns.qid in cells.arrays:
             ids, without = cells.query_ids(columns.qid)
             faults += without
-        if columns.id is not None and reading.names:
+        if columns.id in cells.arrays:
             documents = cells.names(columns.id)
         # Leave out the rows with faults, except words for missing values in lenient reading.
         stand_ins = [fault for fault in faults if fault.stand_in] if reading.lenient else []

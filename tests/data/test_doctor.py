@@ -318,10 +318,6 @@ def test_duplicates_with_other_labels_and_with_the_same(ask: Any, clean: Lines) 
     assert one(ask([*clean[:5], clean[2], *clean[5:]]), "duplicates", "note", 3, "like line 6").count == 2
 
 
-def test_documents_without_features(ask: Any, clean: Lines) -> None:
-    one(ask(changed(clean, 4, lambda line: " ".join(line.split()[:2]) + " 3:0 4:-0.0\n")), "empty-documents", "note", 4)
-
-
 # Between sets --------------------------------------------------------------------------------------------------------
 
 
@@ -366,13 +362,6 @@ def test_sets_that_count_features_differently(ask: Any, clean: Lines, later: Lin
     assert ask(from_zero(clean), valid=shorter)["numbering"].severity is Severity.WARNING
     assert "numbering" not in ask(from_zero(clean), valid=shorter, zero_based="true")
     assert ask(from_zero(clean), valid=from_zero(later)).keys() == {"constant-features"}
-
-
-def test_a_feature_that_a_later_set_lost(ask: Any, clean: Lines, later: Lines) -> None:
-    def lost(line: str) -> str:
-        return " ".join(cell for cell in line.split() if not cell.startswith("3:")) + "\n"
-
-    one(ask(clean, valid=[lost(line) for line in later]), "lost-features", "warning", 0, "feature 3 is")
 
 
 # How it reads --------------------------------------------------------------------------------------------------------

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
+import itertools
 import math
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -96,15 +97,12 @@ MANY_DEAD = 0.2  # share of the queries that affects quality
 USUAL_TOP = 5.0  # the largest grade of the public collections is 4
 MANY_GRADES = 32
 MANY_ALIKE = 0.05  # share of the documents
-MANY_EMPTY = 0.01
 # A useless feature sorts n documents by label with a probability of at most 1/n. It counts as a copy if the
 # probability over all queries is below e^-EVIDENCE.
 EVIDENCE = 30.0
 SHARE = 0.02  # of the queries, which a copy of the label may order wrongly
 SHOWN_ROWS = 5  # refused rows listed individually
 HALF = 0.5  # share of its documents that identifies a query with one of the other set
-_ENOUGH_ROWS = 200  # rows among which a feature present in 10% of rows almost surely occurs
-_OFTEN = 0.1
 _USUAL = 0.5  # share of rows with a feature above which its absence in the other set is suspicious
 _SHOWN = 12
 
@@ -187,12 +185,6 @@ KINDS = {
         "they get one score, and take ranks from other documents in the metric",
         "keep one of each",
     ),
-    "empty-documents": Kind(
-        NOTE,
-        "{documents} have no feature that is not 0",
-        "nothing tells them apart: they share one score",
-        "were their features lost?",
-    ),
     "label-copy": Kind(
         WARNING,
         "{feature} {what}",
@@ -237,12 +229,6 @@ KINDS = {
         "{what}: does one count from 0 and the other from 1?",
         "every feature is shifted by one",
         "use the same numbering in all files; if they count from 0: --zero-based true",
-    ),
-    "lost-features": Kind(
-        WARNING,
-        "{features} {are} the same, or missing, in every row of {role}, and not in {other}",
-        "splits on them are useless here",
-        "was a join lost?",
     ),
 }
 
@@ -423,13 +409,6 @@ def duplicates(p: Profile) -> Iterator[Finding]:
             yield from _found(p, check, rows.size, first, NOTE if few else WARNING, **words)
 
 
-def empty_rows(p: Profile) -> list[Finding]:
-    """Documents without nonzero features."""
-    empty = p.lines[p.hashes == 0]
-    severity = WARNING if empty.size > MANY_EMPTY * p.n_rows else NOTE
-    return _found(p, "empty-documents", empty.size, empty.min(initial=2**62) if empty.size else 0, severity)
-
-
 # Features -------------------------------------------------------------------------------------------------------------
 
 
@@ -582,37 +561,38 @@ def numbering(one: Profile, other: Profile) -> list[Finding]:
     return _found(other, "numbering", 1, other.top.top_line, None if beyond else WARNING, what=what)
 
 
-def lost_features(one: Profile, other: Profile) -> list[Finding]:
-    """Features that vary in the first set, but not in the second."""
-    if min(one.n_rows, other.n_rows) < _ENOUGH_ROWS or one.base != other.base:
-        return []
-    width = min(one.stored.size, other.stored.size)
-    used = np.arange(width)
-    often = one.stored[:width] > _OFTEN * one.n_rows
-    return _found(other, "lost-features", used[often & ~_constant(one, used) & _constant(other, used)], other=one.role)
+def examine(sets: Sequence[Profile]) -> Findings:
+    """Run all checks on the data sets, the training data first; the most severe findings come first."""
+    found: list[Finding] = []
+    for profile in sets:
+        found += _of_a_set(profile)
+    for one, other in itertools.combinations(sets, 2):
+        if one.role != other.role:
+            found += leaked_queries(one, other)
+            found += numbering(one, other) if one.role == "train" else []
+    return Findings(sorted(found, key=lambda finding: list(Severity).index(finding.severity)))
 
 
 Check = Callable[[Profile], Iterator[Finding] | list[Finding]]
-
-OF_TEXT: tuple[Check, ...] = (broken_files, refused_rows, refused_words, truncated_text)
-OF_ROWS: tuple[Check, ...] = (
-    split_queries,
-    no_features,
-    dead_queries,
-    labels_without_gain,
-    odd_labels,
-    duplicates,
-    empty_rows,
-)
-OF_TRAINING_DATA: tuple[Check, ...] = (label_copies, constant_features)
-"""Later sets would only repeat them."""
-HIDES: dict[str, tuple[Check, ...]] = {
+_OF_TEXT: tuple[Check, ...] = (broken_files, refused_rows, refused_words, truncated_text)
+_OF_ROWS: tuple[Check, ...] = (split_queries, no_features, dead_queries, labels_without_gain, odd_labels, duplicates)
+_OF_TRAINING_DATA: tuple[Check, ...] = (label_copies, constant_features)  # later sets would only repeat them
+_HIDES: dict[str, tuple[Check, ...]] = {
     "split-queries": (dead_queries, duplicates, label_copies),
     "refused-labels": (odd_labels,),
-    "no-features": (duplicates, empty_rows, *OF_TRAINING_DATA),
+    "no-features": (duplicates, *_OF_TRAINING_DATA),
 }
 """Error -> checks that would only find its consequences."""
-BETWEEN_SETS: tuple[Callable[[Profile, Profile], list[Finding]], ...] = (leaked_queries,)
-"""Checks of pairs with different roles: training and validation, training and test, validation and test."""
-AGAINST_TRAINING = (numbering, lost_features)
-"""Checks of the training data and a later set."""
+
+
+def _of_a_set(profile: Profile) -> list[Finding]:
+    """Return the findings of one data set, without consequences of other findings."""
+    found, hidden = [finding for check in _OF_TEXT for finding in check(profile)], set[Check]()
+    if profile.n_rows < max(1, int(profile.counts[slots.BAD_ROWS])):  # the readable rows represent too little
+        return found
+    for check in _OF_ROWS + (_OF_TRAINING_DATA if profile.role == "train" else ()):
+        if check not in hidden:
+            for finding in check(profile):
+                found.append(finding)
+                hidden |= set(_HIDES.get(finding.check, ()) if finding.severity is Severity.ERROR else ())
+    return found

@@ -13,6 +13,8 @@ import numpy.typing as npt
 from scipy import sparse
 
 from boostrank.core.errors import BoostrankError, FileFormatError
+from boostrank.core.gains import Gain, parse_gain
+from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data import blocks as slots
@@ -284,3 +286,26 @@ def _hashes(ends: Int64Array, ids: Any, values: Any) -> UInt64Array:
     cells = np.where(values != 0, mixed((ids.astype(np.uint64) << _SHIFT) + bits + _ODD), np.uint64(0))
     sums = np.append(np.uint64(0), np.cumsum(cells, dtype=np.uint64))[np.append(0, ends)]
     return mixed(np.diff(sums))
+
+
+def look_at(
+    files: AnySource,
+    *,
+    role: str = "train",
+    like: Profile | None = None,
+    gain: Gain = "exponential",
+    threads: int | None = None,
+    progress: Progress = None,
+    format: str = "auto",
+    labelled: bool = True,
+    **options: Any,
+) -> Profile:
+    """Profile one data set in one pass; arguments as for `boostrank.doctor`.
+
+    Tables must have the columns of `like`, the profile of the training data, and labels if `labelled`.
+    """
+    space = None if like is None else like.space
+    reading = Reading(**options, like=space, labelled=labelled, lenient=True)
+    profile = Profile(role, reading, parse_gain(gain))
+    profile.read(files, format, resolve_threads(threads), progress)
+    return profile

@@ -78,15 +78,7 @@ class CsvSource(TableSource):
     def cells(self, load: Callable[[Any], Any]) -> Cells:
         text, file = load(None)
         columns: Columns = file.columns
-        numbers = [one for one in (columns.label, columns.weight, *columns.others) if one is not None]
-        if self.reading.rows_alone:
-            numbers = []
-        numbers += [place for place in columns.places if place not in columns.coded]
-        texts = [*columns.coded, *columns.texts]
-        if columns.qid is not None and (not self.reading.rows_alone or self.reading.names):
-            texts.append(columns.qid)
-        if columns.id is not None and self.reading.names:
-            texts.append(columns.id)
+        numbers, texts = columns.needed(self.reading)
         array = np.frombuffer(text.buffer, np.uint8, text.size, text.start)
         table = self._table(text, array, len(columns.header), numbers, texts) if text.size else None
         ends = np.flatnonzero(array == 10)
