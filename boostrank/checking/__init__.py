@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
+import sys
+import time
 from collections.abc import Callable, Iterator
 
-from boostrank.checking.measured import cost, learning, threads_agree
+import numpy as np
+
 from boostrank.checking.rules import RULES, Finding, Probe, Status, unsafe
-from boostrank.core.errors import BoostrankError
+from boostrank.core.errors import BoostrankError, MissingDependency
+from boostrank.core.queries import QueryIndex
+from boostrank.data.synthetic import make_ranking_data
+from boostrank.engines import ENGINES, get_backend
+from boostrank.fit.train import train
 from boostrank.kernels.objective import ObjectiveSpec
+from boostrank.metric import Metric
+from boostrank.objective.description import Objective
 
 __all__ = ["Finding", "Status", "check_contract", "check_objective"]
+
+ROUNDS = 30
+_TREES = {"num_leaves": 15, "learning_rate": 0.1, "seed": 1, "num_threads": 1, "verbosity": -1}
+_METRIC = "ndcg@10"
+
+LENGTHS = (10, 100, 1000, 4000)
+_DOCUMENTS = 8_000
+_SECONDS = 3.0  # longest expected time of a query that is measured
+
+# Bounds on the exponent p of a cost of n^p per query.
+_LINEAR, _QUADRATIC, _CUBIC = 1.4, 1.7, 2.6
 
 
 def check_contract(spec: ObjectiveSpec, function: Callable[..., float] | None = None) -> Iterator[Finding]:
@@ -59,3 +81,109 @@ def check_objective(spec: ObjectiveSpec) -> Iterator[Finding]:
 def _is_fatal(found: Finding) -> bool:
     """Return True if later results are meaningless."""
     return found.status is Status.FAIL and found.check in ("memory", "runs")
+
+
+def threads_agree(spec: ObjectiveSpec) -> Finding:
+    """Check that one thread, two threads, and one again give the same bytes."""
+    rng = np.random.default_rng(2)
+    sizes = rng.integers(1, 60, 1500)
+    labels, scores = rng.integers(0, 5, sizes.sum()), rng.normal(size=sizes.sum())
+    seen = []
+    try:
+        for threads in (1, 2, 1):
+            objective = Objective(spec, threads=threads, total_rounds=ROUNDS)
+            result = objective.bind(labels, QueryIndex.from_sizes(sizes)).gradient(scores, 0)
+            seen.append((result.grad.tobytes(), result.hess.tobytes()))
+    except BoostrankError as error:
+        return _broken("threads", error)
+    if len(set(seen)) > 1:
+        return Finding(
+            "threads",
+            Status.FAIL,
+            "one thread, two threads, and one again do not give the same bytes",
+            f"{len(sizes):,} queries of 1 to 59 documents",
+            "training would not be reproducible",
+            "use only the arguments: no global arrays, no numpy.random; set scratch before reading it",
+        )
+    return Finding("threads", Status.PASS, "one thread and two threads give the same bytes")
+
+
+def cost(spec: ObjectiveSpec) -> Finding:
+    """Measure nanoseconds per document by list length, including sort and driver, and the growth of a query's cost."""
+    measured: dict[int, float] = {}  # seconds a document
+    power = 3.0  # exponent of a query's cost; a safe guess until it is measured
+    try:
+        for length in LENGTHS:
+            if any(seconds * last * (length / last) ** power > _SECONDS for last, seconds in measured.items()):
+                break
+            measured[length] = _seconds_a_document(spec, length)
+            if len(measured) > 1:  # fit without the shortest length if there are others
+                lengths, seconds = np.log([*measured.items()][1 if len(measured) > 2 else 0 :]).T
+                power = 1.0 + float(np.polyfit(lengths, seconds, 1)[0])
+    except BoostrankError as error:
+        return _broken("speed", error)
+    shape = "n or n log n" if power < _LINEAR else "n^2" if _QUADRATIC <= power < _CUBIC else f"about n^{power:.1f}"
+    costs = ", ".join(f"{seconds * 1e9:,.0f} at {length:,}" for length, seconds in measured.items())
+    message = f"ns per document, by list length: {costs}; the cost of a query grows as {shape}"
+    status, why, mend = Status.FAIL, "", ""
+    if power >= _CUBIC:
+        why = "a list of 1,000 documents costs 10^9 steps per round"
+        mend = "look for a sum inside a pair loop that does not depend on the pair, and keep it in scratch"
+    elif power >= _QUADRATIC and not spec.quadratic:
+        why = "quadratic=False disables the guard against long lists, and 100,000 documents take minutes"
+        mend = "declare quadratic=True"
+    elif power < _LINEAR and spec.quadratic:
+        status, why = Status.NOTE, "the driver refuses lists of more than 50,000 documents unnecessarily"
+        mend = "declare quadratic=False"
+    return Finding("speed", status if why else Status.PASS, message, "", why, mend)
+
+
+def _seconds_a_document(spec: ObjectiveSpec, length: int) -> float:
+    rng, queries = np.random.default_rng(0), max(1, _DOCUMENTS // length)
+    labels, scores = rng.integers(0, 5, queries * length), rng.normal(size=queries * length)
+    bound = Objective(spec, threads=1, total_rounds=ROUNDS).bind(labels, QueryIndex.from_sizes([length] * queries))
+    best = math.inf
+    for _ in range(3):
+        started = time.perf_counter()
+        bound.gradient(scores, ROUNDS - 1)
+        best = min(best, time.perf_counter() - started)
+    return best / (queries * length)
+
+
+def learning(spec: ObjectiveSpec) -> Iterator[Finding]:
+    """Train briefly on generated data and check that the training metric improves."""
+    for name in ENGINES:
+        try:
+            engine = get_backend(name)
+        except MissingDependency:
+            yield Finding(name, Status.SKIP, "not installed")
+            continue
+        if engine.grows_trees:
+            yield _learns(spec, name)
+
+
+def _learns(spec: ObjectiveSpec, backend: str) -> Finding:
+    data = make_ranking_data(150, seed=1, mean_length=20).dataset
+    metric = Metric.parse(_METRIC)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # LightGBM 4.3 ignores the verbosity
+            model = train({"objective": Objective(spec, threads=1), **_TREES}, data, ROUNDS, backend=backend)
+    except BoostrankError as error:
+        return _broken(backend, error)
+    ranked = np.zeros(data.n_documents), model.predict(data, threads=1)
+    start, end = (metric.evaluate(data.labels, scores, data.queries).mean for scores in ranked)
+    message = f"{_METRIC} of the training set {start:.3f} -> {end:.3f} in {ROUNDS} rounds"
+    if end > start:
+        return Finding(backend, Status.PASS, message)
+    return Finding(
+        backend,
+        Status.FAIL,
+        f"training made the ranking worse: {message}",
+        f"{len(data.queries)} generated queries, {data.n_documents:,} documents",
+        "following the gradient must lift relevant documents",
+        "a relevant document that ranks too low needs a negative gradient: scores move against the gradient",
+    )
+
+
+def _broken(check: str, error: BoostrankError) -> Finding:
+    return Finding(check, Status.FAIL, str(error), "", "training stops here", "see the checks above that fail")

@@ -182,7 +182,7 @@ def simulate_clicks(own: SimulateClicks, reading: FileOptions) -> None:
         raise InputError("click logs count the rows of the file: no --on-bad-line skip")
     from boostrank.clicks.simulate import Users, simulate_clicks
     from boostrank.core.files import check_writable
-    from boostrank.model.score_files import load_ranker, scores_of
+    from boostrank.model.scores import load_ranker, scores_of
 
     check_writable(own.output)
     kind: Any = own.users

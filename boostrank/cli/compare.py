@@ -60,7 +60,7 @@ def compare(own: Compare, reading: FileOptions) -> int:
     if own.old == own.new:
         raise InputError("the same file is given twice")
     from boostrank.metric import Conventions, Metric
-    from boostrank.model.score_files import load_ranker, scores_of
+    from boostrank.model.scores import load_ranker, scores_of
     from boostrank.report.comparison import compare
     from boostrank.report.gate import Condition
     from boostrank.report.inputs import read_matters

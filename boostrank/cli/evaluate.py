@@ -75,7 +75,7 @@ def evaluate(own: Evaluate, reading: FileOptions) -> None:
 def _of_rankers(own: Evaluate, reading: FileOptions, rules: Conventions) -> tuple[dict[str, Results], Any]:
     """Return the results of each ranker, and the weights of the queries."""
     from boostrank.metric import BoundMetrics, Metric
-    from boostrank.model.score_files import columns_of, load_ranker, scores_of
+    from boostrank.model.scores import columns_of, load_ranker, scores_of
 
     rankers, data = _rankers_and_data(own.files)
     wanted = [Metric.parse(name) for name in own.metrics]
@@ -110,7 +110,7 @@ def _of_runs(own: Evaluate, qrels: str, rules: Conventions) -> tuple[dict[str, R
 
 def _rankers_and_data(files: tuple[str, ...]) -> tuple[list[str], list[str]]:
     """Separate rankers from data files; at least one of each."""
-    from boostrank.model.score_files import holds_ranker
+    from boostrank.model.scores import holds_ranker
 
     many = next((i for i, path in enumerate(files) if i and not holds_ranker(path)), len(files) - 1)
     if not many:

@@ -53,7 +53,7 @@ def metrics(own: MetricOptions, reading: FileOptions) -> None:
     documents by their names: comments of DATA, as in `# docid = NAME`.
     """
     from boostrank.metric import Metric
-    from boostrank.model.score_files import load_ranker, scores_of
+    from boostrank.model.scores import load_ranker, scores_of
     from boostrank.report.convention_search import find_conventions
     from boostrank.report.conventions import explain_conventions
 

@@ -53,7 +53,7 @@ def predict(own: Predict, reading: FileOptions) -> None:
         from boostrank.core.files import check_output
         from boostrank.data.text.writer import score_text
         from boostrank.model.ranking_model import RankingModel, calibrated_scores
-        from boostrank.model.score_files import has_names, write_scores
+        from boostrank.model.scores import has_names, write_scores
 
         if own.output != "-":
             check_output(own.output)

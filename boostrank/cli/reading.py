@@ -105,7 +105,7 @@ class Reader:
             num_iteration: number of rounds to use.
         """
         from boostrank.data.assemble import Named
-        from boostrank.model.scoring import scores_of_files
+        from boostrank.model.scores import scores_of_files
 
         started, rows, name = time.monotonic(), 0, name_of(paths)
         like = self.feature_space(model, path, paths)

@@ -70,7 +70,7 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
     from boostrank.core.files import check_not_read
     from boostrank.metric import Conventions, Metric
     from boostrank.model.ranking_model import RankingModel
-    from boostrank.model.score_files import load_ranker, scores_of
+    from boostrank.model.scores import load_ranker, scores_of
     from boostrank.report.inputs import page_beside, read_groups, read_matters
     from boostrank.report.page import report
     from boostrank.report.segments import read_segments

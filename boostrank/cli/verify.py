@@ -55,7 +55,7 @@ def verify(own: Verify, reading: FileOptions) -> int:
     from boostrank.core.text import count_of
     from boostrank.data.tables import header_of, is_table
     from boostrank.export.proof import verify
-    from boostrank.model.score_files import check_names, read_logged, read_logged_column
+    from boostrank.model.scores import check_names, read_logged, read_logged_column
 
     column = not os.path.exists(own.against) and all(map(is_table, own.data))
     if column and own.against not in (known := header_of(own.data[0])):

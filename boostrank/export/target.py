@@ -138,7 +138,7 @@ class TargetSpec:
             yield Objection("within-query", f"{words}document at a time", fix)
         if engine and self.engine not in ("", engine):
             words = f"{engine} compares and sums in float32, but {self.title} in float64: scores would differ"
-            fix = f"train with --backend {self.engine}, or export to xgboost, onnx, treelite or c"
+            fix = f"train with --backend {self.engine}, or export to xgboost, onnx or c"
             yield Objection("engine", words, fix)
         if engine and not get_backend(engine).grows_trees:
             yield Objection("engine", f"models of {engine} have no trees", "train with --backend lightgbm or xgboost")

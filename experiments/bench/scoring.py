@@ -34,7 +34,7 @@ import json, sys
 from boostrank.data.text.writer import score_text
 from boostrank.data.options import FeatureSpace
 from boostrank.model.ranking_model import RankingModel
-from boostrank.model.scoring import scores_of_files
+from boostrank.model.scores import scores_of_files
 from experiments.bench_scale.routes import Peak
 model = RankingModel.load(sys.argv[1])
 like, threads = FeatureSpace(1, model.n_features, model.feature_names), int(sys.argv[3])

@@ -25,7 +25,7 @@ from boostrank.core.errors import DataWarning
 from boostrank.core.machine import resolve_threads
 from boostrank.metric import BoundMetrics, MetricResult, PairedDifference, paired_difference
 from boostrank.model.averaging import count_trees
-from boostrank.model.score_files import read_scores
+from boostrank.model.scores import read_scores
 from experiments.common import arguments
 from experiments.defaults.tools import TOOLS, Data
 from experiments.peers.engines import METRIC

@@ -18,7 +18,7 @@ import pytest
 import xgboost as xgb
 
 import boostrank
-from boostrank.checking import Status, check_contract, measured
+from boostrank.checking import Status, check_contract
 from boostrank.checking.user_file import load_objective, template_text
 from boostrank.core.errors import FileFormatError, ParameterError
 from boostrank.kernels.objective import Kernel, ObjectiveSpec
@@ -178,7 +178,7 @@ def test_the_command_line_trains_with_a_file_and_says_so_in_the_sidecar(data: Pa
 
 def of_cost(monkeypatch: pytest.MonkeyPatch, seconds: Callable[[int], float]) -> None:
     """Lists of n documents take `seconds(n)` a document."""
-    monkeypatch.setattr(measured, "_seconds_a_document", lambda spec, length: seconds(length))
+    monkeypatch.setattr(boostrank.checking, "_seconds_a_document", lambda spec, length: seconds(length))
 
 
 @pytest.mark.parametrize(
@@ -197,14 +197,14 @@ def test_the_cost_is_called_by_how_it_grows(
 ) -> None:
     of_cost(monkeypatch, seconds)
     spec = replace(importlib.import_module("boostrank.objectives._template").SPEC, quadratic=quadratic)
-    found = measured.cost(spec)
+    found = boostrank.checking.cost(spec)
     assert (found.status.value, message in found.message) == (status, True), found.message
 
 
 def test_the_cost_is_measured_at_every_length(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measured, "LENGTHS", (4, 8, 16))
+    monkeypatch.setattr(boostrank.checking, "LENGTHS", (4, 8, 16))
     spec = importlib.import_module("boostrank.objectives._template").SPEC
-    assert re.search(r"length: [\d,]+ at 4, [\d,]+ at 8, [\d,]+ at 16;", measured.cost(spec).message)
+    assert re.search(r"length: [\d,]+ at 4, [\d,]+ at 8, [\d,]+ at 16;", boostrank.checking.cost(spec).message)
 
 
 def test_the_printed_template_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,7 +332,7 @@ def test_an_objective_that_learns_against_the_labels_is_found_out(tmp_path: Path
     against = OWN.replace("scores[i] - gains[i] - mean", "scores[i] + gains[i] - mean")
     against = against.replace("(scores[i] - gains[i]) / scores", "(scores[i] + gains[i]) / scores")
     spec = _of(tmp_path, against.replace("centred-squares", "against"))
-    found = {one.check: one for one in measured.learning(spec)}
+    found = {one.check: one for one in boostrank.checking.learning(spec)}
     assert found["lightgbm"].status is Status.FAIL
     assert found["lightgbm"].message.startswith("training made the ranking worse")
 
@@ -341,7 +341,11 @@ def test_a_kernel_that_breaks_ends_its_check_with_the_reason(tmp_path: Path) -> 
     """Long lists alone are broken here, which none of the small examples is."""
     broken = OWN.replace("    return loss", "    if scores.shape[0] > 40:\n        grad[0] = math.nan\n    return loss")
     spec = _of(tmp_path, "import math\n" + broken)
-    for one in (measured.threads_agree(spec), measured.cost(spec), *measured.learning(spec)):
+    for one in (
+        boostrank.checking.threads_agree(spec),
+        boostrank.checking.cost(spec),
+        *boostrank.checking.learning(spec),
+    ):
         assert one.status is Status.FAIL, one
         assert "not finite" in one.message
         assert one.mend == "see the checks above that fail"

@@ -15,7 +15,7 @@ import xgboost as xgb
 
 import boostrank
 from boostrank.data.options import FeatureSpace
-from boostrank.model.scoring import scores_of_files
+from boostrank.model.scores import scores_of_files
 from tests.cli.conftest import FEW, invoke
 
 pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")

@@ -17,7 +17,7 @@ import xgboost as xgb
 import boostrank
 from boostrank.core.errors import DataWarning, FileFormatError, ModelError, ParameterError
 from boostrank.core.files import foreign_kind
-from boostrank.model.score_files import read_scores
+from boostrank.model.scores import read_scores
 
 
 def archive(kind: str) -> bytes:

@@ -319,10 +319,10 @@ def test_programs_that_add_in_float32_get_small_trees_first(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     "target",
-    ["c", "elastic", "elasticsearch", "javascript", "onnx", "python", "solr", "sql", "treelite", "vespa", "xgboost"],
+    ["c", "elastic", "elasticsearch", "javascript", "onnx", "python", "solr", "sql", "vespa", "xgboost"],
 )
 def test_zeros_between_two_thresholds_stay_by_themselves(target: str, tmp_path: Path) -> None:
-    if target in ("onnx", "treelite"):
+    if target == "onnx":
         pytest.importorskip(target, reason=f"the extra {target} is not installed")
     rng = np.random.default_rng(0)
     X = rng.integers(-2, 3, (600, 2)).astype(np.float32)

@@ -18,7 +18,7 @@ from boostrank.core.errors import DataError, ModelError
 from boostrank.data.dataset import RankingDataset
 from boostrank.model.files import write_model_files
 from boostrank.model.ranking_model import RankingModel, check_finite
-from boostrank.model.scoring import _finite
+from boostrank.model.scores import _finite
 from tests.cli.conftest import invoke
 from tests.model.real_models import train_lightgbm
 

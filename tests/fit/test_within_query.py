@@ -17,7 +17,7 @@ from boostrank.data.rows import Candidates, Whole
 from boostrank.export.target import ExportError
 from boostrank.fit.folds import choice_words
 from boostrank.model.files import sidecar_path
-from boostrank.model.scoring import scores_of_files
+from boostrank.model.scores import scores_of_files
 from boostrank.model.within_query import RowsWithin, WithinColumns
 
 PARAMS: dict[str, Any] = {"objective": "regression", "num_threads": 1, "seed": 1}

@@ -12,7 +12,7 @@ import xgboost as xgb
 import boostrank
 from boostrank.kernels.curves import Curve, Curves
 from boostrank.kernels.forest import Forest, Scorer
-from boostrank.model.scoring import _rows_at_thresholds, compiled_scorer
+from boostrank.model.scores import _rows_at_thresholds, compiled_scorer
 
 ENGINES = ("lightgbm", "xgboost")
 FEW = {"num_leaves": 15, "max_depth": 6, "num_threads": 1, "verbosity": -1}

@@ -29,7 +29,7 @@ from boostrank.fit import checkpoint as checkpoints
 from boostrank.fit import provenance
 from boostrank.metric import Conventions
 from boostrank.model.files import read_model_files, sidecar_path
-from boostrank.model.score_files import scores_of
+from boostrank.model.scores import scores_of
 from boostrank.objective.mixture import objective_from_dict
 from boostrank.records import SCHEMA_VERSION, ModelInfo, as_record, jsonable
 from boostrank.report.inputs import read_matters

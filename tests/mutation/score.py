@@ -41,7 +41,7 @@ TESTS = (
     "engines/test_linear.py", "engines/test_linear_start.py", "engines/test_xgboost_start.py",
     "fit/test_averaging.py", "fit/test_contributions.py",
     "fit/test_even_leaves.py", "fit/test_model.py", "fit/test_peers.py", "fit/test_steps.py",
-    "export/test_xgboost.py", "export/test_treelite.py", "export/test_python.py", "export/test_lightgbm.py",
+    "export/test_xgboost.py", "export/test_python.py", "export/test_lightgbm.py",
 )  # fmt: skip
 """Files and folders of tests that are tried."""
 DECLARED = "tests/objectives/test_objective.py::test_what_objectives_declare_changes_only_on_purpose"

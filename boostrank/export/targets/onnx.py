@@ -105,7 +105,7 @@ def _tables(forest: Forest, n_features: int) -> tuple[Int64Array, list[npt.NDArr
         if cells > _MOST_CELLS:
             raise ExportError(
                 f"{nodes.size} sets of categories, with codes up to {codes - 1} in column {column}, would need more "
-                "than 64 MB of tables: number the categories from 0 without gaps, or export to treelite or c"
+                "than 64 MB of tables: number the categories from 0 without gaps, or export to c"
             )
         turned = (forest.kind[own] & LISTED_RIGHT) != 0
         right = np.tile(~turned, (codes + 2, 1))
