@@ -48,7 +48,7 @@ def compile_all(own: Compile) -> int | None:
     from boostrank.data.text import parser
 
     # The commands below read too little to need these.
-    filled = blocks.fill_dense, blocks.fill_sparse, blocks.fill_columns
+    filled = blocks.fill_dense, blocks.fill_sparse
     for function in (parser.parse_lines, *filled):
         function.compiled  # noqa: B018 (compiles at first use)
     with tempfile.TemporaryDirectory() as folder:

@@ -206,10 +206,12 @@ class Block:
             out[:, known] = self.dense[first:stop, numbers[known]]
             return out
         ends, ids, values = self.cells()
-        place = np.full(max(int(ids.max(initial=0)), int(numbers.max(initial=0))) + 1, -1, np.int32)
+        begin, end = int(ends[first - 1]) if first else 0, int(ends[stop - 1])
+        place = np.full(max(int(ids.max(initial=0)), int(numbers.max(initial=0))) + 1, INT32_MAX, np.int32)
         place[numbers] = np.arange(numbers.size)
         out = zeroed((stop - first, numbers.size), np.float32)
-        fill_columns(ends, first, stop, ids, values, place, out)
+        places, values = place[ids[begin:end]], values[begin:end]
+        fill_dense(ends[first:stop] - begin, stop - first, places, values, numbers.size - 1, out)
         return out
 
 
@@ -315,22 +317,3 @@ def fill_sparse(
         begin = row_ends[row]
         out_ends[row] = kept
     return kept
-
-
-@entry_point(types.void(I1, INT, INT, N1, S1, N1, S2))
-def fill_columns(
-    row_ends: Int64Array,
-    first: int,
-    stop: int,
-    ids: Int32Array,
-    values: Float32Array,
-    column: Int32Array,
-    out: Float32Array,
-) -> None:
-    """Write the cells of rows `first` to `stop` into zeroed out[rows, columns]; -1 is no column."""
-    begin = row_ends[first - 1] if first > 0 else 0
-    for row in range(first, stop):
-        for i in range(begin, row_ends[row]):
-            if column[ids[i]] >= 0:
-                out[row - first, column[ids[i]]] = values[i]
-        begin = row_ends[row]

@@ -139,21 +139,17 @@ class Coding:
         return known[local]
 
     def warn(self, whose: str) -> None:
-        """Warn about values that were treated as missing."""
-        say_unseen(self.name, self._unseen, whose)
-
-
-def say_unseen(name: str, unseen: Mapping[Any, int], whose: str) -> None:
-    """Warn about unknown categories of a column: numbers of values and of categories, and the most frequent one."""
-    if not unseen:
-        return
-    first, many = max(unseen, key=lambda value: unseen[value]), len(unseen)
-    values, kinds = sum(unseen.values()), f"{many} categories" if many > 1 else "a category"
-    warn_user(
-        f"column {name!r}: {values:,} value{'s' * (values > 1)} of {kinds} that {whose} does not know "
-        f"({first!r}{', ...' * (many > 1)}); they are treated as missing",
-        DataWarning,
-    )
+        """Warn about unknown categories: numbers of values and of categories, and the most frequent one."""
+        unseen = self._unseen
+        if not unseen:
+            return
+        first, many, values = max(unseen, key=lambda value: unseen[value]), len(unseen), sum(unseen.values())
+        warn_user(
+            f"column {self.name!r}: {values:,} value{'s' * (values > 1)} of "
+            f"{f'{many} categories' if many > 1 else 'a category'} that {whose} does not know "
+            f"({first!r}{', ...' * (many > 1)}); they are treated as missing",
+            DataWarning,
+        )
 
 
 def say_no_codes(features: Any, names: Sequence[str], categories: Mapping[str, Categories], whose: str) -> None:
@@ -165,19 +161,15 @@ def say_no_codes(features: Any, names: Sequence[str], categories: Mapping[str, C
         largest = np.inf if values is None else len(values)
         wrong = column[(column < 0) | (column >= largest) | ((column != np.floor(column)) & ~np.isnan(column))]
         if wrong.size:
-            none = (
-                f"are none of {whose}, whose codes are whole numbers from 0"
-                if values is None
-                else (
-                    f"stand for none of the {len(values)} categories of {whose} ({_examples(values)}): give a table "
-                    "for their values"
-                )
-            )
+            none = f"are none of {whose}, whose codes are whole numbers from 0"
+            if values is not None:
+                known = f"the {len(values)} categories of {whose} ({_examples(values)})"
+                none = f"stand for none of {known}: give a table for their values"
             warn_user(f"column {name!r} holds codes, and {wrong.size:,} ({wrong[0]:g}, ...) {none}", DataWarning)
 
 
-def code_map(name: str, old: Categories | None, new: Categories | None, whose: str) -> Float32Array | None:
-    """Return the map from codes of the data to those of a target, float32[codes], NaN without one; None keeps all."""
+def coding_of(name: str, old: Categories | None, new: Categories | None, whose: str) -> Coding | None:
+    """Return the coding of a target for categories of the data; None if their codes are the same, or unknown."""
     if old is None or old.values is None or (new is not None and new.values == old.values):
         return None
     if new is None or new.values is None:
@@ -185,8 +177,7 @@ def code_map(name: str, old: Categories | None, new: Categories | None, whose: s
             f"column {name!r} contains categories ({_examples(old.values)}), but {whose} has "
             + ("numbers there" if new is None else "only codes without names there; pass codes")
         )
-    places = {value: code for code, value in enumerate(new.values)}
-    return np.array([places.get(value, np.nan) for value in old.values], np.float32)
+    return Coding(name, new)
 
 
 def _examples(values: Sequence[Any]) -> str:

@@ -33,7 +33,7 @@ from boostrank.data.arrays import (
     with_weights,
     without_mask,
 )
-from boostrank.data.categories import Categories, code_map, say_no_codes, say_unseen
+from boostrank.data.categories import Categories, coding_of, say_no_codes
 from boostrank.data.options import NUMBERED, FeatureSpace, takes_reader_options
 from boostrank.data.rows import Candidates, Rows, constant_columns, fingerprint, is_on_disk, is_sparse
 
@@ -428,29 +428,25 @@ class RankingDataset:
 
     def _coded(self, categories: Mapping[str, Categories], whose: str) -> RankingDataset:
         """Return the same rows with the codes of these categories."""
-        maps = {}
         if isinstance(self.features, np.ndarray):
-            say_no_codes(self.features, self.feature_names, _without(categories, self.categories), whose)
-        for i, name in enumerate(self.feature_names):
-            changed = code_map(name, self.categories.get(name), categories.get(name), whose)
-            if changed is not None:
-                maps[i] = changed
-        if not maps:
+            named = {name for name, one in self.categories.items() if one.values is not None}
+            codes = {name: one for name, one in categories.items() if name not in named}
+            say_no_codes(self.features, self.feature_names, codes, whose)
+        every = enumerate(self.feature_names)
+        found = [(i, coding_of(name, self.categories.get(name), categories.get(name), whose)) for i, name in every]
+        codings = {i: coding for i, coding in found if coding is not None}
+        if not codings:
             return self if self.categories == categories else replace(self, categories=categories)
         if not isinstance(self.features, np.ndarray):
             raise DataError(
-                f"column {self.feature_names[next(iter(maps))]!r} has other category codes than {whose}, and its "
+                f"column {self.feature_names[next(iter(codings))]!r} has other category codes than {whose}, and its "
                 "rows are not in memory: read them with the training data as like="
             )
         features = self.features.copy()
-        for i, changed in maps.items():
-            name = self.feature_names[i]
-            codes = np.where(np.isnan(features[:, i]), len(changed), features[:, i]).astype(np.int64)
-            features[:, i] = np.append(changed, np.float32(np.nan))[codes]
-            counts, values = np.bincount(codes, minlength=len(changed)), self.categories[name].values or ()
-            say_unseen(
-                name, {v: int(counts[c]) for c, v in enumerate(values) if np.isnan(changed[c]) and counts[c]}, whose
-            )
+        for i, coding in codings.items():
+            local = np.where(np.isnan(features[:, i]), -1, features[:, i]).astype(np.int64)
+            features[:, i] = coding.codes(local, self.categories[coding.name].values or ())
+            coding.warn(whose)
         return replace(self, features=features, categories=categories)
 
     def with_gain(self, gain: str) -> RankingDataset:
@@ -588,8 +584,3 @@ def _both(first: Any, second: Any, sizes: tuple[int, int], fill: float | str) ->
     return np.concatenate(
         [np.full(n, fill, kind) if one is None else one for one, n in zip((first, second), sizes, strict=True)]
     )
-
-
-def _without(categories: Mapping[str, Categories], known: Mapping[str, Categories]) -> dict[str, Categories]:
-    """Return the categories of columns that only have codes in the data."""
-    return {name: one for name, one in categories.items() if known.get(name, Categories()).values is None}

@@ -16,8 +16,7 @@ from boostrank.core.conventions import Conventions
 from boostrank.core.errors import DataError, FileFormatError, InputError, MissingDependency, ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import bootstrap_intervals
-from boostrank.data.text.files import lines_of
-from boostrank.data.text.reasons import shown
+from boostrank.data.text.files import lines_of, shown
 from boostrank.metric import BoundMetrics, Metric, MetricResult
 
 RUN, QRELS = "query Q0 document rank score tag", "query 0 document grade"

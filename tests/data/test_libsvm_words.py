@@ -12,9 +12,10 @@ import pytest
 from boostrank.core.errors import DataWarning, FileFormatError, ParameterError
 from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.formats.libsvm import check_no_table
 from boostrank.data.options import ReaderOptions
 from boostrank.data.side_files import read_sizes, read_weights, some_sizes
-from boostrank.data.text.reasons import check_no_table, separator_in, shown
+from boostrank.data.text.files import separator_in, shown
 
 
 def said(text: str | bytes, **options: Any) -> tuple[RankingDataset, list[str]]:

@@ -22,8 +22,7 @@ from boostrank.data.columns import Columns
 from boostrank.data.options import typed_names
 from boostrank.data.source import Format, OneSource
 from boostrank.data.tables import Cells, TableSource, arrow
-from boostrank.data.text.files import HEAD, Load, Text, TextFile, open_text
-from boostrank.data.text.reasons import STAND_INS, separator_in, shown
+from boostrank.data.text.files import HEAD, STAND_INS, Load, Text, TextFile, open_text, separator_in, shown
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _NAN = re.compile(r"[+-]?nan", re.IGNORECASE)

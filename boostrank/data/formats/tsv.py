@@ -2,7 +2,7 @@
 
 from boostrank.data.formats.csv import CsvSource
 from boostrank.data.source import Format
-from boostrank.data.text.reasons import separator_in
+from boostrank.data.text.files import separator_in
 
 
 class TsvSource(CsvSource):

@@ -10,6 +10,7 @@ import bz2
 import contextlib
 import lzma
 import os
+import re
 import stat
 import struct
 import sys
@@ -29,6 +30,15 @@ from boostrank.data.source import MAX_LINE, LineTooLong
 HEAD = 1 << 16
 PADDING = 32 * b"\n"  # the parser may read this far past the text
 
+# What people and tools write where a value is missing.
+STAND_INS = frozenset(
+    b"null na n/a ? none - nil missing \\n #n/a <na> nat . #div/0! #value! #num! #ref! #name? 1.#qnan 1.#ind".split()
+)
+
+NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
+CELL = re.compile(rb"(^|[ \t])(qid|\d+):")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_LONGEST = 40
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = "looks like UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`"
 LONGEST_MAGIC = 6
@@ -380,3 +390,21 @@ def lines_of(path: str) -> Iterator[tuple[int, bytes]]:
             for line in found if text.unterminated else found[:-1]:
                 number += 1
                 yield number, line.removesuffix(b"\r")
+
+
+def shown(token: bytes) -> str:
+    """Format a token for messages: printable, quoted, shortened."""
+    text = token if len(token) <= _LONGEST else token[:_LONGEST] + b"..."
+    return "'" + _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text.decode("ascii", "backslashreplace")) + "'"
+
+
+def separator_in(head: bytes) -> bytes:
+    """Return the separator if a text with this beginning has a header of column names; else b""."""
+    line = head.partition(b"\n")[0].removesuffix(b"\r")
+    if line.lstrip().startswith(b"#") or CELL.search(line):
+        return b""
+    for separator in (b"\t", b","):
+        cells = [cell.strip().strip(b'"') for cell in line.split(separator)]
+        if len(cells) > 1 and all(cells) and not any(map(NUMBER.match, cells)):
+            return separator
+    return b""

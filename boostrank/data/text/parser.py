@@ -3,7 +3,7 @@
     label qid:ID number:value number:value ... # comment
 
 A call parses whole lines. Newlines must follow the text (`files.PADDING`), so that loops need no bounds checks. Errors
-are reported as a code and the position of the token; `reasons` turns them into messages.
+are reported as a code and the position of the token; `formats.libsvm` turns them into messages.
 
 Helpers take pointers: passing an array between functions costs two atomic operations, as much as parsing a number.
 """
