@@ -44,7 +44,7 @@ def check(text: bytes, **options: Any) -> None:
                 io.BytesIO(text), threads=1, max_bad_share=1, max_feature=_MAX_FEATURE, keep_names=True, **options
             )
     except BoostrankError as error:
-        # The first row decides whether a file is libsvm text at all: a table or names are refused, bad rows skipped or not.
+        # The first row decides whether a file is libsvm text: a table or names are refused, bad rows skipped or not.
         if "this looks like CSV" in str(error) or "libsvm text needs feature numbers" in str(error):
             return
         if refused_at is None:
