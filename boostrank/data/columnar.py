@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import FileFormatError
-from boostrank.data.options import typed_names
 from boostrank.data.source import FORMATS, OneSource
 from boostrank.data.tables import Cells, TableSource, arrow, is_number, is_text
+from boostrank.options import typed_names
 from boostrank.records import from_json
 
 FEATHER = b"FEA1"

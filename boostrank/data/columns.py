@@ -13,8 +13,9 @@ from typing import Any
 from boostrank.core.errors import FileFormatError, did_you_mean
 from boostrank.core.gains import LABEL, GainExpression
 from boostrank.data.arrays import unknown_column
-from boostrank.data.options import NUMBERED, misfit, quoted, typed_names
+from boostrank.data.options import NUMBERED, misfit, quoted
 from boostrank.data.source import Reading
+from boostrank.options import typed_names
 
 DEFAULTS = {
     "label": (("label", "relevance"), ("grade",), ("rating",)),

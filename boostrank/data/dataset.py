@@ -150,7 +150,7 @@ class RankingDataset:
             path: a file, plain or compressed (gzip, bzip2, xz, zstd); several files; a pattern, `shards/*.gz`; a binary
                 file object; or "-", standard input.
             format: name of the format, such as csv or parquet; "auto" detects it by file name, else by content.
-            options: fields of `boostrank.data.options.ReaderOptions`, the reading options of `boostrank train --help`;
+            options: fields of `boostrank.options.ReadOptions`, the reading options of `boostrank train --help`;
                 `like`, the training data (or their `FeatureSpace`), whose features are read: others are ignored with a
                 warning, absent ones are zero; `threads`, None for every core, which change no result;
                 `progress(bytes_read, total or None)`.

@@ -1,4 +1,4 @@
-"""Reader options, the features of a training set, and names of features.
+"""Features of a training set and their names, and the signatures of readers.
 
 A file of names holds a name per line, in the order of the features; or `1 name`, `1: name`, `1,name` (the number of the
 feature in the text); or a feature map of XGBoost, `0 name q`; or the JSON of a list of names or of a feature store. In
@@ -19,8 +19,6 @@ from typing import Any, TypeVar
 from boostrank.core.errors import FileFormatError, ParameterError
 from boostrank.core.files import read_text
 from boostrank.options import ReadOptions
-from boostrank.options import parse_label_map as parse_label_map
-from boostrank.options import typed_names as typed_names
 
 F = TypeVar("F", bound=Callable[..., Any])
 Progress = Callable[[int, int | None], None] | None
@@ -43,16 +41,6 @@ _LARGEST = 2**31
 
 Names = Mapping[int, str] | tuple[str, ...]
 """Feature number in the text -> name, or the names of all features in order."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReaderOptions(ReadOptions):
-    """Validated reader options, with feature names read from their file."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.feature_names is not None:
-            object.__setattr__(self, "feature_names", numbered_names(self.feature_names))
 
 
 @dataclass(frozen=True)
@@ -78,10 +66,10 @@ class FeatureSpace:
 
 
 def takes_reader_options(function: F) -> F:
-    """Decorator: show `like`, `threads`, `progress` and the fields of `ReaderOptions` in place of `**options`."""
+    """Decorator: show `like`, `threads`, `progress` and the fields of `ReadOptions` in place of `**options`."""
     signature = inspect.signature(function)
     more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in _READING]
-    more += inspect.signature(ReaderOptions).parameters.values()
+    more += inspect.signature(ReadOptions).parameters.values()
     given = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
     more = [one for one in more if one.name not in signature.parameters]
     function.__signature__ = signature.replace(parameters=[*given, *more])  # type: ignore[attr-defined]

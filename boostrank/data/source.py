@@ -25,8 +25,9 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.blocks import LINES, Block
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.options import NUMBERED, FeatureSpace, ReaderOptions, misfit
+from boostrank.data.options import NUMBERED, FeatureSpace, misfit, numbered_names
 from boostrank.data.side_files import GROUP_SUFFIXES, UNREAD_SUFFIXES, WEIGHT_SUFFIX, refuse_unread
+from boostrank.options import ReadOptions
 from boostrank.records import jsonable
 
 T = TypeVar("T")
@@ -43,8 +44,8 @@ _IN_PROVENANCE = ("missing_tokens", "inf", "repeated", "label_map", "on_bad_line
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading(ReaderOptions):
-    """Reader options and the training data that they refer to.
+class Reading(ReadOptions):
+    """Reader options and the training data that they refer to. Names of features are read from their file.
 
     Args:
         like: training data, or its features.
@@ -61,6 +62,11 @@ class Reading(ReaderOptions):
     lenient: bool = False
     pick: tuple[Sequence[str], Sequence[str]] | None = None
     whole: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.feature_names is not None:
+            object.__setattr__(self, "feature_names", numbered_names(self.feature_names))
 
     @cached_property
     def space(self) -> FeatureSpace | None:
@@ -154,7 +160,7 @@ class Source:
     """Default number of bytes that a thread parses at a time."""
 
     def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
-        default = ReaderOptions()
+        default = ReadOptions()
         for name in self.unused:
             if getattr(reading, name) != getattr(default, name):
                 raise ParameterError(

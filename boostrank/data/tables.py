@@ -21,9 +21,10 @@ from boostrank.data import blocks as slots
 from boostrank.data.blocks import BEYOND_FLOAT32, Block, Fault, zeroed
 from boostrank.data.categories import Categories, Coding, is_coarse
 from boostrank.data.columns import Columns, choose_columns
-from boostrank.data.options import FeatureSpace, typed_names
+from boostrank.data.options import FeatureSpace
 from boostrank.data.side_files import GROUP_SUFFIXES, find_sidecar
 from boostrank.data.source import OneSource, Reading, Source, format_of, open_files
+from boostrank.options import typed_names
 
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
 _WHOLE = re.compile(r"(?<=\d)\.0*\Z", re.ASCII)

@@ -41,7 +41,7 @@ def doctor(
         valid, test: further data sets to check and compare: a path, or a sequence of sets, each like `files`.
         gain: gain of the labels, as in training.
         threads: threads of the reader; None for every available core.
-        options: see `boostrank.data.options.ReaderOptions`; the same options as in training.
+        options: see `boostrank.options.ReadOptions`; the same options as in training.
 
     Raises:
         ParameterError: options that are out of range or contradict each other.

@@ -13,9 +13,9 @@ from boostrank.core.errors import DataWarning, FileFormatError, ParameterError
 from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.formats.libsvm import check_no_table
-from boostrank.data.options import ReaderOptions
 from boostrank.data.side_files import read_sizes, read_weights, some_sizes
 from boostrank.data.text.files import separator_in, shown
+from boostrank.options import ReadOptions
 
 
 def said(text: str | bytes, **options: Any) -> tuple[RankingDataset, list[str]]:
@@ -299,9 +299,9 @@ def test_weights_beside_a_file_are_numbers_of_at_least_0(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("name", ["n_features", "max_feature", "max_bytes"])
 def test_numbers_among_the_options_are_whole(name: str) -> None:
-    assert ReaderOptions(max_bytes=2**60 + 1).max_bytes == 2**60 + 1
+    assert ReadOptions(max_bytes=2**60 + 1).max_bytes == 2**60 + 1
     for good in (300, 300.0, np.int64(300), np.float32(300)):
-        assert type(getattr(ReaderOptions(**{name: good}), name)) is int
+        assert type(getattr(ReadOptions(**{name: good}), name)) is int
     for bad in (True, 3.5, float("nan"), float("inf"), "300", 0, -1):
         with pytest.raises(ParameterError, match=f"^{name}="):
-            ReaderOptions(**{name: bad})
+            ReadOptions(**{name: bad})

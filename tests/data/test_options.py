@@ -14,11 +14,10 @@ import pytest
 from boostrank.cli.predict import predict
 from boostrank.core.errors import ParameterError
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.options import ReaderOptions
-from boostrank.options import declared
+from boostrank.options import ReadOptions, declared
 
-DECLARED = declared(ReaderOptions)
-NAMES = [field.name for field in dataclasses.fields(ReaderOptions)]
+DECLARED = declared(ReadOptions)
+NAMES = [field.name for field in dataclasses.fields(ReadOptions)]
 OF_COMMANDS = [name for name in NAMES if DECLARED[name].flag is not None]
 
 
@@ -26,7 +25,7 @@ OF_COMMANDS = [name for name in NAMES if DECLARED[name].flag is not None]
 def test_readers_show_every_option_with_its_default(read: Callable[..., Any]) -> None:
     parameters = inspect.signature(read).parameters
     assert {name: parameters[name].default for name in NAMES} == {
-        field.name: field.default for field in dataclasses.fields(ReaderOptions)
+        field.name: field.default for field in dataclasses.fields(ReadOptions)
     }
 
 
@@ -38,13 +37,13 @@ def test_commands_have_those_that_are_theirs() -> None:
 
 
 def test_what_differs_from_the_defaults_decides_what_is_read() -> None:
-    assert ReaderOptions().changed == {}
-    assert ReaderOptions(zero_based=None, missing_tokens=[], label_map={}).changed == {}
-    options = ReaderOptions(zero_based=True, missing_tokens="NA", label_map="-1=0,2=1", strict=True)
+    assert ReadOptions().changed == {}
+    assert ReadOptions(zero_based=None, missing_tokens=[], label_map={}).changed == {}
+    options = ReadOptions(zero_based=True, missing_tokens="NA", label_map="-1=0,2=1", strict=True)
     assert options.changed == {
         "missing_tokens": ("NA",), "zero_based": "true", "label_map": {-1.0: 0.0, 2.0: 1.0}, "strict": True,
     }  # fmt: skip
-    assert ReaderOptions(**options.changed) == options == pickle.loads(pickle.dumps(options))
+    assert ReadOptions(**options.changed) == options == pickle.loads(pickle.dumps(options))
 
 
 @pytest.mark.parametrize(
@@ -60,7 +59,7 @@ def test_what_differs_from_the_defaults_decides_what_is_read() -> None:
 )
 def test_what_is_not_allowed_is_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ParameterError, match=words):
-        ReaderOptions(**options)
+        ReadOptions(**options)
 
 
 def test_an_unknown_option_is_refused_with_the_nearest_known_one() -> None:
@@ -71,4 +70,4 @@ def test_an_unknown_option_is_refused_with_the_nearest_known_one() -> None:
 @pytest.mark.parametrize("name", ["max_feature", "n_features", "max_bad_share"])
 def test_fault_113_a_word_in_place_of_a_number_is_refused_by_name(name: str) -> None:
     with pytest.raises(ParameterError, match=f"{name}='7' is not a number"):
-        ReaderOptions(**{name: "7"})
+        ReadOptions(**{name: "7"})

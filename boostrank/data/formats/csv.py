@@ -19,10 +19,10 @@ import numpy as np
 from boostrank.core.errors import FileFormatError
 from boostrank.data.blocks import Fault
 from boostrank.data.columns import Columns
-from boostrank.data.options import typed_names
 from boostrank.data.source import Format, OneSource
 from boostrank.data.tables import Cells, TableSource, arrow
 from boostrank.data.text.files import HEAD, STAND_INS, Load, Text, TextFile, open_text, separator_in, shown
+from boostrank.options import typed_names
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _NAN = re.compile(r"[+-]?nan", re.IGNORECASE)
