@@ -78,8 +78,7 @@ def doctor(own: Doctor, reading: FileOptions) -> int:
 
         findings = with_clicks(examine(sets), list(zip((*own.files, *own.valid), sets, strict=True)), columns)
     else:
-        del how["like"]
-        findings = with_refusal(examine(sets), sets, [own.files, *own.valid], **how)
+        findings = with_refusal(examine(sets), sets)
         for one in own.files:
             if one != "-" and os.path.isfile(f"{one}{ENDING}"):
                 say(f"{one}{ENDING} lies there: --clicks looks at it in place of labels")

@@ -12,7 +12,7 @@ from boostrank.core.errors import FileFormatError, InputError
 from boostrank.core.gains import Gain
 from boostrank.data.assemble import read_files
 from boostrank.data.doctor import Finding, Findings, Profile, Severity, examine, look_at
-from boostrank.data.source import AnySource
+from boostrank.data.source import AnySource, expand
 from boostrank.fit.presets import GOOD
 from boostrank.fit.run import check
 from boostrank.fit.train import resolve
@@ -53,35 +53,27 @@ def doctor(
     for role, one in sets:
         like = profiles[0] if profiles else None
         profiles.append(look_at(one, role=role, like=like, gain=gain, threads=threads, **options))
-    return with_refusal(examine(profiles), profiles, [one for _, one in sets], gain=gain, threads=threads, **options)
+    return with_refusal(examine(profiles), profiles)
 
 
-def with_refusal(
-    findings: Findings, profiles: Sequence[Profile], files: Sequence[AnySource], *, gain: Gain, **options: Any
-) -> Findings:
+def with_refusal(findings: Findings, profiles: Sequence[Profile]) -> Findings:
     """Add the error with which training refuses the data, if there is one and no finding is an error."""
-    used = [(one, path) for one, path in zip(profiles, files, strict=True) if one.role != "test"]
-    cells = sum(one.n_rows * (one.top.top_id + 1) for one, _ in used if one.parts)
-    again = all(isinstance(one, str | os.PathLike) and os.path.isfile(one) for _, path in used for one in _listed(path))
+    used = [one for one in profiles if one.role != "test"]
+    cells = sum(one.n_rows * (one.top.top_id + 1) for one in used if one.parts)
+    again = all(isinstance(one, str | os.PathLike) and os.path.isfile(one) for p in used for one in expand(p.files))
     if not again or cells > MOST_CELLS or any(finding.severity is Severity.ERROR for finding in findings):
         return findings
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            train_set = read_files(used[0][1], **options)
-            valid = [
-                (f"valid_{i}", read_files(path, like=train_set, **options)) for i, (_, path) in enumerate(used[1:])
-            ]
-            plan = resolve(TrainOptions(quality=GOOD, gain=gain, params={"verbosity": -1}), train_set, valid)
-            check(replace(plan, start=None))
+            train_set = read_files(used[0].files, **used[0].options)
+            valid = [(f"valid_{i}", read_files(p.files, like=train_set, **p.options)) for i, p in enumerate(used[1:])]
+            options = TrainOptions(quality=GOOD, gain=used[0].gain, params={"verbosity": -1})
+            check(replace(resolve(options, train_set, valid), start=None))
     except InputError as error:
-        file, line, column, words = used[0][0].parts[0].name, 0, 0, str(error)
+        file, line, column, words = used[0].parts[0].name, 0, 0, str(error)
         if isinstance(error, FileFormatError):
             file, line, column, words = error.file, error.line, error.column, error.reason
         refusal = Finding("refused-data", Severity.ERROR, file, line, column, 1, words, "train refuses the data", "")
         return Findings([refusal, *findings])
     return findings
-
-
-def _listed(files: AnySource) -> Sequence[Any]:
-    return [files] if isinstance(files, str | os.PathLike) or hasattr(files, "read") else list(files)

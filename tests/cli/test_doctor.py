@@ -106,11 +106,8 @@ def test_clicks_in_place_of_labels(rows: list[str], tmp_path: Path) -> None:
     assert done.exit_code == 2
     found = json.loads(done.stdout)
     named = {one["check"]: one for one in found}
-    lines = [one["line"] for one in found if one["check"] == "unreadable-click-line"]
-    assert lines == [len(moved) + 2, len(moved) + 3]
-    assert named["unreadable-click-line"]["file"] == f"{path}.clicks"
-    assert named["unmoved-positions"]["line"] == len(moved) + 4
-    assert "qid 0 has 0 at position 3" in named["short-impressions"]["message"]
+    assert named["unreadable-clicks"]["file"] == f"{path}.clicks"
+    assert named["unreadable-clicks"]["line"] in (len(moved) + 2, len(moved) + 3)
     assert not {"nothing-to-learn", "dead-queries"} & set(named)
     grave = ["error", "warning", "note"]
     assert [one["severity"] for one in found] == sorted((one["severity"] for one in found), key=grave.index)
@@ -133,7 +130,7 @@ def test_a_file_that_cannot_be_read_excuses_no_log_but_its_own(rows: list[str], 
         Path(f"{file}.clicks").write_text("\n".join([HEADER, *log]) + "\n")
     found = json.loads(invoke("doctor", path, "--clicks", "--valid", valid, "--json").stdout)
     assert [one["file"] for one in found if one["check"] == "unreadable-row"] == [str(valid)]
-    refused = {one["file"] for one in found if one["check"] == "unreadable-click-line"}
+    refused = {one["file"] for one in found if one["check"] == "unreadable-clicks"}
     assert refused == {f"{path}.clicks"}
 
 

@@ -58,8 +58,11 @@ class Profile:
         smallest, largest: of the nonzero values of each feature.
         cells, rows_of_cells: CSR matrix of the first rows in the files, and their places among all rows.
         space: columns of a table, which later sets must have; None for libsvm text.
+        files, options: arguments with which `read_files` reads the same data.
     """
 
+    files: AnySource
+    options: dict[str, Any]
     labels: Float64Array
     lines: Int64Array
     hashes: UInt64Array
@@ -307,5 +310,6 @@ def look_at(
     space = None if like is None else like.space
     reading = Reading(**options, like=space, labelled=labelled, lenient=True)
     profile = Profile(role, reading, parse_gain(gain))
+    profile.files, profile.options = files, options | {"format": format, "threads": threads}
     profile.read(files, format, resolve_threads(threads), progress)
     return profile
