@@ -68,7 +68,7 @@ def check(ending: str, body: bytes, **made: Any) -> None:
 
 
 def _compare(data: RankingDataset, body: bytes, delimiter: str) -> None:
-    """Cells without quotes, as `float` reads them."""
+    """Cells without quotes, as `float` reads them; true and false are 1 and 0."""
     if b'"' in body or data.categorical or b"\r" in body.replace(b"\r\n", b""):
         return
     lines = [line for line in body.decode("utf-8-sig").replace("\r\n", "\n").split("\n") if line]
@@ -81,11 +81,10 @@ def _compare(data: RankingDataset, body: bytes, delimiter: str) -> None:
             continue
         for i, row in enumerate(rows):
             text = row[names.index(name)]
-            wanted = (
-                math.nan
-                if text.strip().lower() in ("", "nan", "null", "na", "+nan", "-nan", "n/a", "none")
-                else float(text)
-            )
+            if (word := text.strip().lower()) in ("", "nan", "null", "na", "+nan", "-nan", "n/a", "none"):
+                wanted = math.nan
+            else:
+                wanted = float({"true": 1, "false": 0}.get(word, text))
             with np.errstate(over="ignore"):
                 if not np.array_equal(np.float32(wanted), table[i, j], equal_nan=True):
                     raise PromiseBroken(f"another number than float's: {text!r} {table[i, j]!r}")
