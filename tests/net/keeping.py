@@ -32,7 +32,7 @@ VOLATILE = re.compile(r".*seconds.*|time|threads|n_jobs|num_threads|nthread|vers
 """Names in JSON of what differs from run to run, between machines, or between versions that write the same."""
 UNKEPT = re.compile(r"(cache|checkpoint|\.).*|.*\.(study|gz)")
 """Files whose bytes are not promised."""
-UNTHREADED = re.compile("average|count-clicks|make|merge|objectives|propensities|sample|shard|sort|split")
+UNTHREADED = re.compile("average|count-clicks|make|merge|objectives|plan|propensities|sample|shard|sort|split")
 WORDS = dict(re.findall(r"^([A-Z]+) = (.*)", (KEPT.parent / "commands.txt").read_text(encoding="utf-8"), re.MULTILINE))
 
 

@@ -16,11 +16,20 @@ MB = 1e6
 
 
 def a_survey(rows: int | None, features: int = 136) -> Survey:
+    text = None if rows is None else 1110 * rows
     return Survey(
-        files=1, disk_bytes=None if rows is None else rows * 1110, exact=False, sampled_rows=10_000, refused_rows=0,
-        text_bytes=None if rows is None else 1110.0 * rows, rows=rows, queries=None if rows is None else rows // 120,
-        longest=240, features=features, used=features, present=1.0, nonzero=0.7, grades={0.0: 0.6, 1.0: 0.4},
-    )  # fmt: skip
+        files=1,
+        disk_bytes=text,
+        exact=False,
+        sampled_rows=10_000,
+        refused_rows=0,
+        text_bytes=text,
+        rows=rows,
+        features=features,
+        used=features,
+        present=1.0,
+        nonzero=0.7,
+    )
 
 
 @pytest.fixture(autouse=True)
