@@ -25,7 +25,7 @@ from boostrank.report.charts import Chart, histogram
 from boostrank.report.documents import shown_value
 from boostrank.report.gate import Condition
 from boostrank.report.html import Cell, block, end_columns, page_of, whisker
-from boostrank.report.means import FEWEST_FOR_INTERVAL
+from boostrank.report.means import FEWEST_FOR_INTERVAL, TIE
 from boostrank.report.rank_changes import (
     Churn,
     Inversion,
@@ -42,8 +42,6 @@ from boostrank.report.segments import Segmentation, holm, segmentations
 from boostrank.report.vega import COLOURS, alt, need_report_extra
 
 RESAMPLES = PAIRED_RESAMPLES
-# Smaller differences are rounding: the same numbers summed in another order.
-TIE = 1e-12
 _ALPHA = 0.05
 _BINS = 40
 

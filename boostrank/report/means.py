@@ -15,6 +15,9 @@ from boostrank.core.types import Float64Array, Int64Array
 # With fewer queries, a bootstrap interval is unreliable; exact p-values are not.
 FEWEST_FOR_INTERVAL = 20
 
+TIE = 1e-12
+"""Smaller differences are rounding: the same numbers summed in another order."""
+
 NEGLIGIBLE = 0.001
 """Default of the largest metric difference that does not matter."""
 

@@ -105,7 +105,7 @@ def test_it_is_reported_by_walking_its_trees(
     assert found.by == "walk"
     one = data[1].queries.qid[0]
     assert explain(model, data[1], one, 1, 2).to_dict()
-    assert learning(study(data[1], "ndcg@5", model=model)).curve.total == model.best_iteration
+    assert learning(study(data[1], "ndcg@5", model=model)).total == model.best_iteration
 
 
 def test_what_it_cannot_do_is_refused_with_words(

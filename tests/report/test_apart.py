@@ -1,7 +1,6 @@
 """Every number of a report against slow, obvious NumPy that shares nothing with it but the engines' own predictions.
 
-Three models: with a linear start, of LightGBM alone, of XGBoost alone. Not here: pairs of features and the trace of the
-objective, which have twins of their own in test_interactions.py and test_learning.py.
+Three models: with a linear start, of LightGBM alone, of XGBoost alone.
 """
 
 from __future__ import annotations
@@ -203,6 +202,7 @@ def test_the_verdict(one: Case) -> None:
         assert row.queries == np.sum(~np.isnan(own))
         if name != "the model":
             assert (row.lead, row.lead_low, row.lead_high) == pytest.approx(interval(own - theirs, 10_000), abs=1e-9)
+            assert (row.better, row.worse) == ((own - theirs > 1e-12).sum(), (theirs - own > 1e-12).sum())
     text = text_of(one.found, "verdict")
     mean, low, high = interval(own, 2000)
     counted = np.sum(~np.isnan(own))
@@ -216,40 +216,6 @@ def test_the_verdict(one: Case) -> None:
         assert said is not None
         assert said[2] == amount_of(lead, low, high)
         assert said[0].startswith("The trees add 0") == (low > 0.0)
-
-
-def test_the_ranking(one: Case) -> None:
-    frame = one.found.frames["depth"]
-    rankings = {"the model": one.scores, "old": one.old, "random order": 0.0 * one.scores}
-    if one.start is not None:
-        rankings["the linear start"] = one.start
-    assert set(frame["ranking"]) == set(rankings)
-    for row in frame.itertuples():
-        values = ndcg(rankings[row.ranking], row.k)
-        assert row.value == pytest.approx(np.nanmean(values), abs=1e-9)
-        if row.k in (1, 10):
-            assert (row.low, row.high) == pytest.approx(interval(values, 2000)[1:], abs=1e-9)
-    labels, centred, shares = both()[1].labels, [], []
-    for s, y in lists(one.scores, labels):
-        if len(s) > 1:
-            centred += list(zip(y, s - s.mean(), strict=True))
-        higher, better = s[:, None] > s[None, :], y[:, None] > y[None, :]
-        right = (higher & better).sum() + 0.5 * ((s[:, None] == s[None, :]) & better).sum()
-        shares.append(right / better.sum() if better.any() else np.nan)
-    for row in one.found.frames["grades"].itertuples():
-        values = [value for grade, value in centred if grade == float(row.grade)]
-        assert row.documents == len(values)
-        assert (row.mean, row.q05, row.q50, row.q95) == pytest.approx(
-            (np.mean(values), *np.quantile(values, [0.05, 0.5, 0.95])), abs=1e-6
-        )
-    new, old = ndcg(one.scores, 5), ndcg(one.old, 5)
-    change = (new - old)[~np.isnan(new)]
-    better, same, worse = (change > 1e-12).sum(), (abs(change) <= 1e-12).sum(), (change < -1e-12).sum()
-    text = text_of(one.found, "ranking")
-    assert f"is higher in {better} queries, the same in {same} and lower in {worse}." in text
-    pairs = "{:.1%} [{:.1%}, {:.1%}]".format(*interval(np.array(shares), 2000))
-    assert f"the better one has the higher score in {pairs} of cases" in text
-    assert np.allclose(one.found.frames["old and new"][["old", "new"]], np.column_stack([old, new])[~np.isnan(new)])
 
 
 def test_importance(one: Case) -> None:

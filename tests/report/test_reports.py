@@ -50,7 +50,7 @@ def same(told: Any, other: Any) -> None:
         assert (mine.value, mine.low, mine.high) == pytest.approx((theirs.value, theirs.low, theirs.high), abs=1e-12)
     for mine, theirs in zip(told.verdict.baselines, other.verdict.baselines, strict=True):
         assert mine.standings["map"].lead == pytest.approx(theirs.standings["map"].lead, abs=1e-12)
-    np.testing.assert_allclose(told.learning.curve.lost_low, other.learning.curve.lost_low, atol=1e-12)
+    np.testing.assert_allclose(told.learning.prefixes["lost_low"], other.learning.prefixes["lost_low"], atol=1e-12)
     assert [w.qid for w in told.queries.worst] == [w.qid for w in other.queries.worst]
     assert [w.documents["document"] for w in told.queries.worst] == [
         w.documents["document"] for w in other.queries.worst
@@ -111,11 +111,10 @@ def test_a_part_that_cannot_be_had_leaves_the_others(
 
 
 def test_frames_tables_and_sections_have_their_names(found: Report) -> None:
-    names = ["verdict", "ranking", "importance", "shapes", "learning", "queries"]
+    names = ["verdict", "importance", "shapes", "learning", "queries"]
     assert [section.name for section in found.sections] == names
     assert sorted([*names, "calibration", "clicks"]) == section_names() == SECTIONS.names()
-    assert {"depth", "grades", "old and new"} <= set(found.frames)
-    assert {"verdict", "importance", "prefixes", "objective", "gradient", "queries", "parts"} <= set(found.frames)
+    assert {"verdict", "importance", "prefixes", "queries", "parts"} <= set(found.frames)
     assert {"metrics", "worst", "prefixes"} <= {part.name for one in found.sections for part in one.drawn}
     assert found.to_dict()["missing"] == {}
 
@@ -150,7 +149,7 @@ def test_features_on_disk_give_the_same(
     told = report(model, stored, "ndcg@10", only=QUICK, threads=1)
     assert found.learning is not None
     assert told.learning is not None
-    np.testing.assert_allclose(told.learning.curve.value, found.learning.curve.value, atol=1e-6)
+    np.testing.assert_allclose(told.learning.prefixes["value"], found.learning.prefixes["value"], atol=1e-6)
     assert told.queries is not None
     assert found.queries is not None
     assert len(told.queries.worst) == len(found.queries.worst)
@@ -205,7 +204,7 @@ def test_a_new_section_is_one_new_file(model: RankingModel, data: RankingDataset
     assert found.to_dict()["halves"] == {"first": value}
     assert found.frames["halves"]["first"].tolist() == [value]
     assert found.sections[1].drawn[0].rows == [[value]]
-    assert [section.name for section in found.sections][:3] == ["verdict", "halves", "ranking"]
+    assert [section.name for section in found.sections][:3] == ["verdict", "halves", "importance"]
     html = found.to_html()
     assert ">Halves</h2>" in html
     assert f'data-value="{value:.8g}"' in html

@@ -1,4 +1,4 @@
-"""Curves against a slow twin and known functions; interactions that are there, and none where none is."""
+"""Curves against a slow twin and known functions."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows
 from boostrank.model.ranking_model import RankingModel
-from boostrank.report.effects import AleCurve, accumulated_local_effects
 from boostrank.report.html import page
 from boostrank.report.sections.importance import importance
-from boostrank.report.sections.shapes import SPEC, Shapes
+from boostrank.report.sections.shapes import SPEC, AleCurve, Shapes, accumulated_local_effects
 from boostrank.report.sections.shapes import shapes as shapes_of
 from tests.report.studies import study, words_of
 
@@ -208,18 +207,6 @@ def test_quadratic_and_dependent_features_have_the_known_curve() -> None:
     assert curve.swing == pytest.approx(1.0, abs=0.02)
 
 
-def test_trees_of_one_split_have_no_interactions_and_deeper_ones_find_the_product() -> None:
-    assert all(one.size < 1e-12 for one in told_of("LightGBM, stumps").interactions)
-    X = np.random.default_rng(0).uniform(-1, 1, size=(4000, 4))
-    data = RankingDataset.from_arrays(X, 3.0 * X[:, 0] * X[:, 1] + X[:, 2], group=np.full(400, 10))
-    told = shapes(lightgbm_model(data, num_leaves=15, learning_rate=0.2), data, documents=2000, shap_documents=0)
-    first, second = told.interactions[:2]
-    assert {first.first, first.second} == {"f1", "f2"}
-    # Of 3 x0 x1 + x2 the product is 1 and the sum 1 / 3.
-    assert first.share == pytest.approx(0.75, abs=0.05)
-    assert second.share < 0.03
-
-
 def test_dependence_is_the_centred_contribution_of_the_engine() -> None:
     model, data = model_of("LightGBM"), world()
     told = shapes(model, data, top=3, points=data.n_documents, shap_documents=data.n_documents, documents=100)
@@ -237,7 +224,7 @@ def test_dependence_is_the_centred_contribution_of_the_engine() -> None:
 def test_samples_are_of_whole_queries_and_said() -> None:
     model, data = model_of("LightGBM"), world()
     told = shapes(model, data, documents=200, shap_documents=150, points=40, threads=1)
-    assert (told.documents, told.pair_documents, told.queries, told.shap_documents) == (200, 200, 20, 150)
+    assert (told.documents, told.queries, told.shap_documents) == (200, 20, 150)
     assert told.all_documents == data.n_documents
     assert set(told.to_frame("dependence").groupby("feature").size()) == {40}
     again = shapes(model, data, documents=200, shap_documents=150, points=40, threads=2)
@@ -256,19 +243,18 @@ def test_the_features_told_most_of_are_those_of_the_importance() -> None:
     assert [c.feature for c in told.curves[:3]] == list(told.top)
     rest = [c.swing for c in told.curves[3:]]
     assert rest == sorted(rest, reverse=True)
-    assert shapes(model, data, features=["f5", "f7", "f2"], shap_documents=0).top == ("f5", "f2")
 
 
 def test_trees_that_are_not_walked_are_left_to_the_engine() -> None:
     data = world()
     whole = RankingDataset(np.nan_to_num(data.features), data.labels, data.queries, data.feature_names)
     model = lightgbm_model(whole, 3, linear_tree=True, num_leaves=3)
-    told = shapes(model, whole, documents=200, bins=4, features=["f4", "f6"])
+    told = shapes(model, whole, documents=200, bins=4)
     assert told.by == "linear models in the leaves"
     assert told.dependence == {}
     assert any("contributions" in note for note in told.notes)
     curve = curve_of(told, "f4")
-    some = curve_of(shapes(model, whole, documents=whole.n_documents, bins=4, features=["f4"]), "f4")
+    some = curve_of(shapes(model, whole, documents=whole.n_documents, bins=4), "f4")
     slow, _ = slow_effects(model.predict, whole.features, 3, some.edges)
     np.testing.assert_allclose(some.effect, slow, atol=1e-10)
     assert curve.counts.sum() == 200
@@ -286,7 +272,7 @@ def test_what_a_sparse_row_does_not_name_is_missing_where_the_model_takes_it_so(
 
 def test_a_model_of_constants_has_nothing_to_show() -> None:
     told = shapes(lightgbm_model(world(), 2, min_gain_to_split=1e9), world())
-    assert (told.top, told.curves, told.interactions, told.dependence) == ((), (), (), {})
+    assert (told.top, told.curves, told.dependence) == ((), (), {})
     assert told.to_frame().empty
 
 
@@ -300,7 +286,6 @@ def test_what_is_found_can_be_taken_out() -> None:
     lost = curves[(curves["feature"] == "f4") & curves["value"].isna()]
     assert lost["effect"].item() == curve_of(told, "f4").missing_effect
     assert features["feature"].tolist() == [c.feature for c in told.curves]
-    assert len(told.to_frame("interactions")) == 10
     assert set(told.to_frame("dependence")["feature"]) == set(told.top)
     plain = json.loads(json.dumps(told.to_dict(), allow_nan=False))
     assert len(plain["curves"]) == len(curves)
@@ -312,15 +297,12 @@ def test_the_section_shows_every_feature_and_escapes_its_name() -> None:
     data = world()
     names = ["<b>x</b>", *data.feature_names[1:]]
     model = model_of("LightGBM")
-    told = shapes(model, data, features=["f4", "f6", "f1"], documents=300)
+    told = shapes(model, data, documents=300)
     renamed = replace(told, top=tuple("<b>x</b>" if n == "f1" else n for n in told.top),
                       dependence=told.dependence | {"feature": ["<b>x</b>" if n == "f1" else n
                                                                 for n in told.dependence["feature"]]},
                       curves=tuple(replace(c, feature=names[data.feature_names.index(c.feature)])
-                                   for c in told.curves),
-                      interactions=tuple(replace(i, first=names[data.feature_names.index(i.first)],
-                                                 second=names[data.feature_names.index(i.second)])
-                                         for i in told.interactions))  # fmt: skip
+                                   for c in told.curves))  # fmt: skip
     found = SPEC.on_page(renamed)
     html = page("Shapes", [found])
     assert "<b>x" not in html
@@ -335,11 +317,6 @@ def test_the_section_shows_every_feature_and_escapes_its_name() -> None:
     of_query = next(chart for chart in charts if chart.title == "f6")
     assert "Constant within queries" in of_query.about
     json.dumps([chart.spec() for chart in charts], allow_nan=False)
-
-
-def test_a_section_says_when_no_two_features_act_together() -> None:
-    told = replace(told_of("LightGBM, stumps"), top=())
-    assert "There are no interactions" in words_of(SPEC.on_page(told))
 
 
 def test_a_section_without_trees_says_so() -> None:

@@ -18,9 +18,8 @@ from boostrank.data.synthetic import make_ranking_data
 from boostrank.metric import BoundMetrics, Metric, evaluate, paired_difference
 from boostrank.report.conventions import explain_conventions
 from boostrank.report.sections import METRICS
-from boostrank.report.sections.verdict import MODEL, SPEC, START, Ranking, Standing, Verdict
+from boostrank.report.sections.verdict import MODEL, SPEC, START, Ranking, Standing, Verdict, single_feature
 from boostrank.report.sections.verdict import verdict as verdict_of
-from boostrank.report.single_feature import single_feature
 from tests.report.studies import study
 
 
@@ -80,6 +79,7 @@ def test_the_lead_over_a_previous_model_is_the_paired_difference(
         pair = paired_difference(a, b)  # as `compare` and `evaluate` have it
         assert standing.lead == pytest.approx(pair.mean, abs=1e-12)
         assert (standing.lead_low, standing.lead_high) == pytest.approx((pair.low, pair.high), abs=1e-12)
+        assert (standing.better, standing.worse) == ((a - b > 1e-12).sum(), (b - a > 1e-12).sum())
 
 
 def test_random_order_is_the_mean_over_all_orders() -> None:
@@ -138,7 +138,7 @@ def test_a_single_feature_is_chosen_by_the_other_half(data: RankingDataset) -> N
         assert chosen.signs[i] == (1.0 if best < data.n_features else -1.0)
         others = ~np.isin(owner, half)
         np.testing.assert_array_equal(np.argsort(chosen.scores[others]), np.argsort(ranked[best][others]))
-    assert chosen.about.startswith(f"{chosen.names[0]}, ")
+    assert chosen.words.startswith(f"{chosen.names[0]}, ")
 
 
 def test_the_best_single_feature_of_noise_is_no_better_than_random() -> None:
@@ -166,7 +166,7 @@ def test_a_feature_that_says_it_all_is_found_whatever_its_direction() -> None:
     chosen = single_feature(study(turned, "ndcg@5"))
     assert chosen is not None
     assert chosen.names == ("a", "a")
-    assert chosen.about.startswith("a, lower is better;")
+    assert chosen.words == "a, lower is better"
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -185,10 +185,9 @@ def test_what_is_missing_comes_last_and_infinity_first_in_either_direction(sign:
 
 def test_many_values_are_sampled_to_choose_by_but_every_query_is_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
     data = drawn(300, 4, 2, useful=1)
-    monkeypatch.setattr("boostrank.report.single_feature._VALUES_TO_CHOOSE_BY", 4 * 100)
+    monkeypatch.setattr("boostrank.report.sections.verdict._VALUES_TO_CHOOSE_BY", 4 * 100)
     chosen = single_feature(study(data, "ndcg@5"))
     assert chosen is not None
-    assert 50 <= chosen.documents <= 150
     np.testing.assert_array_equal(chosen.scores, data.features[:, 0].astype(float))
 
 

@@ -1,4 +1,4 @@
-"""Clicks on the data: propensities, exposure of documents, and the effect of dividing clicks by exposure."""
+"""Clicks on the data: propensities of positions, and the comparison with another ranker by clicks."""
 
 from __future__ import annotations
 
@@ -13,31 +13,22 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.clicks.estimation import NONSENSE, CurveCheck, check_propensities, estimate_propensities
-from boostrank.clicks.gate import ClickGate, Judged, gate, moved_share, with_click_gains
+from boostrank.clicks.gate import ClickGate, Judged, gate, moved_share, shown_at_the_top
 from boostrank.clicks.log import PRIOR, ClickLog, Propensities
-from boostrank.core.conventions import Conventions
 from boostrank.core.errors import BoostrankError, DataError, DataWarning, ParameterError
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array, Int64Array
-from boostrank.metric import Metric
+from boostrank.core.types import Float64Array
 from boostrank.model.ranking_model import RankingModel
-from boostrank.report.charts import SHARE, Chart, histogram, lines, tooltips, whole
-from boostrank.report.documents import shown_name
+from boostrank.report.charts import Chart, tooltips
 from boostrank.report.html import look_of
-from boostrank.report.means import mean_ranks
-from boostrank.report.result import Columns, Result, pandas, plain, rows_of
+from boostrank.report.result import Columns, Result, pandas, plain
 from boostrank.report.scoring import START
 from boostrank.report.section import Context, Section
 from boostrank.report.vega import CATEGORY, COLOURS, alt
 
 TOP = 10
 """Number of top ranks at which rankers are compared."""
-MOST = 20
-"""Maximum number of listed documents and of listed queries."""
-_DEEPEST = 30
-_BINS = 24
 _MOST_PRIOR = 2**53
-_HEIGHT = 220
 _LEARNT = "learnt with"
 _ORIGINS = {"log": "of this log", "given": "given", "model": _LEARNT}
 _RATES = "clicks an impression"
@@ -52,17 +43,11 @@ class Against:
     Args:
         gate: result of the comparison; None if clicks cannot compare them.
         reason: why there is no result.
-        differs: mean of the queries' `differs`.
-        queries: columns of the queries with the largest differences: `differs`, share of the top ten's discounts on
-            other documents, from 0 (same top) to 1 (disjoint); `old` and `new`, exposure-DCG of the top ten, NaN
-            without clicks; `known`, share of the new top ten that was ever shown.
     """
 
     name: str
     gate: ClickGate | None
     reason: str
-    differs: float
-    queries: Columns
 
     @property
     def verdict(self) -> str:
@@ -84,13 +69,7 @@ class ClickData(Result):
         learnt: propensities of the model's training, if different.
         positions: columns of the positions with impressions; `propensity` with its 95% interval.
         prior: exposure added to each document.
-        exposure: columns of a histogram of the exposure of shown documents; bins are powers of 2.
-        top_tenth: share of the exposure on the most exposed tenth of the shown documents.
-        known: columns: share of documents at each rank of the model that were ever shown.
-        moves: columns of the documents with the largest changes of rank, largest first. `by_clicks` and `by_gain` are
-            ranks among the shown documents of the query; ties share their mean rank.
-        by_position: columns: mean number of ranks gained, by the mean position of documents.
-        same_order: share of queries with clicks whose order does not change.
+        top_shown: share of the documents at the model's top ranks that were ever shown.
         against: comparison with another ranker; None without one.
     """
 
@@ -106,31 +85,18 @@ class ClickData(Result):
     learnt: Propensities | None
     positions: Columns
     prior: float
-    exposure: Columns
-    top_tenth: float
-    known: Columns
-    moves: Columns
-    by_position: Columns
-    same_order: float
+    top_shown: float
     against: Against | None
     notes: tuple[str, ...] = ()
 
-    TABLES: ClassVar = {
-        "click positions": attrgetter("positions"),
-        "click moves": attrgetter("moves"),
-        "click changes": attrgetter("by_position"),
-        "click queries": lambda self: self.against.queries if self.against else {},
-        "exposure": attrgetter("exposure"),
-        "known": attrgetter("known"),
-    }
+    TABLES: ClassVar = {"click positions": attrgetter("positions")}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON data."""
-        found = {name: rows_of(value) if isinstance(value, dict) else value for name, value in vars(self).items()}
+        found = vars(self) | {"positions": self.rows(), "propensities": self.propensities.to_dict()}
         del found["learnt"]
-        found["propensities"] = self.propensities.to_dict()
-        if one := self.against:
-            found["against"] = vars(one) | {"verdict": one.verdict, "queries": rows_of(one.queries)}
+        if self.against:
+            found["against"] = vars(self.against) | {"verdict": self.against.verdict}
         return dict(plain(found))
 
 
@@ -152,16 +118,8 @@ def click_data(c: Context) -> ClickData:
         warnings.simplefilter("ignore", DataWarning)
         used = rows.up_to(curve)
         against = None if previous is None else _against(c, log, curve, previous)
-    exposure = used.exposure(curve)
     if not used.clicks.any():
         raise DataError("all clicks of the log are at positions without a propensity")
-    seen = np.sort(exposure[used.shown])[::-1]
-    # Bins are powers of 2; the first includes all smaller values.
-    high = math.ceil(math.log2(seen[0]) + 1e-9)
-    low = max(math.floor(math.log2(seen[-1])), high - _BINS)
-    edges = np.exp2(np.arange(low, max(high, low + 1) + 1))
-    counts = np.histogram(np.maximum(seen, edges[0]), edges)[0]
-    moves, by_position, same_order = _changes(c, used, rows.total_clicks(), exposure, used.gains(curve, prior))
     return ClickData(
         documents=data.n_documents,
         shown=int(log.shown.sum()),
@@ -175,12 +133,7 @@ def click_data(c: Context) -> ClickData:
         learnt=None if origin == "model" else learnt,
         positions=_positions(log, curve),
         prior=prior,
-        exposure={"begin": edges[:-1], "end": edges[1:], "documents": counts},
-        top_tenth=float(seen[: math.ceil(seen.size / 10)].sum() / seen.sum()),
-        known=_known(data.queries.ranks(scores), rows.shown),
-        moves=moves,
-        by_position=by_position,
-        same_order=same_order,
+        top_shown=float(shown_at_the_top(data, log, scores, TOP).mean()),
         against=against,
         notes=tuple(_notes(log, used, curve)),
     )
@@ -251,86 +204,20 @@ def _notes(log: ClickLog, used: ClickLog, curve: Propensities) -> list[str]:
     return notes
 
 
-def _known(ranks: Int64Array, shown: npt.NDArray[np.bool_]) -> Columns:
-    deepest = min(_DEEPEST, int(ranks.max()))
-    counted = [np.bincount(ranks[rows], minlength=deepest + 1)[1 : deepest + 1] for rows in (shown, slice(None))]
-    return {"rank": np.arange(1, deepest + 1), "shown": counted[0] / counted[1]}
-
-
-def _changes(
-    c: Context, used: ClickLog, clicks: Int64Array, exposure: Float64Array, gains: Float64Array
-) -> tuple[Columns, Columns, float]:
-    """Return changes of rank of shown documents, in queries with clicks."""
-    data = c.data
-    owner, shown = data.queries.of_rows(), used.shown
-    rows = np.flatnonzero(shown & (np.bincount(owner, clicks * shown)[owner] > 0))
-    query = owner[rows]
-    by_clicks, by_gain = (1.0 + mean_ranks(-values[rows], query) for values in (clicks, gains))
-    change = by_clicks - by_gain
-    impressions = np.bincount(used.rows, used.impressions, used.n_documents).astype(np.int64)
-    position = np.bincount(used.rows, used.impressions * used.positions, used.n_documents)[rows] / impressions[rows]
-    order = np.lexsort((-exposure[rows], -np.abs(change)))[:MOST]
-    order = order[change[order] != 0.0]
-    chosen = rows[order]
-    moves = {
-        "qid": [data.queries.shown(owner[row]) for row in chosen],
-        "document": [shown_name(row, data) for row in chosen.tolist()],
-        "position": position[order],
-        **{"impressions": impressions[chosen], "clicks": clicks[chosen]},
-        **{"exposure": exposure[chosen], "gain": gains[chosen]},
-        **{"by_clicks": by_clicks[order], "by_gain": by_gain[order], "change": change[order]},
-    }
-    at, number = np.unique(np.rint(position).astype(np.int64), return_inverse=True)
-    count = np.bincount(number)
-    by_position = {"position": at, "documents": count, "change": np.bincount(number, change) / count}
-    moved = np.bincount(query, change != 0.0)[np.unique(query)] > 0
-    return moves, by_position, float(np.mean(~moved))
-
-
 def _against(c: Context, log: ClickLog, curve: Propensities, previous: tuple[str, npt.ArrayLike]) -> Against:
-    data, queries, count = c.data, c.data.queries, len(c.data.queries)
-    name, (old, new) = previous[0], (np.asarray(one, np.float64) for one in (previous[1], c.scores))
-    first, second = queries.ranks(old), queries.ranks(new)
-    before, after = (np.where(ranks <= TOP, 1.0 / np.log2(ranks + 1.0), 0.0) for ranks in (first, second))
-    owner = queries.of_rows()
-    moved = np.bincount(owner, np.abs(after - before), count)
-    differs = moved / np.maximum(np.bincount(owner, before + after, count), 1e-300)
-    top = owner[second <= TOP]
-    seen = np.bincount(top, data.in_row_order(log.shown)[second <= TOP], count)
-    known = seen / np.maximum(np.bincount(top, minlength=count), 1)
-    found, reason, values = None, "", np.full((2, count), np.nan)
+    name, old = previous[0], np.asarray(previous[1], np.float64)
+    scores = (c.data.in_input_order(one) for one in (old, c.scores))
     try:
-        gains = with_click_gains(data, log, curve).labels
-        scores = (data.in_input_order(one) for one in (old, new))
-        found = gate(Judged(data, log, curve, *scores), k=TOP, seed=c.seed)
-        metric, rules = Metric.parse(f"dcg@{TOP}"), Conventions(gain="linear")
-        values = np.array([metric.evaluate(gains, one, queries, rules).per_query for one in (old, new)])
+        return Against(name, gate(Judged(c.data, log, curve, *scores), k=TOP, seed=c.seed), "")
     except BoostrankError as error:
-        reason = str(error)
-    change = values[1] - values[0]
-    order = np.lexsort((-np.nan_to_num(np.abs(change)), -differs))[:MOST]
-    order = order[differs[order] > 0.0]
-    columns = {"documents": queries.sizes, "differs": differs, "old": values[0], "new": values[1], "change": change}
-    chosen = {name: column[order] for name, column in (columns | {"known": known}).items()}
-    return Against(
-        name, found, reason, float(differs.mean()), {"qid": [queries.shown(q) for q in order.tolist()]} | chosen
-    )
+        return Against(name, None, str(error))
 
 
 def _parts(found: ClickData) -> dict[str, Any]:
-    by_position = found.rows("click changes")
-    most, least = (f(by_position, key=lambda one: one["change"]) for f in (max, min))
-    known = found.known["shown"]
     return {
         "top": TOP,
         "depths": len(found.positions["position"]),
-        "most": most,
-        "least": least,
         "curve": _curve_chart(found),
-        "exposure": _exposure(found),
-        "known": known,
-        "known_chart": _known_chart(found) if known.size > 1 else None,
-        "changes": _by_position(found) if len(by_position) > 1 else None,
     }
 
 
@@ -407,32 +294,6 @@ def _in_words(name: str, curve: Propensities) -> str:
     return f"{name}{':' * bool(chosen)}" + ",".join(
         f" position {i + 1} {curve.examination[i]:.2f}{ends[i]}" for i in chosen
     )
-
-
-def _exposure(found: ClickData) -> Chart:
-    frame = found.to_frame("exposure")
-    scale = alt.Scale(type="log", base=2, nice=False)
-    return Chart("clicks-exposure", frame, histogram(frame, "exposure", "documents", ".3~g", scale=scale))
-
-
-def _known_chart(found: ClickData) -> Chart:
-    frame = found.to_frame("known")
-    x = alt.X("rank:Q", title="rank by the model", axis=whole(), scale=alt.Scale(nice=False, zero=False))
-    y = {"title": "ever shown", "axis": alt.Axis(format=SHARE), "scale": alt.Scale(domain=[0, 1])}
-    tips = ("rank:Q d", "shown:Q .1% ever shown")
-    return Chart("clicks-known", frame, lines(frame, x, "shown", tips, height=_HEIGHT, **y))
-
-
-def _by_position(found: ClickData) -> Chart:
-    frame = found.to_frame("click changes")
-    bars = alt.Chart(frame).mark_bar(size=14)
-    drawn = bars.encode(
-        x=alt.X("position:Q", title="mean position of the document", axis=whole(), scale=alt.Scale(padding=14)),
-        y=alt.Y("change:Q", title="ranks risen"),
-        color=alt.condition("datum.change < 0", alt.value(COLOURS["bad"]), alt.value(COLOURS["main"])),
-        tooltip=tooltips("position:Q d", "change:Q +.2f ranks", "documents:Q ,d"),
-    )
-    return Chart("clicks-changes", frame, drawn.properties(height=_HEIGHT))
 
 
 SPEC = Section("clicks", "Clicks", click_data, _parts, place=60, after=("learning",), needs_clicks=True)

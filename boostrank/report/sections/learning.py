@@ -1,33 +1,40 @@
-"""Learning curve: metric by round, metric of the first trees, and trace of the objective."""
+"""Learning curve: metric of the first rounds of the model, and the metrics that the training recorded.
+
+The scores of the first r trees are those of the first r - 1 plus one more tree. Blocks of documents walk tree after
+tree, and are measured at each point of the curve.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from boostrank.core.conventions import Conventions
-from boostrank.core.errors import BoostrankError, ModelError
-from boostrank.core.types import Float64Array
+from boostrank.core.errors import ModelError
+from boostrank.core.resampling import PAIRED_RESAMPLES
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.dataset import RankingDataset
+from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import Trees
-from boostrank.report.charts import SHARE, Chart, lines, stretched, tooltips, whole
-from boostrank.report.means import amount_with_interval
-from boostrank.report.objective_trace import ObjectiveTrace, objective_of, schedules_of, trace_objective
+from boostrank.kernels.forest import Forest, Walker
+from boostrank.metric import BoundMetrics
+from boostrank.report.charts import Chart, lines, stretched, whole
+from boostrank.report.means import amount_with_interval, means_over_queries
 from boostrank.report.result import Columns, Result, joined, pandas, plain
-from boostrank.report.scoring import START, scorer_of
+from boostrank.report.scoring import START, metrics_of_block, over_blocks, scorer_of, start_alone
 from boostrank.report.section import Context, Section
-from boostrank.report.stages import POINTS, StagedMetric, affordable, staged
 from boostrank.report.vega import alt
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-# Limits on documents and pairs for the objective over all points: about ten seconds.
-_ASKED_DOCUMENTS, _ASKED_PAIRS = 4_000_000, 400_000_000
-# Limit on points per line in a chart.
+# Number of points of the curve, not counting 0 trees.
+_POINTS = 40
+# Limit on trees times documents: about half a minute on two cores.
+_WALKS = 450_000_000
+# Limit on points per line of the history.
 _MOST_POINTS = 400
 
 
@@ -36,64 +43,77 @@ class Learning(Result):
     """Result of `learning`.
 
     Args:
+        prefixes: columns: `rounds`, ascending, from 0 to the rounds of prediction; `value`, mean of the metric of the
+            first rounds, with its 95% interval; `lost`, mean of whole model minus prefix, query by query, with its
+            pointwise interval. Errors of neighbouring points are correlated.
+        queries, documents: size of the sample.
         history: columns: metrics by round, recorded in training; empty if the model file has no record.
-        curve: metric of the first rounds, on the data.
-        objective_trace: training objective on the data; None if unavailable.
-        schedules: parameter -> float64[T], value in each round.
         best_rounds: rounds that prediction uses.
         trained_rounds: rounds of the training; None if unknown.
         negligible: largest loss that does not matter.
+        begins: description of the model of 0 rounds.
         scores: float64[N], scores of the whole model, in row order; None if they were not computed for all documents,
             or not as the engine sums them.
-        begins: description of the model of 0 rounds.
     """
 
+    metric: str
+    prefixes: Columns
+    queries: int
+    documents: int
+    all_documents: int
     history: Columns
-    curve: StagedMetric
-    objective_trace: ObjectiveTrace | None
-    schedules: Mapping[str, Float64Array]
     best_rounds: int
     trained_rounds: int | None
     negligible: float
+    begins: str = "all documents tied"
     notes: tuple[str, ...] = ()
     scores: Float64Array | None = None
-    begins: str = "all documents tied"
+
+    TABLES: ClassVar = {name: attrgetter(name) for name in ("history", "prefixes")}
+
+    @property
+    def total(self) -> int:
+        """Rounds of the whole model."""
+        return int(self.prefixes["rounds"][-1])
+
+    def enough(self, *, sure: bool = True) -> int:
+        """Return the first point from which no later point loses more than `negligible`, on average or for sure."""
+        lost = self.prefixes["lost_high" if sure else "lost"]
+        matters = np.flatnonzero(~(lost[:-1] <= self.negligible))
+        return int(matters[-1]) + 1 if matters.size else 0
 
     def summary(self) -> str:
         """Value of the first rounds, in a sentence or two."""
-        curve = self.curve
-        last = curve.rounds.size - 1
+        rounds, lost = self.prefixes["rounds"], self.prefixes["lost"]
+        last = rounds.size - 1
         if last < 2:
-            return f"The model has {curve.total} round{'s' * (curve.total != 1)}, so none can be left out."
-        sure, guess = curve.enough(self.negligible), curve.enough(self.negligible, sure=False)
+            return f"The model has {self.total} round{'s' * (self.total != 1)}, so none can be left out."
+        sure, guess = self.enough(), self.enough(sure=False)
         at = sure if sure < last else min(guess, last - 1)
-        text = f"{curve.rounds[at]:,} of {curve.total:,} rounds{'' if at else f' ({self.begins})'} "
-        text += f"{_change(curve, at)} of {curve.metric}"
+        text = f"{rounds[at]:,} of {self.total:,} rounds{'' if at else f' ({self.begins})'} "
+        text += f"{self._change(at)} of {self.metric}"
         if at == sure:
             text += f"; from there on, every 95% interval excludes a loss of {self.negligible:g}."
         elif at == guess:
             text += f": the mean loss is below {self.negligible:g}, but these queries are too few to be sure."
         else:
             text = f"Every round counts: {text}."
-        better = np.flatnonzero(curve.lost_high[:-1] < -self.negligible)
+        better = np.flatnonzero(self.prefixes["lost_high"][:-1] < -self.negligible)
         if better.size:
-            best = int(better[np.argmin(curve.lost[better])])
-            fewer = f"{curve.rounds[best]:,} of them {_change(curve, best)}"
+            best = int(better[np.argmin(lost[better])])
+            fewer = f"{rounds[best]:,} of them {self._change(best)}"
             text += f" Fewer rounds rank better: {fewer}, but this number was chosen on these queries."
         return text
 
-    TABLES: ClassVar = {
-        "history": attrgetter("history"),
-        "prefixes": lambda self: self.curve.columns(),
-        "objective": lambda self: self.objective_trace.losses if self.objective_trace else {},
-        "gradient": lambda self: self.objective_trace.gradient if self.objective_trace else {},
-    }
+    def _change(self, at: int) -> str:
+        """Format the loss or gain at a point, `lose 0.0004 [0.0001, 0.0007]`."""
+        lost, low, high = (self.prefixes[name][at] for name in ("lost", "lost_low", "lost_high"))
+        return f"{'lose' if lost >= 0.0 else 'gain'} {amount_with_interval(lost, low, high)}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as JSON data."""
-        names = ("history", "schedules", "best_rounds", "trained_rounds", "negligible", "notes", "begins")
-        parts = {"summary": self.summary(), "prefixes": self.curve, "objective": self.objective_trace}
-        return dict(plain({name: getattr(self, name) for name in names} | parts))
+        """Return the result as JSON data, without the scores."""
+        found = {name: value for name, value in vars(self).items() if name != "scores"}
+        return dict(plain({"summary": self.summary()} | found))
 
 
 def learning(c: Context) -> Learning:
@@ -108,27 +128,9 @@ def learning(c: Context) -> Learning:
     _, by = scorer_of(model, trees, data, c.workers)
     if by != "walk":
         raise ModelError(f"the first trees cannot be scored alone: {by}")
-    wanted = affordable(trees) if c.documents is None else c.documents or data.n_documents
+    wanted = max(1, _WALKS // max(1, trees.count)) if c.documents is None else c.documents or data.n_documents
     part = data.sample(wanted, c.seed)
-    objective, why_not = objective_of(model, c.workers)
-    asked = np.zeros(0, np.int64)
-    if objective is not None:
-        most = _ASKED_DOCUMENTS // POINTS
-        if part.n_documents and any(p.spec.quadratic for p in objective.parts):
-            a_document = float(np.square(part.queries.sizes.astype(np.float64)).sum()) / part.n_documents
-            most = min(most, int(_ASKED_PAIRS / POINTS / max(1.0, a_document)))
-        asked = part.queries.sample(max(1, most), c.seed + 1)
-    curve, kept, scores = staged(c, trees, part, asked)
-    notes = [why_not] if why_not else []
-    objective_trace, schedules = None, {}
-    trained = model.info.trained_rounds
-    if objective is not None:
-        schedules = schedules_of(objective, objective.total_rounds or trained or model.best_iteration)
-        c.say("objective", 0, part.n_documents)
-        try:
-            objective_trace = trace_objective(objective, curve.rounds, kept, part.take(asked), data)
-        except BoostrankError as error:
-            notes.append(f"The training objective cannot be evaluated on these data: {error}")
+    prefixes, queries, scores = _prefixes(c, trees, part)
     before = model.info.rounds_before
     history = joined(
         [
@@ -142,22 +144,77 @@ def learning(c: Context) -> Learning:
             for metric, values in metrics.items()
         ]
     )
+    notes = []
     if not history:
         notes.append("The model file has no record of its training, so only the curve on these data is shown.")
     if "dart" in map(str, (model.info.parameters or {}).values()):
         notes.append("DART rescales earlier trees, so a prefix of the trees is not a model of the training.")
     return Learning(
+        metric=c.metric,
+        prefixes=prefixes,
+        queries=queries,
+        documents=part.n_documents,
+        all_documents=data.n_documents,
         history=history,
-        curve=curve,
-        objective_trace=objective_trace,
-        schedules=schedules,
         best_rounds=model.best_iteration,
-        trained_rounds=trained,
+        trained_rounds=model.info.trained_rounds,
         negligible=c.negligible,
+        begins=_beginning(trees, c.rules.without_names),
         notes=tuple(notes),
         scores=scores if part is data and trees.double else None,
-        begins=_beginning(trees, c.rules.without_names),
     )
+
+
+def points(rounds: int) -> Int64Array:
+    """Return the rounds of the curve: 0, all, and points between, denser at the beginning."""
+    return np.unique(np.rint(rounds * np.linspace(0.0, 1.0, _POINTS + 1) ** 1.5)).astype(np.int64)
+
+
+def _prefixes(c: Context, trees: Trees, data: RankingDataset) -> tuple[Columns, int, Float64Array]:
+    """Measure the prefixes of a model in one pass.
+
+    Ties are averaged over orders, since ordering them by name at every point is slow.
+
+    Returns:
+        The columns of the curve; the number of queries that count; and the final scores, float64[N], for XGBoost
+        without base_score and rounding to float32.
+    """
+    model, metric, conventions, threads = c.model, c.metric, c.rules.without_names, c.workers
+    BoundMetrics([metric], data.labels, data.queries, conventions, threads)  # raises if the metric is undefined
+    assert trees.forest is not None
+    rounds = points(model.best_iteration)
+    # Keep the trees of a round together (XGBoost's num_parallel_tree).
+    cuts = (rounds * trees.count) // max(1, model.best_iteration)
+    rows = DenseRows(data, trees.used, model.absent_is_missing)
+    # Each walker adds the trees between two points to the scores.
+    parts = [start_alone(trees.forest), *(some_trees(trees.forest, a, b) for a, b in pairwise(cuts.tolist()))]
+    walkers = [Walker(part, trees.used) for part in parts]
+    per_query, final = np.empty((len(data.queries), rounds.size)), np.empty(data.n_documents)
+
+    def block(some: slice, documents: slice) -> None:
+        bound = metrics_of_block(data, some, documents, metric, conventions)
+        here = rows[documents]
+        scores = np.zeros(here.shape[0])
+        for i, walker in enumerate(walkers):
+            scores += walker.scores(here)
+            per_query[some, i] = bound.per_query(scores)[metric]
+        final[documents] = scores
+
+    over_blocks(block, rows, threads, partial(c.say, "first trees"))
+    lost, weights = per_query[:, -1:] - per_query, data.queries.each_weight
+    found = means_over_queries(per_query, weights, seed=c.seed)
+    change = means_over_queries(lost, weights, seed=c.seed, resamples=PAIRED_RESAMPLES)
+    values = {"rounds": rounds, "value": found.mean, "low": found.low, "high": found.high}
+    columns = values | {"lost": change.mean, "lost_low": change.low, "lost_high": change.high}
+    return columns, int(found.queries[0]), final
+
+
+def some_trees(forest: Forest, first: int, last: int) -> Forest:
+    """Return trees `first` to `last` (exclusive) without the linear start; node and leaf numbers stay."""
+    if last <= first:
+        return replace(start_alone(forest), start=None)
+    tree = np.clip(forest.tree - first, 0, last - first - 1)
+    return replace(forest, roots=forest.roots[first:last], tree=tree, start=None)
 
 
 def _beginning(trees: Trees, rules: Conventions) -> str:
@@ -168,51 +225,24 @@ def _beginning(trees: Trees, rules: Conventions) -> str:
     return f"all documents tied, ordered by ties={rules.ties}"
 
 
-def _change(curve: StagedMetric, at: int) -> str:
-    """Format the loss or gain at a point, `lose 0.0004 [0.0001, 0.0007]`."""
-    amount = amount_with_interval(curve.lost[at], curve.lost_low[at], curve.lost_high[at])
-    return f"{'lose' if curve.lost[at] >= 0.0 else 'gain'} {amount}"
-
-
 def _parts(found: Learning) -> dict[str, Any]:
-    several, trace = found.curve.rounds.size > 1, found.objective_trace
-    return {
-        "prefixes": _prefixes(found) if several else None,
-        "lost": _lost(found) if several else None,
-        "history": _history(found) if found.history else None,
-        "trace": trace,
-        **({"losses": [], "dead": None, "shares": []} if trace is None else _trace_parts(trace)),
-        "schedules": [_schedule(i, *one) for i, one in enumerate(found.schedules.items(), 1)],
-    }
-
-
-def _trace_parts(trace: ObjectiveTrace) -> dict[str, Any]:
-    losses, gradient = trace.to_frame(), trace.to_frame("gradient")
-    several = losses["rounds"].nunique() > 1
-    dead = losses[losses["objective"] == losses["objective"].iloc[0]][["rounds", "dead_queries"]]
-    shares = [part for _, part in gradient.groupby("by", sort=False) if part["part"].nunique() > 1]
-    return {
-        "losses": [_loss(i, *one) for i, one in enumerate(losses.groupby("objective", sort=False), 1)]
-        if several
-        else [],
-        "dead_now": int(dead["dead_queries"].iloc[-1]),
-        "dead": _dead(dead, trace.queries) if several and np.ptp(dead["dead_queries"][1:]) else None,
-        "shares": [_share(part) for part in shares if several and part["share"].notna().any()],
-    }
+    several = found.prefixes["rounds"].size > 1
+    charts = {"value": _value(found), "lost": _lost(found)} if several else {"value": None, "lost": None}
+    return charts | {"history": _history(found) if found.history else None}
 
 
 def _rounds(title: str = "rounds") -> Any:
     return alt.X("rounds:Q", title=title, scale=alt.Scale(nice=False), axis=whole())
 
 
-def _prefixes(found: Learning) -> Chart:
-    frame, how = found.curve.to_frame(), {"title": found.curve.metric, "scale": alt.Scale(zero=False)}
+def _value(found: Learning) -> Chart:
+    frame, how = found.to_frame("prefixes"), {"title": found.metric, "scale": alt.Scale(zero=False)}
     tips = ("rounds:Q ,d", "value:Q .4f", "low:Q .4f from", "high:Q .4f to")
     return Chart("learning-prefixes", frame, lines(frame, _rounds(), "value", tips, band=("low", "high"), **how))
 
 
 def _lost(found: Learning) -> Chart:
-    frame = found.curve.to_frame()[["rounds", "lost", "lost_low", "lost_high"]]
+    frame = found.to_frame("prefixes")[["rounds", "lost", "lost_low", "lost_high"]]
     small = max(found.negligible, 1e-6)
     values = frame.drop(columns="rounds").to_numpy()
     scale, ticks = stretched(small, (float(np.nanmin(values, initial=0.0)), float(np.nanmax(values, initial=small))))
@@ -225,7 +255,7 @@ def _lost(found: Learning) -> Chart:
 def _history(found: Learning) -> Chart:
     frame = found.to_frame().rename(columns={"round": "rounds"})
     metrics = frame["metric"].unique().tolist()
-    shown = found.curve.metric if found.curve.metric in metrics else metrics[0]
+    shown = found.metric if found.metric in metrics else metrics[0]
     rows = frame[frame["metric"] == shown]
     step = max(1, -(-int(rows["rounds"].nunique()) // _MOST_POINTS))
     rows = rows[(rows["rounds"] % step == 0) | rows["rounds"].isin([rows["rounds"].max(), found.best_rounds])]
@@ -237,54 +267,6 @@ def _history(found: Learning) -> Chart:
     others = f" The data also contain {', '.join(m for m in metrics if m != shown)}." if len(metrics) > 1 else ""
     about = f"By round, on the data sets of the training; prediction uses {found.best_rounds:,} rounds (dashed)."
     return Chart("learning-history", frame, drawn, f"{shown} as the training recorded it", about + others)
-
-
-def _loss(number: int, name: str, part: pd.DataFrame) -> Chart:
-    first, last = part.iloc[0], part.iloc[-1]
-    since = f"change since round {first['rounds']}"
-    frame = part[["rounds", "loss"]].assign(change=part["loss"] - first["loss"], error=part["loss_error"])
-    tips = ("rounds:Q", "change:Q +.5g", "loss:Q .5g", "error:Q .2g standard error of the loss")
-    about = f"Mean loss per query with the last round's parameters, as {since}; smaller is better. From "
-    about += f"{first['loss']:.4g} to {last['loss']:.4g}"
-    about += f", whose standard error is {last['loss_error']:.2g}." if np.isfinite(last["loss_error"]) else "."
-    drawn = lines(frame, _rounds(), "change", tips, height=200, title=since)
-    return Chart(f"learning-loss-{number}", frame, drawn, f"The objective's loss: {name}", about)
-
-
-def _dead(frame: pd.DataFrame, queries: int) -> Chart:
-    frame = frame.assign(dead=frame["dead_queries"] / max(1, queries))
-    how = {"title": "share of queries", "scale": alt.Scale(domainMin=0), "axis": alt.Axis(format=SHARE)}
-    drawn = lines(frame, _rounds(), "dead", ("rounds:Q", "dead:Q .2%"), height=200, **how)
-    about = "Queries without a gradient, from which training learns nothing."
-    return Chart("learning-dead", frame, drawn, "Dead queries", about)
-
-
-def _share(frame: pd.DataFrame) -> Chart:
-    parts = frame.drop_duplicates("part")
-    y = alt.Y("share:Q", title="share of |gradient|", stack="normalize", axis=alt.Axis(format=SHARE))
-    area = alt.Chart(frame).mark_area()
-    drawn = area.encode(
-        x=_rounds(),
-        y=y,
-        color=alt.Color("part:N", title=None, sort=parts["part"].tolist()),
-        tooltip=tooltips("part:N", "rounds:Q", "share:Q .1%", "error:Q .1% standard error"),
-    ).properties(height=220)
-    held = ", ".join(f"{name}: {share:.0%}" for name, share in zip(parts["part"], parts["documents"], strict=True))
-    kind = frame["by"].iloc[0]
-    about = f"Share of the sum of |gradient|. Share of the documents: {held}."
-    return Chart(f"learning-gradient-by-{kind.replace(' ', '-')}", frame, drawn, f"Gradient magnitude by {kind}", about)
-
-
-def _schedule(number: int, name: str, values: Float64Array) -> Chart:
-    frame = pandas().DataFrame({"rounds": np.arange(1, values.size + 1), "value": values})
-    step = max(1, -(-values.size // _MOST_POINTS))
-    thin = frame[(frame["rounds"] % step == 0) | frame["rounds"].isin([1, values.size])]
-    log = bool(values.min() > 0.0 and values.max() > 20.0 * values.min() and name != "mix")
-    scale = alt.Scale(type="log" if log else "linear", zero=False)
-    tips = ("rounds:Q", "value:Q .4g")
-    drawn = lines(thin, _rounds("round"), "value", tips, dots=0, height=180, title=name, scale=scale)
-    about = f"From {values[0]:.4g} in the first round to {values[-1]:.4g} in round {values.size:,}."
-    return Chart(f"learning-schedule-{number}", frame, drawn, name, about)
 
 
 SPEC = Section(

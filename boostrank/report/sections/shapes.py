@@ -1,4 +1,11 @@
-"""Shapes of features: contributions, accumulated local effects, and interactions."""
+"""Shapes of features: accumulated local effects, and contributions of single documents.
+
+Accumulated local effects: D. W. Apley, J. Zhu, "Visualizing the effects of predictor variables in black box supervised
+learning models", JRSS B 82 (2020), equations 15 and 16. The values of a feature are split into intervals of about equal
+counts. The local effect of a document is the change of its score from the lower to the upper end of its interval, all
+else fixed. The curve accumulates the mean local effects from left to right. Unlike partial dependence, it never moves a
+feature far from its own value. One pass over the trees computes all features.
+"""
 
 from __future__ import annotations
 
@@ -10,35 +17,97 @@ from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from boostrank.core.errors import DataError, ModelError
-from boostrank.core.types import Int64Array
+from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.rows import DenseRows
-from boostrank.engines.trees import Trees
 from boostrank.model.ranking_model import RankingModel
-from boostrank.report.charts import SHARE, Chart, stretched, tooltips
-from boostrank.report.effects import AleCurve, Interaction, accumulated_local_effects, interactions
+from boostrank.report.charts import Chart, stretched, tooltips
 from boostrank.report.html import Cell
 from boostrank.report.result import Columns, Result, columns_of, joined, pandas, plain
-from boostrank.report.scoring import contributions_by_query, scorer_of
+from boostrank.report.scoring import (
+    DocumentProgress,
+    Scorer,
+    contributions_by_query,
+    in_batches,
+    over_blocks,
+    scorer_of,
+    units_of,
+)
 from boostrank.report.section import Context, Section
 from boostrank.report.sections.importance import Importance
 from boostrank.report.vega import COLOURS, alt
 
-# Limits on documents times trees: about ten seconds each on two cores. The second applies if the engine predicts, once
-# per feature or pair.
+# Limits on documents times trees: about ten seconds on two cores. The second applies if the engine predicts, once per
+# feature.
 _WALKS, _PREDICTIONS = 30_000_000, 200_000_000
 # More documents would not change a curve visibly.
 _MOST_DOCUMENTS, _MOST_NUMBERS = 20_000, 20_000_000
 # TreeSHAP takes about 10 us per document and tree.
 _EXPLAINED = 800_000
-ROUNDING = 1e-12
-"""Smaller shares of the variance are rounding: float32 sums have errors of 1e-7, squared."""
 _HEIGHT = 220
-# Limit on pairs in the chart; the table has all.
-_PAIRS = 12
 # Use a stretched scale if the range exceeds this multiple of the median.
 _SKEWED = 20.0
+_RESAMPLES = 400
+
+
+@dataclass(frozen=True, eq=False)
+class AleCurve:
+    """Accumulated local effects of one feature, with pointwise 95% bootstrap intervals over queries.
+
+    Categories are in the arbitrary order of their codes: compare neighbours, but ignore the shape.
+
+    Args:
+        edges: float64[K+1], ends of the intervals, ascending, values of the data; one or none for a constant feature.
+        effect: float64[K+1], effect at each edge, centred over documents with a value; linear within intervals, as in
+            the authors' R package ALEPlot.
+        low, high: float64[K+1], interval of `effect`.
+        counts: int64[K], documents per interval. Intervals include their upper end; the first includes both.
+        missing: documents without a value.
+        missing_effect: mean change of the score when the value is removed, on the scale of `effect`; NaN if no value is
+            missing.
+        missing_low, missing_high: its interval.
+        query_level: whether the feature is constant within every query, and so ranks no documents by itself.
+        zeros: documents with exactly 0, also included in `counts`.
+    """
+
+    feature: str
+    edges: Float64Array
+    effect: Float64Array
+    low: Float64Array
+    high: Float64Array
+    counts: Int64Array
+    missing: int
+    missing_effect: float
+    missing_low: float
+    missing_high: float
+    query_level: bool
+    zeros: int = 0
+
+    @property
+    def swing(self) -> float:
+        """Range of the curve, in score units."""
+        return float(np.ptp(self.effect)) if self.effect.size else 0.0
+
+    @property
+    def rising(self) -> float:
+        """Share of upward movement in the total variation, from 0 to 1; NaN if flat."""
+        steps = np.diff(self.effect)
+        total = float(np.abs(steps).sum())
+        return float(steps[steps > 0.0].sum()) / total if total > 0.0 else float("nan")
+
+    @property
+    def direction(self) -> str:
+        """Direction of the curve in words: rising or falling if 90% of its movement is."""
+        if np.isnan(self.rising):
+            return "flat"
+        return "rises" if self.rising > 0.9 else "falls" if self.rising < 0.1 else "rises and falls"
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Lowest and highest value; NaN without values."""
+        return (float(self.edges[0]), float(self.edges[-1])) if self.edges.size else (float("nan"), float("nan"))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,9 +119,7 @@ class Shapes(Result):
         dependence: columns: TreeSHAP contributions of `top` to the scores of the same documents, minus the mean of the
             query; empty if the engine has none.
         curves: accumulated local effects of every feature in the trees: first `top`, then by `swing`.
-        interactions: pairs of `top`, strongest first.
-        documents, pair_documents, shap_documents: sample sizes of curves, interactions and dependence, in whole
-            queries.
+        documents, shap_documents: sample sizes of curves and dependence, in whole queries.
         by: "walk", or why the engine predicted instead.
         categories: categorical feature -> names of codes 0, 1, ...
     """
@@ -60,9 +127,7 @@ class Shapes(Result):
     top: tuple[str, ...]
     dependence: Columns
     curves: tuple[AleCurve, ...]
-    interactions: tuple[Interaction, ...]
     documents: int
-    pair_documents: int
     shap_documents: int
     all_documents: int
     queries: int
@@ -80,7 +145,6 @@ class Shapes(Result):
             **columns_of(self.curves, "zeros", "missing", "missing_effect", "query_level"),
         },
         "dependence": attrgetter("dependence"),
-        "interactions": lambda self: columns_of(self.interactions, "first", "second", "size", "share", "error"),
     }
 
     def category(self, feature: str, value: float) -> str | None:
@@ -92,7 +156,7 @@ class Shapes(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON data."""
-        tables = {what: self.rows(what) for what in ("features", "curves", "interactions", "dependence")}
+        tables = {what: self.rows(what) for what in ("features", "curves", "dependence")}
         return dict(plain({name: value for name, value in vars(self).items() if name != "categories"} | tables))
 
 
@@ -111,7 +175,6 @@ def _points(found: Shapes, c: AleCurve) -> Columns:
 def shapes(
     c: Context,
     *,
-    features: Sequence[str] | None = None,
     top: int = 8,
     bins: int = 32,
     points: int = 500,
@@ -122,11 +185,10 @@ def shapes(
 
     Args:
         c: context of the report; labels are not used.
-        features: features for `top`; None takes the first of `importance`, or else those with most gain.
+        top: number of features to show in detail: the first of `importance`, or else those with most gain.
         bins: intervals of a curve, at least 1.
         points: maximum number of documents of the dependence.
-        documents: sample size of curves and interactions, in whole queries; None means about 20 seconds on two cores,
-            at most 20,000.
+        documents: sample size of curves, in whole queries; None means about ten seconds on two cores, at most 20,000.
         shap_documents: likewise for contributions; 0 means none; None means about eight seconds.
     """
     model, data, seed = c.model, c.data, c.seed
@@ -135,28 +197,22 @@ def shapes(
     trees = model.trees()
     # Use the names of the data: a booster may only number its columns.
     columns = data.feature_names
-    chosen = _chosen(columns, trees, c.results.get("importance"), features)[:top]
+    worth: Importance | None = c.results.get("importance")
+    order = np.argsort(-trees.gain, kind="stable") if worth is None else worth.order
+    chosen = tuple(columns[i] for i in order.tolist() if i in trees.used)[:top]
     scorer, by = scorer_of(model, trees, data, c.workers)
     walked = by == "walk"
     names = tuple(columns[i] for i in trees.used)
-
-    def sampled(passes: int, units: int) -> DenseRows:
-        """Return a sample that may be walked this often."""
-        work = max(1, trees.count) * passes * (1 if walked else max(1, units))
-        most = min((_WALKS if walked else _PREDICTIONS) // work, _MOST_NUMBERS // max(1, trees.used.size))
-        some = data.sample(documents or max(1, min(most, _MOST_DOCUMENTS)), seed)
-        return DenseRows(some, trees.used, model.absent_is_missing)
-
-    rows, pair_rows = sampled(3, trees.used.size), sampled(max(2, len(chosen)), len(chosen))
+    # Sample as many documents as may be walked three times.
+    work = max(1, trees.count) * 3 * (1 if walked else max(1, trees.used.size))
+    most = min((_WALKS if walked else _PREDICTIONS) // work, _MOST_NUMBERS // max(1, trees.used.size))
+    some = data.sample(documents or max(1, min(most, _MOST_DOCUMENTS)), seed)
+    rows = DenseRows(some, trees.used, model.absent_is_missing)
     threads = c.workers if walked else 1
     curves = accumulated_local_effects(
         scorer, rows, names, bins=bins, seed=seed, threads=threads, progress=partial(c.say, "local effects")
     )
-    at = [names.index(name) for name in chosen]
-    pairs = interactions(
-        scorer, pair_rows, names, at, seed=seed, threads=threads, progress=partial(c.say, "interactions")
-    )
-    sizes, notes = pair_rows.data.queries.sizes, list[str]()
+    notes: list[str] = []
     if shap_documents is None:
         shap_documents = max(1, _EXPLAINED // max(1, trees.count))
     dependence, explained = _dependence(c, chosen, shap_documents, points, notes)
@@ -165,9 +221,7 @@ def shapes(
         top=chosen,
         dependence=dependence,
         curves=tuple(sorted(curves, key=lambda one: (first.get(one.feature, len(first)), -one.swing))),
-        interactions=pairs,
         documents=rows.data.n_documents,
-        pair_documents=int(sizes[sizes > 1].sum()),
         shap_documents=explained,
         all_documents=data.n_documents,
         queries=len(rows.data.queries),
@@ -182,15 +236,6 @@ def _categories(model: RankingModel, columns: Sequence[str]) -> dict[str, tuple[
     known = model.categories
     named = ((here, known[name]) for here, name in zip(columns, model.feature_names, strict=True) if name in known)
     return {here: tuple(map(str, one.values or ())) for here, one in named}
-
-
-def _chosen(
-    names: Sequence[str], trees: Trees, importance: Importance | None, features: Sequence[str] | None
-) -> tuple[str, ...]:
-    """Return the features of the trees in the order to show them."""
-    order: Int64Array = np.argsort(-trees.gain, kind="stable") if importance is None else importance.order
-    used = [names[i] for i in order.tolist() if i in trees.used]
-    return tuple(used if features is None else [name for name in dict.fromkeys(features) if name in used])
 
 
 def _dependence(
@@ -219,7 +264,6 @@ def _dependence(
 
 
 def _parts(found: Shapes) -> dict[str, Any]:
-    strongest = [one for one in found.interactions if one.share > ROUNDING][:_PAIRS]
     shown = {curve.feature: curve for curve in found.curves}
     points = pandas().DataFrame(found.dependence or {"feature": [], "value": [], "part": []})
     charts = [_chart(found, i, shown[name], points[points["feature"] == name]) for i, name in enumerate(found.top, 1)]
@@ -227,8 +271,6 @@ def _parts(found: Shapes) -> dict[str, Any]:
         "largest": max(found.curves, key=lambda curve: curve.swing, default=None),
         "swing": _swing,
         "charts": charts,
-        "strongest": strongest,
-        "pair_chart": _pair_chart(strongest) if strongest else None,
         "rows": [_row(found, curve) for curve in found.curves],
     }
 
@@ -321,18 +363,6 @@ def _swing(found: Shapes, curve: AleCurve) -> str:
     return f"{curve.direction} by {curve.swing:.3g}"
 
 
-def _pair_chart(strongest: Sequence[Interaction]) -> Chart:
-    frame = pandas().DataFrame(columns_of(strongest, "share", "error"))
-    frame.insert(0, "pair", [f"{one.first} and {one.second}" for one in strongest])
-    frame["low"] = (frame["share"] - 1.96 * frame["error"]).clip(lower=0.0)
-    frame["high"] = frame["share"] + 1.96 * frame.pop("error")
-    tips = tooltips("pair:N", "share:Q .2%", "low:Q .2% from", "high:Q .2% to")
-    base = alt.Chart(frame).encode(y=alt.Y("pair:N", sort=None, title=None))
-    x = alt.X("share:Q", title="share of the score's variance within queries", axis=alt.Axis(format=SHARE))
-    figure = base.mark_bar().encode(x=x, tooltip=tips) + base.mark_rule(strokeWidth=2).encode(x="low:Q", x2="high:Q")
-    return Chart("interactions", frame, figure.properties(height=24 * len(strongest)))
-
-
 def _row(found: Shapes, curve: AleCurve) -> list[Any]:
     """Return a row of the table of all features."""
     total = max(1, int(curve.counts.sum()) + curve.missing)
@@ -341,6 +371,141 @@ def _row(found: Shapes, curve: AleCurve) -> list[Any]:
     missing = [curve.missing / total, curve.missing_effect] if curve.missing else [None, None]
     look = Cell(direction, look="faint" if curve.query_level else "")
     return [curve.feature, look, curve.swing, *ends, curve.zeros / total, *missing]
+
+
+def accumulated_local_effects(
+    scorer: Scorer,
+    rows: DenseRows,
+    names: tuple[str, ...],
+    *,
+    bins: int,
+    seed: int,
+    threads: int,
+    progress: DocumentProgress | None = None,
+) -> tuple[AleCurve, ...]:
+    """Return the accumulated local effects of each column.
+
+    Args:
+        bins: maximum number of intervals.
+    """
+    values = rows[: rows.data.n_documents]
+    lost = np.isnan(values)
+    edges: list[Float64Array] = []
+    # Interval of each value, from 1; 0 for missing values.
+    place = np.zeros(values.shape, np.int16)
+    for c in range(values.shape[1]):
+        ends = _ends(values[~lost[:, c], c].astype(np.float64) + 0.0, bins)
+        edges.append(ends)
+        if ends.size > 1:
+            place[:, c] = np.where(lost[:, c], 0, np.maximum(np.searchsorted(ends, values[:, c].astype(np.float64)), 1))
+    # Local effects, and effects of missing values for features that are missing in some rows.
+    gone = np.flatnonzero(lost.any(axis=0) & ~lost.all(axis=0))
+    change, to_missing = _walk(scorer, rows, values, edges, place, gone, threads, progress)
+    constant = set(rows.constant_within_queries(threads).tolist())
+    queries = rows.data.queries
+    # Number of times each query is drawn, float64[_RESAMPLES, Q].
+    draws = np.random.default_rng(seed).integers(0, max(1, len(queries)), size=(_RESAMPLES, len(queries)))
+    times = np.array([np.bincount(one, minlength=len(queries)) for one in draws], dtype=np.float64)
+    owner = queries.of_rows()
+    curves = []
+    for c, name in enumerate(names):
+        at, intervals = place[:, c].astype(np.int64), max(0, edges[c].size - 1)
+        inside = at > 0
+        # Sums and counts per query and interval; interval 0 holds missing values.
+        key = owner * (intervals + 1) + at
+        size = len(queries) * (intervals + 1)
+        sums = np.bincount(key, change[:, c], size).reshape(-1, intervals + 1)[:, 1:]
+        counts = np.bincount(key, minlength=size).reshape(-1, intervals + 1)[:, 1:].astype(np.float64)
+        # The curve, and its bootstrap interval from the redrawn sums.
+        mean = _means(sums.sum(axis=0), counts.sum(axis=0), 0.0)
+        effect = _accumulated(mean[None], counts.sum(axis=0)[None])[0]
+        again = _accumulated(_means(times @ sums, times @ counts, mean), times @ counts)
+        low, high = np.quantile(again, [0.025, 0.975], axis=0)
+        loss = _missing(to_missing.get(c), lost[:, c], owner, times)
+        held = np.bincount(at[inside], minlength=intervals + 1)[1:]
+        missing, zeros = int(lost[:, c].sum()), int((values[:, c] == 0.0).sum())
+        of_query = c in constant and intervals > 0
+        curves.append(AleCurve(name, edges[c], effect, low, high, held, missing, *loss, of_query, zeros))
+    return tuple(curves)
+
+
+def _ends(present: Float64Array, bins: int) -> Float64Array:
+    """Return interval ends: values frequent enough to fill an interval, and quantiles of the others."""
+    values, counts = np.unique(present, return_counts=True)
+    if values.size <= bins + 1:
+        return values
+    many = np.zeros(values.size, np.bool_)
+    while (more := ~many & (counts * (bins - many.sum()) > counts[~many].sum())).any():
+        many |= more
+    others = np.repeat(values[~many], counts[~many])
+    at = np.rint(np.linspace(0, others.size - 1, bins - many.sum() + 1)).astype(int)
+    return np.unique(np.concatenate([values[many], others[at]]))
+
+
+def _walk(
+    scorer: Scorer,
+    rows: DenseRows,
+    values: Float32Array,
+    edges: list[Float64Array],
+    place: npt.NDArray[np.int16],
+    gone: Int64Array,
+    threads: int,
+    progress: DocumentProgress | None,
+) -> tuple[Float64Array, dict[int, Float64Array]]:
+    """Return local effects, float64[n, c], and by column the effect of removing each document's value."""
+    n, c = values.shape
+    change = np.zeros((n, c))
+    to_missing = {int(at): np.zeros(n) for at in gone}
+
+    def block(queries: slice, documents: slice) -> None:
+        here, at = values[documents], place[documents]
+        # Move each value to the ends of its interval.
+        lower, upper = here.copy(), here.copy()
+        for j in range(c):
+            inside = at[:, j] > 0
+            lower[inside, j] = edges[j][at[inside, j] - 1]
+            upper[inside, j] = edges[j][at[inside, j]]
+        for some in in_batches(np.arange(c), here.shape[0]):
+            unit = units_of(some, c)
+            change[documents, some] = (
+                scorer.changes(here, upper, unit, some.size) - scorer.changes(here, lower, unit, some.size)
+            ).T
+        if gone.size:
+            base = scorer.scores(here)
+            nothing = np.full_like(here, np.nan)
+            for some in in_batches(gone, here.shape[0]):
+                changed = scorer.changes(here, nothing, units_of(some, c), some.size)
+                for j, scores in zip(some.tolist(), changed, strict=True):
+                    to_missing[j][documents] = scores - base
+
+    over_blocks(block, rows, threads, progress)
+    return change, to_missing
+
+
+def _means(sums: Float64Array, counts: Float64Array, instead: Float64Array | float) -> Float64Array:
+    """Return sums / counts, and `instead` where the count is 0."""
+    return np.asarray(np.where(counts > 0.0, sums / np.maximum(counts, 1.0), instead))
+
+
+def _accumulated(means: Float64Array, counts: Float64Array) -> Float64Array:
+    """Accumulate mean local effects, [r, K], to centred curves, [r, K+1]."""
+    curve = np.concatenate([np.zeros((means.shape[0], 1)), np.cumsum(means, axis=1)], axis=1)
+    middle = (curve[:, 1:] + curve[:, :-1]) / 2.0
+    return np.asarray(curve - (middle * counts).sum(axis=1, keepdims=True) / np.maximum(counts.sum(axis=1), 1)[:, None])
+
+
+def _missing(
+    change: Float64Array | None, lost: npt.NDArray[np.bool_], owner: Int64Array, times: Float64Array
+) -> tuple[float, float, float]:
+    """Return the mean over documents with a value, and its interval."""
+    if change is None:
+        return float("nan"), float("nan"), float("nan")
+    queries = times.shape[1]
+    sums = np.bincount(owner[~lost], change[~lost], queries)
+    counts = np.bincount(owner[~lost], minlength=queries).astype(np.float64)
+    mean = float(sums.sum() / counts.sum())
+    low, high = np.quantile(_means(times @ sums, times @ counts, mean), [0.025, 0.975])
+    return mean, float(low), float(high)
 
 
 SPEC = Section(

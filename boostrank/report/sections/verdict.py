@@ -12,24 +12,32 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from markupsafe import Markup
 
 from boostrank.core.conventions import Conventions
+from boostrank.core.errors import DataError
 from boostrank.core.resampling import PAIRED_RESAMPLES
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.rows import DenseRows, dense_rows
+from boostrank.metric import BoundMetrics
 from boostrank.report.charts import Chart, ranges, tooltips
 from boostrank.report.conventions import TieReport, tied_documents
 from boostrank.report.html import Cell, Column, Table
-from boostrank.report.means import FEWEST_FOR_INTERVAL, NEGLIGIBLE, amount_with_interval, means_over_queries
+from boostrank.report.means import FEWEST_FOR_INTERVAL, NEGLIGIBLE, TIE, amount_with_interval, means_over_queries
 from boostrank.report.result import Result, columns_of, pandas, plain
 from boostrank.report.scoring import START
 from boostrank.report.section import Context, Section
-from boostrank.report.single_feature import single_feature
 from boostrank.report.vega import COLOURS, alt
 
 MODEL, SINGLE = "the model", "the best single feature"
 RANDOM, FILE_ORDER = "random order", "the order of the file"
+
+# Values that one half of the queries may use to choose a feature: 50 MB in float32, a few seconds.
+_VALUES_TO_CHOOSE_BY = 12_500_000
+_ROWS_AT_A_TIME = 1 << 16
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,7 @@ class Standing:
     Args:
         value, low, high: mean over queries and its 95% interval.
         lead, lead_low, lead_high: paired mean of model minus this ranking and its interval; NaN for the model.
+        better, worse: number of queries that the model ranks better and worse; 0 for the model.
     """
 
     metric: str
@@ -49,6 +58,8 @@ class Standing:
     lead_low: float
     lead_high: float
     queries: int
+    better: int = 0
+    worse: int = 0
 
 
 @dataclass(frozen=True)
@@ -191,7 +202,11 @@ def verdict(c: Context) -> Verdict:
     if chosen is None:
         notes.append("No single-feature baseline: too few queries count to choose a feature on half of them.")
     else:
-        rankings.append((SINGLE, chosen.about, bound.per_query(chosen.scores)))
+        about = (
+            f"{chosen.words}; each half of the queries uses the feature that is best on the other half. The interval "
+        )
+        about += "ignores the uncertainty of this choice"
+        rankings.append((SINGLE, about, bound.per_query(chosen.scores)))
     # With equal scores, the mean over tied orders is the mean of a random order.
     by_chance = c.bound(c.metrics, replace(rules, ties="expected")).per_query(np.zeros(data.n_documents))
     rankings.append((RANDOM, "the exact mean over all orders of each list", by_chance))
@@ -209,7 +224,7 @@ def verdict(c: Context) -> Verdict:
     tied = tied_documents(data.labels, c.scores, data.queries, score_type=rules.score_type)
     ties = TieReport.of(data.n_documents, tied, rules, lambda of: c.bound([first], of).values(c.scores)[first])
     baselines = tuple(
-        Ranking(name, about, standing, chosen.short if chosen is not None and name == SINGLE else "")
+        Ranking(name, about, standing, chosen.words if chosen is not None and name == SINGLE else "")
         for (name, about, _), standing in zip(rankings, standings[1:], strict=True)
     )
     return Verdict(
@@ -238,9 +253,97 @@ def _standings(
     differences = means_over_queries(leads, weights, seed=seed, resamples=PAIRED_RESAMPLES)
     ends, of_leads = (np.column_stack([f.mean, f.low, f.high]).tolist() for f in (found, differences))
     of_leads = [[math.nan] * 3] * len(names) + of_leads
-    each = zip(list(names) * len(rankings), ends, of_leads, found.queries.tolist(), strict=True)
-    standings = [Standing(*of_one) for name, own, lead, n in each for of_one in [(name, *own, *lead, n)]]
+    better, worse = ([0] * len(names) + (sign * leads > TIE).sum(axis=0).tolist() for sign in (1.0, -1.0))
+    each = zip(list(names) * len(rankings), ends, of_leads, found.queries.tolist(), better, worse, strict=True)
+    standings = [Standing(name, *own, *lead, *counts) for name, own, lead, *counts in each]
     return [{s.metric: s for s in standings[i : i + len(names)]} for i in range(0, len(standings), len(names))]
+
+
+@dataclass(frozen=True, eq=False)
+class SingleFeature:
+    """A ranking by one feature per half of the queries.
+
+    Args:
+        names: features that the two halves chose for each other.
+        signs: 1.0 if higher is better, else -1.0.
+        scores: float64[N].
+    """
+
+    names: tuple[str, str]
+    signs: tuple[float, float]
+    scores: Float64Array
+
+    @property
+    def words(self) -> str:
+        """Description of the features."""
+        better = ("higher" if sign > 0 else "lower" for sign in self.signs)
+        first, second = (f"{name}, {word} is better" for name, word in zip(self.names, better, strict=True))
+        return first if first == second else f"{first}, or {second}: the two halves choose different features"
+
+
+def single_feature(c: Context) -> SingleFeature | None:
+    """Rank each half of the queries by the feature and direction that are best on the other half.
+
+    Missing values rank last in either direction. The choice uses a sample of large data; all queries are ranked.
+
+    Returns:
+        None if a half has no query that counts, or if there is no feature.
+    """
+    data = c.data
+    count = len(data.queries)
+    if count < 2 or not data.n_features:
+        return None
+    # Choose a feature on a sample of each half.
+    order = np.random.default_rng(c.seed).permutation(count)
+    halves = order[: count // 2], order[count // 2 :]
+    most = max(1, _VALUES_TO_CHOOSE_BY // data.n_features)
+    choices: list[tuple[int, float]] = []
+    for half in halves:
+        # Sample a fixed number of queries: a fixed number of documents would favour short lists.
+        held = int(data.queries.sizes[half].sum())
+        some = np.sort(half[: max(1, half.size * most // held)] if held > most else half)
+        chosen = _choose(data.take(some), c.metric, c.rules, c.threads)
+        if chosen is None:
+            return None
+        choices.append(chosen)
+    # Score all documents by the two chosen columns.
+    scores = np.empty(data.n_documents)
+    in_second = np.zeros(count, dtype=bool)
+    in_second[halves[1]] = True
+    of_row = np.repeat(in_second, data.queries.sizes)
+    rows = DenseRows(data, np.array([column for column, _ in choices], dtype=np.int64))
+    for start in range(0, data.n_documents, _ROWS_AT_A_TIME):
+        stop = min(data.n_documents, start + _ROWS_AT_A_TIME)
+        values = rows[start:stop]
+        first, second = (_as_scores(values[:, i], sign) for i, (_, sign) in enumerate(choices))
+        # Rank each half by the other half's choice.
+        scores[start:stop] = np.where(of_row[start:stop], first, second)
+    (a, a_sign), (b, b_sign) = choices
+    return SingleFeature((data.feature_names[a], data.feature_names[b]), (a_sign, b_sign), scores)
+
+
+def _choose(
+    data: RankingDataset, metric: str, conventions: Conventions, threads: int | None
+) -> tuple[int, float] | None:
+    """Return the best column and sign, the first of equals; None if no query counts."""
+    try:
+        bound = BoundMetrics([metric], data.labels, data.queries, replace(conventions, ties="expected"), threads)
+    except DataError:
+        return None
+    best, chosen = -np.inf, None
+    features = data.features.tocsc() if hasattr(data.features, "tocsc") else data.features
+    for column in range(data.n_features):
+        values = dense_rows(features[:, [column]], 0, data.n_documents)[:, 0]
+        for sign in (1.0, -1.0):
+            value = bound.values(_as_scores(values, sign))[metric]
+            if value > best:
+                best, chosen = value, (column, sign)
+    return chosen
+
+
+def _as_scores(values: npt.NDArray[np.float32], sign: float) -> Float64Array:
+    """Return finite scores; missing values come last."""
+    return np.nan_to_num(sign * values.astype(np.float64), nan=-_LARGEST, posinf=_LARGEST, neginf=-_LARGEST)
 
 
 def _parts(found: Verdict) -> dict[str, Any]:
