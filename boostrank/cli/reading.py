@@ -147,7 +147,7 @@ class Reader:
             model, path: the model and its file.
             data: files that will be read.
         """  # A model of arrays does not say from which number files count: feature 0 in their first rows does.
-        base = model.index_base
+        base = model.info.index_base
         if base is None and not self._format_of(data).is_table and not self.options.feature_names:
             from boostrank.data.formats.libsvm import LibsvmSource, counts_from_zero
             from boostrank.data.source import expand

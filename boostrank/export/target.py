@@ -207,15 +207,20 @@ def missing_goes_left(forest: Forest) -> npt.NDArray[np.bool_]:
 
 
 def nested(
-    forest: Forest, leaf: Callable[[int], Any], node: Callable[[int, Any, Any], Any], most: int = MOST_NESTED
+    forest: Forest,
+    leaf: Callable[[float], Any],
+    node: Callable[[int, Any, Any], Any],
+    base: float = 0.0,
+    most: int = MOST_NESTED,
 ) -> list[Any]:
     """Build a nested value for each tree, from its leaves up.
 
     Args:
-        leaf, node: functions of a number, and of the values of a node's children.
+        leaf, node: functions of a leaf's value, and of a node's number and the values of its children.
+        base: score of a model without trees, which becomes a first tree of one leaf; 0: none.
         most: maximum number of nodes from a root to a leaf.
     """
-    made = []
+    made = [leaf(base)] if base else []
     for number, root in enumerate(forest.roots.tolist()):
         # Nodes level by level; then build them in reverse, children before parents.
         order, level, depth = [], [root], 0
@@ -228,8 +233,9 @@ def nested(
                 raise ExportError(f"tree {number} is deeper than {most} nodes: train with a smaller max_depth")
         done: dict[int, Any] = {}
         for at in reversed(order):
-            done[at] = (
-                leaf(~at) if at < 0 else node(at, done.pop(int(forest.left[at])), done.pop(int(forest.right[at])))
-            )
+            if at < 0:
+                done[at] = leaf(float(forest.value[~at]))
+            else:
+                done[at] = node(at, done.pop(int(forest.left[at])), done.pop(int(forest.right[at])))
         made.append(done[root])
     return made

@@ -6,12 +6,12 @@ and `advanced` where other features are missing, and with forced splits. So trai
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Int64Array
 from boostrank.engines.base import Backend, Booster
 from boostrank.engines.trees import Trees
 from boostrank.kernels.curves import Curve
@@ -78,44 +78,28 @@ def _goes(curve: Curve, direction: int) -> bool:
 
 
 def _break_below(forest: Forest, root: int, direction: Int64Array) -> int | None:
-    nodes: list[int] = []
-    spans: dict[int, tuple[int, int, int]] = {}  # node -> first leaf, first leaf of the right child, end
-    boxes: list[_Box] = []
-    values: list[float] = []
+    found: list[int] = []
 
-    def visit(child: int, box: _Box) -> None:
+    def leaves(child: int, box: _Box) -> list[tuple[_Box, float]]:
         if child < 0:
-            boxes.append(box)
-            values.append(float(forest.value[~child]))
-            return
-        first = len(boxes)
-        left, right = _halves(forest, child, box)
-        visit(int(forest.left[child]), left)
-        middle = len(boxes)
-        visit(int(forest.right[child]), right)
-        nodes.append(child)
-        spans[child] = first, middle, len(boxes)
+            return [(box, float(forest.value[~child]))]
+        halves = _halves(forest, child, box)
+        left, right = leaves(int(forest.left[child]), halves[0]), leaves(int(forest.right[child]), halves[1])
+        feature = int(forest.feature[child])
+        sign = int(direction[feature])
+        if sign and not found and (forest.categorical[child] or _crosses(left, right, sign, feature)):
+            found.append(feature)
+        return left + right
 
-    visit(root, {})
-    # A constraint is broken if a leaf on the left exceeds one on the right, and one document can reach both.
-    leaves = np.array(values)
-    for node in nodes:
-        feature = int(forest.feature[node])
-        first, middle, last = spans[node]
-        if direction[feature] and forest.categorical[node]:
-            return feature
-        signed = int(direction[feature]) * leaves
-        if direction[feature] and signed[first:middle].max() > signed[middle:last].min():
-            for low, high in _wrong(signed, first, middle, last):
-                if _meet(boxes[low], boxes[high], feature):
-                    return feature
-    return None
+    leaves(root, {})
+    return found[0] if found else None
 
 
-def _wrong(values: Float64Array, first: int, middle: int, last: int) -> Iterator[tuple[int, int]]:
-    above = values[first:middle, np.newaxis] > values[np.newaxis, middle:last]
-    for low, high in np.argwhere(above).tolist():
-        yield first + low, middle + high
+def _crosses(left: Sequence[tuple[_Box, float]], right: Sequence[tuple[_Box, float]], sign: int, feature: int) -> bool:
+    """Return True if a leaf on the left exceeds one on the right, and one document can reach both."""
+    if max(sign * value for _, value in left) <= min(sign * value for _, value in right):
+        return False
+    return any(sign * low > sign * high and _meet(box, other, feature) for box, low in left for other, high in right)
 
 
 def _halves(forest: Forest, node: int, box: _Box) -> tuple[_Box, _Box]:

@@ -183,11 +183,6 @@ class RankingModel:
         return read_record(record)
 
     @property
-    def index_base(self) -> int | None:
-        """Number of the first feature in the training file; None for arrays or if unknown."""
-        return self.info.index_base
-
-    @property
     def best_iteration(self) -> int:
         """Rounds used in prediction: the best ones after early stopping, else all."""
         return self._best_rounds or self._booster.rounds
@@ -291,16 +286,13 @@ class RankingModel:
         """Compute the contribution of each feature to each score: TreeSHAP of the engine, or exactly for a linear
         model.
 
-        Args:
-            data, qid, group: as in `predict`, with the features in memory.
-            threads: None for every available core.
+        Arguments are those of `predict`, with the features in memory.
 
         Returns:
             float64[N, d+1], in input order: one column per feature, and the mean score last. A row sums to its score.
             Columns within queries count towards their source feature.
 
         Raises:
-            DataError: as `predict`.
             ModelError: the engine does not support it (LightGBM for linear trees).
         """
         return self._rows_worth(self._with_queries(data, qid, group), self._best_rounds, threads, True)
@@ -390,10 +382,10 @@ class RankingModel:
         Raises:
             DataError: other features, or features numbered from another base.
         """
-        base = data.provenance.index_base
-        if None not in (base, self.index_base) and base != self.index_base:
+        base, own = data.provenance.index_base, self.info.index_base
+        if None not in (base, own) and base != own:
             raise DataError(
-                f"the model's features are numbered from {self.index_base} in its files, this file's from {base}: "
+                f"the model's features are numbered from {own} in its files, this file's from {base}: "
                 "read it like the training file (like=, or --zero-based)"
             )
         return data.with_features(self.feature_names, whose="the model", categories=self.categories)
@@ -438,10 +430,7 @@ class RankingModel:
     ) -> Int64Array:
         """Rank the documents of each query: 1 is best, ties keep their order.
 
-        Args:
-            data: as in `predict`.
-            qid, group: queries, for data other than a `RankingDataset`.
-            options: as in `predict`.
+        Arguments are those of `predict`; queries are required.
 
         Returns:
             int64[N], in input order.
@@ -520,33 +509,15 @@ class RankingModel:
         start, each = tree_counts(self)
         return start + each * self._booster.rounds
 
-    def save_model(
-        self, filename: str | PathLike[str], num_iteration: int | None = None, start_iteration: int = 0
-    ) -> RankingModel:
-        """Save the model like `save`, under LightGBM's name.
-
-        Args:
-            filename: path of the model file.
-            num_iteration: rounds to keep; None for the best ones, 0 or less for all.
-            start_iteration: must be 0.
-
-        Raises:
-            ParameterError: start_iteration is above 0.
-            TrainingError: as `save`.
-        """
-        if start_iteration > 0:
-            raise ParameterError(
-                "start_iteration: a model without its first rounds is not a ranker; booster.save_model writes one"
-            )
+    def save_model(self, filename: str | PathLike[str], num_iteration: int | None = None) -> RankingModel:
+        """Save the model like `save`, under LightGBM's name."""
         self.save(filename, num_iteration=num_iteration)
         return self
 
     def _need_trees(self, what: str) -> None:
         if not self._engine.grows_trees:
-            raise ParameterError(
-                f"{what}: models of backend={self.backend!r} have no trees; use contributions() for the effect of "
-                "features"
-            )
+            words = "have no trees; use contributions() for the effect of features"
+            raise ParameterError(f"{what}: models of backend={self.backend!r} {words}")
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> RankingModel:

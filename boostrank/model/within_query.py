@@ -18,7 +18,6 @@ from scipy import sparse
 from boostrank.core.errors import DataError, ParameterError, did_you_mean
 from boostrank.core.machine import free_memory
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Int64Array
 from boostrank.data.arrays import Features
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import Rows, Whole, is_on_disk, whole_of
@@ -98,7 +97,7 @@ class WithinQuery:
             )
         if not chosen:
             raise ParameterError("within_query: there is no feature to compute it from")
-        found = WithinColumns(tuple(names), tuple(self.kinds), np.array(chosen, np.int64))
+        found = WithinColumns(tuple(names), tuple(self.kinds), tuple(chosen))
         if WithinColumns.from_names(engine_names(found.names)) != found.in_file:
             wrong = next((name for name in names if _ADDED.fullmatch(name)), names[0])
             raise ParameterError(f"feature {wrong!r} is named like a column that within_query adds: rename it")
@@ -124,23 +123,18 @@ def _column(one: str | int, names: Sequence[str], base: int) -> int:
     )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class WithinColumns:
     """Columns within queries of a model.
 
     Args:
         kinds: kinds of columns; each applies to all features in `of`.
-        of: int64[c], source features.
+        of: source features.
     """
 
     features: tuple[str, ...]
     kinds: tuple[str, ...]
-    of: Int64Array
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, WithinColumns) and self.names == other.names
-
-    __hash__ = None  # type: ignore[assignment]
+    of: tuple[int, ...]
 
     @property
     def added(self) -> tuple[str, ...]:
@@ -161,7 +155,7 @@ class WithinColumns:
     @property
     def sources(self) -> list[int]:
         """Source feature of each added column."""
-        return [int(column) for _ in self.kinds for column in self.of]
+        return list(self.of) * len(self.kinds)
 
     @property
     def record(self) -> dict[str, Any]:
@@ -187,7 +181,7 @@ class WithinColumns:
             kinds = tuple(dict.fromkeys(kind for kind, _ in pairs))
             of = [name for kind, name in pairs if kind == kinds[0]]
             if pairs == [(kind, name) for kind in kinds for name in of] and all(name in places for name in of):
-                return cls(tuple(names[:d]), kinds, np.array([places[name] for name in of], np.int64))
+                return cls(tuple(names[:d]), kinds, tuple(places[name] for name in of))
         return None
 
     def dataset(self, data: RankingDataset, threads: int) -> RankingDataset:
@@ -239,9 +233,9 @@ class WithinColumns:
                 f"{rows:,} rows with {m:,} columns within queries may take {size / 1e9:.0f} GB, more than is free: "
                 "select fewer features (--of, WithinQuery(of=...))"
             )
-        out = np.empty((rows, d + m if to_dense else 0), np.float32)
+        out, of = np.empty((rows, d + m if to_dense else 0), np.float32), np.array(self.of, np.int64)
         if not is_sparse:
-            fill_within_queries(features, self.of, self.kinds, queries.ptr, out, threads)
+            fill_within_queries(features, of, self.kinds, queries.ptr, out, threads)
             return out
         # Convert sparse rows block by block, to bound the dense copies.
         parts = []
@@ -249,9 +243,9 @@ class WithinColumns:
             begin, end = int(queries.ptr[first]), int(queries.ptr[last])
             part, ptr = features[begin:end], queries.ptr[first : last + 1] - begin
             if to_dense:
-                fill_within_queries(part.toarray(), self.of, self.kinds, ptr, out[begin:end], threads)
+                fill_within_queries(part.toarray(), of, self.kinds, ptr, out[begin:end], threads)
                 continue
-            dense, columns = part[:, self.of].toarray(), np.arange(self.of.size)
+            dense, columns = part[:, of].toarray(), np.arange(of.size)
             added = np.empty((end - begin, m), np.float32)
             fill_within_queries(dense, columns, self.kinds, ptr, added, threads)
             parts.append(sparse.csr_matrix(added))

@@ -46,8 +46,6 @@ def test_trees_of_a_start_are_counted(backend: str, tmp_path: Path) -> None:
     assert model.predict(ranking(1).features[:0], pred_leaf=True).shape == (0, first + BEST)
     assert model.save_model(tmp_path / "m.txt") is model
     assert boostrank.RankingModel.load(tmp_path / "m.txt").num_trees() == first + BEST
-    with pytest.raises(ParameterError, match=r"booster\.save_model"):
-        model.save_model(tmp_path / "m.txt", start_iteration=1)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

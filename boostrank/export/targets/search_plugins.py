@@ -48,16 +48,15 @@ def dump(model: ServedModel, exact_text: bool = False) -> list[dict[str, Any]]:
     def number(value: Any) -> float:
         return float(np.float32(shortest(value))) if exact_text else shortest(value)
 
-    def leaf(index: int) -> dict[str, Any]:
-        return {"leaf": number(forest.value[index])}
+    def leaf(value: float) -> dict[str, Any]:
+        return {"leaf": number(value)}
 
     def node(index: int, yes: Any, no: Any) -> dict[str, Any]:
         name = model.feature_names[forest.feature[index]]
         condition = number(conditions[index])
         return {"split": name, "split_condition": condition, "missing": left[index], "children": [yes, no]}
 
-    base = [{"leaf": number(model.trees.base)}] if model.trees.base else []
-    return [_numbered(tree) for tree in base + nested(forest, leaf, node)]
+    return [_numbered(tree) for tree in nested(forest, leaf, node, model.trees.base)]
 
 
 def _numbered(tree: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,8 +98,8 @@ def write_ranklib(model: ServedModel) -> bytes:
     missing_goes_left(forest)
     cut = cuts(forest)
 
-    def leaf(index: int) -> str:
-        return f"<output>{java_text(forest.value[index])}</output>"
+    def leaf(value: float) -> str:
+        return f"<output>{java_text(value)}</output>"
 
     def node(index: int, yes: str, no: str) -> str:
         return (
@@ -108,8 +107,7 @@ def write_ranklib(model: ServedModel) -> bytes:
             f'<split pos="left">{yes}</split><split pos="right">{no}</split>'
         )
 
-    base = [f"<output>{java_text(model.trees.base)}</output>"] if model.trees.base else []
-    trees = base + nested(forest, leaf, node)
+    trees = nested(forest, leaf, node, model.trees.base)
     lines = (f'<tree id="{i}" weight="1.0"><split>{tree}</split></tree>' for i, tree in enumerate(trees, 1))
     text = "\n".join([f"## LambdaMART\n## No. of trees = {len(trees)}\n\n<ensemble>", *lines, "</ensemble>\n"])
     return created_model(model, "model/ranklib", text)

@@ -39,17 +39,15 @@ def write(model: ServedModel, *, missing: bool = True) -> bytes:
     forest = model.trees.forest
     stored, left = _before_slack(forest), missing_goes_left(forest)
 
-    def leaf(number: int) -> dict[str, Any]:
-        return {"value": java_text(forest.value[number])}
+    def leaf(value: float) -> dict[str, Any]:
+        return {"value": java_text(value)}
 
     def node(number: int, yes: Any, no: Any) -> dict[str, Any]:
         missing_side = {"missing": "left" if left[number] else "right"} if missing else {}
         feature = {"feature": model.feature_names[forest.feature[number]], "threshold": java_text(stored[number])}
         return feature | missing_side | {"left": yes, "right": no}
 
-    roots = nested(forest, leaf, node)
-    if model.trees.base:
-        roots.insert(0, {"value": java_text(model.trees.base)})
+    roots = nested(forest, leaf, node, model.trees.base)
     params: dict[str, Any] = {"isNullSameAsZero": False} if missing else {}
     used = [model.feature_names[i] for i in np.unique(forest.feature)]
     document = {

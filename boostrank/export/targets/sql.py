@@ -40,7 +40,6 @@ def _write(model: ServedModel) -> bytes:
     trees, forest = model.trees, model.trees.forest
     names = ['d."' + name.replace('"', '""') + '"' for name in model.feature_names]
     limits = _limits(trees).tolist()
-    value = [_number(number) for number in forest.value.tolist()]
 
     def node(i: int, left: _Part, right: _Part) -> _Part:
         goes_left, goes_right = _tests(forest.kind[i], names[forest.feature[i]], limits[i], forest, i)
@@ -48,7 +47,7 @@ def _write(model: ServedModel) -> bytes:
         rest = large[0] if large[0].startswith("WHEN") else f"ELSE {large[0]}"
         return f"WHEN {test} THEN {_case(small)} {rest}", left[1] + right[1], max(small[2] + 1, large[2])
 
-    made = nested(forest, lambda i: (value[i], 1, 0), node, most=4096)
+    made = nested(forest, lambda value: (_number(value), 1, 0), node, most=4096)
     text = "\n".join(
         [
             f"-- Scores of the ranker {json.dumps(model.name)}: higher is better within a query. Written by boostrank.",

@@ -68,8 +68,8 @@ def _write_lightgbm(model: ServedModel) -> bytes:
     def exactly(number: Any) -> float:
         return float(np.float32(shortest(number)))
 
-    def leaf(index: int) -> dict[str, Any]:
-        return {"leaf_value": exactly(forest.value[index])}
+    def leaf(value: float) -> dict[str, Any]:
+        return {"leaf_value": exactly(value)}
 
     def node(index: int, yes: Any, no: Any) -> dict[str, Any]:
         feature = {"split_feature": int(forest.feature[index])}
@@ -82,8 +82,7 @@ def _write_lightgbm(model: ServedModel) -> bytes:
         first, second = (no, yes) if swapped else (yes, no)
         return feature | condition | {"left_child": first, "right_child": second}
 
-    base = [{"leaf_value": exactly(model.trees.base)}] if model.trees.base else []
-    trees = base + nested(forest, leaf, node)
+    trees = nested(forest, leaf, node, model.trees.base)
     count = 32 * int(np.diff(forest.set_ptr).max(initial=0))
     if count > _MOST_CATEGORIES:
         raise ExportError(

@@ -176,7 +176,7 @@ def facts_of(model: Any) -> dict[str, Any]:
     """What a loaded model says of itself."""
     return {
         "backend": model.backend, "best_iteration": model.best_iteration, "n_features": model.n_features,
-        "feature_names": list(model.feature_names), "index_base": model.index_base,
+        "feature_names": list(model.feature_names), "index_base": model.info.index_base,
         "objective": model.info["objective"]["name"],
     }  # fmt: skip
 
