@@ -563,7 +563,6 @@ class TrainOptions(FitOptions, WithinQueryOptions, StartOptions, group="How many
     )
     callbacks: Any = option(None, "Callbacks, called each round of each fold.", flag=None)
     feval: Any = option(None, "Metrics as functions, as in `lgb.train`.", flag=None)
-    keep_training_booster: bool = option(False, "Return the booster as trained, as in `lgb.train`.", flag=None)
 
 
 @dataclass(frozen=True, kw_only=True)

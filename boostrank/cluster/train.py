@@ -26,7 +26,7 @@ from boostrank.data.options import FeatureSpace
 from boostrank.data.rows import fingerprint_of
 from boostrank.data.source import matching
 from boostrank.engines import get_backend, workers_of
-from boostrank.engines.rounds import CallbackEnv, EvalResult, StopTraining
+from boostrank.engines.base import CallbackEnv, EvalResult, StopTraining
 from boostrank.fit.checkpoint import Checkpoint
 from boostrank.fit.prepare import with_objective_of
 from boostrank.fit.train import draft, named_sets, with_params
@@ -36,7 +36,7 @@ from boostrank.options import TrainOptions, declared
 from boostrank.records import ModelInfo
 
 _LAUNCHERS = ("local", "env", "dask", "spark", "ray")
-_ALONE = ("quality", "folds", "max_trees", "feval", "keep_training_booster")
+_ALONE = ("quality", "folds", "max_trees", "feval")
 
 
 def launcher_of(workers: Any) -> Launcher:

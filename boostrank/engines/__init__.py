@@ -11,7 +11,7 @@ from boostrank.core.files import foreign_kind
 
 if TYPE_CHECKING:
     from boostrank.engines.base import Backend, Booster
-    from boostrank.engines.model_format import ModelFormat
+    from boostrank.engines.trees import ModelFormat
 
 
 @dataclass(frozen=True)

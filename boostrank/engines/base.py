@@ -1,10 +1,12 @@
-"""Contract of an engine: a `Backend` creates data sets and trains, a `Booster` is a trained model."""
+"""Contract of an engine: a `Backend` creates data sets and trains in `Rounds`, a `Booster` is a trained model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy.typing as npt
 
@@ -13,9 +15,8 @@ from boostrank.core.types import Float64Array
 from boostrank.data.arrays import Features
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines.model_format import LinearStart, ModelFormat
 from boostrank.engines.params import Params
-from boostrank.engines.rounds import Callback, Resumed, Snapshot
+from boostrank.engines.trees import LinearStart, ModelFormat
 
 if TYPE_CHECKING:
     from boostrank.objective.bound import Evaluation
@@ -69,6 +70,11 @@ class Booster:
     """Whether the score of a row is bit-identical whatever other rows are predicted with it."""
     absent_is_missing: ClassVar[bool] = False
     """Whether the engine's own data sets treat absent entries of a sparse row as missing, not as zero."""
+
+    @classmethod
+    def load(cls, data: bytes) -> Self:
+        """Return the model of a file that has been checked."""
+        raise NotImplementedError
 
     @property
     def rounds(self) -> int:
@@ -130,6 +136,112 @@ class Booster:
         return {}
 
 
+Callback = Callable[[Any], None]
+"""LightGBM's callback, which every engine calls with a `CallbackEnv`.
+
+It may have `order` and `before_iteration`, and may stop the training by an exception with `best_iteration` and
+`best_score`.
+"""
+
+_MARKS = ("stopping_rounds", "eval_result", "remembers_rounds")
+"""Attributes that mark callbacks with memory: LightGBM's early stopping and recorder, and ours."""
+
+
+class EvalResult(NamedTuple):
+    """Value of one metric on one data set: LightGBM 4.7's five fields, with the length of its earlier four."""
+
+    dataset_name: str
+    metric_name: str
+    metric_value: float
+    maximize: bool
+    metric_std_dev: float | None = None
+
+    def __len__(self) -> int:
+        return 4
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self[:4])
+
+    def is_cv_result(self) -> bool:
+        """Return False: results never stand for several folds; LightGBM's callbacks ask."""
+        return False
+
+
+@dataclass
+class CallbackEnv:
+    """Environment of a callback, with LightGBM's fields.
+
+    Args:
+        model: the booster (LightGBM) or a stand-in with `reset_parameter` (XGBoost).
+        params: engine parameters, in LightGBM's names.
+        iteration: 0-based round, counting the rounds of a continued model.
+        begin_iteration, end_iteration: first round of this training, and one past its last.
+        evaluation_result_list: metrics after this round; None before it.
+    """
+
+    model: Any
+    params: dict[str, Any]
+    iteration: int
+    begin_iteration: int
+    end_iteration: int
+    evaluation_result_list: list[Any] | None
+
+
+class StopTraining(Exception):
+    """Raised by a callback to stop training normally.
+
+    Args:
+        best_iteration: 0-based round of the model to use.
+    """
+
+    def __init__(self, best_iteration: int, best_score: Sequence[Any] = ()) -> None:
+        super().__init__(best_iteration)
+        self.best_iteration, self.best_score = best_iteration, list(best_score)
+
+
+def beginning_at(env: Any, round: int) -> Any:
+    """Return the environment, ours or LightGBM's, of a training that began in this round."""
+    return dataclasses.replace(env, begin_iteration=round)
+
+
+# Trees and scores are kept; everything else of a round follows from its number. Neither engine exposes its random
+# state, so both are seeded anew in each round, with or without a checkpoint.
+@dataclass(frozen=True)
+class Snapshot:
+    """State of a training between two rounds, from which its engine can resume.
+
+    Args:
+        model: model file of all rounds so far.
+        scores: scores of the training set and then each validation set, if trees do not reproduce them bit for bit.
+        scores_sha256: hash of the training set's scores, if the engine recomputes them from the trees.
+    """
+
+    model: bytes
+    scores: tuple[npt.NDArray[Any], ...] = ()
+    scores_sha256: str = ""
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """Training to resume.
+
+    Args:
+        snapshot: state after its last round.
+        begin: first round of the training; 0 unless it continued a model.
+        results: metrics of every round since `begin`, for callbacks with memory.
+    """
+
+    snapshot: Snapshot
+    begin: int
+    results: list[list[EvalResult]] = field(default_factory=list)
+
+
+def round_seed(name: str, seed: int, round: int) -> int:
+    """Return a seed below 2^30 for one use in one round; LightGBM adds the number of a block of rows to it."""
+    digest = hashlib.blake2b(f"{name} {seed} {round}".encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "little") >> 2
+
+
 @dataclass
 class TrainRequest:
     """Everything an engine needs for one training.
@@ -145,7 +257,6 @@ class TrainRequest:
         rows: data sets from which `train` and then each member of `valid` were made.
         start_scores: initial scores float64[N] of `train` and then of each member of `valid`; None or absent: the
             scores of `init_model`.
-        keep_training_booster: as in `lgb.train`.
         resumed: interrupted training to resume; `rounds` is still its full number of rounds.
         objective, evaluate: our objective and its losses, for a backend that compares losses; otherwise None.
     """
@@ -161,10 +272,78 @@ class TrainRequest:
     rows: list[RankingDataset] = field(default_factory=list)
     start_scores: Sequence[Float64Array | None] = ()
     callbacks: list[Callback] = field(default_factory=list)
-    keep_training_booster: bool = False
     resumed: Resumed | None = None
     objective: TrainingObjective | None = None
     evaluate: EvaluateFunction | None = None
+
+
+class Rounds:
+    """Rounds of a training: its callbacks, in LightGBM's order, and metrics. Iterate over it to train each round.
+
+    Args:
+        model: object that callbacks get.
+        before: number of rounds of the continued or resumed model.
+        scores: data set of the engine -> its scores after this round.
+    """
+
+    def __init__(self, request: TrainRequest, model: Any, before: int, scores: Callable[[Any], Any]) -> None:
+        self._request, self._model, self._scores = request, model, scores
+        self._begin = before if request.resumed is None else request.resumed.begin
+        self._end = self._begin + request.rounds
+        # By `order`; callbacks without it come first.
+        callbacks = sorted(request.callbacks, key=lambda cb: getattr(cb, "order", -len(request.callbacks)))
+        self._early = [cb for cb in callbacks if getattr(cb, "before_iteration", False)]
+        self._late = [cb for cb in callbacks if not getattr(cb, "before_iteration", False)]
+        self._params = dict(request.params)
+        self.round, self.best_rounds, self.stopped = before, 0, False
+
+    def __iter__(self) -> Iterator[int]:
+        # Replay the rounds before a resumption to callbacks with memory.
+        if self._request.resumed is not None:
+            remembering = [cb for cb in self._late if any(hasattr(cb, mark) for mark in _MARKS)]
+            for earlier, results in enumerate(self._request.resumed.results, self._begin):
+                self._call(remembering, earlier, list(results))
+        for number in range(self.round, self._end):
+            self.round = number
+            if self._call(self._early, self.round, None):
+                return
+            yield number
+            if self._call(self._late, self.round, self._measured()):
+                return
+
+    def _measured(self) -> list[EvalResult]:
+        """Return the metrics of each validation set."""
+        return [
+            EvalResult(name, *result)
+            for name, data in self._request.valid
+            for function in self._request.metrics
+            for result in function(self._scores(data), data)
+        ]
+
+    def _call(self, callbacks: Sequence[Callback], round: int, results: list[EvalResult] | None) -> bool:
+        """Call the callbacks; return True if one stops the training."""
+        trained_on = [name for name, data in self._request.valid if data is self._request.train]
+        for callback in callbacks:
+            watched = results
+            if results and hasattr(callback, "stopping_rounds"):  # early stopping ignores the training set
+                watched = [result for result in results if result.dataset_name not in trained_on] or results
+            env = CallbackEnv(self._model, self._params, round, self._begin, self._end, watched)
+            try:
+                callback(env)
+            except Exception as stop:  # recognised by its attribute: LightGBM may not be installed
+                if not hasattr(stop, "best_iteration"):
+                    raise
+                self.best_rounds, self.stopped = int(stop.best_iteration) + 1, True
+                return True
+        return False
+
+
+class Resettable:
+    """Base class of models that callbacks get where `lgb.reset_parameter` expects several boosters."""
+
+    @property
+    def boosters(self) -> list[Any]:
+        return [self]
 
 
 class Backend:
@@ -204,9 +383,9 @@ class Backend:
         """Train, and return the `Booster` and its best number of rounds (0: all)."""
         raise NotImplementedError
 
-    def load(self, data: bytes) -> Any:
+    def load(self, data: bytes) -> Booster:
         """Return the `Booster` of a model file whose structure has been checked."""
-        return self.booster(self.format.parse(data))
+        return self.booster.load(data)
 
     def begin_with(self, start: LinearStart) -> Booster:
         """Return a model of no rounds with the scores of a linear ranker, for training to continue."""

@@ -41,25 +41,66 @@ class Limits:
 class Params:
     """Parameters of an engine, in LightGBM's names or its own. Subclass this; every method is optional."""
 
+    title = "this engine"
+    """Name of the engine in messages."""
     of_objectives: frozenset[str] = frozenset()
     """Parameters that only the engine's own objectives read."""
     of_ours: Mapping[str, Mapping[str, Any]] = {}
     """Objective of ours -> parameters whose defaults differ on this engine."""
     of_features: frozenset[str] = frozenset({"interaction_constraints", "monotone_constraints"})
     """Main names of the parameters of single features."""
+    refused: Mapping[str, str] = {}
+    """Main name -> reason for the rejection, and the remedy."""
+    harmless: Mapping[str, tuple[Any, ...]] = {}
+    """Main name of a refused parameter -> values that are allowed."""
+    untried: frozenset[str] = frozenset({"verbosity"})
+    """Main names of parameters that `attempt` cannot check."""
+    pads_directions = False
+    """Whether `monotone_constraints` may have fewer numbers than features."""
 
     def __init__(self, *known: str) -> None:
-        self._known = known
+        self._names = {name: name for name in known}
+
+    def names(self) -> Mapping[str, str]:
+        """Return every name and alias -> its main name; empty if any name is allowed."""
+        return self._names
 
     def check(self, params: dict[str, Any]) -> None:
         """Raise for unknown parameters, and for those that contradict boostrank."""
-        unknown = next((name for name in params if name not in self._known), None)
-        if unknown is not None:
-            raise UnknownParameter(f"this engine has no parameter {unknown!r}.{did_you_mean(unknown, self._known)}")
+        given_as = self.check_values(params)[1]
+        tried = {name: params[name] for main, name in given_as.items() if main not in self.untried}
+        try_parameters(self.title, tried, self.attempt)
+
+    def check_values(self, params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+        """Return the parameters, and their names as given, under their main names.
+
+        Raises:
+            UnknownParameter: no such parameter.
+            ParameterError: a parameter is given twice, is not supported, or has a value that an engine would misread.
+        """
+        known = self.names()
+        named: dict[str, Any] = {}
+        given_as: dict[str, str] = {}
+        for name, value in params.items():
+            if known and name not in known:
+                hint = did_you_mean(name, known, list_all=False)
+                raise UnknownParameter(f"{self.title} has no parameter {name!r}.{hint}")
+            main = known.get(name, name)
+            if main in named:
+                raise ParameterError(f"{given_as[main]!r} and {name!r} are the same parameter")
+            if main in self.refused and value not in self.harmless.get(main, ()):
+                raise ParameterError(f"{name} is not supported: {self.refused[main]}")
+            named[main], given_as[main] = value, name
+        check_numbers(named, given_as)
+        return named, given_as
+
+    def attempt(self, params: dict[str, Any]) -> None:
+        """Pass parameters to the engine, which raises its own errors."""
 
     def named(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters under their main names."""
-        return dict(params)
+        known = self.names()
+        return {known.get(name, name): value for name, value in params.items()}
 
     def of_native(self, objective: str, gain: Gain) -> dict[str, Any]:
         """Return the parameters that set the gain of one of the engine's own objectives.
@@ -79,7 +120,18 @@ class Params:
             codes: columns with codes of categories, for engines that learn of them from parameters.
             followed: for each column after the features, the feature whose parameters it copies.
         """
-        return params
+        found, known = dict(params), self.names()
+        for name, value in params.items():
+            main = known.get(name, name)
+            if main == "monotone_constraints":
+                directions = read_directions(value, names, padded=self.pads_directions)
+                found[name] = [*directions, *(directions[one] for one in followed if directions)]
+            elif main == "interaction_constraints" and value not in ("", None):
+                groups, columns = read_groups(value, names), len(names)
+                found[name] = [
+                    [*group, *(columns + i for i, one in enumerate(followed) if one in group)] for group in groups
+                ]
+        return found
 
     def limits(self, params: dict[str, Any], names: Sequence[str]) -> Limits:
         """Return the constraints on single features, which a linear start must respect too."""
@@ -136,18 +188,6 @@ def read_groups(value: Any, names: Sequence[str] | None) -> list[list[Any]]:
     return [[one if column is None else column for column, one in group] for group in columns]
 
 
-def groups_with(groups: Sequence[Sequence[int]], columns: int, followed: Sequence[int]) -> list[list[int]]:
-    """Return the groups, with each column after the first `columns` added to the groups of the feature it follows."""
-    return [[*group, *(columns + i for i, one in enumerate(followed) if one in group)] for group in groups]
-
-
-def by_name(value: Any) -> bool:
-    """Return True if constraints name features instead of numbering them."""
-    found = _parsed(value, "constraints")
-    groups = [found] if isinstance(found, Mapping) else found if isinstance(found, list | tuple) else []
-    return any(isinstance(one, str) for group in groups if isinstance(group, Mapping | list | tuple) for one in group)
-
-
 def read_numbers(value: Any, names: Sequence[str], parameter: str) -> list[float]:
     """Parse one number per feature, or those as text."""
     found = _parsed(value, parameter)
@@ -160,16 +200,6 @@ def read_numbers(value: Any, names: Sequence[str], parameter: str) -> list[float
             f"{parameter} has {len(numbers)} numbers, the data {len(names)} features: give one per feature"
         )
     return numbers
-
-
-def read_columns(value: Any, names: Sequence[str] | None, parameter: str) -> list[int]:
-    """Parse columns in LightGBM's spelling: a list of columns or names, or text such as "0,2" or "name:a,b"."""
-    if isinstance(value, str):
-        by_name = value.startswith("name:")
-        parts = [part.strip() for part in value.removeprefix("name:").split(",") if part.strip()]
-        value = [int(part) if not by_name and part.isdigit() else part for part in parts]
-    found = [_column(one, names, parameter) for one in np.atleast_1d(np.array(value, dtype=object)).tolist()]
-    return sorted({column for column in found if column is not None})
 
 
 def _parsed(value: Any, parameter: str) -> Any:
@@ -211,25 +241,18 @@ _WHOLE = {
 def check_numbers(params: Mapping[str, Any], given_as: Mapping[str, str]) -> None:
     """Check numbers that an engine or the memory plan would reject later or misread."""
     for name, value in params.items():
-        if name not in _WHOLE and isinstance(value, float | np.floating) and not np.isfinite(value):
-            raise ParameterError(f"{given_as.get(name, name)}={value!r} must be a finite number")
-    for name, low in _WHOLE.items():
-        value = params.get(name)
-        if value is None:
-            continue
-        try:
-            whole = not isinstance(value, bool) and float(value) == int(value)
-            right = whole and low <= int(value) < 2**31
-        except (TypeError, ValueError, OverflowError):
-            right = False
-        if not right:
-            raise ParameterError(
-                f"{given_as.get(name, name)}={value!r} must be a whole number, at least {low} and below 2^31"
-            )
+        low, must = _WHOLE.get(name), "a finite number"
+        if low is None or value is None:
+            wrong = isinstance(value, float | np.floating) and not np.isfinite(value)
+        else:
+            must = f"a whole number, at least {low} and below 2^31"
+            try:
+                wrong = isinstance(value, bool) or float(value) != int(value) or not low <= int(value) < 2**31
+            except (TypeError, ValueError, OverflowError):
+                wrong = True
+        if wrong:
+            raise ParameterError(f"{given_as[name]}={value!r} must be {must}")
 
-
-Attempt = Callable[[dict[str, Any]], object]
-"""Function that passes parameters to an engine and raises its errors."""
 
 _TAKEN: set[str] = set()
 _LIMIT = re.compile(r"Check failed: \((?:static_cast<\w+>\()?(\w+)\)+ (\S+) \(([^()]*)\)")
@@ -237,26 +260,28 @@ _PLACES = re.compile(r"^\[\d\d:\d\d:\d\d\] \S+: | at /\S+, line \d+ \.?")
 _LONGEST = 300
 
 
-def try_parameters(engine: str, params: Mapping[str, Any], attempt: Attempt) -> None:
+def try_parameters(engine: str, params: Mapping[str, Any], attempt: Callable[[dict[str, Any]], object]) -> None:
     """Pass parameters to an engine, together and, if it rejects them, one by one."""
     known = f"{engine} {sorted(params.items(), key=str)!r}"
     if not params or known in _TAKEN:
         return
-    try:
-        _quietly(attempt, dict(params))
-    except Exception as error:
-        for name, value in params.items() if len(params) > 1 else ():
-            try:
-                _quietly(attempt, {name: value})
-            except Exception as own:
-                raise ParameterError(_words(engine, {name: value}, own)) from own
-        raise ParameterError(_words(engine, params, error)) from error
-    _TAKEN.add(known)
 
+    def outcome(some: Mapping[str, Any]) -> Exception | None:
+        try:
+            with without_stderr():
+                attempt(dict(some))
+        except Exception as error:
+            return error
+        return None
 
-def _quietly(attempt: Attempt, params: dict[str, Any]) -> None:
-    with without_stderr():
-        attempt(params)
+    together = outcome(params)
+    if together is None:
+        _TAKEN.add(known)
+        return
+    alone = (({name: value}, outcome({name: value})) for name, value in params.items() if len(params) > 1)
+    some, error = next(((one, error) for one, error in alone if error is not None), (params, together))
+    given = ", ".join(f"{name}={value!r}" for name, value in some.items())
+    raise ParameterError(f"{engine} does not take {given}: {refusal(error)}") from error
 
 
 @contextlib.contextmanager
@@ -274,11 +299,6 @@ def without_stderr() -> Iterator[None]:
     finally:
         os.dup2(kept, 2)
         os.close(kept)
-
-
-def _words(engine: str, params: Mapping[str, Any], error: Exception) -> str:
-    given = ", ".join(f"{name}={value!r}" for name, value in params.items())
-    return f"{engine} does not take {given}: {refusal(error)}"
 
 
 def refusal(error: Exception) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from boostrank.core.errors import ParameterError
-from boostrank.engines.rounds import Callback, StopTraining, beginning_at
+from boostrank.engines.base import Callback, StopTraining, beginning_at
 
 if TYPE_CHECKING:
     from boostrank.fit.checkpoint import Checkpoint

@@ -30,8 +30,7 @@ from boostrank.core.errors import ModelError, ParameterError, TrainingError, Tra
 from boostrank.core.files import check_writable, replacing, reserved, write_all
 from boostrank.core.types import takes
 from boostrank.engines import parse_model
-from boostrank.engines.base import Backend
-from boostrank.engines.rounds import EvalResult, Resumed, Snapshot
+from boostrank.engines.base import Backend, EvalResult, Resumed, Snapshot
 from boostrank.model.files import read_file
 from boostrank.records import CheckpointHeader, as_record, from_json, jsonable
 

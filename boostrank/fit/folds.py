@@ -287,7 +287,7 @@ def choose_within_query(plan: Plan, observer: Observer = SILENT) -> WithinQuery:
     if metric is None:
         raise ParameterError("within_query: 'auto' needs a metric: metric='ndcg'")
     observer.choosing(2 * CHOICE_FOLDS)
-    alone = replace(plan, valid=(), functions=(), callbacks=(), checkpoint=None, keep_training_booster=False)
+    alone = replace(plan, valid=(), functions=(), callbacks=(), checkpoint=None)
     deal = Deal(alone, CHOICE_FOLDS, shares="bins")
 
     def variants(of_fold: Plan, fold: int) -> Iterator[Variant]:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from boostrank.core.errors import DataError, ModelError, ParameterError, TrainingError, TrainingWarning, warn_user
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
-from boostrank.engines.model_format import in_range
+from boostrank.engines.trees import in_range
 from boostrank.kernels.driver import AllReduce, PassStats, alone
 from boostrank.metric import BoundMetrics, Conventions
 from boostrank.objective.bound import BoundObjective, Evaluation

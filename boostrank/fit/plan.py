@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from boostrank.core.machine import resolve_threads
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines.base import Backend
-from boostrank.engines.rounds import Callback
+from boostrank.engines.base import Backend, Callback
 from boostrank.fit.checkpoint import Checkpoint
 from boostrank.fit.params import AUTO_START, SEED_NAMES, TrainingParameters, headline, pop_seed, split_params
 from boostrank.kernels.driver import AllReduce, alone
@@ -167,7 +166,6 @@ class Plan(Draft):
         init_model: `RankingModel` or engine's booster to continue.
         within: columns within queries; None for none, or those of `init_model`.
         functions: user-defined metrics, (scores, data set) -> (name, value, higher is better).
-        keep_training_booster: as in `lgb.train`.
         recipe: a single training, or members on folds.
         fitted: creates the linear start; None for `cross_fit.cross_fitted`.
         at_once: allow early stopping before a changing objective has settled.
@@ -184,7 +182,6 @@ class Plan(Draft):
     functions: tuple[Callable[..., Any], ...] = ()
     callbacks: tuple[Callback, ...] = ()
     checkpoint: Checkpoint | None = None
-    keep_training_booster: bool = False
     max_trees: int | None = None
     recipe: Recipe = Recipe()
     fitted: Fitted | None = None

@@ -16,9 +16,8 @@ from boostrank.core.errors import DataError, DataWarning, ParameterError, Traini
 from boostrank.core.gains import MAX_EXPONENTIAL_LABEL
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines.base import Backend, TrainRequest
+from boostrank.engines.base import Backend, Callback, TrainRequest
 from boostrank.engines.params import refusal
-from boostrank.engines.rounds import Callback
 from boostrank.fit.callbacks import EarlyStopping, Gated, History, StopWhenAsked
 from boostrank.fit.checkpoint import AS_ARGUMENT, Checkpoint, settings_of
 from boostrank.fit.gradient import GuardedGradient, RoundMetrics
@@ -107,7 +106,6 @@ def run(plan: Plan) -> RankingModel:
             init_model=ready.booster,
             start_scores=() if ready.begin is None else ready.begin.scores_of(ready.rows, plan.threads),
             callbacks=[history, *late, *filter(None, [stopper, plan.checkpoint])],
-            keep_training_booster=plan.keep_training_booster,
             resumed=resumed,
             objective=objective,
             evaluate=None if gradient is None or objective is None else gradient.evaluate,

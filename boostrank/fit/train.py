@@ -13,9 +13,7 @@ from typing import Any
 from boostrank.core.errors import DataError, DataWarning, ParameterError, TrainingError, warn_user
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines import get_backend
-from boostrank.engines.base import Backend
-from boostrank.engines.native import at_the_door
-from boostrank.engines.rounds import Callback
+from boostrank.engines.base import Backend, Callback
 from boostrank.fit.checkpoint import Checkpoint
 from boostrank.fit.folds import choose_within_query, train_folds
 from boostrank.fit.observe import SILENT, Observer
@@ -34,13 +32,12 @@ from boostrank.options import TrainOptions, declared
 
 def train(
     params: Mapping[str, Any] | None,
-    train_set: Any,
+    train_set: RankingDataset,
     num_boost_round: int | None = None,
     valid_sets: Any = None,
     valid_names: Sequence[str] | str | None = None,
     feval: Any = None,
     init_model: Any = None,
-    keep_training_booster: bool = False,
     callbacks: Sequence[Callback] | None = None,
     *,
     backend: str = "lightgbm",
@@ -59,8 +56,7 @@ def train(
             `{"objective": "shf-sdcg", "sigma": 0.5, "learning_rate": 0.1}`. `objective` may be a name (see
             `boostrank objectives`), an `Objective`, a callable as in `lgb.train`, or an engine's own objective such as
             "lightgbm:lambdarank" or "xgboost:rank:ndcg". `metric` and `eval_at` select our metrics.
-        train_set: `RankingDataset`. A `lgb.Dataset` with group or a `xgb.DMatrix` with qid is copied, if it still holds
-            its rows.
+        train_set: data set.
         num_boost_round: number of rounds; None for 100. Schedules that span the training span these, plus those of
             `init_model`.
         valid_sets: data sets to evaluate each round; may include `train_set`.
@@ -68,7 +64,6 @@ def train(
         feval: one function or a list, (scores, engine's data set) -> (name, value, higher is better) or a list.
         init_model: path, booster, fitted ranker or RankingModel to continue from its best round. Its objective is kept
             unless `params` sets another.
-        keep_training_booster: as in `lgb.train`.
         callbacks: LightGBM's (on either backend), ours, or any callable that takes a `CallbackEnv`. Called in every
             fold.
         backend: "lightgbm", "xgboost", or "linear": scores X w, where a round is a step of the optimiser and the
@@ -101,13 +96,18 @@ def train(
         InputError: invalid parameters or data; nothing was trained.
         TrainingError: a gradient that is not finite, or nothing to learn.
     """
-    params, train_set, valid_sets = at_the_door(params, train_set, valid_sets)
-    valid = named_sets(valid_sets or [], valid_names, train_set)
+    sets = valid_sets if isinstance(valid_sets, list | tuple) else [] if valid_sets is None else [valid_sets]
+    for one in (train_set, *sets):
+        if not isinstance(one, RankingDataset):
+            raise ParameterError(
+                f"a data set must be a RankingDataset, not {type(one).__name__}: pass "
+                "RankingDataset.from_arrays(X, y, group=sizes), or qid=ids"
+            )
+    valid = named_sets(sets, valid_names, train_set)
     options = TrainOptions(
         rounds=num_boost_round,
         feval=feval,
         init_model=init_model,
-        keep_training_booster=keep_training_booster,
         callbacks=callbacks,
         backend=backend,
         conventions=conventions,
@@ -118,7 +118,7 @@ def train(
         folds=folds,
         max_trees=max_trees,
     )
-    return fit(resolve(with_params(options, params), train_set, valid))
+    return fit(resolve(with_params(options, params or {}), train_set, valid))
 
 
 def with_params(options: TrainOptions, params: Mapping[str, Any]) -> TrainOptions:
@@ -219,7 +219,6 @@ def resolve(
         functions=tuple(functions) if isinstance(functions, list | tuple) else (functions,) if functions else (),
         callbacks=tuple(options.callbacks or ()),
         checkpoint=checkpoint,
-        keep_training_booster=options.keep_training_booster,
         max_trees=None if options.max_trees is None else int(options.max_trees),
         peers=peers,
     )
@@ -275,8 +274,6 @@ def _check(train_set: RankingDataset, valid: Iterable[tuple[str, RankingDataset]
 
 def _check_folds(plan: Plan, recipe: Recipe) -> None:
     """Refuse options that folds do not support."""
-    if plan.keep_training_booster:
-        raise ParameterError("keep_training_booster needs a single training: use quality='quick', no folds")
     if plan.init_model is not None:
         raise ParameterError("init_model continues a single training: use quality='quick' or 'plain', and no folds")
     if not plan.engine.format.averages:

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from boostrank.core.types import Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines.model_format import engine_names
+from boostrank.engines.trees import engine_names
 from boostrank.fit.plan import Plan
 from boostrank.model.ranking_model import RankingModel
 
@@ -28,7 +28,7 @@ def used_columns(plan: Plan) -> Int64Array | None:
     Training keeps them if most occur, or if a parameter, a model or a column within queries refers to columns.
     """
     data, engine = plan.train_set, plan.engine
-    if data.categories or plan.keep_training_booster or not engine.grows_trees:
+    if data.categories or not engine.grows_trees:
         return None
     if any(one is not None for one in (data.candidates, plan.within, plan.init_model)):
         return None

@@ -27,7 +27,7 @@ from msgspec import convert
 from boostrank.core.errors import ModelError, ParameterError, TrainingError
 from boostrank.core.files import record_path, write_atomically
 from boostrank.engines import parse_model
-from boostrank.engines.model_format import refuse
+from boostrank.engines.trees import refuse
 from boostrank.records import READABLE_SINCE, SCHEMA_VERSION, Seal, from_json
 
 _SUFFIX = ".meta.json"

@@ -21,7 +21,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.data.arrays import Features
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import Rows, Whole, is_on_disk, whole_of
-from boostrank.engines.model_format import engine_names
+from boostrank.engines.trees import engine_names
 from boostrank.kernels.within_query import KINDS, fill_within_queries
 
 AUTO = "auto"

@@ -30,9 +30,7 @@ _NAMES = {
 }
 """Option -> name in scikit-learn."""
 _OF_FIT = ("settings", "params", "metrics", "gain", "of", "init_model", "checkpoint", "callbacks", "feval")
-_DECLARED = {
-    name: one for name, one in declared(TrainOptions).items() if name not in (*_OF_FIT, "keep_training_booster")
-}
+_DECLARED = {name: one for name, one in declared(TrainOptions).items() if name not in _OF_FIT}
 _OF_TRAIN = tuple(name for name, one in _DECLARED.items() if not one.params)
 """Parameters that are keywords of `boostrank.train`; the others go into its `params`."""
 _PARAMETERS: dict[str, Any] = {
@@ -158,7 +156,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
                 eval_metric, eval_at, early_stopping_rounds: replace the parameters for this training. A metric is a
                     name, a function as in LGBMRanker, (labels, scores[, weights[, sizes of queries]]) -> (name, value,
                     higher is better), or a list of both.
-                feval, keep_training_booster, callbacks, checkpoint: as for `boostrank.train`.
+                feval, callbacks, checkpoint: as for `boostrank.train`.
                 init_model: model to continue, as for `boostrank.train`; also a BoostRanker, LGBMRanker or XGBRanker.
                 feature_name: d names, if X has none.
                 categorical_feature: as for `RankingDataset.from_arrays`.

@@ -11,7 +11,7 @@ from boostrank.fit.gradient import required_names
 
 _SETS = ("eval_set", "eval_names", "eval_qid", "eval_group", "eval_sample_weight")
 _METRICS = ("eval_metric", "eval_at", "feval", "early_stopping_rounds")
-_OTHERS = ("init_model", "keep_training_booster", "callbacks", "checkpoint", "feature_name", "categorical_feature")
+_OTHERS = ("init_model", "callbacks", "checkpoint", "feature_name", "categorical_feature")
 _PREDICT = ("num_iteration", "start_iteration", "pred_leaf", "pred_contrib", "threads")
 _RENAMED = {
     "xgb_model": "init_model",

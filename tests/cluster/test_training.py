@@ -26,7 +26,7 @@ from boostrank.core.errors import (
 from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines import parse_model
-from boostrank.engines.rounds import StopTraining
+from boostrank.engines.base import StopTraining
 from boostrank.fit.checkpoint import Checkpoint
 from boostrank.fit.start import cross_fit
 from boostrank.fit.start import rows as start_rows

@@ -67,11 +67,3 @@ def test_the_python_export_scores_decimals_alike(
     scores = [space["score"](row.tolist()) for row in X[:500]]
     np.testing.assert_allclose(scores, model.predict(X[:500]), atol=1e-6)
     assert np.abs(np.array(scores) - model.predict(X[:500])).max() < 1e-6
-
-
-def test_a_booster_that_is_kept_is_trained_on(rows: tuple[np.ndarray, np.ndarray]) -> None:
-    X, y = rows
-    data = boostrank.RankingDataset.from_arrays(X, y, group=[20] * 150)
-    kept = boostrank.train(PARAMS, data, 3, keep_training_booster=True)
-    kept.booster.update(fobj=lambda scores, data: (scores, np.ones_like(scores)))
-    assert kept.booster.current_iteration() == 4

@@ -16,9 +16,8 @@ from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.core.gains import gains_from_labels
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.linear.adapter import BACKEND
-from boostrank.engines.linear.features import ScaledRows, measure_scaling
 from boostrank.engines.linear.format import LINEAR, LinearModel
-from boostrank.engines.linear.solvers import Risk, ridge_regression
+from boostrank.engines.linear.solvers import Risk, ScaledRows, measure_scaling, ridge_regression
 from boostrank.objectives import OBJECTIVES
 
 SMOOTH = ("approx-ndcg", "smooth-ndcg", "soft-ndcg", "smooth-ap", "margin-ndcg", "ranknet")
@@ -140,25 +139,6 @@ def test_every_kind_of_objective_learns(params: dict[str, Any], optimizer: str, 
     if optimizer == "newton":
         with pytest.raises(ParameterError, match="compares losses"):
             boostrank.train({**params, "optimizer": "cg"}, train, 2, backend="linear")
-
-
-def test_restarts_keep_the_least_training_loss(data: Any) -> None:
-    train = data[0]
-    options = {"objective": "approx-ndcg", "alpha": 30.0, "initial": "random", "toward": "zero"}
-
-    def left(**params: Any) -> tuple[float, Any]:
-        model = boostrank.train({**options, **params}, train, 8, valid_sets=[train], backend="linear")
-        rows = ScaledRows(train.features, model.booster.scaling)
-        bound = boostrank.Objective("approx-ndcg", alpha=30.0).bind(train.labels, train.queries)
-        weights = model.booster.weights()
-        return bound.evaluate(rows.scores(weights), 0).value / 40 + 1e-3 * float(weights[:-1] @ weights[:-1]), model
-
-    best, model = left(restarts=4)
-    assert best < left(restarts=1)[0] or best == pytest.approx(left(restarts=1)[0])
-    assert best <= left(restarts=2)[0] + 1e-12
-    assert len(model.evals_result["training"]["ndcg@10"]) == 8
-    with pytest.raises(ParameterError, match="initial=random"):
-        boostrank.train({"objective": "approx-ndcg", "restarts": 2}, train, 2, backend="linear")
 
 
 def test_early_stopping_goes_back_to_the_best_round(data: Any, tmp_path: Path) -> None:

@@ -41,8 +41,8 @@ KEPT: dict[str, dict[str, Any]] = {
         "extra_seed": {"extra_seed": 2, "extra_trees": True}, "extra_trees": True,
         "feature_contri": [0.0, 0.5, 1, 1, 1, 1], "feature_fraction": 0.5, "feature_fraction_bynode": 0.5,
         "feature_fraction_seed": {"feature_fraction_seed": 7, "feature_fraction": 0.5}, "feature_pre_filter": False,
-        "force_col_wise": True, "force_row_wise": True, "forcedbins_filename": "bins.json",
-        "forcedsplits_filename": "splits.json", "gpu_device_id": 0, "gpu_device_id_list": "0", "gpu_platform_id": 0,
+        "force_col_wise": True, "force_row_wise": True,
+        "gpu_device_id": 0, "gpu_device_id_list": "0", "gpu_platform_id": 0,
         "gpu_use_dp": True, "histogram_pool_size": 1.0, "interaction_constraints": [[0, 1]],
         "is_enable_sparse": False, "lambda_l1": 0.5, "lambda_l2": 0.5, "learning_rate": 0.3,
         "linear_lambda": {"linear_lambda": 0.5, "linear_tree": True}, "linear_tree": True, "max_bin": 16,
@@ -188,8 +188,6 @@ def data() -> tuple[Any, Any]:
 def files(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The files that parameters name, in the working directory."""
     folder, before = tmp_path_factory.mktemp("parameters"), Path.cwd()
-    (folder / "splits.json").write_text('{"feature": 0, "threshold": 0.2}')
-    (folder / "bins.json").write_text('[{"feature": 0, "bin_upper_bound": [0.1, 0.5]}]')
     os.chdir(folder)
     yield
     os.chdir(before)
@@ -258,8 +256,6 @@ def test_what_is_refused_is_refused_with_a_reason(data: Any, backend: str, name:
     ("backend", "params", "reason"),
     [
         ("lightgbm", {"boosting": "rf"}, "custom objectives"),
-        ("lightgbm", {"forcedbins_filename": "none.json"}, "no such file"),
-        ("lightgbm", {"fs": "none.json"}, "no such file"),
         ("lightgbm", {"objective": "lightgbm:multiclass"}, "several scores per document"),
         ("lightgbm", {"alpha": 0.5}, "own objectives"),
         ("lightgbm", {"bagging_by_query": True, "bagging_fraction": 0.5, "bagging_freq": 1}, "own obj|no parameter"),
@@ -289,7 +285,6 @@ def test_auto_says_where_a_parameter_leaves_it_no_start(data: Any) -> None:
     [
         ("lightgbm", {"objective": "lightgbm:poisson"}),
         ("lightgbm", {"objective": "lightgbm:regression", "reg_sqrt": True}),
-        ("lightgbm", {"fs": "splits.json"}),
     ],
     ids=str,
 )  # fmt: skip

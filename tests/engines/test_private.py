@@ -20,6 +20,7 @@ BASIC = {
     "_c_str": "streaming into bins (--route bins)",
     "_param_dict_to_str": "streaming into bins (--route bins)",
     "_safe_call": "streaming into bins (--route bins)",
+    "_InnerPredictor": "going on with a model",
     "_ConfigAliases": "the check of parameter names, with a hint at the right one",
 }
 C_FUNCTIONS = {
@@ -80,6 +81,10 @@ def test_lightgbms_dataset_keeps(name: str) -> None:
     )
 
 
+def test_a_booster_tells_its_scores() -> None:
+    assert hasattr(lightgbm.Booster, "_Booster__inner_predict"), f"metrics and checkpoints need it {HERE}"
+
+
 def test_lightgbm_tells_its_parameters() -> None:
     from boostrank.engines.lightgbm.private import parameter_names
 
@@ -92,19 +97,21 @@ def test_lightgbm_tells_its_parameters() -> None:
 def test_pushed_rows_make_lightgbms_own_trees(sparse: bool, tmp_path: Path) -> None:
     from scipy.sparse import csc_matrix, csr_matrix
 
-    from boostrank.engines.lightgbm.private import HandleDataset
+    from boostrank.engines.lightgbm.private import StreamedDataset
 
-    class Pushed(HandleDataset):
+    class Pushed(StreamedDataset):
         def fill(self, data: Any, reference: Any) -> None:
             chosen = self.sampled_rows(len(data))
             columns = [csc_matrix(data[chosen][:, [i]].astype(np.float64)) for i in range(data.shape[1])]
-            self.create_from_sample([c.data for c in columns], [c.indices for c in columns], chosen.size, len(data))
+            self.create_from_sample(
+                [c.data for c in columns], [c.indices for c in columns], chosen.size, *[len(data)] * 2
+            )
             for start in (0, 120):
                 piece = np.ascontiguousarray(data[start : start + 120])
                 self.push(csr_matrix(piece) if sparse else piece, start)
             assert self.save_bins(str(tmp_path / "bins")), "a file of bins has another layout: none would be cached"
 
-    class Loaded(HandleDataset):
+    class Loaded(StreamedDataset):
         def fill(self, data: Any, reference: Any) -> None:
             self.load_bins(str(tmp_path / "bins"), reference)
 
@@ -113,7 +120,7 @@ def test_pushed_rows_make_lightgbms_own_trees(sparse: bool, tmp_path: Path) -> N
     params = PARAMS | {"bin_construct_sample_cnt": 150, "objective": "regression"}
 
     def model_of(kind: type) -> str:
-        data = kind(features, labels, group=[20] * 10, feature_name=names, params=params)
+        data = kind(features, label=labels, group=[20] * 10, feature_name=names, params=params)
         text: str = lightgbm.train(params, data, 3).model_to_string()
         return text.partition("\nparameters:")[0]
 
@@ -220,7 +227,7 @@ def test_a_callable_objective_knows_its_round_in_xgboost() -> None:
 @pytest.mark.parametrize("share", ["subsample", "colsample_bytree", "colsample_bynode"])
 def test_xgboost_takes_a_new_seed_in_the_middle_of_training(method: str, share: str) -> None:
     xgboost = pytest.importorskip("xgboost")
-    from boostrank.engines.xgboost.private import reseed
+    from boostrank.engines.xgboost.adapter import reseed
 
     data = xgboost.DMatrix(*rows())
 
@@ -241,7 +248,7 @@ def test_xgboosts_errors_of_the_connection_are_known() -> None:
     collective = pytest.importorskip("xgboost.collective")
     from xgboost.core import XGBoostError
 
-    from boostrank.engines.xgboost.private import is_of_connection, last_line
+    from boostrank.engines.xgboost.adapter import is_of_connection, last_line
 
     nobody = {"dmlc_tracker_uri": "127.0.0.1", "dmlc_tracker_port": 1, "dmlc_retry": 0, "dmlc_timeout": 1}
     with pytest.raises(XGBoostError) as caught, collective.CommunicatorContext(**nobody, dmlc_task_id="0"):
@@ -252,7 +259,7 @@ def test_xgboosts_errors_of_the_connection_are_known() -> None:
 
 def test_xgboosts_error_has_a_stack_trace_that_is_cut_off() -> None:
     xgboost = pytest.importorskip("xgboost")
-    from boostrank.engines.xgboost.private import is_of_connection, last_line
+    from boostrank.engines.xgboost.adapter import is_of_connection, last_line
 
     with pytest.raises(xgboost.core.XGBoostError) as caught:
         xgboost.train({}, xgboost.DMatrix(rows()[0], np.zeros(10)), 1)

@@ -102,7 +102,7 @@ def test_pieces_of_any_size_give_nearly_the_same_trees(
 ) -> None:
     """XGBoost merges what it saw of each piece; the bounds of its bins may differ a little."""
     in_memory, on_disk = both(files, "", False)
-    xgb_stream = pytest.importorskip("boostrank.engines.xgboost.stream")
+    xgb_stream = pytest.importorskip("boostrank.engines.xgboost.adapter")
     batches = xgb_stream.dense_batches
     monkeypatch.setattr(xgb_stream, "dense_batches", lambda features: batches(features, 1 << 15))
     last = [trained(data, backend).evals_result["valid_0"]["ndcg@10"][-1] for data in (in_memory, on_disk)]

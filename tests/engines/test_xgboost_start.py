@@ -175,13 +175,6 @@ def test_sparse_rows_give_the_same(data: Any) -> None:
     np.testing.assert_allclose(dense.predict(filled), thin.predict(filled), rtol=0, atol=1e-5)
 
 
-def test_what_cannot_begin_is_refused_with_words(boosted: Any, data: Any) -> None:
-    matrix = xgb.QuantileDMatrix(data[0].features, data[0].labels, group=data[0].queries.sizes)
-    for sets in ({"train_set": matrix}, {"train_set": data[0], "valid_sets": [matrix]}):
-        with pytest.raises(ParameterError, match="holds bins, not numbers"):
-            boostrank.train(TREES, num_boost_round=1, init_model=boosted, backend="xgboost", **sets)
-
-
 def test_a_file_that_promises_another_start_than_it_has_is_refused(boosted: Any) -> None:
     body = boosted.to_bytes()
     there = parse_model(body).start_trees

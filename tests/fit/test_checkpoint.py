@@ -14,7 +14,7 @@ import pytest
 import boostrank
 from boostrank.core.errors import InputError, ModelError, ParameterError
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines.rounds import StopTraining
+from boostrank.engines.base import StopTraining
 
 FAST = {"objective": "shf-sdcg", "num_leaves": 7, "verbosity": -1, "num_threads": 1, "eval_at": [10]}
 ROUNDS = 10
@@ -115,18 +115,6 @@ def test_fault_075_a_continued_model_is_resumed_too(backend: str, tmp_path: Path
     checkpoint = boostrank.Checkpoint(tmp_path / "checkpoint", resume=True)
     assert files(trained({}, backend, init_model=first, checkpoint=checkpoint), tmp_path) == whole
     assert checkpoint.resumed_at == 6
-
-
-def test_fault_075_a_data_set_of_the_engine_is_resumed_too(tmp_path: Path) -> None:
-    def native() -> dict[str, Any]:
-        data = lgb.Dataset(TRAIN.features, TRAIN.labels, group=TRAIN.queries.sizes)
-        other = lgb.Dataset(VALID.features, VALID.labels, group=VALID.queries.sizes, reference=data)
-        return {"train_set": data, "valid_sets": [other]}
-
-    whole = trained({}, **native()).booster.model_to_string()
-    stopped(tmp_path / "checkpoint", 4, {}, **native())
-    resumed = trained({}, **native(), checkpoint=boostrank.Checkpoint(tmp_path / "checkpoint", resume=True))
-    assert resumed.booster.model_to_string() == whole
 
 
 @backends

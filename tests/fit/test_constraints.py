@@ -7,15 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import lightgbm as lgb
 import numpy as np
 import pytest
-import xgboost as xgb
 
 import boostrank
 from boostrank.core.errors import ParameterError
 from boostrank.engines import get_backend
-from boostrank.engines.model_format import LinearStart
+from boostrank.engines.trees import LinearStart
 from boostrank.kernels.curves import Curve
 from boostrank.model.constraints import first_break
 
@@ -155,9 +153,7 @@ def test_other_methods_of_lightgbm_hold_or_a_line_says_that_they_do_not(method: 
     assert lines or method == "intermediate"
 
 
-@pytest.mark.parametrize(
-    "params", [{"linear_tree": True}, {"forcedsplits_filename": "f.json"}, {"quant_train_renew_leaf": True}], ids=str
-)
+@pytest.mark.parametrize("params", [{"linear_tree": True}, {"quant_train_renew_leaf": True}], ids=str)
 def test_what_breaks_them_in_lightgbm_is_refused(data: Any, params: Any) -> None:
     with pytest.raises(ParameterError, match=f"monotone_constraints does not work with {next(iter(params))}"):
         trained(data, "lightgbm", monotone_constraints=[1] * 6, **params)
@@ -248,52 +244,12 @@ def test_a_categorical_column_is_no_number_to_the_start(data: Any) -> None:
     assert 1 not in without.used
 
 
-@pytest.mark.parametrize("kind", [{"categorical_feature": [5]}, {"params": {"cat_feature": "5"}}, "xgboost"], ids=str)
-def test_categories_of_a_data_set_of_the_engines_own_are_no_numbers_to_the_start(data: Any, kind: Any) -> None:
+def test_a_categorical_column_has_no_direction(data: Any) -> None:
     features, groups = np.nan_to_num(data.features), data.queries.sizes
-    engine = "xgboost" if kind == "xgboost" else "lightgbm"
-    if engine == "lightgbm":
-        rows = lgb.Dataset(features, data.labels, group=groups, free_raw_data=False, **kind)
-    else:
-        types = ["q"] * 5 + ["c"]
-        rows = xgb.DMatrix(features, data.labels, group=groups, feature_types=types, enable_categorical=True)
-    model = trained(rows, engine, 4, **({"min_data_per_group": 5, "cat_smooth": 1.0} if engine == "lightgbm" else {}))
-    forest = model.trees().forest
-    assert {column for column, _ in forest.start} == {0, 1, 2, 3, 4}
-    assert set(forest.feature[forest.categorical].tolist()) == {5}
-    named = {"feature_names": list(model.feature_names), "feature_types": types} if engine == "xgboost" else {}
-    given = xgb.DMatrix(features, enable_categorical=True, **named) if engine == "xgboost" else features
-    scores = model.booster.predict(given, **({"output_margin": True} if engine == "xgboost" else {"raw_score": True}))
-    np.testing.assert_allclose(model.predict(features), scores, rtol=0, atol=1e-6)
-    for start in ("linear", "auto", "none"):
-        with pytest.raises(ParameterError, match="is categorical, and has no direction"):
-            trained(rows, engine, 2, start, monotone_constraints=[0, 0, 0, 0, 0, 1])
-    codes = boostrank.RankingDataset.from_arrays(features, data.labels, group=groups)
-    params = {**TREES[engine], "monotone_constraints": [0, 0, 0, 0, 0, 1]}
-    with pytest.raises(ParameterError, match="against monotone_constraints along"):
-        boostrank.train(params, codes, 2, init_model=model.booster, backend=engine)
-
-
-def test_categories_of_a_frame_or_by_name_have_no_direction_either(data: Any) -> None:
-    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
-    frame = pandas.DataFrame(np.nan_to_num(data.features), columns=[name.replace("[m]", "m") for name in NAMES])
-    coded = frame.assign(code=frame["code"].astype("category"))
-    sizes = data.queries.sizes
-    for rows in (lgb.Dataset(coded, data.labels, group=sizes), lgb.Dataset(frame, data.labels, group=sizes,
-                 categorical_feature=["code"])):  # fmt: skip
-        with pytest.raises(ParameterError, match="is categorical, and has no direction"):
-            trained(rows, "lightgbm", 2, "none", monotone_constraints=[0, 0, 0, 1, 0, 1])
-
-
-def test_data_sets_of_the_engines_own_take_them_in_every_spelling_too(data: Any) -> None:
-    rows = lgb.Dataset(data.features, data.labels, group=data.queries.sizes)
-    model = trained(rows, "lightgbm", start="none", mc="(1, 1, 1,1, 1,1)", interaction_constraints="[[0,1],[1,2]]")
-    assert wrong_way(model, some_rows(data), 0, 1) == 0.0
-    assert max(map(len, paths_of(model))) == 2
-    for by_name in ({"monotone_constraints": {"rising": 1}}, {"interaction_constraints": [["rising", "zeros"]]}):
-        with pytest.raises(ParameterError, match="no feature 'rising'"):
-            trained(rows, "lightgbm", start="none", **by_name)
-    matrix = xgb.DMatrix(data.features, data.labels, group=data.queries.sizes, feature_names=list("abcdef"))
-    model = trained(matrix, "xgboost", start="none", mc={"a": 1}, interaction_constraints=[["a", "b"], ["b", "c"]])
-    assert wrong_way(model, some_rows(data), 0, 1) == 0.0
-    assert max(map(len, paths_of(model))) == 2
+    coded = boostrank.RankingDataset.from_arrays(features, data.labels, group=groups, categorical_feature=[5])
+    for engine in ("lightgbm", "xgboost"):
+        model = trained(coded, engine, 4)
+        assert {column for column, _ in model.trees().forest.start} == {0, 1, 2, 3, 4}
+        for start in ("linear", "auto", "none"):
+            with pytest.raises(ParameterError, match="categorical"):
+                trained(coded, engine, 2, start, monotone_constraints=[0, 0, 0, 0, 0, 1])

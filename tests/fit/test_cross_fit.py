@@ -17,7 +17,7 @@ import boostrank
 from boostrank.core.errors import DataWarning
 from boostrank.core.gains import gains_from_labels
 from boostrank.data.text.writer import write_libsvm
-from boostrank.engines.model_format import LinearStart
+from boostrank.engines.trees import LinearStart
 from boostrank.fit.start import cross_fit, ridge, steps
 from boostrank.fit.start import rows as start_rows
 from boostrank.fit.start.cross_fit import cross_fitted

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import lightgbm as lgb
 import numpy as np
 import pytest
 
@@ -68,15 +67,6 @@ def test_regression_on_weighted_losses_errs_less_where_the_weight_is(backend: st
     assert np.average((ours - weighted.labels) ** 2, weights=heavy) < np.average(
         (light - weighted.labels) ** 2, weights=heavy
     )
-
-
-def test_weights_of_rows_in_a_dataset_of_lightgbm_are_those_of_documents() -> None:
-    weighted, _ = pair()
-    native = lgb.Dataset(
-        weighted.features, weighted.labels, group=weighted.queries.sizes, weight=weighted.document_weights
-    )  # fmt: skip
-    given = {"params": {"objective": "sdcg"}}
-    np.testing.assert_array_equal(scores(native, **given), scores(weighted, **given))
 
 
 def test_what_does_not_know_them_refuses_by_name() -> None:

@@ -158,29 +158,6 @@ def test_a_tiny_data_set_trains_unless_parameters_forbid_it() -> None:
         boostrank.train(params | {"min_data_in_leaf": 20}, tiny, 2)
 
 
-def test_a_users_own_lightgbm_dataset_takes_the_training_parameters() -> None:
-    data = ranking(0)
-    native = lgb.Dataset(data.features, data.labels, group=data.queries.sizes)
-    params = {"objective": "sdcg", **FAST, "max_bin": 63, "min_data_in_leaf": 5}
-    theirs = boostrank.train(params, native, 5, valid_sets=[native])
-    ours = boostrank.train(params, data, 5, valid_sets=[data])
-    assert theirs.evals_result == ours.evals_result
-    assert theirs.summary is not None
-    assert theirs.summary.queries == len(data.queries)
-
-
-def test_a_users_own_xgboost_matrix_keeps_its_missing_values() -> None:
-    data = ranking(0)
-    thin = sparse.csr_matrix(data.features * (np.abs(data.features) > 0.7))
-    matrix = xgb.DMatrix(thin, data.labels, group=data.queries.sizes)
-    model = boostrank.train({"objective": "sdcg", **FAST}, matrix, 5, valid_sets=[matrix], backend="xgboost")
-    scores = model.predict(thin)
-    matrix.feature_names = list(model.feature_names)
-    np.testing.assert_array_equal(scores, model.booster.predict(matrix, output_margin=True))
-    ndcg = boostrank.Metric.parse("ndcg@10").evaluate(data.labels, scores, data.queries).mean
-    assert model.evals_result["training"]["ndcg@10"][-1] == pytest.approx(ndcg, rel=1e-12)
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_num_iteration_means_the_same_on_both_engines(backend: str) -> None:
     data = ranking(0)

@@ -15,7 +15,7 @@ import xgboost as xgb
 from scipy import sparse
 
 import boostrank
-from boostrank.core.errors import BoostrankError, DataError, DataWarning, ParameterError
+from boostrank.core.errors import BoostrankError, DataError, DataWarning
 from boostrank.data.text.writer import write_libsvm
 from boostrank.engines import parse_model
 from boostrank.engines.lightgbm.model_text import start_trees
@@ -78,62 +78,26 @@ def thin(data: Any) -> Any:
     )
 
 
-def of_lightgbm(data: Any, **options: Any) -> Any:
-    return lgb.Dataset(data.features, data.labels, group=data.queries.sizes, params={"verbosity": -1}, **options)
+def of_lightgbm(data: Any) -> Any:
+    return lgb.Dataset(data.features, data.labels, group=data.queries.sizes)
 
 
-def of_xgboost(data: Any, kind: Any = xgb.DMatrix, **options: Any) -> Any:
-    return kind(data.features, data.labels, group=data.queries.sizes, **options)
-
-
-def a_subset(data: Any) -> Any:
-    twice = data.take(np.concatenate([np.arange(20), np.arange(len(data.queries))]))
-    whole = of_lightgbm(twice, free_raw_data=False).construct()
-    return whole.subset(np.arange(twice.n_documents - data.n_documents, twice.n_documents)).construct()
-
-
-def with_margin(data: Any) -> Any:
-    return of_xgboost(data, base_margin=np.ones(data.n_documents, np.float32))
+def of_xgboost(data: Any) -> Any:
+    return xgb.DMatrix(data.features, data.labels, group=data.queries.sizes)
 
 
 def same(data: Any) -> Any:
     return data
 
 
-GONE = "refused: the .* "
 # Engine, training set, validation set, what comes of it.
 GIVEN: list[tuple[str, Any, Any, str]] = [
     ("both", same, same, START),
     ("both", filled, filled, START),
     ("both", thin, thin, START),
-    ("lightgbm", of_lightgbm, of_lightgbm, START),
-    ("lightgbm", lambda d: of_lightgbm(d, free_raw_data=False).construct(), of_lightgbm, START),
-    ("lightgbm", a_subset, None, START),
-    ("lightgbm", same, of_lightgbm, START),
-    (
-        "lightgbm",
-        lambda d: of_lightgbm(d).construct(),
-        None,
-        GONE + "has discarded its raw data.*lgb.train",
-    ),
-    ("lightgbm", lambda d: of_lightgbm(d, init_score=d.labels), None, GONE + "has an init_score"),
-    (
-        "lightgbm",
-        lambda d: of_lightgbm(d, position=np.zeros(d.n_documents)),
-        None,
-        GONE + "has positions",
-    ),
-    ("xgboost", of_xgboost, of_xgboost, START),
-    ("xgboost", same, of_xgboost, START),
-    ("xgboost", of_xgboost, same, START),
-    (
-        "xgboost",
-        lambda d: of_xgboost(d, xgb.QuantileDMatrix, max_bin=255),
-        None,
-        GONE + "holds bins, not numbers.*xgb.train",
-    ),
-    ("xgboost", with_margin, None, GONE + "has a base_margin"),
-    ("xgboost", of_xgboost, with_margin, GONE + "has a base_margin"),
+    ("lightgbm", of_lightgbm, None, "refused: .*RankingDataset.*Dataset.*from_arrays"),
+    ("xgboost", of_xgboost, None, "refused: .*RankingDataset.*DMatrix.*from_arrays"),
+    ("xgboost", same, of_xgboost, "refused: .*DMatrix"),
 ]
 WAYS = [(name, *row[1:]) for row in GIVEN for name in ENGINES if row[0] in ("both", name)]
 
@@ -156,12 +120,6 @@ def test_whatever_the_data_are_given_as(
     if valid:
         last = NDCG.evaluate(rows.labels, model.predict(rows), rows.queries).mean
         assert model.evals_result["valid_0"]["ndcg@10"][-1] == last
-    for one in (train, *(valid or ())):
-        if isinstance(one, lgb.Dataset):
-            assert one.init_score is one._predictor is None
-        if isinstance(one, xgb.DMatrix):
-            assert one.get_base_margin().size == 0
-            assert one.feature_names is None
 
 
 def start_of(model: boostrank.RankingModel) -> Any:
@@ -270,25 +228,6 @@ def test_however_a_training_goes_on(engine: str, sets: Sets, usual: Any, tmp_pat
         message, _ = outcome(lambda given=given: boostrank.train(given, train, 1, init_model=plain.booster, **options))
         assert message == "auto continues a model without a linear start, and adds none"
     assert outcome(lambda: boostrank.average([before, plain]))[0] == START
-
-
-def test_matrices_go_on_with_a_model_that_has_a_start(sets: Sets, usual: Any) -> None:
-    train, valid = of_xgboost(sets[0]), of_xgboost(sets[1])
-    more = boostrank.train(SMALL, train, 2, valid_sets=[valid], init_model=usual["xgboost"], backend="xgboost")
-    assert start_of(more) == start_of(usual["xgboost"])
-    assert more.best_iteration == 4
-    last = NDCG.evaluate(sets[1].labels, more.predict(sets[1]), sets[1].queries).mean
-    assert more.evals_result["valid_0"]["ndcg@10"][-1] == last
-    assert not train.get_base_margin().size
-    margin = with_margin(sets[1])
-    with pytest.raises(ParameterError, match="base_margin"):
-        boostrank.train(SMALL, train, 1, valid_sets=[margin], init_model=usual["xgboost"], backend="xgboost")
-    assert margin.get_base_margin().all()
-    assert not train.get_base_margin().size
-    both = of_lightgbm(sets[0], free_raw_data=False)
-    more = boostrank.train(SMALL, both, 2, init_model=usual["lightgbm"])
-    assert start_of(more) == start_of(usual["lightgbm"])
-    assert both.init_score is both._predictor is None
 
 
 def test_features_in_another_order_are_not_gone_on_with(sets: Sets, usual: Any) -> None:

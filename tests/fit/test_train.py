@@ -170,29 +170,6 @@ def test_one_word_for_the_gain_reaches_the_engines_own_objectives(name: str, bac
             fit(gain=[0, 1, 2, 3])
 
 
-def test_a_lightgbm_dataset_is_accepted_as_it_is(data: Any) -> None:
-    train, valid = data
-    ours = boostrank.train({"objective": "sdcg", **FAST}, train, 5, valid_sets=[valid])
-    native = lgb.Dataset(train.features, train.labels, group=train.queries.sizes)
-    native_valid = native.create_valid(valid.features, valid.labels, group=valid.queries.sizes)
-    theirs = boostrank.train({"objective": "sdcg", **FAST}, native, 5, valid_sets=[native_valid])
-    assert theirs.evals_result == ours.evals_result
-    np.testing.assert_array_equal(theirs.predict(valid.features), ours.predict(valid))
-
-
-def test_an_init_score_is_refused_because_prediction_forgets_it(data: Any) -> None:
-    train, _ = data
-    native = lgb.Dataset(train.features, train.labels, group=train.queries.sizes, init_score=np.ones(train.n_documents))
-    with pytest.raises(ParameterError, match="init_score"):
-        boostrank.train({"objective": "sdcg", **FAST}, native, 1)
-
-
-def test_a_dataset_without_queries_is_refused(data: Any) -> None:
-    train, _ = data
-    with pytest.raises(DataError, match="no queries"):
-        boostrank.train({"objective": "sdcg", **FAST}, lgb.Dataset(train.features, train.labels), 1)
-
-
 def test_feval_and_callables_are_taken_as_lightgbm_takes_them(data: Any) -> None:
     train, valid = data
 

@@ -10,7 +10,7 @@ import pytest
 
 from boostrank.core.errors import ModelError, TrainingError
 from boostrank.engines import format_of
-from boostrank.engines.model_format import engine_names, read_json, refuse, write_json
+from boostrank.engines.trees import engine_names, read_json, refuse, write_json
 from boostrank.model import files as model_files
 from boostrank.model.files import read_file, read_model_files, sidecar_path, write_model_files
 from boostrank.records import SCHEMA_VERSION

@@ -14,8 +14,7 @@ import pytest
 from boostrank.core.errors import ModelError
 from boostrank.engines.lightgbm.format import LIGHTGBM, read_start, start_text
 from boostrank.engines.lightgbm.model_text import Tree, start_trees
-from boostrank.engines.model_format import LinearStart
-from boostrank.engines.trees import NOTHING, StepTree, just_above, parts_of, split
+from boostrank.engines.trees import NOTHING, LinearStart, StepTree, just_above, parts_of, split
 from boostrank.engines.xgboost.format import ATTRIBUTE, XGBOOST
 from boostrank.kernels.curves import LOWEST, Curve
 from tests.model.real_models import xgboost_models

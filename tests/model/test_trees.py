@@ -153,7 +153,7 @@ def test_documents_that_nobody_counted_are_none() -> None:
         assert read_leaves(lightgbm_models()[name].encode()) is None
 
 
-def test_an_average_divides_what_is_in_units_of_the_score_and_adds_up_splits() -> None:
+def test_an_average_divides_what_is_in_units_of_the_score() -> None:
     texts = [lightgbm_models()[name].encode() for name in ("lambdarank", "goss")]
     models = [LIGHTGBM.parse(text) for text in texts]
     merged = LIGHTGBM.parse(LIGHTGBM.merge(models, [0.5, 4.0]))
@@ -167,20 +167,7 @@ def test_an_average_divides_what_is_in_units_of_the_score_and_adds_up_splits() -
                 assert found == words
             else:
                 np.testing.assert_allclose([float(w) for w in found], [factor * float(w) for w in words], rtol=1e-15)
-    lines = merged.tail.decode().split("\n\n")[1].split("\n")
-    assert lines[0] == "feature_importances:"
-    found = {name: int(count) for name, count in (one.split("=") for one in lines[1:])}
-    splits = sum(LIGHTGBM.trees(model, 6).splits for model in models)
-    assert found == {f"Column_{i}": n for i, n in enumerate(splits.tolist()) if n}
-    assert list(found.values()) == sorted(found.values(), reverse=True)
-    assert merged.tail.split(b"\nparameters:\n")[1] == models[0].tail.split(b"\nparameters:\n")[1]
-    by_gain = LIGHTGBM.parse(lightgbm_models()["importance by gain"].encode())
-    assert LIGHTGBM.parse(LIGHTGBM.merge([by_gain])).trees[0].words(b"leaf_count") == by_gain.trees[0].words(
-        b"leaf_count"
-    )
-    split = lines[1].encode().partition(b"=")[0]
-    no_count = LIGHTGBM.parse(re.sub(rb"\n%s=\d+\n" % split, b"\n%s=much\n" % split, texts[0]))
-    assert b"\n%s=0\n" % split in LIGHTGBM.merge([no_count])
+    assert merged.tail == models[0].tail
 
 
 def test_a_stamp_is_put_where_no_objective_is() -> None:

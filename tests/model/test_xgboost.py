@@ -19,6 +19,7 @@ from boostrank.core.errors import DataError, ModelError
 from boostrank.data.categories import Categories
 from boostrank.engines import get_backend
 from boostrank.engines.base import Wanted
+from boostrank.engines.trees import write_json
 from boostrank.engines.xgboost import format as xgboost_format
 from boostrank.engines.xgboost.format import XGBOOST, _base, _sets_of, tree_weights
 from boostrank.engines.xgboost.model_json import names_in, with_names
@@ -372,7 +373,7 @@ def test_a_linear_booster_is_refused() -> None:
 @pytest.mark.parametrize("name", xgboost_models())
 def test_a_file_that_is_taken_apart_is_put_together_without_a_loss(name: str) -> None:
     body = xgboost_models()[name]
-    again = XGBOOST.write(XGBOOST.parse(body))
+    again = write_json(XGBOOST.parse(body).document)
     assert json.loads(again) == json.loads(body)
     booster = xgb.Booster()
     booster.load_model(bytearray(again))
@@ -389,7 +390,7 @@ def test_thresholds_of_splits_by_categories_are_nan_before_xgboost_3_1() -> None
     assert replaced
     body = json.dumps(document).encode()
     old = XGBOOST.parse(body)
-    scores = [engine.load(one).predict(rows, Wanted()) for one in (body, XGBOOST.write(model))]
+    scores = [engine.load(one).predict(rows, Wanted()) for one in (body, write_json(model.document))]
     np.testing.assert_array_equal(*scores)
     of_sets = [XGBOOST.trees(one, 6).forest for one in (old, model)]
     np.testing.assert_array_equal(of_sets[0].threshold, of_sets[1].threshold)
@@ -436,7 +437,11 @@ def test_names_of_features_keep_their_letters_in_the_engine_s_file() -> None:
     ranking = RankingDataset.from_arrays(rows, data()[1], group=[SIZE] * (ROWS // SIZE))
     params = {"objective": "lambdarank", "num_leaves": 4, "num_threads": 1, "verbosity": -1}
     model = train(params, ranking, 2, backend="xgboost")
-    for body in (model.to_bytes(), average([model, model]).to_bytes(), XGBOOST.write(XGBOOST.parse(model.to_bytes()))):
+    for body in (
+        model.to_bytes(),
+        average([model, model]).to_bytes(),
+        write_json(XGBOOST.parse(model.to_bytes()).document),
+    ):
         alone = xgb.Booster(model_file=bytearray(body))
         assert alone.feature_names == list(rows)
         scores = alone.predict(xgb.DMatrix(rows), output_margin=True)

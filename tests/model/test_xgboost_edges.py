@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import ModelError
-from boostrank.engines.model_format import reals
+from boostrank.engines.trees import reals
 from boostrank.engines.xgboost.format import ATTRIBUTE, XGBOOST
 from tests.model.real_models import xgboost_models
 from tests.model.test_lightgbm_edges import LARGEST, LONG, refused

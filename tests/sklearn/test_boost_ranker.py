@@ -359,11 +359,9 @@ def test_what_else_train_takes_is_handed_on(rows: Rows, more: Rows, tmp_path: Pa
     checkpoint = boostrank.Checkpoint(tmp_path / "state", every=2)
     estimator = ranker("lightgbm").fit(
         rows.X, rows.y, qid=rows.qid, eval_set=(more.X, more.y), eval_qid=more.qid, feval=size, checkpoint=checkpoint,
-        keep_training_booster=True,
     )  # fmt: skip
     assert estimator.evals_result_["valid_0"]["size"] == [more.y.size] * 4
     assert any(tmp_path.iterdir())
-    assert estimator.booster_.train_set is not None
 
 
 def test_importances_are_shares_of_the_features(rows: Rows) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import lightgbm
@@ -11,33 +14,128 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import DataError, TrainingError
-from boostrank.core.types import Float64Array
+from boostrank.data.arrays import Features
+from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.rows import whole_of
-from boostrank.engines.base import Backend, TrainRequest
-from boostrank.engines.lightgbm.booster import LightGBMBooster
-from boostrank.engines.lightgbm.format import LIGHTGBM, start_text
-from boostrank.engines.lightgbm.params import TRUE, LightGBMParams
-from boostrank.engines.lightgbm.private import has_nothing_to_split, main_names, starting_at, use_one_thread
-from boostrank.engines.lightgbm.stream import StreamedDataset
-from boostrank.engines.model_format import LinearStart, engine_names
-from boostrank.engines.params import engine_threads, limit_in_children, without_stderr
-from boostrank.engines.rounds import (
-    Callback,
-    CallbackEnv,
-    Resumed,
+from boostrank.data.rows import Rows, dense_batches, dense_rows, whole_of
+from boostrank.engines.base import (
+    CONTRIBUTIONS,
+    LEAVES,
+    Backend,
+    Booster,
+    Rounds,
     Snapshot,
-    StopTraining,
-    beginning_at,
-    later,
-    ordered,
-    remembers,
+    TrainRequest,
+    Wanted,
     round_seed,
 )
+from boostrank.engines.lightgbm.format import LIGHTGBM, start_text
+from boostrank.engines.lightgbm.model_text import listed_categories, read_leaves, rewritten, start_trees
+from boostrank.engines.lightgbm.params import TRUE, LightGBMParams
+from boostrank.engines.lightgbm.private import (
+    StreamedDataset,
+    begun,
+    has_nothing_to_split,
+    main_names,
+    scores_now,
+    starting_at,
+    use_one_thread,
+)
+from boostrank.engines.params import engine_threads, limit_in_children, without_stderr
+from boostrank.engines.trees import LinearStart, engine_names
 
 # Without these two, LightGBM times both layouts and keeps the faster one, so two runs may differ.
 _DEFAULTS = {"deterministic": True, "force_col_wise": True}
 _LAYOUTS = ("force_col_wise", "force_row_wise")
+
+_NUM_THREADS = re.compile(r"\n\[num_threads: \d+\]")
+
+
+@dataclass(eq=False)
+class LightGBMBooster(Booster):
+    """Model with a `lightgbm.Booster` as `native`.
+
+    Args:
+        known_start: number of trees of its linear start, if known.
+    """
+
+    engine = "lightgbm"
+    known_start: int | None = None
+
+    @classmethod
+    def load(cls, data: bytes) -> LightGBMBooster:
+        """Return the model of a file that has been checked."""
+        return cls(lightgbm.Booster(model_str=data.decode()), len(start_trees(data)))
+
+    @property
+    def rounds(self) -> int:
+        return int(self.native.current_iteration()) - self.start_trees
+
+    @property
+    def best_rounds(self) -> int:
+        return max(0, int(self.native.best_iteration) - self.start_trees)
+
+    @cached_property
+    def feature_names(self) -> tuple[str, ...]:  # LightGBM is slower to return them than to score a document
+        head = str(self.native.model_to_string(num_iteration=1)).partition("\nfeature_names=")[2]
+        return tuple(head.partition("\n")[0].split(" "))
+
+    @property
+    def n_features(self) -> int:
+        return int(self.native.num_feature())
+
+    @property
+    def start_trees(self) -> int:
+        if self.known_start is None:  # a user's own model: the first tree shows whether to look further
+            found = len(start_trees(self.native.model_to_string(num_iteration=1).encode()))
+            if found:
+                found = len(start_trees(self.native.model_to_string(num_iteration=-1).encode()))
+            self.known_start = found
+        return self.known_start
+
+    def predict(self, features: Features, wanted: Wanted) -> npt.NDArray[Any]:
+        how: dict[str, Any] = {
+            "num_iteration": self._trees(wanted.rounds),
+            "num_threads": engine_threads("LightGBM", wanted.threads),
+        }
+        if wanted.what == CONTRIBUTIONS:
+            parts = [
+                self.native.predict(dense_rows(features, a, b), pred_contrib=True, **how)
+                for a, b in dense_batches(features)
+            ]
+            return np.concatenate([np.zeros((0, features.shape[1] + 1)), *parts])
+        kind = "pred_leaf" if wanted.what == LEAVES else "raw_score"
+        pieces = (piece for _, piece in features.pieces()) if isinstance(features, Rows) else [features]
+        found = np.concatenate([self.native.predict(piece, **{kind: True}, **how) for piece in pieces])
+        return found if wanted.what == LEAVES else found.astype(np.float64, copy=False).reshape(-1)
+
+    def to_bytes(self, rounds: int = 0) -> bytes:
+        text = str(self.native.model_to_string(num_iteration=self._trees(rounds)))
+        return _NUM_THREADS.sub("\n[num_threads: 0]", text).encode()  # trees do not depend on the number of threads
+
+    def finished(self, categories: Mapping[int, Categories]) -> LightGBMBooster:
+        body = self.native.model_to_string(num_iteration=-1).encode()
+        leaves, best = read_leaves(body), self.native.best_iteration
+        self.native.model_from_string(rewritten(body, leaves and leaves.in_units()).decode())
+        self.native.best_iteration = best
+        known = [list(one.values) for _, one in sorted(categories.items()) if one.values is not None]
+        if known:  # LightGBM encodes frames of pandas by them
+            self.native.pandas_categorical = known
+        return self
+
+    def categories(self, names: Sequence[str]) -> dict[str, Categories]:
+        values = self.native.pandas_categorical or ()
+        columns = listed_categories(self.native.model_to_string(num_iteration=1).encode()) if values else {}
+        # LightGBM does not store their columns: ordered columns have categories too, and columns of codes have none.
+        fits = len(columns) == len(values) and all(
+            codes[-1] < len(one) and all(isinstance(value, str) for value in one)
+            for codes, one in zip(columns.values(), values, strict=True)
+        )
+        return {names[i]: Categories(tuple(one)) for i, one in zip(columns, values, strict=True)} if fits else {}
+
+    def _trees(self, rounds: int) -> int:
+        """Return LightGBM's number of iterations for this number of rounds; -1: all."""
+        return rounds + self.start_trees if rounds else -1
 
 
 class LightGBM(Backend):
@@ -79,74 +177,54 @@ class LightGBM(Backend):
             lightgbm.Booster(_with_defaults(params), data).reset_parameter({"objective": "none"})
 
     def train(self, request: TrainRequest) -> tuple[LightGBMBooster, int]:
-        params = _with_defaults(request.params) | {"metric": "None"}
+        own = {"metric": "None", "num_iterations": request.rounds, "objective": request.native_objective or "none"}
+        params = _with_defaults(request.params) | own
         if "num_threads" in params:
             params["num_threads"] = engine_threads("LightGBM", params["num_threads"])
-        first = 0 if request.init_model is None else request.init_model.start_trees
-        round_now = RoundStart(request, params, first)
-        gradient = request.gradient
-        if gradient is None:
-            params["objective"] = request.native_objective
-        else:
-            function = gradient
-
-            def objective(scores: npt.NDArray[Any], dataset: Any) -> tuple[Any, Any]:
-                round_now.seed_sampling()
-                return function(scores, dataset, round_now.round)
-
-            # A function, not a method: LightGBM copies its parameters, and a method would drag the data along.
-            params["objective"] = objective
-        init_model, rounds = None if request.init_model is None else request.init_model.native, request.rounds
+        model, start_scores = request.init_model, request.start_scores
+        first = 0 if model is None else model.start_trees
+        sets = [request.train, *(data for _, data in request.valid)]
+        if request.resumed is not None:
+            model = self.load(request.resumed.snapshot.model)
+            sets = [request.train, *(data for data in sets if data is not request.train)]
+            start_scores = request.resumed.snapshot.scores
         # Initial scores of a continued model, or the saved scores of a resumed training.
-        with contextlib.ExitStack() as given:
-            given.enter_context(_naming_nothing_to_split())
-            sets = [request.train, *(data for _, data in request.valid)]
-            for data, scores in zip(sets, request.start_scores if request.resumed is None else (), strict=False):
+        with contextlib.ExitStack() as given, _naming_nothing_to_split():
+            for data, scores in zip(sets, start_scores, strict=False):
                 if scores is not None:
                     given.enter_context(starting_at(data, scores))
-            if request.resumed is not None:
-                stopped = self.load(request.resumed.snapshot.model)
-                init_model, rounds = stopped.native, rounds + request.resumed.begin - stopped.rounds
-                holders = [request.train, *(data for _, data in request.valid if data is not request.train)]
-                for data, scores in zip(holders, request.resumed.snapshot.scores, strict=True):
-                    given.enter_context(starting_at(data, scores))
+            for data in sets:
+                if data.used_indices is not None:
+                    data.construct()  # otherwise LightGBM predicts from rows that a part does not have
+            booster = begun(params, request.train, request.valid, model and model.native)
+            rounds = Rounds(request, booster, 0 if model is None else model.rounds, partial(scores_now, booster))
+            sampling = Sampling(params)
+
+            def gradient(scores: npt.NDArray[Any], dataset: Any) -> tuple[Any, Any]:
+                assert request.gradient is not None
+                # Seeded here: in its first round LightGBM resets the booster once more, which draws features.
+                sampling.seed(booster, rounds.round)
+                return request.gradient(scores, dataset, rounds.round)
+
             try:
-                for data in sets:
-                    if data.used_indices is not None:
-                        data.construct()  # otherwise LightGBM predicts from rows that a part does not have
-                booster = lightgbm.train(
-                    params,
-                    request.train,
-                    num_boost_round=rounds,
-                    valid_sets=[d for _, d in request.valid] or None,
-                    valid_names=[n for n, _ in request.valid] or None,
-                    feval=list(request.metrics) or None,
-                    init_model=init_model,
-                    keep_training_booster=request.keep_training_booster,
-                    callbacks=[round_now, *(Translated(cb, request.resumed, first) for cb in request.callbacks)],
-                )
+                for number in rounds:
+                    if request.gradient is None:
+                        sampling.seed(booster, number)
+                    booster.update(fobj=None if request.gradient is None else gradient)
             except TrainingError as error:
                 # dart negates the dropped trees during a round, so its model is not usable here.
-                if round_now.model is not None and main_names(params).get("boosting") != "dart":
-                    error.model = LightGBMBooster(round_now.model, first)
+                if main_names(params).get("boosting") != "dart":
+                    error.model = LightGBMBooster(booster, first)
                 raise
-        return LightGBMBooster(booster, first), max(0, booster.best_iteration - first)
+        booster.best_iteration = rounds.best_rounds and rounds.best_rounds + first
+        booster.model_from_string(booster.model_to_string()).free_dataset()
+        return LightGBMBooster(booster, first), rounds.best_rounds
 
     def snapshot(self, model: Any) -> Snapshot:
-        scores: list[Float64Array] = []
-
-        def keep(values: npt.NDArray[Any], dataset: Any) -> tuple[str, float, bool]:
-            scores.append(np.array(values, dtype=np.float64).reshape(-1))
-            return "kept", 0.0, True
-
-        model.eval_train(keep)
-        model.eval_valid(keep)
+        scores = (np.array(scores_now(model, data), np.float64) for data in (model.train_set, *model.valid_sets))
         return Snapshot(LightGBMBooster(model).to_bytes(), tuple(scores))
 
-    def load(self, data: bytes) -> LightGBMBooster:
-        return LightGBMBooster.load(data)
-
-    def begin_with(self, start: LinearStart) -> LightGBMBooster:
+    def begin_with(self, start: LinearStart) -> Booster:
         return self.load(start_text(start).encode())
 
 
@@ -171,41 +249,6 @@ def _naming_nothing_to_split() -> Iterator[None]:
 def _with_defaults(params: dict[str, Any]) -> dict[str, Any]:
     defaults = {k: v for k, v in _DEFAULTS.items() if not (k in _LAYOUTS and any(a in params for a in _LAYOUTS))}
     return defaults | params
-
-
-class RoundStart:
-    """Callback that records the round for the objective, to which LightGBM does not pass it, and seeds the sampling."""
-
-    before_iteration = True
-    order = -(2**31)
-
-    def __init__(self, request: TrainRequest, params: dict[str, Any], start_trees: int) -> None:
-        self.round, self._start_trees = 0, start_trees
-        self._request, self._sampling, self.model = request, Sampling(params), None
-        self._resumed = request.resumed
-
-    def __call__(self, env: Any) -> None:
-        self.round, self.model = int(env.iteration) - self._start_trees, env.model
-        if self._resumed is not None:
-            # The model file stores the requested number of rounds, not the remaining one.
-            env.model.reset_parameter({"num_iterations": self._request.rounds})
-            # Replay the earlier rounds to callbacks with memory.
-            callbacks = [cb for cb in ordered(self._request.callbacks, before=False) if remembers(cb)]
-            begin = self._resumed.begin
-            for number, results in enumerate(self._resumed.results, begin):
-                for callback in callbacks:
-                    end = begin + self._request.rounds
-                    callback(CallbackEnv(env.model, env.params, number, begin, end, list(results)))
-            self._resumed = None
-        if self._request.gradient is None:
-            self.seed_sampling()
-
-    def seed_sampling(self) -> None:
-        """Seed the sampling of this round.
-
-        Our objective calls it itself: in its first round LightGBM resets the booster once more, which draws features.
-        """
-        self._sampling.seed(self.model, self.round)
 
 
 class Sampling:
@@ -250,28 +293,3 @@ class Sampling:
             model.reset_parameter({"bagging_fraction": 0.999 * self._fraction})
             seeds["bagging_fraction"] = self._fraction
         model.reset_parameter(seeds)
-
-
-class Translated:
-    """Callback adapted to LightGBM.
-
-    It translates `StopTraining`, restores the first round of a resumed training, and does not count the trees of a
-    start.
-    """
-
-    def __init__(self, callback: Callback, resumed: Resumed | None, start_trees: int) -> None:
-        self._callback, self._resumed, self._start_trees = callback, resumed, start_trees
-        self.before_iteration = bool(getattr(callback, "before_iteration", False))
-        if hasattr(callback, "order"):
-            self.order = callback.order
-
-    def __call__(self, env: Any) -> None:
-        if self._start_trees:
-            env = later(env, -self._start_trees)
-        if self._resumed is not None:
-            env = beginning_at(env, self._resumed.begin)
-        try:
-            self._callback(env)
-        except (StopTraining, lightgbm.callback.EarlyStopException) as stop:
-            best = stop.best_iteration + self._start_trees
-            raise lightgbm.callback.EarlyStopException(best, stop.best_score) from stop

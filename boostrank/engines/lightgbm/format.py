@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,9 +12,21 @@ import numpy as np
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array
 from boostrank.engines.lightgbm.model_text import LightGBMText, Tree, parse_text
-from boostrank.engines.model_format import LinearStart, ModelFormat, engine_names, refuse
-from boostrank.engines.trees import NOTHING, ServedTrees, StepTree, Trees, parts_of, split, sum_of_starts
-from boostrank.kernels.curves import LOWEST, ZERO, Curve, Curves, combined
+from boostrank.engines.trees import (
+    NOTHING,
+    LinearStart,
+    ModelFormat,
+    ServedTrees,
+    StepTree,
+    Trees,
+    by_feature,
+    engine_names,
+    parts_of,
+    refuse,
+    split,
+    sum_of_starts,
+)
+from boostrank.kernels.curves import LOWEST, ZERO, Curve, Curves
 from boostrank.kernels.forest import CATEGORICAL, NAN_LEFT, ZERO_IS_MISSING, Forest
 
 _HEAD = """tree
@@ -91,35 +101,28 @@ def _tree(number: int, feature: int, curve: Curve) -> str:
 
 def read_start(trees: Iterable[Tree]) -> dict[int, Curve]:
     """Return feature -> the function that the trees of a start add."""
-    curves: dict[int, Curve] = {}
-    for tree in trees:
-        try:
-            feature, curve = _read(tree)
-        except (ValueError, IndexError) as error:
-            raise ModelError(
-                f"tree {tree.number} resembles a linear start but is no function of one feature"
-            ) from error
-        curves[feature] = combined([curves[feature], curve], [1.0, 1.0]) if feature in curves else curve
-    return curves
+    return by_feature(map(_read, trees))
 
 
 def _read(tree: Tree) -> tuple[int, Curve]:
     def numbers(name: bytes, kind: type = float) -> Any:
         return np.array(tree.words(name), dtype=np.float64).astype(kind)
 
-    values, documents = numbers(b"leaf_value"), numbers(b"leaf_count")
-    bounds = np.sort(numbers(b"threshold")[1:])
-    children = [numbers(name, int).tolist() for name in (b"left_child", b"right_child")]
-    in_order, *expected = split(bounds)
-    if children != expected or numbers(b"threshold")[1:].tolist() != in_order:
-        raise ValueError
-    steps = Curve(bounds, values[1:], float(values[0]))
-    return int(numbers(b"split_feature", int)[0]), replace(steps, documents=np.roll(documents, -1))
+    try:
+        values, documents = numbers(b"leaf_value"), numbers(b"leaf_count")
+        thresholds = numbers(b"threshold")[1:]
+        bounds = np.sort(thresholds)
+        children = [numbers(name, int).tolist() for name in (b"left_child", b"right_child")]
+        if [thresholds.tolist(), *children] != list(split(bounds)):
+            raise ValueError
+        steps = Curve(bounds, values[1:], float(values[0]))
+        return int(numbers(b"split_feature", int)[0]), replace(steps, documents=np.roll(documents, -1))
+    except (ValueError, IndexError) as error:
+        raise ModelError(f"tree {tree.number} resembles a linear start but is no function of one feature") from error
 
 
 # Fields in units of the score.
 _IN_SCORE = (b"leaf_value", b"internal_value", b"leaf_const", b"leaf_coeff", b"shrinkage")
-_IMPORTANCES = b"\nfeature_importances:\n"
 _BELOW_ZERO = float(np.nextafter(np.float32(-ZERO), np.float32(-1.0)))
 
 
@@ -134,9 +137,6 @@ class LightGBMFormat(ModelFormat):
 
     def parse(self, body: bytes) -> LightGBMText:
         return parse_text(body)
-
-    def write(self, model: LightGBMText) -> bytes:
-        return model.to_bytes()
 
     def trees(self, model: LightGBMText, n_features: int) -> Trees:
         first = model.start_trees
@@ -163,27 +163,18 @@ class LightGBMFormat(ModelFormat):
         return body if b"\nobjective=" in body.partition(b"\n\n")[0] else stamped(body)
 
     def merge(self, models: Sequence[LightGBMText], weights: Sequence[float] | None = None) -> bytes:
-        # One start for all models, then their trees with new numbers, and the sum of the split counts.
+        # One start for all models, then their trees with new numbers.
         starts = [read_start(model.trees[: model.start_trees]) for model in models]
-        start = write_start(sum_of_starts(starts, weights))
-        texts = [tree.encode() for tree in start]
-        importances = Counter[bytes]()
+        texts = [tree.encode() for tree in write_start(sum_of_starts(starts, weights))]
         for model, parts in zip(models, parts_of(len(models), weights), strict=True):
             if b"\naverage_output" in model.head:
                 raise ModelError("a random forest of LightGBM cannot be averaged: it averages its trees itself")
             texts += [_divided(tree, parts, i) for i, tree in enumerate(model.trees[model.start_trees :], len(texts))]
-            for line in _importances(model.tail):
-                name, _, count = line.rpartition(b"=")
-                importances[name] += int(count) if count.isdigit() else 0
-        head = _with_sizes(models[0].head, texts)
-        before, mark, after = models[0].tail.partition(_IMPORTANCES)
-        if mark:
-            after = after[sum(len(line) + 1 for line in _importances(models[0].tail)) :]
-            after = b"".join(b"%s=%d\n" % counted for counted in importances.most_common()) + after
-        return head + b"\n\n" + b"".join(texts) + before + mark + after
+        # LightGBM counts the importances in the tail again.
+        return _with_sizes(models[0].head, texts) + b"\n\n" + b"".join(texts) + models[0].tail
 
     def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
-        model, infos, texts = parse_text(body), ["none"] * len(names), []
+        model, infos, trees = parse_text(body), ["none"] * len(names), []
         own = re.search(rb"^feature_infos=(.*)$", model.head, re.MULTILINE)
         for column, info in zip(columns, own[1].decode().split(" ") if own else (), strict=True):
             infos[column] = info
@@ -192,18 +183,22 @@ class LightGBMFormat(ModelFormat):
                 key: b" ".join(b"%d" % columns[int(word)] for word in tree.words(key))
                 for key in tree.fields.keys() & {b"split_feature", b"leaf_features"}
             }
-            texts.append(replace(tree, fields={**tree.fields, **moved}).to_bytes())
-        head = _replaced(rb"^max_feature_idx=.*$", b"max_feature_idx=%d" % (len(names) - 1), model.head)
-        head = _replaced(rb"^feature_names=.*$", f"feature_names={' '.join(names)}".encode(), head)
-        head = _replaced(rb"^feature_infos=.*$", f"feature_infos={' '.join(infos)}".encode(), head)
-        return _with_sizes(head, texts) + b"\n\n" + b"".join(texts) + model.tail
+            trees.append(replace(tree, fields={**tree.fields, **moved}))
+        head = _with_line(model.head, "max_feature_idx", str(len(names) - 1))
+        head = _with_line(_with_line(head, "feature_names", " ".join(names)), "feature_infos", " ".join(infos))
+        head = _with_sizes(head, [tree.to_bytes() for tree in trees])
+        return replace(model, head=head, trees=tuple(trees)).to_bytes()
 
 
 LIGHTGBM = LightGBMFormat()
 
 
+def _with_line(head: bytes, key: str, value: str) -> bytes:
+    return _replaced(b"^%b=.*$" % key.encode(), f"{key}={value}".encode(), head)
+
+
 def _with_sizes(head: bytes, texts: Sequence[bytes]) -> bytes:
-    return _replaced(rb"^tree_sizes=.*$", b"tree_sizes=" + b" ".join(b"%d" % len(text) for text in texts), head)
+    return _with_line(head, "tree_sizes", " ".join(str(len(text)) for text in texts))
 
 
 def _forest(model: LightGBMText, first: int) -> Forest:
@@ -274,10 +269,6 @@ def stamped(body: bytes, objective: bytes = b"lambdarank") -> bytes:
 
 def _replaced(pattern: bytes, line: bytes, text: bytes) -> bytes:
     return re.sub(pattern, lambda _: line, text, flags=re.MULTILINE)
-
-
-def _importances(tail: bytes) -> list[bytes]:
-    return list(itertools.takewhile(bool, tail.partition(_IMPORTANCES)[2].split(b"\n")))
 
 
 def _divided(tree: Tree, parts: float, number: int) -> bytes:

@@ -19,14 +19,12 @@ import numpy.typing as npt
 
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.engines.model_format import LARGEST_SCORE, refuse
-from boostrank.engines.trees import MAX_DEPTH, Leaves, depths, of_doubles
+from boostrank.engines.trees import LARGEST_SCORE, MAX_DEPTH, Leaves, depths, of_doubles, refuse
 from boostrank.kernels.curves import LOWEST
 from boostrank.records import from_json
 
 _VERSIONS = ("v2", "v3", "v4")
 _MAX_TREE_LINES = 22  # LightGBM's loader reads no further in a tree
-_MAX_DIGITS = 40  # maximum length of a number; LightGBM writes 24 at most
 _INT32_MAX = 2**31 - 1
 _UINT32_MAX = 2**32 - 1
 
@@ -35,6 +33,9 @@ _END = b"\nend of trees\n"
 
 _THRESHOLDS = re.compile(rb"^threshold=(?P<thresholds>.*)\ndecision_type=(?P<kinds>.*)$", re.MULTILINE)
 _WHOLE = re.compile(r"-?[0-9]{1,10}", re.ASCII)
+# Numbers as LightGBM reads them, of 40 bytes at most: one giant number would make NumPy allocate its size for all.
+_INTEGER = rb"-?[0-9]{1,18}"
+_REAL = rb"(?=[^ ]{1,40}(?: |$))[-+]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|inf|nan)"
 _NUMBER = r"[-+]?(?:[0-9.]+(?:[eE][-+]?[0-9]+)?|inf|nan)"
 _FEATURE_INFO = re.compile(rf"none|\[{_NUMBER}:{_NUMBER}\]|-?[0-9]{{1,10}}(?::-?[0-9]{{1,10}})*", re.ASCII)
 _OBJECTIVE = re.compile(r"[a-z0-9_]+(?: [a-z0-9_]+(?::[^ :]+)?)*", re.ASCII)
@@ -169,10 +170,15 @@ def read_leaves(data: bytes) -> Leaves | None:
     return Leaves(np.repeat(np.arange(len(trees)), [tree.leaves for tree in trees]), value, count)
 
 
-def for_doubles(data: bytes) -> bytes:
-    """Return a text that LightGBM wrote with the thresholds of `of_doubles`; categorical splits stay."""
+def rewritten(data: bytes, leaves: Leaves | None = None) -> bytes:
+    """Return a text that LightGBM wrote with the thresholds of `of_doubles` and, if given, other values of leaves."""
     begin, end = data.find(b"\n\n") + 2, data.find(_END) + 1
     texts = [_THRESHOLDS.sub(_for_doubles, block) for block in _blocks(data, begin, end)]
+    if leaves is not None:
+        of_trees = np.split(leaves.value, np.searchsorted(leaves.tree, np.arange(1, len(texts))))
+        lines = (b"leaf_value=" + b" ".join(b"%.17g" % one for one in values.tolist()) for values in of_trees)
+        place = re.compile(rb"^leaf_value=.*$", re.MULTILINE)
+        texts = [place.sub(line, text) for line, text in zip(lines, texts, strict=True)]
     sizes = b"tree_sizes=" + b" ".join(b"%d" % len(text) for text in texts)
     head = re.sub(rb"^tree_sizes=.*$", sizes, data[:begin], flags=re.MULTILINE)
     return head + b"".join(texts) + data[end:]
@@ -290,13 +296,13 @@ class _Column:
 
     def whole(self, low: int, high: int | Int64Array) -> Int64Array:
         """Return int64 values within bounds."""
-        values = self._parse(np.int64, b"-0123456789")
+        values = self._parse(_INTEGER).astype(np.int64)
         _refuse_tree((values < low) | (values > high), self.tree, f"{self.key} is out of range")
         return values
 
     def real(self, *, finite: bool = True) -> Float64Array:
         """Return float64 values, finite if `finite`."""
-        values = self._parse(np.float64, b"-+.0123456789eEinfa")
+        values = self._parse(_REAL).astype(np.float64)
         if finite:
             _refuse_tree(~np.isfinite(values), self.tree, f"{self.key} is not finite")
         return values
@@ -304,39 +310,20 @@ class _Column:
     def normal(self) -> Float64Array:
         """Return finite float64 values that are 0 or normal numbers: std::stod ends the process for subnormal ones."""
         values = self.real()
-        small = np.flatnonzero(np.abs(values) < np.finfo(np.float64).tiny)
-        wrong = [i for i in small if re.match(rb"[-+]?[0.]*[1-9]", self.tokens[i])]
-        if wrong:
-            raise ModelError(f"tree {self.tree[wrong[0]]}: {self.key} has a number too close to 0 for LightGBM")
+        nonzero = np.array([re.match(rb"[-+]?[0.]*[1-9]", token) is not None for token in self.tokens], dtype=bool)
+        _refuse_tree(
+            nonzero & (np.abs(values) < np.finfo(np.float64).tiny),
+            self.tree,
+            f"{self.key} has a number too close to 0 for LightGBM",
+        )
         return values
 
-    def _parse(self, dtype: type[np.generic], alphabet: bytes) -> npt.NDArray[Any]:
-        if not self.tokens:
-            return np.zeros(0, dtype)
-        # The alphabet excludes what Python reads as a number and LightGBM does not ("1_0"). The length limit keeps one
-        # giant token from making NumPy allocate its size for all.
-        tokens = self.tokens
-        if max(map(len, tokens)) > _MAX_DIGITS:
-            tokens = [token if len(token) <= _MAX_DIGITS else b"?" for token in tokens]
-        text = np.array(tokens)
-        try:
-            if b"".join(self.tokens).translate(None, alphabet):
-                raise ValueError
-            return text.astype(dtype)
-        except (ValueError, OverflowError):
-            wrong = np.array([not _reads(token, dtype, alphabet) for token in self.tokens])
+    def _parse(self, number: bytes) -> npt.NDArray[np.bytes_]:
+        """Return the tokens, each a number of this pattern."""
+        if not re.fullmatch(rb"(?:%b )*" % number, b"".join(token + b" " for token in self.tokens)):
+            wrong = np.array([not re.fullmatch(number, token) for token in self.tokens])
             _refuse_tree(wrong, self.tree, f"{self.key} has something that is not a number")
-            raise
-
-
-def _reads(token: bytes, dtype: type[np.generic], alphabet: bytes) -> bool:
-    if len(token) > _MAX_DIGITS or token.translate(None, alphabet):
-        return False
-    try:
-        np.array([token]).astype(dtype)
-    except (ValueError, OverflowError):
-        return False
-    return True
+        return np.array(self.tokens, dtype=np.bytes_)
 
 
 def _refuse_tree(wrong: npt.NDArray[np.bool_], tree: Int64Array, reason: str) -> None:

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import lightgbm
 import numpy as np
 
-from boostrank.core.errors import ParameterError, UnknownParameter, did_you_mean
+from boostrank.core.errors import ParameterError
 from boostrank.core.gains import Gain
 from boostrank.engines.lightgbm.private import has_nothing_to_split, main_names, parameter_names
 from boostrank.engines.params import (
     Limits,
     Params,
-    check_numbers,
-    groups_with,
-    read_columns,
     read_directions,
     read_groups,
     read_numbers,
-    try_parameters,
 )
-from boostrank.records import from_json
 
 _COMMAND_LINE = "only LightGBM's command line reads it"
 _OF_FILES = f"{_COMMAND_LINE}: choose columns when reading the data; for a file that lgb.Dataset reads, in its params"
@@ -31,6 +25,7 @@ _OF_MODELS = f"{_COMMAND_LINE}: pass models as init_model, save them with Rankin
 _OF_PREDICTIONS = f"it applies to predictions, not to training: {_COMMAND_LINE}"
 _OF_METRICS = "metrics are boostrank's own: pass metric= and eval_at=, or your own functions as feval="
 _OF_MACHINES = "boostrank starts the workers: --cluster, boostrank.cluster.train"
+_OF_SPLITS = "boostrank takes no files of splits or bins"
 _OF_LABELS = "LightGBM uses it only with its binary objective: use bagging_fraction"
 
 REFUSED: dict[str, str] = {
@@ -45,6 +40,7 @@ REFUSED: dict[str, str] = {
         "pred_early_stop_margin",
         _OF_METRICS: "metric_freq is_provide_training_metric multi_error_top_k auc_mu_weights",
         _OF_MACHINES: "num_machines machines machine_list_filename local_listen_port time_out tree_learner top_k",
+        _OF_SPLITS: "forcedsplits_filename forcedbins_filename",
         _OF_LABELS: "pos_bagging_fraction neg_bagging_fraction",
         "a ranker has one score per document": "num_class",
     }.items()
@@ -52,38 +48,29 @@ REFUSED: dict[str, str] = {
 }
 """Main name -> reason for the rejection, and the remedy."""
 _SAYS_NOTHING: dict[str, tuple[Any, ...]] = {
+    "forcedsplits_filename": ("",),
+    "forcedbins_filename": ("",),
     "task": ("train", "training"),
     "num_machines": (1, "1"),
     "tree_learner": ("serial",),
     "num_class": (1, "1"),
 }
-_FILES = {"forcedsplits_filename": dict, "forcedbins_filename": list}
-_OF_COLUMNS = (
-    "categorical_feature cegb_penalty_feature_coupled cegb_penalty_feature_lazy feature_contri "
-    "interaction_constraints max_bin_by_feature monotone_constraints"
-)
-OF_COLUMNS = (
-    *_FILES,
-    *_OF_COLUMNS.split(),
-)
+_A_NUMBER_EACH = ("feature_contri", "max_bin_by_feature", "cegb_penalty_feature_lazy", "cegb_penalty_feature_coupled")
+OF_COLUMNS = (*_A_NUMBER_EACH, "categorical_feature", "interaction_constraints", "monotone_constraints")
 """Parameters of single features, which only data can resolve."""
 LISTS = (*OF_COLUMNS, "eval_at", "gpu_device_id_list", "label_gain", "metric")
 _METHODS = ("basic", "intermediate", "advanced")
 _NOT_MONOTONE = {
     "linear_tree": "LightGBM applies it to the leaves' constants, not to their slopes",
-    "forcedsplits_filename": "LightGBM ignores it in forced splits",
     "quant_train_renew_leaf": "LightGBM ignores it when it refits leaves",
 }
 TRUE = (True, 1, "true", "True", "1", "+")
 _FALSE = (None, False, 0, "", "0", "false", "False", "-")
 # Objectives with untransformed scores, which a checkpoint needs.
-_RAW_WORDS = (
-    "lambdarank rank_xendcg regression regression_l2 l2 mean_squared_error mse regression_l1 l1 mean_absolute_error "
-    "mae huber fair quantile mape"
+_RAW = frozenset(
+    "lambdarank rank_xendcg regression regression_l2 l2 mean_squared_error mse regression_l1 l1 "  # noqa: SIM905
+    "mean_absolute_error mae huber fair quantile mape".split()
 )
-_RAW = (*_RAW_WORDS.split(),)
-_A_NUMBER_EACH = ("feature_contri", "max_bin_by_feature", "cegb_penalty_feature_lazy", "cegb_penalty_feature_coupled")
-_UNTRIED = (*OF_COLUMNS, "verbosity", "num_threads")
 _LABELS = 31  # size of LightGBM's own table of gains
 
 
@@ -97,27 +84,41 @@ class LightGBMParams(Params):
         "reg_sqrt scale_pos_weight sigmoid tweedie_variance_power unbalance unbalanced_sets".split()
     )
 
+    title = "LightGBM"
     of_features = frozenset(OF_COLUMNS)
+    refused, harmless = REFUSED, _SAYS_NOTHING
+    untried = frozenset({*OF_COLUMNS, "verbosity", "num_threads"})
 
-    def check(self, params: dict[str, Any]) -> None:
-        known = parameter_names()
-        given_as: dict[str, str] = {}
-        for name in params:
-            if known and name not in known:
-                hint = did_you_mean(name, known, list_all=False)
-                raise UnknownParameter(f"LightGBM has no parameter {name!r}.{hint}")
-            first = given_as.setdefault(known.get(name, name), name)
-            if first != name:
-                raise ParameterError(f"{first!r} and {name!r} are the same parameter")
-        named = main_names(params)
+    def names(self) -> Mapping[str, str]:
+        return parameter_names()
+
+    def check_values(self, params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+        named, given_as = super().check_values(params)
         read_groups(named.get("interaction_constraints", ()), None)
-        directions = read_directions(named.get("monotone_constraints", ()), None, padded=False)
-        _check_values(named, given_as, monotone=any(directions))
-        tried = {name: params[name] for main, name in given_as.items() if main not in _UNTRIED}
-        try_parameters("LightGBM", tried, _try)
+        monotone = any(read_directions(named.get("monotone_constraints", ()), None, padded=False))
+        for name, value in named.items():
+            if isinstance(value, list | tuple | Mapping) and name not in LISTS:  # LightGBM would use the first or none
+                raise ParameterError(f"{given_as[name]}={value!r} must be one value")
+            if monotone and name in _NOT_MONOTONE and value not in _FALSE:
+                raise ParameterError(
+                    f"monotone_constraints does not work with {name}: {_NOT_MONOTONE[name]}; drop one of them"
+                )
+        method = named.get("monotone_constraints_method", _METHODS[0])
+        if method not in _METHODS:  # LightGBM would use the first
+            raise ParameterError(f"monotone_constraints_method={method!r}: use {', '.join(_METHODS)}")
+        if str(named.get("boosting", "")) in ("rf", "random_forest"):
+            raise ParameterError("boosting='rf' averages independent trees and does not support custom objectives")
+        return named, given_as
 
-    def named(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        return main_names(params)
+    def attempt(self, params: dict[str, Any]) -> None:
+        """Train on sixty rows without signal, so that LightGBM checks the parameters."""
+        fixed = {"verbosity": -1, "num_threads": 1, "feature_pre_filter": False}
+        rows = lightgbm.Dataset(np.arange(60.0).reshape(-1, 1), np.zeros(60), params=params | fixed)
+        try:
+            lightgbm.Booster(params | fixed | {"objective": "none"}, rows)
+        except lightgbm.basic.LightGBMError as error:
+            if not has_nothing_to_split(error):
+                raise
 
     def of_native(self, objective: str, gain: Gain) -> dict[str, Any]:
         if objective.startswith(("multiclass", "softmax", "multi", "ova", "ovr")):
@@ -129,22 +130,15 @@ class LightGBMParams(Params):
     def of_columns(
         self, params: dict[str, Any], names: Sequence[str], *, codes: Sequence[int] = (), followed: Sequence[int] = ()
     ) -> dict[str, Any]:
-        known, found = parameter_names(), dict(params)
+        known, found = parameter_names(), super().of_columns(params, names, followed=followed)
         for name, value in params.items():
             main = known.get(name, name)
-            if main == "monotone_constraints":
-                directions = read_directions(value, names, padded=False)
-                found[name] = [*directions, *(directions[one] for one in followed if directions)]
-            elif main == "interaction_constraints":
-                found[name] = groups_with(read_groups(value, names), len(names), followed)
-            elif main in _A_NUMBER_EACH:
+            if main in _A_NUMBER_EACH:
                 numbers = read_numbers(value, names, main)
                 if followed:
                     kind = int if main == "max_bin_by_feature" else float
                     numbers = [kind(number) for number in [*numbers, *(numbers[one] for one in followed)]]
                 found[name] = numbers
-            elif main == "categorical_feature":  # LightGBM warns that it ignores this name, and then uses it
-                found["categorical_column"] = read_columns(found.pop(name), names, main)
         return found | {"categorical_column": list(codes)} if codes else found
 
     def limits(self, params: dict[str, Any], names: Sequence[str]) -> Limits:
@@ -172,8 +166,6 @@ class LightGBMParams(Params):
             return "LightGBM hides the state of its stochastic rounding: set stochastic_rounding=false"
         if any(name.startswith("cegb_penalty_feature") for name in named):
             return "LightGBM hides which features it has paid for (cegb)"
-        if named.get("forcedsplits_filename"):
-            return "in LightGBM the gain of forced splits depends on earlier rounds"
         if native_objective == "rank_xendcg":
             return "LightGBM hides the random state of its rank_xendcg: use boostrank's xe-ndcg"
         if native_objective is not None and (native_objective not in _RAW or named.get("reg_sqrt") in TRUE):
@@ -185,49 +177,3 @@ class LightGBMParams(Params):
     def unstartable(self, params: dict[str, Any]) -> str | None:
         paid = [name for name in main_names(params) if name.startswith("cegb_penalty_feature")]
         return f"{paid[0]} penalises each feature used, and a linear start uses most of them" if paid else None
-
-
-def _try(params: dict[str, Any]) -> None:
-    """Train on sixty rows without signal, so that LightGBM checks the parameters."""
-    fixed = {"verbosity": -1, "num_threads": 1, "feature_pre_filter": False}
-    rows = lightgbm.Dataset(np.arange(60.0).reshape(-1, 1), np.zeros(60), params=params | fixed)
-    try:
-        lightgbm.Booster(params | fixed | {"objective": "none"}, rows)
-    except lightgbm.basic.LightGBMError as error:
-        if not has_nothing_to_split(error):
-            raise
-
-
-def _check_values(named: Mapping[str, Any], given_as: Mapping[str, str], *, monotone: bool) -> None:
-    """Check values that LightGBM would ignore or misread."""
-    check_numbers(named, given_as)
-    for name, value in named.items():
-        if isinstance(value, list | tuple | Mapping) and name not in LISTS:  # LightGBM would use the first or none
-            raise ParameterError(f"{given_as.get(name, name)}={value!r} must be one value")
-        if name in REFUSED and value not in _SAYS_NOTHING.get(name, ()):
-            raise ParameterError(f"{name} is not supported: {REFUSED[name]}")
-        if monotone and name in _NOT_MONOTONE and value not in _FALSE:
-            raise ParameterError(
-                f"monotone_constraints does not work with {name}: {_NOT_MONOTONE[name]}; drop one of them"
-            )
-    method = named.get("monotone_constraints_method", _METHODS[0])
-    if method not in _METHODS:  # LightGBM would use the first
-        raise ParameterError(f"monotone_constraints_method={method!r}: use {', '.join(_METHODS)}")
-    for name, kind in _FILES.items():
-        if named.get(name):
-            _check_file(name, str(named[name]), kind)
-    if str(named.get("boosting", "")) in ("rf", "random_forest"):
-        raise ParameterError("boosting='rf' averages independent trees and does not support custom objectives")
-
-
-def _check_file(name: str, path: str, kind: type) -> None:
-    """Check that a file exists and holds JSON of this type; LightGBM would only log the problem and ignore the file."""
-    if not os.path.isfile(path):
-        raise ParameterError(f"{name}={path!r}: no such file")
-    try:
-        with open(path, encoding="utf-8") as file:
-            content = from_json(file.read())
-    except (OSError, ValueError) as error:
-        raise ParameterError(f"{name}={path!r}: not JSON: {error}") from None
-    if not isinstance(content, kind):
-        raise ParameterError(f"{name}={path!r}: expected a JSON {'object' if kind is dict else 'array'}")

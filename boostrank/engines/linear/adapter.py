@@ -5,6 +5,7 @@ A round is one step of an optimiser in `solvers`.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -22,22 +23,23 @@ from boostrank.core.types import Float64Array
 from boostrank.data.arrays import Features
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import CONTRIBUTIONS, LEAVES, Backend, Booster, TrainRequest, Wanted
-from boostrank.engines.linear.features import ScaledRows, measure_scaling
 from boostrank.engines.linear.format import LINEAR, SCALINGS, STANDARD, LinearModel
 from boostrank.engines.linear.solvers import (
+    CG,
+    LBFGS,
     LEARNING_RATE,
+    NEWTON,
     Risk,
+    ScaledRows,
     Stopped,
     Walk,
-    conjugate_gradient,
+    measure_scaling,
+    minimised,
     newton,
-    quasi_newton,
     ridge_regression,
 )
 from boostrank.engines.params import Params
 from boostrank.objective.description import TrainingObjective
-
-CG, LBFGS, NEWTON = "cg", "lbfgs", "newton"
 
 PARAMS = (
     Param(
@@ -63,12 +65,6 @@ PARAMS = (
         choices=("regression", "zero", "random"),
     ),
     Param("ridge", 0.3, "penalty of that regression: |error|^2 / N + ridge |w|^2", low=0.0, open_low=True, log=True),
-    Param(
-        "restarts",
-        1,
-        "number of trainings from different random weights; the one with the lowest training loss is kept",
-        low=1,
-    ),
     Param(
         "scaling",
         STANDARD,
@@ -128,6 +124,10 @@ class LinearBooster(Booster):
     engine = "linear"
     scores_rows_alone = False
 
+    @classmethod
+    def load(cls, data: bytes) -> LinearBooster:
+        return cls(LINEAR.parse(data))
+
     def predict(self, features: Features, wanted: Wanted) -> npt.NDArray[Any]:
         if wanted.what == LEAVES:
             raise ModelError("a linear model has no leaves")
@@ -177,82 +177,52 @@ class Linear(Backend):
                 one.rows = ScaledRows(one.rows.features, earlier.scaling)
         before = 0 if earlier is None else earlier.rounds
         columns = data.rows.features.shape[1]
-        if (columns + 1) * request.rounds * settings["restarts"] > _MOST_KEPT:
+        if (columns + 1) * request.rounds > _MOST_KEPT:
             raise ParameterError(
                 f"{request.rounds:,} rounds of {columns:,} weights are too many to keep: use fewer rounds or features"
             )
-        training = _Training(request, request.objective, settings, before)
+        objective, evaluate = request.objective, request.evaluate
+        weights = _initial(data, objective, settings) if earlier is None else earlier.weights().copy()
+        centre = weights.copy() if settings["toward"] == "start" else np.zeros(weights.size)
+        queries = max(1, len(data.queries))
+        risk = Risk(data.rows, lambda s, round: evaluate(s, data, round), queries, settings["lambda_l2"], centre)
+        # A stage is a run of rounds with the same objective, optimised to its end or its length.
+        rounds = range(before, before + request.rounds)
+        stages = [list(stage) for _, stage in groupby(rounds, key=lambda round: _loss_key(objective, round))]
+        optimizer = _chosen(settings["optimizer"], objective, len(stages), request.rounds)
         walk = Walk(request, settings["learning_rate"], before)
-        # Train once, or from several random starts of which the best one is replayed to the callbacks.
-        if settings["restarts"] == 1:
-            training.run(training.start(earlier, 0), walk)
-        else:
-            if earlier is not None or settings["initial"] != "random":
-                raise ParameterError("restarts need initial=random and do not work with init_model")
-            unseen = replace(request, callbacks=[], valid=[])
-            walks = [Walk(unseen, settings["learning_rate"], before) for _ in range(settings["restarts"])]
-            values = [training.run(training.start(None, i), tried) for i, tried in enumerate(walks)]
-            walk.replay(walks[int(np.argmin(values))].path)
+        with contextlib.suppress(Stopped):
+            walk.begin()
+            for stage in stages:
+                if optimizer == NEWTON:
+                    for round in stage:
+                        weights = newton(replace(risk, round=round), weights, walk.learning_rate)
+                        walk(weights)
+                else:
+                    now = replace(risk, round=stage[0])
+                    weights, taken = minimised(optimizer, now, weights, len(stage), walk, settings["tolerance"])
+                    for _ in range(len(stage) - taken):  # nothing left to gain in this stage
+                        walk(weights)
         kept = [*(() if earlier is None else earlier.path), *walk.path]
         model = LinearModel(data.feature_names, data.rows.scaling, before + len(walk.path), np.array(kept))
-        return LinearBooster(model), walk.best_rounds
+        return LinearBooster(model), walk.rounds.best_rounds
 
 
 BACKEND = Linear()
 
 
-class _Training:
-    """Training in stages, each a run of rounds with the same objective, optimised to its end or its length."""
-
-    def __init__(
-        self, request: TrainRequest, objective: TrainingObjective, settings: dict[str, Any], before: int
-    ) -> None:
-        self._objective, self._settings = objective, settings
-        self._data: LinearData = request.train
-        self._evaluate = request.evaluate
-        rounds = range(before, before + request.rounds)
-        self._stages = [list(stage) for _, stage in groupby(rounds, key=lambda r: _loss_key(objective, r))]
-        self._optimizer = _chosen(settings["optimizer"], objective, len(self._stages), request.rounds)
-
-    def start(self, earlier: LinearModel | None, number: int) -> Float64Array:
-        """Return the initial weights, float64[d + 1]."""
-        if earlier is not None:
-            return earlier.weights().copy()
-        columns = self._data.rows.features.shape[1]
-        if self._settings["initial"] == "random":
-            rng = np.random.default_rng([self._settings["seed"], number])
-            return np.append(rng.normal(size=columns) / np.sqrt(columns), 0.0)
-        if self._settings["initial"] == "zero":
-            return np.zeros(columns + 1)
-        if self._data.queries.document_weights is not None:
-            self._objective.check_gain_weights("initial=regression", "initial=zero needs none")
-        gains = weighted_gains(self._data.labels, self._objective.gain, self._data.queries)
-        return ridge_regression(self._data.rows, gains, self._settings["ridge"])
-
-    def run(self, weights: Float64Array, walk: Walk) -> float:
-        """Train from these weights and return the final loss."""
-        centre = weights if self._settings["toward"] == "start" else np.zeros(weights.size)
-        evaluate, data, penalty = self._evaluate, self._data, self._settings["lambda_l2"]
-        assert evaluate is not None
-        risk = Risk(
-            data.rows, lambda s, round: evaluate(s, data, round), max(1, len(data.queries)), penalty, centre.copy()
-        )
-        try:
-            walk.begin()
-            for stage in self._stages:
-                risk = replace(risk, round=stage[0])
-                if self._optimizer == NEWTON:
-                    for round in stage:
-                        weights = newton(replace(risk, round=round), weights, walk.learning_rate)
-                        walk(weights)
-                    continue
-                method = {CG: conjugate_gradient, LBFGS: quasi_newton}[self._optimizer]
-                weights, taken = method(risk, weights, len(stage), walk, self._settings["tolerance"])
-                for _ in range(len(stage) - taken):  # nothing left to gain in this stage
-                    walk(weights)
-        except Stopped:
-            return np.inf
-        return risk(weights)[0]
+def _initial(data: LinearData, objective: TrainingObjective, settings: Mapping[str, Any]) -> Float64Array:
+    """Return the initial weights of a new model, float64[d + 1]."""
+    columns = data.rows.features.shape[1]
+    if settings["initial"] == "random":
+        rng = np.random.default_rng([settings["seed"], 0])
+        return np.append(rng.normal(size=columns) / np.sqrt(columns), 0.0)
+    if settings["initial"] == "zero":
+        return np.zeros(columns + 1)
+    if data.queries.document_weights is not None:
+        objective.check_gain_weights("initial=regression", "initial=zero needs none")
+    gains = weighted_gains(data.labels, objective.gain, data.queries)
+    return ridge_regression(data.rows, gains, settings["ridge"])
 
 
 def _settings(params: Mapping[str, Any]) -> dict[str, Any]:

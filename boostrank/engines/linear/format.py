@@ -14,8 +14,7 @@ import numpy as np
 
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array
-from boostrank.engines.model_format import ModelFormat, read_json, reals, refuse
-from boostrank.engines.trees import Trees
+from boostrank.engines.trees import ModelFormat, Trees, read_json, reals, refuse
 
 STANDARD, NONE = SCALINGS = ("standard", "none")
 
@@ -129,9 +128,6 @@ class LinearFormat(ModelFormat):
         refuse(scales.min() < 0.0, "'scales' has a negative number")
         path = np.append(weights, intercept).reshape(1, -1)
         return LinearModel(tuple(names), Scaling(content["scaling"], means, scales), rounds, path)
-
-    def write(self, model: LinearModel) -> bytes:
-        return model.to_bytes()
 
     def trees(self, model: LinearModel, n_features: int) -> Trees:
         """Return no trees: a nonzero weight counts as one split, with its scaled magnitude as gain."""

@@ -1,30 +1,154 @@
-"""Optimisers of linear rankers: risk, rounds and methods."""
+"""Optimisers of linear rankers: scaled features, risk, rounds and methods.
+
+A feature becomes (x - mean) / scale, and missing values 0. The products below scale the weights instead of the rows, so
+a sparse matrix stays sparse and nothing is copied.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import lstsq
 from scipy.optimize import minimize
-from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator, cg, lsmr
 
-from boostrank.core.errors import ParameterError
+from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.params import Param, find_param
 from boostrank.core.types import Float64Array
-from boostrank.engines.base import TrainRequest
-from boostrank.engines.linear.features import ScaledRows
-from boostrank.engines.rounds import CallbackEnv, EvalResult, ordered, run_callbacks
+from boostrank.data.arrays import Features
+from boostrank.data.rows import dense_batches
+from boostrank.engines.base import Resettable, Rounds, TrainRequest
+from boostrank.engines.linear.format import STANDARD, Scaling
 from boostrank.objective.bound import Evaluation
 
 _REGRESSION_TOLERANCE = 1e-12
 # In exact arithmetic, conjugate gradients end after one step per weight; rounding needs more.
 _REGRESSION_STEPS_A_WEIGHT, _REGRESSION_STEPS = 4, 2000
+
+
+def measure_scaling(kind: str, features: Features) -> Scaling:
+    """Measure the scaling on the training rows."""
+    columns = features.shape[1]
+    count, total = np.zeros(columns), np.zeros(columns)
+    low, high = np.full(columns, np.inf), np.full(columns, -np.inf)
+    with np.errstate(invalid="ignore"):  # infinite values raise an error below
+        for _, part in _blocks(features):
+            numbers, named, least, most = _sums(part, np.zeros(columns))
+            count, total = count + named, total + numbers
+            low, high = np.minimum(low, least), np.maximum(high, most)
+    bad = np.flatnonzero((low == -np.inf) | (high == np.inf))
+    if bad.size:
+        raise DataError(f"feature {bad[0]} (from 0) has infinite values: a linear model cannot use them")
+    mean = np.divide(total, count, out=np.zeros(columns), where=count > 0)
+    changes = high > low
+    if kind != STANDARD:
+        return Scaling(kind, mean, changes.astype(np.float64))
+    square = np.zeros(columns)
+    for _, part in _blocks(features):
+        square += _sums(part, mean, squares=True)[0]
+    deviation = np.sqrt(np.divide(square, count, out=np.zeros(columns), where=count > 0))
+    return Scaling(kind, mean, np.where(changes, deviation, 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledRows:
+    """Products with scaled features.
+
+    Args:
+        features: float32[N, d], dense or CSR.
+        scaling: scaling of the training rows.
+    """
+
+    features: Features
+    scaling: Scaling
+
+    def scores(self, weights: Float64Array) -> Float64Array:
+        """Return the scores float64[N] of the weights float64[d + 1], intercept last."""
+        coefficients = self.scaling.coefficients(weights[:-1])
+        constant = weights[-1] - float(self.scaling.mean @ coefficients)
+        parts = [_filled(part, self.scaling.mean) @ coefficients for _, part in _blocks(self.features)]
+        return np.asarray(np.concatenate([np.zeros(0), *parts]) + constant)
+
+    def pulls(self, gradient: Float64Array) -> Float64Array:
+        """Return the derivative by the weights, float64[d + 1], from the derivative by the scores."""
+        total = float(gradient.sum())
+        sums = np.zeros(self.features.shape[1])
+        for start, part in _blocks(self.features):
+            sums += _filled(part, self.scaling.mean).T @ gradient[start : start + part.shape[0]]
+        return np.append(self.scaling.coefficients(sums - total * self.scaling.mean), total)
+
+    def curvature(self, hess: Float64Array) -> Float64Array:
+        """Return X^T diag(hess) X of dense scaled features and the intercept, float64[d + 1, d + 1]."""
+        size = self.features.shape[1] + 1
+        out = np.zeros((size, size))
+        for start, part in _blocks(self.features):
+            scaled = np.ones((part.shape[0], size))
+            scaled[:, :-1] = self.scaling.coefficients(_filled(part, self.scaling.mean) - self.scaling.mean)
+            out += scaled.T @ (hess[start : start + part.shape[0], None] * scaled)
+        return out
+
+    def parts(self, weights: Float64Array) -> Float64Array:
+        """Return the contribution of each feature and the intercept to each score, float64[N, d + 1]."""
+        coefficients = self.scaling.coefficients(weights[:-1])
+        out = np.empty((self.features.shape[0], weights.size))
+        out[:, -1] = weights[-1]
+        for start, part in _blocks(self.features):
+            dense = _filled(part.toarray() if sparse.issparse(part) else part, self.scaling.mean)
+            out[start : start + part.shape[0], :-1] = (dense - self.scaling.mean) * coefficients
+        return out
+
+
+def _blocks(features: Features) -> Iterator[tuple[int, Any]]:
+    """Iterate over (first row, rows): equal blocks in memory and on disk; sparse rows at once."""
+    if sparse.issparse(features):
+        yield 0, features
+    else:
+        for start, stop in dense_batches(features):
+            yield start, features[start:stop]
+
+
+def _filled(part: Any, mean: Float64Array) -> Any:
+    """Return rows in float64 with missing values replaced by the mean."""
+    if sparse.issparse(part):
+        part = sparse.csr_matrix(part, dtype=np.float64)
+        missing = np.isnan(part.data)
+        if missing.any():
+            part = part.copy()
+            part.data[missing] = mean[part.indices[missing]]
+        return part
+    part = part.astype(np.float64)
+    missing = np.isnan(part)
+    return np.where(missing, mean, part) if missing.any() else part
+
+
+def _sums(part: Any, centre: Float64Array, *, squares: bool = False) -> tuple[Float64Array, ...]:
+    """Return the sum of x - centre or its square, the count, the minimum and the maximum of each column."""
+    columns = centre.size
+    power = 2 if squares else 1
+    if not sparse.issparse(part):
+        rows = part.astype(np.float64)
+        present = ~np.isnan(rows)
+        named = np.count_nonzero(present, axis=0).astype(np.float64)
+        total = np.sum((rows - centre) ** power, axis=0, where=present)
+        least = np.min(rows, axis=0, where=present, initial=np.inf)
+        most = np.max(rows, axis=0, where=present, initial=-np.inf)
+        return total, named, least, most
+    # Sparse rows: absent entries are zeros, so they add (-centre)^power each.
+    data, at = part.data.astype(np.float64), part.indices
+    missing = np.isnan(data)
+    named = part.shape[0] - np.bincount(at[missing], minlength=columns).astype(np.float64)
+    absent = part.shape[0] - np.bincount(at, minlength=columns).astype(np.float64)
+    data, at = data[~missing], at[~missing]
+    total = np.bincount(at, (data - centre[at]) ** power, columns) + absent * (-centre) ** power
+    least, most = (np.where(absent > 0, 0.0, sign * np.inf) for sign in (1, -1))
+    np.minimum.at(least, at, data)
+    np.maximum.at(most, at, data)
+    return total, named, least, most
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,8 +229,8 @@ class Stopped(Exception):
     """A callback ended the training."""
 
 
-class Walk:
-    """Rounds of a training as callbacks see them, with the weights after each.
+class Walk(Resettable):
+    """Rounds of a training, with the weights after each.
 
     Args:
         request: request with the callbacks to call and the validation sets to evaluate.
@@ -115,35 +239,20 @@ class Walk:
     """
 
     def __init__(self, request: TrainRequest, learning_rate: float, before: int) -> None:
-        self._request, self._before = request, before
-        self._early, self._late = (ordered(request.callbacks, before=b) for b in (True, False))
         self.path: list[Float64Array] = []
         self.learning_rate = learning_rate
-        self.best_rounds = 0
+        self.rounds = Rounds(request, self, before, lambda data: data.rows.scores(self.path[-1]))
+        self._steps = iter(self.rounds)
 
     def begin(self) -> None:
-        """Run the callbacks before the first round."""
-        self._run(self._early, 0, None)
+        """Begin the first or the next round."""
+        next(self._steps, None)
+        if self.rounds.stopped:
+            raise Stopped
 
     def __call__(self, weights: Float64Array) -> None:
         self.path.append(np.array(weights))
-        results = [
-            EvalResult(name, *result)
-            for name, data in self._request.valid
-            for function in self._request.metrics
-            for result in function(data.rows.scores(weights), data)
-        ]
-        self._run(self._late, len(self.path) - 1, results)
-        if len(self.path) < self._request.rounds:
-            self._run(self._early, len(self.path), None)
-
-    def replay(self, path: list[Float64Array]) -> None:
-        """Repeat an earlier path of weights for the callbacks."""
-        if self._early:
-            raise ParameterError("callbacks that change parameters before a round do not work with restarts")
-        with contextlib.suppress(Stopped):
-            for weights in path:
-                self(weights)
+        self.begin()
 
     def reset_parameter(self, params: Mapping[str, Any]) -> None:
         """Change the learning rate; `lgb.reset_parameter` calls this."""
@@ -152,44 +261,21 @@ class Walk:
                 raise ParameterError(f"{name!r} cannot change while a linear model is trained; only learning_rate can")
             self.learning_rate = float(LEARNING_RATE.parse(value))
 
-    @property
-    def boosters(self) -> list[Walk]:
-        """List of boosters, which LightGBM expects of foreign boosters."""
-        return [self]
 
-    def _run(self, callbacks: list[Callable[[Any], None]], number: int, results: list[EvalResult] | None) -> None:
-        begin = self._before
-        end = begin + self._request.rounds
-        env = CallbackEnv(self, dict(self._request.params), begin + number, begin, end, results)
-        best = run_callbacks(callbacks, env)
-        if best is not None:
-            self.best_rounds = best
-            raise Stopped
-
-
+CG, LBFGS, NEWTON = "cg", "lbfgs", "newton"
+# Nonlinear conjugate gradients: Polak-Ribiere directions, strong Wolfe steps. L-BFGS handles kinks better.
+METHODS: dict[str, tuple[str, dict[str, float]]] = {CG: ("CG", {}), LBFGS: ("L-BFGS-B", {"ftol": 1e-12})}
 # Tolerance of a Newton step's linear system; the step is shortened anyway.
 _NEWTON_TOLERANCE, _NEWTON_STEPS = 1e-5, 100
 # Maximum number of weights for an explicit matrix: d^2 operations per row against 2 d per step of conjugate gradients.
 _SMALL, _SINGULAR = 400, 1e-10
 
 
-def conjugate_gradient(
-    risk: Risk, weights: Float64Array, steps: int, walk: Walk, tolerance: float
+def minimised(
+    method: str, risk: Risk, weights: Float64Array, steps: int, walk: Walk, tolerance: float
 ) -> tuple[Float64Array, int]:
-    """Minimise by SciPy's nonlinear conjugate gradient: Polak-Ribiere directions, strong Wolfe steps."""
-    return _scipy("CG", risk, weights, steps, walk, {"gtol": tolerance})
-
-
-def quasi_newton(
-    risk: Risk, weights: Float64Array, steps: int, walk: Walk, tolerance: float
-) -> tuple[Float64Array, int]:
-    """Minimise by SciPy's L-BFGS, which handles kinks better than conjugate gradients."""
-    return _scipy("L-BFGS-B", risk, weights, steps, walk, {"gtol": tolerance, "ftol": 1e-12, "maxfun": 20 * steps})
-
-
-def _scipy(
-    method: str, risk: Risk, weights: Float64Array, steps: int, walk: Walk, options: dict[str, float]
-) -> tuple[Float64Array, int]:
+    """Minimise by one of SciPy's `METHODS`, and return the weights and the number of steps taken."""
+    name, options = METHODS[method]
     taken = 0
 
     def step(now: Float64Array) -> None:
@@ -201,9 +287,8 @@ def _scipy(
         before = taken
         with warnings.catch_warnings():  # a failed line search warns; the next one starts anew
             warnings.simplefilter("ignore")
-            found = minimize(
-                risk, weights, jac=True, method=method, callback=step, options={**options, "maxiter": steps - taken}
-            )
+            limits = {"gtol": tolerance, "maxiter": steps - taken, **options}
+            found = minimize(risk, weights, jac=True, method=name, callback=step, options=limits)
         weights = found.x
         if found.success or taken == before:
             break
@@ -217,7 +302,7 @@ def newton(risk: Risk, weights: Float64Array, rate: float) -> Float64Array:
     """
     _, gradient, hess = risk.curved(weights)
     rows, size = risk.rows, weights.size
-    if size <= _SMALL and not issparse(rows.features):
+    if size <= _SMALL and not sparse.issparse(rows.features):
         penalties = np.full(size, 2.0 * risk.penalty)
         penalties[-1] = 0.0
         matrix = rows.curvature(hess) + np.diag(penalties)

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import hashlib
-from collections.abc import Sequence
+import json
+import os
+import shutil
+import tempfile
+import threading
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 from typing import Any
@@ -13,32 +22,199 @@ import numpy.typing as npt
 import xgboost
 
 from boostrank.core.errors import DataError, ModelError, ParameterError, TrainingError
-from boostrank.core.machine import free_memory
+from boostrank.core.files import mark_alive, remove_if_dead
+from boostrank.core.machine import free_memory, return_memory
+from boostrank.core.types import Float64Array
+from boostrank.data.arrays import Features
+from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.rows import whole_of
-from boostrank.engines.base import Backend, TrainRequest, Wanted
-from boostrank.engines.model_format import LinearStart, engine_names
-from boostrank.engines.params import limit_in_children
-from boostrank.engines.rounds import (
-    Callback,
-    CallbackEnv,
-    EvalResult,
+from boostrank.data.rows import Rows, dense_batches, dense_rows, is_sparse, whole_of
+from boostrank.engines.base import (
+    CONTRIBUTIONS,
+    LEAVES,
+    SCORES,
+    Backend,
+    Booster,
+    Resettable,
+    Rounds,
     Snapshot,
-    ordered,
-    remembers,
+    TrainRequest,
+    Wanted,
     round_seed,
-    run_callbacks,
 )
-from boostrank.engines.xgboost.booster import XGBoostBooster, apart, begin_with, together
+from boostrank.engines.params import engine_threads, limit_in_children
+from boostrank.engines.trees import NOTHING, LinearStart, engine_names
 from boostrank.engines.xgboost.entries import Entries
-from boostrank.engines.xgboost.format import XGBOOST
-from boostrank.engines.xgboost.model_json import with_names
-from boostrank.engines.xgboost.params import XGBoostParams, base_score, renamed, translate
-from boostrank.engines.xgboost.private import last_line, reseed
-from boostrank.engines.xgboost.stream import matrix_in_pieces, matrix_info, matrix_options, types_of
+from boostrank.engines.xgboost.format import XGBOOST, tree_weights, with_even_leaves
+from boostrank.engines.xgboost.model_json import ATTRIBUTE, names_in, readable, with_names
+from boostrank.engines.xgboost.params import PARAMS, base_score, translate
 
+_PREFIX = "boostrank-xgboost-"
 _BINNED_BYTES_A_CELL, _SKETCH_BYTES = 2, 60_000
-_BINNED = (xgboost.QuantileDMatrix, xgboost.ExtMemQuantileDMatrix)
+
+_ROUNDED = 1e-4
+_one_at_a_time = threading.Lock()
+
+
+@dataclass(eq=False)
+class XGBoostBooster(Booster):
+    """Model with a `xgboost.Booster` as `native`."""
+
+    engine = "xgboost"
+    absent_is_missing = True
+
+    @classmethod
+    def load(cls, data: bytes) -> XGBoostBooster:
+        """Return the model of a file that has been checked.
+
+        Raises:
+            ModelError: this version of XGBoost would ignore the weights of its trees.
+        """
+        booster = xgboost.Booster()
+        booster.load_model(bytearray(readable(data)))
+        if _has_tree_weights(data) and not _has_tree_weights(bytes(booster.save_raw("json"))):
+            raise ModelError(
+                f"this dart model is from a later XGBoost, and the installed {xgboost.__version__} ignores its tree "
+                "weights: scores would be wrong. Upgrade xgboost"
+            )
+        return cls(booster)
+
+    @property
+    def rounds(self) -> int:
+        return int(self.native.num_boosted_rounds()) - self.start_trees
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        names = self.native.feature_names
+        return tuple(names) if names else tuple(f"f{i}" for i in range(1, self.n_features + 1))
+
+    @property
+    def n_features(self) -> int:
+        return int(self.native.num_features())
+
+    @property
+    def stopped_rounds(self) -> int:
+        best = self.native.attr("best_iteration")
+        return int(best) + 1 if best is not None and best.isdigit() else 0
+
+    @property
+    def start_trees(self) -> int:
+        return int(self.native.attr(ATTRIBUTE) or 0)
+
+    def predict(self, features: Features, wanted: Wanted) -> npt.NDArray[Any]:
+        if wanted.what == LEAVES:
+            parts = self._of_batches(features, wanted, pred_leaf=True)
+            return np.concatenate([part.reshape(len(part), -1) for part in parts])
+        if wanted.what == CONTRIBUTIONS:
+            return self._contributions(features, wanted)
+        with _one_at_a_time:  # XGBoost is not thread-safe if a setting changes while another thread predicts
+            self._use_threads(wanted.threads)
+            span = self._span(wanted.rounds)
+            parts = [
+                self.native.inplace_predict(batch, iteration_range=span, predict_type="margin", validate_features=False)
+                for batch in _batches(features, wanted.absent_is_missing)
+            ]
+        return np.concatenate([np.zeros(0), *parts]).astype(np.float64)
+
+    def _contributions(self, features: Features, wanted: Wanted) -> Float64Array:
+        parts = self._of_batches(features, wanted, pred_contribs=True)
+        found: Float64Array = np.concatenate([np.zeros((0, features.shape[1] + 1)), *parts]).astype(np.float64)
+        left = self.predict(features, replace(wanted, what=SCORES)) - found.sum(axis=1)
+        if np.any(np.abs(left) > _ROUNDED * np.abs(found).sum(axis=1)):
+            raise ModelError("XGBoost's contributions do not add up to its scores")
+        # XGBoost sums in float32; the remainder goes to the largest contribution.
+        found[np.arange(left.size), np.abs(found).argmax(axis=1)] += left
+        return found
+
+    def _of_batches(self, features: Features, wanted: Wanted, **what: bool) -> list[npt.NDArray[Any]]:
+        """Return the native `predict` outputs other than scores, for each of `_batches`."""
+        with _one_at_a_time:
+            threads, span = self._use_threads(wanted.threads), self._span(wanted.rounds)
+            return [
+                self.native.predict(
+                    xgboost.DMatrix(batch, nthread=threads), iteration_range=span, validate_features=False, **what
+                )
+                for batch in _batches(features, wanted.absent_is_missing)
+            ]
+
+    def _span(self, rounds: int) -> tuple[int, int]:
+        """Return XGBoost's range of iterations for the first rounds; (0, 0): all."""
+        return 0, rounds + self.start_trees if rounds else 0
+
+    def _use_threads(self, threads: int) -> int:
+        """Set the number of threads, as many as this process can have, and return it."""
+        threads = engine_threads("XGBoost", threads)
+        if getattr(self.native, "_boostrank_threads", None) != threads:
+            self.native.set_param({"nthread": threads})
+            self.native._boostrank_threads = threads
+        return threads
+
+    def to_bytes(self, rounds: int = 0) -> bytes:
+        if not 0 < rounds < self.rounds:
+            return bytes(self.native.save_raw("json"))
+        first = self.start_trees
+        part = self.native[: first + rounds]
+        if first:
+            part.set_attr(**{ATTRIBUTE: str(first)})
+        body = bytes(part.save_raw("json"))
+        names = names_in(bytes(self.native.save_raw("json"))) if "c" in (self.native.feature_types or ()) else {}
+        return (with_names(body, names) if names else None) or body  # a slice loses the names of categories
+
+    def finished(self, categories: Mapping[int, Categories]) -> XGBoostBooster:
+        body = with_even_leaves(self.to_bytes())
+        found = self if body is None else self.load(body)
+        names = {column: one.values for column, one in categories.items() if not one.ordered}
+        body = with_names(found.to_bytes(), names) if names else None
+        return found if body is None else self.load(body)
+
+    def categories(self, names: Sequence[str]) -> dict[str, Categories]:
+        types = self.native.feature_types or ()
+        if "c" not in types:
+            return {}
+        found = names_in(self.to_bytes())
+        kinds = enumerate(zip(names, types, strict=False))
+        return {name: Categories(found.get(column)) for column, (name, kind) in kinds if kind == "c"}
+
+
+def apart(booster: XGBoostBooster | None) -> tuple[XGBoostBooster | None, XGBoostBooster | None]:
+    """Split a model into its grown trees and its start; either may be None."""
+    if booster is None or not booster.start_trees:
+        return booster, None
+    if not booster.rounds:
+        return None, booster
+    model = XGBOOST.parse(bytes(booster.native.save_raw("json")))
+    trees = model.forest["trees"][model.start_trees :]
+    start = XGBoostBooster.load(model.with_trees(model.start, [], [0]))
+    return XGBoostBooster.load(model.with_trees({}, trees, model.ends)), start
+
+
+def together(start: XGBoostBooster | None, booster: XGBoostBooster) -> XGBoostBooster:
+    """Join the trees of a start, if any, and the grown trees."""
+    if start is None:
+        return booster
+    grown, first = (XGBOOST.parse(bytes(one.native.save_raw("json"))) for one in (booster, start))
+    return XGBoostBooster.load(grown.with_trees(first.start, grown.forest["trees"], grown.ends))
+
+
+def begin_with(start: LinearStart) -> XGBoostBooster:
+    """Return a model of no rounds with the scores of a linear ranker."""
+    columns = len(start.feature_names)
+    names = list(engine_names(start.feature_names))
+    row = xgboost.DMatrix(np.zeros((1, columns), np.float32), label=[0.0], feature_names=names)
+    empty = xgboost.train({"objective": "rank:ndcg", "base_score": 0.0}, row, 0)
+    curves = start.curves or {0: NOTHING}
+    return XGBoostBooster.load(XGBOOST.parse(bytes(empty.save_raw("json"))).with_trees(curves, [], [0]))
+
+
+def _batches(features: Features, absent_is_missing: bool) -> Iterator[Any]:
+    """Iterate over batches of rows; dense unless absent entries are missing."""
+    sparse = absent_is_missing and is_sparse(features)
+    for start, stop in dense_batches(features):
+        yield features[start:stop] if sparse else dense_rows(features, start, stop)
+
+
+def _has_tree_weights(body: bytes) -> bool:
+    return b'"weight_drop"' in body and tree_weights(json.loads(body)["learner"]["gradient_booster"]) is not None
 
 
 class XGBoost(Backend):
@@ -49,7 +225,7 @@ class XGBoost(Backend):
     booster_type = xgboost.Booster
     error_types = (xgboost.core.XGBoostError,)
     format = XGBOOST
-    params = XGBoostParams()
+    params = PARAMS
     booster = XGBoostBooster
     starts_linear = shares_bins = True
 
@@ -68,43 +244,38 @@ class XGBoost(Backend):
             ) from error
 
     def _dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
-        rows, columns = data.features.shape
-        needed = columns * (rows * _BINNED_BYTES_A_CELL + _SKETCH_BYTES)
-        external = data.on_disk and data.features.external
-        known = getattr(whole_of(data.features), "bins", None) if reference is None else reference
-        entries = Entries.of(data.features, params) if known is None else getattr(known, "entries", None)
-        if data.is_sparse and entries is None and not external and needed > free_memory():
-            raise DataError(
-                f"{rows:,} rows x {columns:,} sparse features need {needed / 1e9:.0f} GB of XGBoost's bins, which "
-                "store absent features as zeros: more than the free memory; use the lightgbm backend"
-            )
-        info = matrix_info(data.labels, data.queries, data.feature_names, weights=weights)
-        method = translate(params).get("tree_method", "auto")
+        translated, codes, whole = translate(params), set(data.categorical), whole_of(data.features)
+        method = translated.get("tree_method", "auto")
         if method not in ("auto", "hist"):
             raise ParameterError(f"tree_method={method} does not use bins, but a RankingDataset is binned: use hist")
-        whole = whole_of(data.features)
-        if whole is not None and reference is None:
-            reference = whole.bins  # avoids the quantile sketch, the most expensive part of a matrix
+        if reference is None:
+            reference = getattr(whole, "bins", None)  # avoids the quantile sketch, the most expensive part of a matrix
+        entries = Entries.of(data.features, params) if reference is None else getattr(reference, "entries", None)
+        options = {"ref": reference, "max_bin": translated["max_bin"], "nthread": translated.get("nthread")}
+        info = {
+            "label": data.labels.astype(np.float32),
+            "group": data.queries.sizes,
+            "weight": data.queries.weights if weights else None,
+            "feature_names": list(engine_names(data.feature_names)),
+        }
+        types = None
+        if codes:
+            types, options["enable_categorical"] = (
+                ["c" if i in codes else "float" for i in range(data.n_features)],
+                True,
+            )
         if entries is not None:
-            info.pop("feature_names", None)  # which XGBoost would compare in each round
-            matrix = xgboost.QuantileDMatrix(entries.matrix(data.features), **info, **matrix_options(params, reference))
+            del info["feature_names"]  # which XGBoost would compare in each round
+            matrix = xgboost.QuantileDMatrix(entries.matrix(data.features), **info, **options)
             matrix.entries = entries
-            if whole is not None and whole.bins is None:
-                whole.bins = matrix
-            return matrix
-        types = types_of(data)
-        binned = reference if isinstance(reference, _BINNED) else None
-        options = matrix_options(params, binned, categories=types is not None)
-        if data.is_sparse or data.on_disk or whole is not None:
-            matrix = matrix_in_pieces(data, options)
+        elif data.is_sparse or data.on_disk or whole is not None:
+            matrix = _in_pieces(data, types, options)
             matrix.set_info(**info)
-            if whole is not None and whole.bins is None:
-                whole.bins = matrix
-            return matrix
-        known = {} if types is None else {"feature_types": types}
-        if reference is not None and binned is None:  # its bins cannot be shared
-            return xgboost.DMatrix(data.features, enable_categorical=types is not None, **info, **known)
-        return xgboost.QuantileDMatrix(data.features, **info, **options, **known)
+        else:
+            matrix = xgboost.QuantileDMatrix(data.features, feature_types=types, **info, **options)
+        if whole is not None and whole.bins is None:
+            whole.bins = matrix
+        return matrix
 
     def train(self, request: TrainRequest) -> tuple[XGBoostBooster, int]:
         params = translate(request.params)
@@ -112,47 +283,50 @@ class XGBoost(Backend):
         if earlier is not None and "c" in (earlier.native.feature_types or ()):
             # The data has codes: XGBoost raises if only one of model and data has names of categories.
             body = with_names(earlier.to_bytes(), {})
-            earlier = earlier if body is None else self.load(body)
+            earlier = earlier if body is None else XGBoostBooster.load(body)
         init_model, start = apart(earlier)
         entries, before = getattr(request.train, "entries", None), 0
         if entries is not None and init_model is not None:  # its trees use features, not entries
             before = init_model.rounds
             init_model, start = None, earlier
         if resumed is not None:
-            init_model = self.load(resumed.snapshot.model)
+            init_model = XGBoostBooster.load(resumed.snapshot.model)
         before += 0 if init_model is None else init_model.rounds
-        begin = before if resumed is None else resumed.begin
         # The booster is saved under this name, which XGBRanker and serving tools accept; our gradient replaces its own.
         params["objective"] = request.native_objective or "rank:ndcg"
         if init_model is None:  # a continued model keeps its own base score
             params["base_score"] = base_score(params["objective"])
         params |= {"disable_default_eval_metric": True, "validate_parameters": True}
-        bridge = Bridge(request, params, before, begin)
         if start is not None:
             self._begin(request, start)
+        sets = [request.train, *(data for _, data in request.valid)]
+        booster = xgboost.Booster(params, sets, model_file=None if init_model is None else init_model.native)
+        if resumed is not None:
+            _check_resumed(booster, request.train, resumed.snapshot)
+        gradient = request.gradient
+        scores = partial(booster.predict, output_margin=gradient is not None)
+        rounds = Rounds(request, _Model(booster, request.train), before, scores)
+        seeding = _Seeding(params)
+
+        def objective(scores: npt.NDArray[Any], matrix: Any) -> tuple[Any, Any]:
+            assert gradient is not None
+            grad, hess = gradient(scores, matrix, rounds.round)
+            return grad.reshape(-1, 1), hess.reshape(-1, 1)
+
         try:
-            grown = xgboost.train(
-                params,
-                request.train,
-                num_boost_round=begin + request.rounds - before,
-                # Neutral names: XGBoost prints its results and parses them again, and "-" or a blank breaks that.
-                evals=[(data, f"set{i}") for i, (_, data) in enumerate(request.valid)],
-                obj=None if request.gradient is None else bridge.gradient,
-                custom_metric=bridge.evaluate if request.metrics and request.valid else None,
-                verbose_eval=False,
-                xgb_model=None if init_model is None else init_model.native,
-                callbacks=[bridge],
-            )
+            for number in rounds:
+                seeding.seed(booster, number)
+                booster.update(request.train, number - before, None if gradient is None else objective)
         except TrainingError as error:
-            error.model = None if bridge.booster is None else self._whole(start, bridge.booster, request)
+            error.model = None if rounds.round == before else self._whole(start, booster, request)
             raise
-        return self._whole(start, grown, request), bridge.best_rounds
+        return self._whole(start, booster.reset(), request), rounds.best_rounds
 
     def _whole(self, start: XGBoostBooster | None, native: Any, request: TrainRequest) -> XGBoostBooster:
         """Return the model of a booster, with its original features and its start."""
         entries, grown = getattr(request.train, "entries", None), XGBoostBooster(native)
         if entries is not None:
-            grown = self.load(entries.restored(grown.to_bytes(), engine_names(request.rows[0].feature_names)))
+            grown = XGBoostBooster.load(entries.restored(grown.to_bytes(), engine_names(request.rows[0].feature_names)))
         return together(start, grown)
 
     def _begin(self, request: TrainRequest, start: XGBoostBooster) -> None:
@@ -169,98 +343,11 @@ class XGBoost(Backend):
     def snapshot(self, model: Any) -> Snapshot:
         return Snapshot(XGBoostBooster(model.booster).to_bytes(), scores_sha256=digest(model.booster, model.train))
 
-    def load(self, data: bytes) -> XGBoostBooster:
-        return XGBoostBooster.load(data)
-
-    def begin_with(self, start: LinearStart) -> XGBoostBooster:
-        return begin_with(start)
+    begin_with = staticmethod(begin_with)
 
 
 BACKEND = XGBoost()
 limit_in_children("XGBoost", partial(xgboost.set_config, nthread=1))
-
-
-class Bridge(xgboost.callback.TrainingCallback):  # type: ignore[misc]
-    """Callback of `xgb.train` that runs LightGBM-style callbacks."""
-
-    def __init__(self, request: TrainRequest, params: dict[str, Any], before: int, begin: int) -> None:
-        super().__init__()
-        self._request, self._before, self._begin = request, before, begin
-        shares = ("subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode")
-        self._samples = any(float(params.get(name, 1.0)) < 1 for name in shares)
-        self._method, self._seed = str(params.get("tree_method", "hist")), int(params.get("seed", 0))
-        self._params = dict(request.params)
-        self._round = before
-        self._results: list[EvalResult] = []
-        self._sets_evaluated = 0
-        self._early = ordered(request.callbacks, before=True)
-        self._late = ordered(request.callbacks, before=False)
-        self.best_rounds = 0
-        self.booster: Any = None  # state after the last complete round
-
-    def gradient(self, scores: npt.NDArray[Any], matrix: Any) -> tuple[Any, Any]:
-        """Return our gradient of this round."""
-        assert self._request.gradient is not None
-        grad, hess = self._request.gradient(scores, matrix, self._round)
-        return grad.reshape(-1, 1), hess.reshape(-1, 1)
-
-    def evaluate(self, scores: npt.NDArray[Any], matrix: Any) -> list[tuple[str, float]]:
-        """Evaluate the metrics on the next data set, for `custom_metric`.
-
-        They are kept here, because XGBoost rounds returned values to six decimals.
-        """
-        name = self._request.valid[self._sets_evaluated][0]
-        self._sets_evaluated += 1
-        for function in self._request.metrics:
-            self._results += [EvalResult(name, *result) for result in function(scores, matrix)]
-        return [("evaluated", 0.0)]
-
-    def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
-        self._results, self._sets_evaluated, self._round = [], 0, self._before + epoch
-        resumed = self._request.resumed
-        # Resume: check that the trees reproduce the scores, then replay the earlier rounds to callbacks with memory.
-        if epoch == 0 and resumed is not None:
-            try:
-                found = digest(model, self._request.train)
-            except ValueError as error:  # other features
-                words = str(error).splitlines()[0]
-                raise ModelError(f"the checkpoint's model does not fit the data: {words}") from error
-            if found != resumed.snapshot.scores_sha256:
-                raise TrainingError(
-                    "the checkpoint's trees do not reproduce its scores bit for bit: was it written on another "
-                    "machine? Start again without it"
-                )
-            callbacks = [callback for callback in self._late if remembers(callback)]
-            for earlier, results in enumerate(resumed.results, self._begin - self._before):
-                self._run(callbacks, model, earlier, results)
-        if self._samples:  # seeded each round because XGBoost hides its random state
-            reseed(model, self._method, round_seed("seed", self._seed, self._round))
-        return self._run(self._early, model, epoch, None)
-
-    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
-        self.booster = model
-        return self._run(self._late, model, epoch, self._results)
-
-    def _run(self, callbacks: Sequence[Callback], model: Any, epoch: int, results: list[EvalResult] | None) -> bool:
-        trained_on = [name for name, data in self._request.valid if data is self._request.train]
-        for callback in callbacks:
-            watched = results
-            if results is not None and hasattr(callback, "stopping_rounds"):
-                # LightGBM's early stopping ignores the training set, which it identifies through its own booster.
-                watched = [r for r in results if r.dataset_name not in trained_on] or results
-            env = CallbackEnv(
-                model=_Resettable(model, self._request.train),
-                params=self._params,
-                iteration=self._before + epoch,
-                begin_iteration=self._begin,
-                end_iteration=self._begin + self._request.rounds,
-                evaluation_result_list=watched,
-            )
-            best = run_callbacks([callback], env)
-            if best is not None:
-                self.best_rounds = best
-                return True
-        return False
 
 
 def digest(booster: Any, train: Any) -> str:
@@ -269,17 +356,145 @@ def digest(booster: Any, train: Any) -> str:
     return hashlib.sha256(np.asarray(scores, dtype=np.float32).tobytes()).hexdigest()
 
 
-class _Resettable:
-    """Part of a LightGBM booster that `lgb.reset_parameter` uses."""
+def _check_resumed(booster: Any, train: Any, snapshot: Snapshot) -> None:
+    """Raise if the trees of a checkpoint do not reproduce its scores."""
+    try:
+        found = digest(booster, train)
+    except ValueError as error:  # other features
+        words = str(error).splitlines()[0]
+        raise ModelError(f"the checkpoint's model does not fit the data: {words}") from error
+    if found != snapshot.scores_sha256:
+        raise TrainingError(
+            "the checkpoint's trees do not reproduce its scores bit for bit: was it written on another machine? Start "
+            "again without it"
+        )
 
-    def __init__(self, booster: Any, train: Any) -> None:
-        self.booster, self.train = booster, train
 
-    @property
-    def boosters(self) -> list[_Resettable]:
-        """List of boosters, which LightGBM expects of foreign boosters."""
-        return [self]
+@dataclass
+class _Model(Resettable):
+    """Booster and its training set, as callbacks get them."""
+
+    booster: Any
+    train: Any
 
     def reset_parameter(self, params: dict[str, Any]) -> None:
         """Change parameters during training, in LightGBM's names."""
-        self.booster.set_param(renamed(params))
+        self.booster.set_param(PARAMS.named(params))
+
+
+def reseed(booster: Any, tree_method: str, seed: int) -> None:
+    """Seed the sampling of rows and features from now on.
+
+    XGBoost seeds the feature sampler when it creates the tree method, so this leaves the method and selects it again.
+    """
+    booster.set_param({"tree_method": "hist" if tree_method == "approx" else "approx"})
+    booster.save_config()  # XGBoost applies parameters when its configuration is read
+    booster.set_param({"tree_method": tree_method, "seed": seed})
+
+
+def is_of_connection(error: Exception) -> bool:
+    """Return True if an `XGBoostError` comes from the workers' connection; its stack trace names the source file."""
+    return "/collective/" in str(error)
+
+
+def last_line(error: Exception) -> str:
+    """Return the last line before the stack trace, which holds the system's error."""
+    lines = [line.strip(" -|") for line in str(error).partition("Stack trace")[0].splitlines() if line.strip(" -|")]
+    return lines[-1] if lines else type(error).__name__
+
+
+class _Seeding:
+    """Seeds of XGBoost's sampling, set anew in each round because XGBoost hides its random state."""
+
+    def __init__(self, params: dict[str, Any]) -> None:
+        shares = ("subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode")
+        self._samples = any(float(params.get(name, 1.0)) < 1 for name in shares)
+        self._method, self._seed = str(params.get("tree_method", "hist")), int(params.get("seed", 0))
+
+    def seed(self, booster: Any, round: int) -> None:
+        """Seed the sampling of this round."""
+        if self._samples:
+            reseed(booster, self._method, round_seed("seed", self._seed, round))
+
+
+class DenseBatches(xgboost.DataIter):  # type: ignore[misc]
+    """Iterator that passes sparse features, rows on disk or shards to XGBoost in dense pieces.
+
+    XGBoost's own sparse route would treat absent entries as missing.
+
+    Args:
+        types: type of each column; None: all are numbers.
+        cache_prefix: path prefix of XGBoost's bins; None: in memory.
+    """
+
+    def __init__(self, features: Features, types: list[str] | None, cache_prefix: str | None = None) -> None:
+        self._types, parts = types, getattr(features, "parts", [features])
+        empty = np.zeros((0, features.shape[1]), np.float32)
+        self._pieces = [(part, *span) for part in parts for span in dense_batches(part)] or [(empty, 0, 0)]
+        self._next = 0
+        super().__init__(cache_prefix=cache_prefix)
+
+    def next(self, input_data: Any) -> bool:
+        """Pass the next piece and return True, or return False at the end."""
+        if self._next == len(self._pieces):
+            return False
+        features, start, stop = self._pieces[self._next]
+        return_memory()  # memory of the last batch's sketches
+        input_data(data=dense_rows(features, start, stop), feature_types=self._types)
+        self._next += 1
+        if isinstance(features, Rows) and features.watch is not None:
+            features.watch(stop, features.shape[0])
+        return True
+
+    def reset(self) -> None:
+        """Restart the iteration."""
+        self._next = 0
+
+
+def _in_pieces(data: RankingDataset, types: list[str] | None, options: dict[str, Any]) -> Any:
+    """Return a quantile matrix without labels.
+
+    With external memory its bins are on disk, in a folder that is deleted with the matrix.
+    """
+    rows, columns = data.features.shape
+    needed = columns * (rows * _BINNED_BYTES_A_CELL + _SKETCH_BYTES)
+    if not (data.on_disk and data.features.external):
+        if data.is_sparse and needed > free_memory():
+            raise DataError(
+                f"{rows:,} rows x {columns:,} sparse features need {needed / 1e9:.0f} GB of XGBoost's bins, which "
+                "store absent features as zeros: more than the free memory; use the lightgbm backend"
+            )
+        return xgboost.QuantileDMatrix(DenseBatches(data.features, types), **options)
+    folder = _Folder(data.features.store.folder)
+    try:
+        batches = DenseBatches(data.features, types, f"{folder.path}/bins")
+        matrix = xgboost.ExtMemQuantileDMatrix(batches, **options)
+    except BaseException:
+        folder.remove()
+        raise
+    weakref.finalize(matrix, folder.remove)
+    return matrix
+
+
+class _Folder:
+    """Folder for XGBoost's bins; removes those that killed processes left."""
+
+    def __init__(self, parent: str) -> None:
+        for left in glob.glob(os.path.join(glob.escape(parent), f"{_PREFIX}*")):
+            with contextlib.suppress(OSError):
+                remove_if_dead(left)
+        self._descriptor: int | None = None
+        while True:
+            self.path = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
+            if os.name == "nt":  # Windows cannot open folders
+                return
+            self._descriptor = os.open(self.path, os.O_RDONLY)
+            if mark_alive(self._descriptor, self.path):
+                return
+            os.close(self._descriptor)
+
+    def remove(self) -> None:
+        """Delete the folder, ignoring errors."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self._descriptor is not None:
+            os.close(self._descriptor)

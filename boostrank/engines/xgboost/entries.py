@@ -18,7 +18,7 @@ from scipy import sparse
 
 from boostrank.core.types import Float32Array, Int64Array
 from boostrank.data.rows import is_on_disk, is_sparse
-from boostrank.engines.model_format import write_json
+from boostrank.engines.trees import write_json
 from boostrank.engines.xgboost.format import XGBOOST
 from boostrank.engines.xgboost.params import translate
 
@@ -45,7 +45,7 @@ class Entries:
     @classmethod
     def of(cls, features: Any, params: Mapping[str, Any]) -> Entries | None:
         """Return the columns for training rows; None if dense rows fit, or parameters refer to single columns."""
-        translated = translate(dict(params))
+        translated = translate(params)
         if not is_sparse(features) or is_on_disk(features) or _OF_COLUMNS & translated.keys():
             return None
         rows, cells = features[0 : features.shape[0]], features.shape[0] * features.shape[1]

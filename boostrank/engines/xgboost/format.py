@@ -19,8 +19,20 @@ import numpy.typing as npt
 
 from boostrank.core.errors import ModelError, ParameterError
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.engines.model_format import ModelFormat, read_json, reals, refuse, write_json
-from boostrank.engines.trees import MAX_DEPTH, Leaves, ServedTrees, Trees, depths, parts_of, sum_of_starts
+from boostrank.engines.trees import (
+    MAX_DEPTH,
+    Leaves,
+    ModelFormat,
+    ServedTrees,
+    Trees,
+    depths,
+    parts_of,
+    read_json,
+    reals,
+    refuse,
+    sum_of_starts,
+    write_json,
+)
 from boostrank.engines.xgboost.model_json import ATTRIBUTE, read_start, start_trees, write_start
 from boostrank.kernels.curves import Curve, Curves
 from boostrank.kernels.forest import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, Forest
@@ -151,9 +163,6 @@ class XGBoostFormat(ModelFormat):
             total = float(np.sum(largest if weights is None else largest * np.abs(weights)))
         refuse(not total + abs(_base(learner)) <= _FLOAT32_MAX, "its leaves add up to more than the largest float32")
         return XGBoostModel(model, forest, weights)
-
-    def write(self, model: XGBoostModel) -> bytes:
-        return write_json(model.document)  # numbers may be formatted differently
 
     def trees(self, model: XGBoostModel, n_features: int) -> Trees:
         curves = model.start

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.engines.model_format import refuse, write_json
-from boostrank.engines.trees import StepTree, just_above
-from boostrank.kernels.curves import Curve, combined, rounded_down
+from boostrank.engines.trees import StepTree, by_feature, just_above, refuse, write_json
+from boostrank.kernels.curves import Curve, rounded_down
 
 _INT64 = 15  # Value::ValueKind of int64
 _NONE: dict[str, Any] = {"enc": [], "feature_segments": [], "sorted_idx": []}
@@ -107,43 +106,36 @@ def write_start(curves: Mapping[int, Curve], n_features: int) -> list[dict[str, 
 def _tree(number: int, feature: int, curve: Curve, n_features: int) -> dict[str, Any]:
     tree = StepTree.of(curve)
     bounds = [_LOWEST, *np.nextafter(rounded_down(np.array(tree.bounds)), np.float32(np.inf)).tolist()]
-    # XGBoost requires a right child next to the left one.
-    nodes = 1 + 2 * len(tree.left)
-    left, right, parents = [-1] * nodes, [-1] * nodes, [_ROOT] * nodes
-    value, documents, condition = ([0.0] * nodes for _ in range(3))
-    place, last = {0: 0}, 0
+    # Number nodes and leaves (~leaf) anew: XGBoost requires a right child next to the left one.
+    order, first_child = [0], {}
+    place = {0: 0}
     for node, children in enumerate(zip(tree.left, tree.right, strict=True)):
-        at = place.pop(node)
-        value[at], documents[at], condition[at] = tree.node[node], tree.below[node], bounds[node]
-        left[at], right[at] = last + 1, last + 2
+        first_child[place[node]] = len(order)
         for child in children:
-            last += 1
-            parents[last] = at
-            if child < 0:
-                value[last] = condition[last] = tree.leaf[~child]
-                documents[last] = tree.documents[~child]
-            else:
-                place[child] = last
+            place[child] = len(order)
+            order.append(child)
+    left = [first_child.get(at, -1) for at in range(len(order))]
+    parents = [_ROOT] * len(order)
+    for at, child in first_child.items():
+        parents[child] = parents[child + 1] = at
+    value = [tree.node[one] if one >= 0 else tree.leaf[~one] for one in order]
     return {
         "base_weights": _float32(value),
-        "categories": [],
-        "categories_nodes": [],
-        "categories_segments": [],
-        "categories_sizes": [],
-        "default_left": [1] + [0] * (nodes - 1),
+        **{f"categories{of}": [] for of in ("", "_nodes", "_segments", "_sizes")},
+        "default_left": [1] + [0] * (len(order) - 1),
         "id": number,
         "left_children": left,
-        "loss_changes": [0.0] * nodes,
+        "loss_changes": [0.0] * len(order),
         "parents": parents,
-        "right_children": right,
-        "split_conditions": _float32(condition),
+        "right_children": [child + 1 if child > 0 else -1 for child in left],
+        "split_conditions": _float32([bounds[one] if one >= 0 else tree.leaf[~one] for one in order]),
         "split_indices": [feature if child > 0 else 0 for child in left],
-        "split_type": [0] * nodes,
-        "sum_hessian": _float32(documents),
+        "split_type": [0] * len(order),
+        "sum_hessian": _float32([tree.below[one] if one >= 0 else tree.documents[~one] for one in order]),
         "tree_param": {
             "num_deleted": "0",
             "num_feature": str(n_features),
-            "num_nodes": str(nodes),
+            "num_nodes": str(len(order)),
             "size_leaf_vector": "1",
         },
     }
@@ -174,18 +166,16 @@ def _is_start(tree: Mapping[str, Any]) -> bool:
 
 def read_start(trees: Sequence[Mapping[str, Any]]) -> dict[int, Curve]:
     """Return feature -> the function that the trees of a start add."""
-    curves: dict[int, Curve] = {}
-    for tree in trees:
-        nodes, leaves = _in_order(tree["left_children"], tree["right_children"])
-        conditions = np.array(_float32(tree["split_conditions"]))
-        documents = np.array(tree["sum_hessian"], dtype=np.float64)
-        levels = conditions[leaves]
-        below = np.nextafter(conditions[nodes[1:]].astype(np.float32), np.float32(-np.inf))
-        steps = Curve(just_above(below), levels[1:], float(levels[0]))
-        curve = replace(steps, documents=np.roll(documents[leaves], -1))
-        feature = int(tree["split_indices"][0])
-        curves[feature] = combined([curves[feature], curve], [1.0, 1.0]) if feature in curves else curve
-    return curves
+    return by_feature(map(_read, trees))
+
+
+def _read(tree: Mapping[str, Any]) -> tuple[int, Curve]:
+    nodes, leaves = _in_order(tree["left_children"], tree["right_children"])
+    conditions = np.array(_float32(tree["split_conditions"]))
+    levels, documents = conditions[leaves], np.array(tree["sum_hessian"], dtype=np.float64)[leaves]
+    below = np.nextafter(conditions[nodes[1:]].astype(np.float32), np.float32(-np.inf))
+    steps = Curve(just_above(below), levels[1:], float(levels[0]))
+    return int(tree["split_indices"][0]), replace(steps, documents=np.roll(documents, -1))
 
 
 def _in_order(left: Sequence[int], right: Sequence[int]) -> tuple[list[int], list[int]]:

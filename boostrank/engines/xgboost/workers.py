@@ -16,10 +16,7 @@ from xgboost.tracker import RabitTracker
 from boostrank.core.errors import TrainingError
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import LostContact, TrainRequest
-from boostrank.engines.xgboost.adapter import XGBoost
-from boostrank.engines.xgboost.booster import XGBoostBooster, together
-from boostrank.engines.xgboost.private import is_of_connection, last_line
-from boostrank.engines.xgboost.stream import DenseBatches, matrix_info, matrix_options, types_of
+from boostrank.engines.xgboost.adapter import XGBoost, XGBoostBooster, is_of_connection, last_line, together
 
 # How long a worker waits for the slowest one, which may be reading or compiling. One that dies is noticed at once.
 _PATIENCE_SECONDS = 1800
@@ -115,15 +112,9 @@ class Member(XGBoost):
         self._start: XGBoostBooster | None = None
 
     def _dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
-        types = types_of(data)
-        parts = getattr(data.features, "parts", [data.features])
+        data = replace(data, queries=replace(data.queries, weights=data.queries.each_weight))  # others may have weights
         with _contact():
-            batches = DenseBatches(parts, data.n_features, types=types)
-            options = matrix_options(params, reference, categories=types is not None)
-            matrix = xgboost.QuantileDMatrix(batches, **options)
-        queries = replace(data.queries, weights=data.queries.each_weight)  # other workers may have weights
-        matrix.set_info(**matrix_info(data.labels, queries, data.feature_names, weights=weights))
-        return matrix
+            return super()._dataset(data, params, reference=reference, weights=weights)
 
     def train(self, request: TrainRequest) -> tuple[XGBoostBooster, int]:
         gradient = request.gradient

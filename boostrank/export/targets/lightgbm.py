@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from boostrank.core.errors import InputError
 from boostrank.engines.lightgbm.format import LIGHTGBM, stamped
-from boostrank.engines.model_format import engine_names
+from boostrank.engines.trees import engine_names
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, with_version
 from boostrank.model.ranking_model import RankingModel
 

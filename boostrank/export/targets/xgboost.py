@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.engines.lightgbm.format import LIGHTGBM
-from boostrank.engines.model_format import engine_names, write_json
+from boostrank.engines.trees import engine_names, write_json
 from boostrank.engines.xgboost.format import XGBOOST
 from boostrank.engines.xgboost.model_json import ATTRIBUTE, start_trees
 from boostrank.export.target import (

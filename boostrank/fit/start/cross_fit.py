@@ -35,8 +35,8 @@ from boostrank.core.gains import Gain, above_least, weighted_gains
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines.model_format import LinearStart
 from boostrank.engines.params import Limits
+from boostrank.engines.trees import LinearStart
 from boostrank.fit.start.ridge import RIDGES, Sums, best_ridge, over, solved, sums_of, targets, without
 from boostrank.fit.start.rows import (
     FOLDS,

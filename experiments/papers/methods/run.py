@@ -42,7 +42,6 @@ PUBLISHED: dict[str, tuple[float | None, float | None, float | None, float | Non
     "SmoothNDCG": (0.5576, 0.4964, 0.4667, 0.4568, None, "m, low confidence"),
     "SoftRank": (0.5229, 0.4732, 0.4580, 0.4539, None, "T"),
     "ApproxNDCG": (0.5771, 0.5037, 0.4794, 0.4620, None, "T"),
-    "ApproxNDCG, 10 restarts": (0.5771, 0.5037, 0.4794, 0.4620, None, "T"),
 }
 
 
@@ -59,13 +58,6 @@ LINEAR: dict[str, tuple[list[dict[str, Any]], int]] = {
     "SmoothNDCG": (grid({"objective": "smooth-ndcg"}, lambda_l2=PENALTIES), 130),
     "SmoothAP": (grid({"objective": "smooth-ap"}, sigma=(0.03, 0.1), lambda_l2=PENALTIES), 60),
     "ApproxNDCG": (grid({"objective": "approx-ndcg"}, alpha=(10.0, 30.0, 100.0), lambda_l2=PENALTIES[:2]), 60),
-    "ApproxNDCG, 10 restarts": (
-        grid(
-            {"objective": "approx-ndcg", "initial": "random", "toward": "zero", "restarts": 10, "lambda_l2": 1e-4},
-            alpha=(50.0, 100.0, 200.0),
-        ),
-        40,
-    ),
     "ApproxAP": (grid({"objective": "approx-ap", "lambda_l2": 1e-2}, alpha=(10.0, 30.0, 100.0), beta=(0.1, 1.0)), 60),
     "SoftRank": (grid({"objective": "soft-ndcg"}, sigma=(0.03, 0.1), lambda_l2=PENALTIES[:2]), 60),
     "SHF-SDCG": (grid({"objective": "shf-sdcg", "sigma": 0.1}, lambda_l2=PENALTIES), 60),
@@ -189,7 +181,7 @@ def _side_by_side(linear: dict[str, Any], boosted: dict[str, Any]) -> str:
 
 
 def _chosen(linear: dict[str, Any]) -> str:
-    hidden = {"objective", "scaling", "initial", "toward", "restarts", "target", "optimizer", "learning_rate", "bound"}
+    hidden = {"objective", "scaling", "initial", "toward", "target", "optimizer", "learning_rate", "bound"}
     rows = []
     for name, results in linear.items():
         keys = [k for k in results[0]["params"] if k not in hidden]

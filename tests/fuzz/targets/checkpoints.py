@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import boostrank
-from boostrank.engines.rounds import StopTraining
+from boostrank.engines.base import StopTraining
 from tests.fuzz.cases import damaged, edited, may_refuse
 
 FAST = {"objective": "sdcg", "num_leaves": 3, "verbosity": -1, "num_threads": 1, "eval_at": [5]}

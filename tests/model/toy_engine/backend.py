@@ -9,9 +9,8 @@ import numpy as np
 
 from boostrank.data.dataset import Features, RankingDataset
 from boostrank.data.rows import dense_rows
-from boostrank.engines.base import CONTRIBUTIONS, Backend, Booster, TrainRequest, Wanted
+from boostrank.engines.base import CONTRIBUTIONS, Backend, Booster, Rounds, TrainRequest, Wanted
 from boostrank.engines.params import Params
-from boostrank.engines.rounds import CallbackEnv, EvalResult, ordered, run_callbacks
 from tests.model.toy_engine.format import TOY, Stumps
 
 _QUANTILES = np.linspace(0.1, 0.9, 9)
@@ -26,6 +25,10 @@ class ToyData:
 class ToyBooster(Booster):
     native: Stumps
     engine = "toy"
+
+    @classmethod
+    def load(cls, data: bytes) -> ToyBooster:
+        return cls(TOY.parse(data))
 
     def predict(self, features: Features, wanted: Wanted) -> np.ndarray:
         rows = dense_rows(features, 0, features.shape[0])
@@ -54,25 +57,11 @@ class Toy(Backend):
         booster = Stumps(
             request.train.feature_names, list(request.init_model.native.trees if request.init_model else [])
         )
-        before = len(booster.trees)
-        for number in range(before, before + request.rounds):
-            self._run(request, booster, number, before, None)
+        rounds = Rounds(request, booster, len(booster.trees), lambda data: booster.scores(data.rows))
+        for number in rounds:
             grad, hess = request.gradient(booster.scores(rows), request.train, number)
             booster.trees.append(_stump(rows, grad.astype(float), hess.astype(float), rate))
-            results = [
-                EvalResult(name, *result)
-                for name, data in request.valid
-                for function in request.metrics
-                for result in function(booster.scores(data.rows), data)
-            ]
-            best = self._run(request, booster, number, before, results)
-            if best is not None:
-                return ToyBooster(booster), best
-        return ToyBooster(booster), 0
-
-    def _run(self, request: TrainRequest, booster: Stumps, number: int, before: int, results: Any) -> int | None:
-        env = CallbackEnv(booster, request.params, number, before, before + request.rounds, results)
-        return run_callbacks(ordered(request.callbacks, before=results is None), env)
+        return ToyBooster(booster), rounds.best_rounds
 
 
 BACKEND = Toy()

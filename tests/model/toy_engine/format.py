@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from boostrank.core.errors import ModelError
-from boostrank.engines.model_format import ModelFormat
-from boostrank.engines.trees import Trees
+from boostrank.engines.trees import ModelFormat, Trees
 from boostrank.kernels.forest import Forest
 
 _FIRST = b"boostrank toy stumps\n"
@@ -59,9 +58,6 @@ class ToyFormat(ModelFormat):
         if label != "features" or last or any(not 0 <= tree[0] < len(features) for tree in trees):
             raise ModelError("these are no toy stumps: the file is damaged")
         return Stumps(tuple(features), trees)
-
-    def write(self, model: Stumps) -> bytes:
-        return model.to_bytes()
 
     def trees(self, model: Stumps, n_features: int) -> Trees:
         count = len(model.trees)
