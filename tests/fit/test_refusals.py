@@ -114,9 +114,8 @@ def test_a_checkpoint_among_the_callbacks(every: int | None, data: RankingDatase
     with pytest.raises(ParameterError, match=r"pass it to boostrank\.train as checkpoint="):
         boostrank.train(PARAMS, data, 2, callbacks=[checkpoint])
     with pytest.raises(ParameterError, match=r"pass it to boostrank\.train as checkpoint="):
-        lgb.train(
-            PARAMS | {"objective": "lambdarank"}, lgb.Dataset(data.features, data.labels), 2, callbacks=[checkpoint]
-        )
+        native = lgb.Dataset(data.features, data.labels, group=data.queries.sizes)
+        lgb.train(PARAMS | {"objective": "lambdarank"}, native, 2, callbacks=[checkpoint])
 
 
 def test_a_checkpoint_of_a_newer_version_is_refused(data: RankingDataset, tmp_path: Path) -> None:

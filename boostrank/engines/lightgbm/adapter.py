@@ -38,7 +38,6 @@ from boostrank.engines.lightgbm.private import (
     has_nothing_to_split,
     main_names,
     scores_now,
-    starting_at,
     use_one_thread,
 )
 from boostrank.engines.params import engine_threads, limit_in_children, without_stderr
@@ -183,20 +182,15 @@ class LightGBM(Backend):
             params["num_threads"] = engine_threads("LightGBM", params["num_threads"])
         model, start_scores = request.init_model, request.start_scores
         first = 0 if model is None else model.start_trees
-        sets = [request.train, *(data for _, data in request.valid)]
+        sets = [("training", request.train), *request.valid]
+        holders = [data for _, data in sets]
         if request.resumed is not None:
-            model = self.load(request.resumed.snapshot.model)
-            sets = [request.train, *(data for data in sets if data is not request.train)]
-            start_scores = request.resumed.snapshot.scores
-        # Initial scores of a continued model, or the saved scores of a resumed training.
-        with contextlib.ExitStack() as given, _naming_nothing_to_split():
-            for data, scores in zip(sets, start_scores, strict=False):
-                if scores is not None:
-                    given.enter_context(starting_at(data, scores))
-            for data in sets:
-                if data.used_indices is not None:
-                    data.construct()  # otherwise LightGBM predicts from rows that a part does not have
-            booster = begun(params, request.train, request.valid, model and model.native)
+            model, start_scores = self.load(request.resumed.snapshot.model), request.resumed.snapshot.scores
+            holders = [request.train, *(data for data in holders if data is not request.train)]
+        given = zip(holders, start_scores, strict=False)
+        known = {id(data): scores for data, scores in given if scores is not None}
+        with _naming_nothing_to_split():
+            booster = begun(params, sets, model and model.native, known)
             rounds = Rounds(request, booster, 0 if model is None else model.rounds, partial(scores_now, booster))
             sampling = Sampling(params)
 

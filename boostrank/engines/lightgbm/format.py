@@ -255,12 +255,8 @@ def stamped(body: bytes, objective: bytes = b"lambdarank") -> bytes:
     long as the objective does not transform raw scores; ranking objectives do not. Stamping twice changes nothing more.
     """
     head, separator, rest = body.partition(b"\n\n")
-    line = b"objective=" + objective
-    if re.search(rb"^objective=", head, re.MULTILINE):
-        head = _replaced(rb"^objective=.*$", line, head)
-    else:
-        last = re.search(rb"^max_feature_idx=.*$", head, re.MULTILINE)
-        head = head if last is None else head[: last.end()] + b"\n" + line + head[last.end() :]
+    head = re.sub(rb"\nobjective=.*", b"", head)
+    head = re.sub(rb"(\nmax_feature_idx=.*)", lambda line: line[1] + b"\nobjective=" + objective, head)
     before, mark, parameters = rest.rpartition(b"\nparameters:\n")
     if mark:
         parameters = _replaced(rb"^\[objective: .*\]$", b"[objective: " + objective + b"]", parameters)

@@ -6,7 +6,6 @@ says what breaks without it.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import struct
@@ -58,11 +57,28 @@ def has_nothing_to_split(error: Exception) -> bool:
     return "num_features()" in str(error)
 
 
-def begun(params: dict[str, Any], train: Any, valid: Sequence[tuple[str, Any]], model: Any) -> Any:
-    """Return a booster that continues a model, if any, as `lgb.train` begins one."""
+def begun(
+    params: dict[str, Any], sets: Sequence[tuple[str, Any]], model: Any, scores: Mapping[int, Float64Array]
+) -> Any:
+    """Return a booster that begins as in `lgb.train`.
+
+    Args:
+        sets: names and data sets: the training set and then the validation sets, maybe itself among them.
+        model: model to continue, or None.
+        scores: id of a data set -> its initial scores. LightGBM would predict them from the features: slower, not
+            always bit-identical (bagging by query), and impossible if the features are no longer in memory.
+    """
     if model is not None:
         model = _InnerPredictor.from_booster(booster=model, pred_parameter={**model.params, **params})
-    train._set_predictor(model)
+    for _, data in sets:
+        if data.used_indices is not None or id(data) in scores:
+            data.construct()
+        if id(data) in scores:
+            data._predictor = model
+            data.set_init_score(scores[id(data)])
+        else:
+            data._set_predictor(model)
+    (_, train), *valid = sets
     booster = lightgbm.Booster(params, train)
     for name, data in valid:
         if data is train:
@@ -77,28 +93,6 @@ def scores_now(booster: Any, data: Any) -> npt.NDArray[Any]:
     sets = [booster.train_set, *booster.valid_sets]
     place = next(i for i, one in enumerate(sets) if one is data)
     return np.asarray(booster._Booster__inner_predict(data_idx=place))
-
-
-@contextlib.contextmanager
-def starting_at(dataset: Any, scores: Float64Array) -> Iterator[None]:
-    """Make a data set that continues a model start from these scores, inside the context.
-
-    LightGBM would predict them from the features: slower, not always bit-identical (bagging by query), and impossible
-    if the features are no longer in memory.
-    """
-
-    def start(**_: Any) -> Any:
-        return dataset.set_init_score(scores)
-
-    def take(predictor: Any) -> Any:
-        dataset._predictor = predictor
-        return dataset if dataset._handle is None or predictor is None else start()
-
-    dataset._set_init_score_by_predictor, dataset._set_predictor = start, take
-    try:
-        yield
-    finally:
-        del dataset._set_init_score_by_predictor, dataset._set_predictor
 
 
 Columns = list[npt.NDArray[Any]]

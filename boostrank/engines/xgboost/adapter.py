@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
@@ -30,7 +30,6 @@ from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import Rows, dense_batches, dense_rows, is_sparse, whole_of
 from boostrank.engines.base import (
-    CONTRIBUTIONS,
     LEAVES,
     SCORES,
     Backend,
@@ -102,22 +101,11 @@ class XGBoostBooster(Booster):
         return int(self.native.attr(ATTRIBUTE) or 0)
 
     def predict(self, features: Features, wanted: Wanted) -> npt.NDArray[Any]:
+        parts = self._parts(features, wanted)
         if wanted.what == LEAVES:
-            parts = self._of_batches(features, wanted, pred_leaf=True)
             return np.concatenate([part.reshape(len(part), -1) for part in parts])
-        if wanted.what == CONTRIBUTIONS:
-            return self._contributions(features, wanted)
-        with _one_at_a_time:  # XGBoost is not thread-safe if a setting changes while another thread predicts
-            self._use_threads(wanted.threads)
-            span = self._span(wanted.rounds)
-            parts = [
-                self.native.inplace_predict(batch, iteration_range=span, predict_type="margin", validate_features=False)
-                for batch in _batches(features, wanted.absent_is_missing)
-            ]
-        return np.concatenate([np.zeros(0), *parts]).astype(np.float64)
-
-    def _contributions(self, features: Features, wanted: Wanted) -> Float64Array:
-        parts = self._of_batches(features, wanted, pred_contribs=True)
+        if wanted.what == SCORES:
+            return np.concatenate([np.zeros(0), *parts]).astype(np.float64)
         found: Float64Array = np.concatenate([np.zeros((0, features.shape[1] + 1)), *parts]).astype(np.float64)
         left = self.predict(features, replace(wanted, what=SCORES)) - found.sum(axis=1)
         if np.any(np.abs(left) > _ROUNDED * np.abs(found).sum(axis=1)):
@@ -126,28 +114,25 @@ class XGBoostBooster(Booster):
         found[np.arange(left.size), np.abs(found).argmax(axis=1)] += left
         return found
 
-    def _of_batches(self, features: Features, wanted: Wanted, **what: bool) -> list[npt.NDArray[Any]]:
-        """Return the native `predict` outputs other than scores, for each of `_batches`."""
-        with _one_at_a_time:
-            threads, span = self._use_threads(wanted.threads), self._span(wanted.rounds)
-            return [
-                self.native.predict(
-                    xgboost.DMatrix(batch, nthread=threads), iteration_range=span, validate_features=False, **what
-                )
-                for batch in _batches(features, wanted.absent_is_missing)
-            ]
-
-    def _span(self, rounds: int) -> tuple[int, int]:
-        """Return XGBoost's range of iterations for the first rounds; (0, 0): all."""
-        return 0, rounds + self.start_trees if rounds else 0
-
-    def _use_threads(self, threads: int) -> int:
-        """Set the number of threads, as many as this process can have, and return it."""
-        threads = engine_threads("XGBoost", threads)
-        if getattr(self.native, "_boostrank_threads", None) != threads:
-            self.native.set_param({"nthread": threads})
-            self.native._boostrank_threads = threads
-        return threads
+    def _parts(self, features: Features, wanted: Wanted) -> list[npt.NDArray[Any]]:
+        """Return the native output for each batch of rows, which are dense unless absent entries are missing."""
+        found, sparse = [], wanted.absent_is_missing and is_sparse(features)
+        last = wanted.rounds + self.start_trees if wanted.rounds else 0
+        how: dict[str, Any] = {"iteration_range": (0, last), "validate_features": False}
+        threads = engine_threads("XGBoost", wanted.threads)
+        with _one_at_a_time:  # XGBoost is not thread-safe if a setting changes while another thread predicts
+            if getattr(self.native, "_boostrank_threads", None) != threads:
+                self.native.set_param({"nthread": threads})
+                self.native._boostrank_threads = threads
+            for start, stop in dense_batches(features):
+                batch = features[start:stop] if sparse else dense_rows(features, start, stop)
+                if wanted.what == SCORES:
+                    found.append(self.native.inplace_predict(batch, predict_type="margin", **how))
+                else:
+                    kind = "pred_leaf" if wanted.what == LEAVES else "pred_contribs"
+                    matrix = xgboost.DMatrix(batch, nthread=threads)
+                    found.append(self.native.predict(matrix, **{kind: True}, **how))
+        return found
 
     def to_bytes(self, rounds: int = 0) -> bytes:
         if not 0 < rounds < self.rounds:
@@ -157,7 +142,7 @@ class XGBoostBooster(Booster):
         if first:
             part.set_attr(**{ATTRIBUTE: str(first)})
         body = bytes(part.save_raw("json"))
-        names = names_in(bytes(self.native.save_raw("json"))) if "c" in (self.native.feature_types or ()) else {}
+        names = names_in(self.to_bytes()) if "c" in (self.native.feature_types or ()) else {}
         return (with_names(body, names) if names else None) or body  # a slice loses the names of categories
 
     def finished(self, categories: Mapping[int, Categories]) -> XGBoostBooster:
@@ -182,7 +167,7 @@ def apart(booster: XGBoostBooster | None) -> tuple[XGBoostBooster | None, XGBoos
         return booster, None
     if not booster.rounds:
         return None, booster
-    model = XGBOOST.parse(bytes(booster.native.save_raw("json")))
+    model = XGBOOST.parse(booster.to_bytes())
     trees = model.forest["trees"][model.start_trees :]
     start = XGBoostBooster.load(model.with_trees(model.start, [], [0]))
     return XGBoostBooster.load(model.with_trees({}, trees, model.ends)), start
@@ -192,7 +177,7 @@ def together(start: XGBoostBooster | None, booster: XGBoostBooster) -> XGBoostBo
     """Join the trees of a start, if any, and the grown trees."""
     if start is None:
         return booster
-    grown, first = (XGBOOST.parse(bytes(one.native.save_raw("json"))) for one in (booster, start))
+    grown, first = (XGBOOST.parse(one.to_bytes()) for one in (booster, start))
     return XGBoostBooster.load(grown.with_trees(first.start, grown.forest["trees"], grown.ends))
 
 
@@ -204,13 +189,6 @@ def begin_with(start: LinearStart) -> XGBoostBooster:
     empty = xgboost.train({"objective": "rank:ndcg", "base_score": 0.0}, row, 0)
     curves = start.curves or {0: NOTHING}
     return XGBoostBooster.load(XGBOOST.parse(bytes(empty.save_raw("json"))).with_trees(curves, [], [0]))
-
-
-def _batches(features: Features, absent_is_missing: bool) -> Iterator[Any]:
-    """Iterate over batches of rows; dense unless absent entries are missing."""
-    sparse = absent_is_missing and is_sparse(features)
-    for start, stop in dense_batches(features):
-        yield features[start:stop] if sparse else dense_rows(features, start, stop)
 
 
 def _has_tree_weights(body: bytes) -> bool:
@@ -306,7 +284,10 @@ class XGBoost(Backend):
         gradient = request.gradient
         scores = partial(booster.predict, output_margin=gradient is not None)
         rounds = Rounds(request, _Model(booster, request.train), before, scores)
-        seeding = _Seeding(params)
+        # Sampling is seeded in each round because XGBoost hides its random state.
+        shares = ("subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode")
+        samples = any(float(params.get(name, 1.0)) < 1 for name in shares)
+        method, seed = str(params.get("tree_method", "hist")), int(params.get("seed", 0))
 
         def objective(scores: npt.NDArray[Any], matrix: Any) -> tuple[Any, Any]:
             assert gradient is not None
@@ -315,7 +296,8 @@ class XGBoost(Backend):
 
         try:
             for number in rounds:
-                seeding.seed(booster, number)
+                if samples:
+                    reseed(booster, method, round_seed("seed", seed, number))
                 booster.update(request.train, number - before, None if gradient is None else objective)
         except TrainingError as error:
             error.model = None if rounds.round == before else self._whole(start, booster, request)
@@ -401,20 +383,6 @@ def last_line(error: Exception) -> str:
     """Return the last line before the stack trace, which holds the system's error."""
     lines = [line.strip(" -|") for line in str(error).partition("Stack trace")[0].splitlines() if line.strip(" -|")]
     return lines[-1] if lines else type(error).__name__
-
-
-class _Seeding:
-    """Seeds of XGBoost's sampling, set anew in each round because XGBoost hides its random state."""
-
-    def __init__(self, params: dict[str, Any]) -> None:
-        shares = ("subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode")
-        self._samples = any(float(params.get(name, 1.0)) < 1 for name in shares)
-        self._method, self._seed = str(params.get("tree_method", "hist")), int(params.get("seed", 0))
-
-    def seed(self, booster: Any, round: int) -> None:
-        """Seed the sampling of this round."""
-        if self._samples:
-            reseed(booster, self._method, round_seed("seed", self._seed, round))
 
 
 class DenseBatches(xgboost.DataIter):  # type: ignore[misc]
