@@ -15,9 +15,8 @@ import boostrank
 from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.core.gains import gains_from_labels
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines.linear.adapter import BACKEND
+from boostrank.engines.linear.adapter import BACKEND, Risk, ScaledRows, measure_scaling, ridge_regression
 from boostrank.engines.linear.format import LINEAR, LinearModel
-from boostrank.engines.linear.solvers import Risk, ScaledRows, measure_scaling, ridge_regression
 from boostrank.objectives import OBJECTIVES
 
 SMOOTH = ("approx-ndcg", "smooth-ndcg", "soft-ndcg", "smooth-ap", "margin-ndcg", "ranknet")

@@ -113,8 +113,8 @@ def test_a_checkpoint_among_the_callbacks(every: int | None, data: RankingDatase
     checkpoint = boostrank.Checkpoint(tmp_path / "c", every=every)
     with pytest.raises(ParameterError, match=r"pass it to boostrank\.train as checkpoint="):
         boostrank.train(PARAMS, data, 2, callbacks=[checkpoint])
+    native = lgb.Dataset(data.features, data.labels, group=data.queries.sizes)
     with pytest.raises(ParameterError, match=r"pass it to boostrank\.train as checkpoint="):
-        native = lgb.Dataset(data.features, data.labels, group=data.queries.sizes)
         lgb.train(PARAMS | {"objective": "lambdarank"}, native, 2, callbacks=[checkpoint])
 
 

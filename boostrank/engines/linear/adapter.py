@@ -1,12 +1,14 @@
 """Linear rankers, the papers' own model class, as an engine: scores X w, SciPy's optimisers.
 
-A round is one step of an optimiser in `solvers`.
+A round is one step of an optimiser. A feature becomes (x - mean) / scale, and missing values 0. The products below
+scale the weights instead of the rows, so a sparse matrix stays sparse and nothing is copied.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -14,6 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy
+from scipy import sparse
+from scipy.linalg import lstsq
+from scipy.optimize import minimize
+from scipy.sparse.linalg import LinearOperator, cg, lsmr
 
 from boostrank.core.errors import DataError, ModelError, ParameterError, UnknownParameter, did_you_mean
 from boostrank.core.gains import weighted_gains
@@ -22,25 +28,19 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 from boostrank.data.arrays import Features
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines.base import CONTRIBUTIONS, LEAVES, Backend, Booster, TrainRequest, Wanted
-from boostrank.engines.linear.format import LINEAR, SCALINGS, STANDARD, LinearModel
-from boostrank.engines.linear.solvers import (
-    CG,
-    LBFGS,
-    LEARNING_RATE,
-    NEWTON,
-    Risk,
-    ScaledRows,
-    Stopped,
-    Walk,
-    measure_scaling,
-    minimised,
-    newton,
-    ridge_regression,
-)
+from boostrank.data.rows import dense_batches
+from boostrank.engines.base import CONTRIBUTIONS, LEAVES, Backend, Booster, Resettable, Rounds, TrainRequest, Wanted
+from boostrank.engines.linear.format import LINEAR, SCALINGS, STANDARD, LinearModel, Scaling
 from boostrank.engines.params import Params
+from boostrank.objective.bound import Evaluation
 from boostrank.objective.description import TrainingObjective
 
+CG, LBFGS, NEWTON = "cg", "lbfgs", "newton"
+# Nonlinear conjugate gradients: Polak-Ribiere directions, strong Wolfe steps. L-BFGS handles kinks better.
+METHODS: dict[str, tuple[str, dict[str, float]]] = {CG: ("CG", {}), LBFGS: ("L-BFGS-B", {"ftol": 1e-12})}
+LEARNING_RATE = Param(
+    "learning_rate", 0.3, "length of each newton step", low=0.0, open_low=True, aliases=("eta", "shrinkage_rate")
+)
 PARAMS = (
     Param(
         "optimizer",
@@ -65,12 +65,7 @@ PARAMS = (
         choices=("regression", "zero", "random"),
     ),
     Param("ridge", 0.3, "penalty of that regression: |error|^2 / N + ridge |w|^2", low=0.0, open_low=True, log=True),
-    Param(
-        "scaling",
-        STANDARD,
-        "scaling of features: standard, by standard deviation; none",
-        choices=SCALINGS,
-    ),
+    Param("scaling", STANDARD, "scaling of features: standard, by standard deviation; none", choices=SCALINGS),
     LEARNING_RATE,
     Param("tolerance", 1e-6, "largest derivative at which a stage ends", low=0.0, log=True),
     Param("seed", 0, "seed of the random weights", low=0, aliases=("random_state", "random_seed")),
@@ -265,3 +260,288 @@ def _chosen(optimizer: str, objective: TrainingObjective, stages: int, rounds: i
             "options is noisy, or its gradient is not the derivative of its loss: use optimizer=newton"
         )
     return optimizer
+
+
+_REGRESSION_TOLERANCE = 1e-12
+# In exact arithmetic, conjugate gradients end after one step per weight; rounding needs more.
+_REGRESSION_STEPS_A_WEIGHT, _REGRESSION_STEPS = 4, 2000
+
+
+def measure_scaling(kind: str, features: Features) -> Scaling:
+    """Measure the scaling on the training rows."""
+    columns = features.shape[1]
+    count, total = np.zeros(columns), np.zeros(columns)
+    low, high = np.full(columns, np.inf), np.full(columns, -np.inf)
+    with np.errstate(invalid="ignore"):  # infinite values raise an error below
+        for _, part in _blocks(features):
+            numbers, named, least, most = _sums(part, np.zeros(columns))
+            count, total = count + named, total + numbers
+            low, high = np.minimum(low, least), np.maximum(high, most)
+    bad = np.flatnonzero((low == -np.inf) | (high == np.inf))
+    if bad.size:
+        raise DataError(f"feature {bad[0]} (from 0) has infinite values: a linear model cannot use them")
+    mean = np.divide(total, count, out=np.zeros(columns), where=count > 0)
+    changes = high > low
+    if kind != STANDARD:
+        return Scaling(kind, mean, changes.astype(np.float64))
+    square = np.zeros(columns)
+    for _, part in _blocks(features):
+        square += _sums(part, mean, squares=True)[0]
+    deviation = np.sqrt(np.divide(square, count, out=np.zeros(columns), where=count > 0))
+    return Scaling(kind, mean, np.where(changes, deviation, 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledRows:
+    """Products with scaled features.
+
+    Args:
+        features: float32[N, d], dense or CSR.
+        scaling: scaling of the training rows.
+    """
+
+    features: Features
+    scaling: Scaling
+
+    def scores(self, weights: Float64Array) -> Float64Array:
+        """Return the scores float64[N] of the weights float64[d + 1], intercept last."""
+        coefficients = self.scaling.coefficients(weights[:-1])
+        constant = weights[-1] - float(self.scaling.mean @ coefficients)
+        parts = [_filled(part, self.scaling.mean) @ coefficients for _, part in _blocks(self.features)]
+        return np.asarray(np.concatenate([np.zeros(0), *parts]) + constant)
+
+    def pulls(self, gradient: Float64Array) -> Float64Array:
+        """Return the derivative by the weights, float64[d + 1], from the derivative by the scores."""
+        total = float(gradient.sum())
+        sums = np.zeros(self.features.shape[1])
+        for start, part in _blocks(self.features):
+            sums += _filled(part, self.scaling.mean).T @ gradient[start : start + part.shape[0]]
+        return np.append(self.scaling.coefficients(sums - total * self.scaling.mean), total)
+
+    def curvature(self, hess: Float64Array) -> Float64Array:
+        """Return X^T diag(hess) X of dense scaled features and the intercept, float64[d + 1, d + 1]."""
+        size = self.features.shape[1] + 1
+        out = np.zeros((size, size))
+        for start, part in _blocks(self.features):
+            scaled = np.ones((part.shape[0], size))
+            scaled[:, :-1] = self.scaling.coefficients(_filled(part, self.scaling.mean) - self.scaling.mean)
+            out += scaled.T @ (hess[start : start + part.shape[0], None] * scaled)
+        return out
+
+    def parts(self, weights: Float64Array) -> Float64Array:
+        """Return the contribution of each feature and the intercept to each score, float64[N, d + 1]."""
+        coefficients = self.scaling.coefficients(weights[:-1])
+        out = np.empty((self.features.shape[0], weights.size))
+        out[:, -1] = weights[-1]
+        for start, part in _blocks(self.features):
+            dense = _filled(part.toarray() if sparse.issparse(part) else part, self.scaling.mean)
+            out[start : start + part.shape[0], :-1] = (dense - self.scaling.mean) * coefficients
+        return out
+
+
+def _blocks(features: Features) -> Iterator[tuple[int, Any]]:
+    """Iterate over (first row, rows): equal blocks in memory and on disk; sparse rows at once."""
+    if sparse.issparse(features):
+        yield 0, features
+    else:
+        for start, stop in dense_batches(features):
+            yield start, features[start:stop]
+
+
+def _filled(part: Any, mean: Float64Array) -> Any:
+    """Return rows in float64 with missing values replaced by the mean."""
+    if sparse.issparse(part):
+        part = sparse.csr_matrix(part, dtype=np.float64)
+        missing = np.isnan(part.data)
+        if missing.any():
+            part = part.copy()
+            part.data[missing] = mean[part.indices[missing]]
+        return part
+    part = part.astype(np.float64)
+    missing = np.isnan(part)
+    return np.where(missing, mean, part) if missing.any() else part
+
+
+def _sums(part: Any, centre: Float64Array, *, squares: bool = False) -> tuple[Float64Array, ...]:
+    """Return the sum of x - centre or its square, the count, the minimum and the maximum of each column."""
+    columns = centre.size
+    power = 2 if squares else 1
+    if not sparse.issparse(part):
+        rows = part.astype(np.float64)
+        present = ~np.isnan(rows)
+        named = np.count_nonzero(present, axis=0).astype(np.float64)
+        total = np.sum((rows - centre) ** power, axis=0, where=present)
+        least = np.min(rows, axis=0, where=present, initial=np.inf)
+        most = np.max(rows, axis=0, where=present, initial=-np.inf)
+        return total, named, least, most
+    # Sparse rows: absent entries are zeros, so they add (-centre)^power each.
+    data, at = part.data.astype(np.float64), part.indices
+    missing = np.isnan(data)
+    named = part.shape[0] - np.bincount(at[missing], minlength=columns).astype(np.float64)
+    absent = part.shape[0] - np.bincount(at, minlength=columns).astype(np.float64)
+    data, at = data[~missing], at[~missing]
+    total = np.bincount(at, (data - centre[at]) ** power, columns) + absent * (-centre) ** power
+    least, most = (np.where(absent > 0, 0.0, sign * np.inf) for sign in (1, -1))
+    np.minimum.at(least, at, data)
+    np.maximum.at(most, at, data)
+    return total, named, least, most
+
+
+@dataclass(frozen=True, eq=False)
+class Risk:
+    """Regularised risk F of one round.
+
+    Args:
+        evaluate: (scores, round) -> value of the objective.
+        queries: Q.
+        penalty: lambda_l2.
+        centre: float64[d + 1], c; its last entry is ignored.
+        round: round that sets the parameters of the objective.
+    """
+
+    rows: ScaledRows
+    evaluate: Callable[[Float64Array, int], Evaluation]
+    queries: int
+    penalty: float
+    centre: Float64Array
+    round: int = 0
+
+    def away(self, weights: Float64Array) -> Float64Array:
+        """Return the weights minus c; 0 for the intercept."""
+        difference = weights - self.centre
+        difference[-1] = 0.0
+        return difference
+
+    def __call__(self, weights: Float64Array) -> tuple[float, Float64Array]:
+        """Return F and its derivative, for `scipy.optimize.minimize`."""
+        value, gradient, _ = self.curved(weights)
+        return value, gradient
+
+    def curved(self, weights: Float64Array) -> tuple[float, Float64Array, Float64Array]:
+        """Return F, its derivative, and the objective's curvature by the scores, float64[N], over Q."""
+        found = self.evaluate(self.rows.scores(weights), self.round)
+        away = self.away(weights)
+        value = found.value / self.queries + self.penalty * float(away @ away)
+        gradient = self.rows.pulls(found.grad) / self.queries + 2.0 * self.penalty * away
+        return value, gradient, found.hess / self.queries
+
+
+def ridge_regression(rows: ScaledRows, target: Float64Array, ridge: float) -> Float64Array:
+    """Return argmin of (1/N) |X w + b - target|^2 + ridge |w|^2, float64[d + 1], with equal weight for every document.
+
+    Args:
+        rows: X.
+        target: float64[N].
+        ridge: > 0.
+    """
+    documents, columns = rows.features.shape
+    if documents == 0:
+        return np.zeros(columns + 1)
+    intercept = float(target.mean())
+    # Columns have mean 0, so the intercept is the mean target; lsmr adds damp^2 |w|^2.
+    matrix = LinearOperator(
+        (documents, columns),
+        matvec=lambda w: rows.scores(np.append(w, 0.0)),
+        rmatvec=lambda g: rows.pulls(g)[:-1],
+        dtype=np.float64,
+    )
+    weights = lsmr(
+        matrix,
+        target - intercept,
+        damp=float(np.sqrt(ridge * documents)),
+        atol=_REGRESSION_TOLERANCE,
+        btol=_REGRESSION_TOLERANCE,
+        maxiter=min(_REGRESSION_STEPS, _REGRESSION_STEPS_A_WEIGHT * columns + 10),
+    )[0]
+    return np.append(weights, intercept)
+
+
+class Stopped(Exception):
+    """A callback ended the training."""
+
+
+class Walk(Resettable):
+    """Rounds of a training, with the weights after each.
+
+    Args:
+        request: request with the callbacks to call and the validation sets to evaluate.
+        learning_rate: initial learning rate; callbacks may change it.
+        before: number of rounds of a continued model.
+    """
+
+    def __init__(self, request: TrainRequest, learning_rate: float, before: int) -> None:
+        self.path: list[Float64Array] = []
+        self.learning_rate = learning_rate
+        self.rounds = Rounds(request, self, before, lambda data: data.rows.scores(self.path[-1]))
+        self._steps = iter(self.rounds)
+
+    def begin(self) -> None:
+        """Begin the first or the next round."""
+        next(self._steps, None)
+        if self.rounds.stopped:
+            raise Stopped
+
+    def __call__(self, weights: Float64Array) -> None:
+        self.path.append(np.array(weights))
+        self.begin()
+
+    def reset_parameter(self, params: Mapping[str, Any]) -> None:
+        """Change the learning rate; `lgb.reset_parameter` calls this."""
+        for name, value in params.items():
+            if find_param(name, [LEARNING_RATE]) is None:
+                raise ParameterError(f"{name!r} cannot change while a linear model is trained; only learning_rate can")
+            self.learning_rate = float(LEARNING_RATE.parse(value))
+
+
+# Tolerance of a Newton step's linear system; the step is shortened anyway.
+_NEWTON_TOLERANCE, _NEWTON_STEPS = 1e-5, 100
+# Maximum number of weights for an explicit matrix: d^2 operations per row against 2 d per step of conjugate gradients.
+_SMALL, _SINGULAR = 400, 1e-10
+
+
+def minimised(
+    method: str, risk: Risk, weights: Float64Array, steps: int, walk: Walk, tolerance: float
+) -> tuple[Float64Array, int]:
+    """Minimise by one of SciPy's `METHODS`, and return the weights and the number of steps taken."""
+    name, options = METHODS[method]
+    taken = 0
+
+    def step(now: Float64Array) -> None:
+        nonlocal taken
+        taken += 1
+        walk(now.copy())
+
+    while taken < steps:
+        before = taken
+        with warnings.catch_warnings():  # a failed line search warns; the next one starts anew
+            warnings.simplefilter("ignore")
+            limits = {"gtol": tolerance, "maxiter": steps - taken, **options}
+            found = minimize(risk, weights, jac=True, method=name, callback=step, options=limits)
+        weights = found.x
+        if found.success or taken == before:
+            break
+    return weights, taken
+
+
+def newton(risk: Risk, weights: Float64Array, rate: float) -> Float64Array:
+    """Take one Newton step of length `rate`, like a boosted round for leaves.
+
+    No losses are compared, so the objective may be noisy, and its gradient need not be the derivative of a loss.
+    """
+    _, gradient, hess = risk.curved(weights)
+    rows, size = risk.rows, weights.size
+    if size <= _SMALL and not sparse.issparse(rows.features):
+        penalties = np.full(size, 2.0 * risk.penalty)
+        penalties[-1] = 0.0
+        matrix = rows.curvature(hess) + np.diag(penalties)
+        return np.asarray(weights - rate * lstsq(matrix, gradient, cond=_SINGULAR)[0])
+
+    def product(v: Float64Array) -> Float64Array:
+        v = v.ravel()
+        out = rows.pulls(hess * rows.scores(v))
+        out[:-1] += 2.0 * risk.penalty * v[:-1]
+        return out
+
+    operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
+    direction, _ = cg(operator, -gradient, rtol=_NEWTON_TOLERANCE, maxiter=_NEWTON_STEPS)
+    return np.asarray(weights + rate * direction)
