@@ -105,11 +105,6 @@ class Metric:
         return METRICS.get(self.name)
 
     @property
-    def higher_is_better(self) -> bool:
-        """Always True."""
-        return True
-
-    @property
     def names(self) -> tuple[str, ...]:
         """One name per cut-off: ("ndcg@1", "ndcg@3"), or ("map",)."""
         return tuple(f"{self.name}@{k}" for k in self.cutoffs) or (self.name,)

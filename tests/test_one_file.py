@@ -27,13 +27,13 @@ from tests.cli.conftest import model as model
 METRIC = '''
 """Hits: how many of the first k documents are relevant."""
 
-from boostrank.kernels.metric import MetricSpec, equal_weights, no_divisors, relevance
+from boostrank.kernels.metric import MetricSpec, equal_weights, relevance
 from boostrank.kernels.metric import cumulated
 
 SPEC = MetricSpec(
     name="hits", aliases=("found",), summary="relevant documents among the first k",
     equation="sum_{r <= k} relevant_r", kernel=cumulated, grades=relevance, weights=equal_weights,
-    divisors=no_divisors, reference="a test", upper=None,
+    reference="a test", upper=None,
 )
 '''
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,9 +18,11 @@ from boostrank.options import JsonOptions, argument, option
 
 if TYPE_CHECKING:
     from boostrank.checking import Finding
+    from boostrank.core.params import Param
     from boostrank.kernels.objective import ObjectiveSpec
 
 _INDENT = " " * 18
+_AUTO_SUMMARY = "the default: LambdaRank's pairs, half and half with XE-NDCG"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,14 +55,13 @@ def objectives(own: Objectives) -> int:
         return DONE
     if own.check is not None:
         return _check(own.check, own.as_json)
-    from boostrank.objective.listing import AUTO_SUMMARY, described
     from boostrank.objectives import OBJECTIVES
 
     page = click.HelpFormatter(width=click.get_current_context().terminal_width, max_width=100)
     if own.name is not None and own.name.lower() == "auto":
         from boostrank.objective.mixture import AUTO
 
-        summary = f"{AUTO_SUMMARY}, from a linear start"
+        summary = f"{_AUTO_SUMMARY}, from a linear start"
         if own.as_json:
             click.echo(json.dumps({"name": "auto", "summary": summary, "objective": AUTO}, indent=2))
             return DONE
@@ -66,7 +69,7 @@ def objectives(own: Objectives) -> int:
         page.write_paragraph()
         page.write_dl([("stands for", AUTO)])
     elif own.as_json:
-        found = [described(spec) for spec in OBJECTIVES] if own.name is None else described(OBJECTIVES.get(own.name))
+        found = [_described(spec) for spec in OBJECTIVES] if own.name is None else _described(OBJECTIVES.get(own.name))
         click.echo(json.dumps(found, indent=2))
         return DONE
     elif own.name is None:
@@ -109,23 +112,20 @@ def _check(file: str, as_json: bool) -> int:
 
 def _write_list(page: click.HelpFormatter, specs: list[ObjectiveSpec]) -> None:
     from boostrank.engines import ENGINES
-    from boostrank.objective.listing import AUTO_SUMMARY, param_rows, shared_options
     from boostrank.objective.mixture import MIXTURE_PARAMS
 
     with page.section("Objectives"):
-        page.write_dl([("auto", AUTO_SUMMARY), *((spec.name, spec.summary) for spec in specs)])
+        page.write_dl([("auto", _AUTO_SUMMARY), *((spec.name, spec.summary) for spec in specs)])
     with page.section("Of the engines themselves"):
         page.write_dl([(f"{name}:{own}", "") for name, engine in ENGINES.items() for own in engine.native_objectives])
     with page.section("Two mixed: 'mix(FIRST, SECOND, ...)', each as NAME or NAME(parameter=value, ...)"):
-        page.write_dl(param_rows(MIXTURE_PARAMS))
+        page.write_dl(_param_rows(MIXTURE_PARAMS))
     with page.section("Options that every objective takes"):
-        page.write_dl(param_rows(shared_options()))
+        page.write_dl(_param_rows(_shared_options()))
     page.write("\nboostrank objectives NAME describes one of the former in full.\n")
 
 
 def _write_one(page: click.HelpFormatter, spec: ObjectiveSpec) -> None:
-    from boostrank.objective.listing import default_of, param_rows, shared_options, weighs
-
     page.write_text(f"{spec.name}: {spec.summary}")
     rows = {
         "also called": ", ".join(spec.aliases),
@@ -140,6 +140,58 @@ def _write_one(page: click.HelpFormatter, spec: ObjectiveSpec) -> None:
     page.write_dl([(heading, text) for heading, text in rows.items() if text])
     if spec.params:
         with page.section("Parameters"):
-            page.write_dl(param_rows(spec.params, partial(default_of, spec)))
+            page.write_dl(_param_rows(spec.params, partial(default_of, spec)))
     with page.section("Options that every objective takes"):
-        page.write_dl(param_rows(shared_options(spec), partial(default_of, spec)))
+        page.write_dl(_param_rows(_shared_options(spec), partial(default_of, spec)))
+
+
+def _described(spec: ObjectiveSpec) -> dict[str, Any]:
+    """Describe an objective as plain data."""
+
+    def plain(param: Param) -> dict[str, Any]:
+        names = ("name", "aliases", "kind", "default", "range", "unit", "schedulable", "help")
+        return {name: getattr(param, name) for name in names} | {"default": default_of(spec, param)}
+
+    plain_fields = ("name", "aliases", "summary", "equation", "document_weights", "quadratic", "reference", "deviation")
+    return {name: getattr(spec, name) for name in plain_fields} | {
+        "parameters": [plain(param) for param in spec.params],
+        "options": [plain(param) for param in _shared_options(spec)],
+        "hessian": spec.hessian.value,
+    }
+
+
+def weighs(spec: ObjectiveSpec) -> str:
+    """Describe the effect of document weights."""
+    words = {"gain": "multiplies its gain", "loss": "multiplies its loss"}
+    return words.get(spec.document_weights or "", "is refused")
+
+
+def _shared_options(spec: ObjectiveSpec | None = None) -> list[Param]:
+    """Return the options that all objectives share, without an objective's own parameters."""
+    from boostrank.kernels.options import OPTIONS
+
+    return [option for option in OPTIONS if spec is None or option not in spec.params]
+
+
+def default_of(spec: ObjectiveSpec, param: Param) -> Any:
+    """Return the default of a parameter: a schedule's text, a level's word, or the declared default."""
+    for own in (spec.default_schedules, spec.default_options):
+        if param.name in own:
+            return own[param.name]
+    return next((word for word, level in param.levels if level == param.default), param.default)
+
+
+def typed(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _param_rows(
+    params: Iterable[Param], default: Callable[[Param], Any] = attrgetter("default")
+) -> list[tuple[str, str]]:
+    """Return (name=default, description) for each parameter."""
+    rows = []
+    for param in params:
+        allowed = param.range + (f", unit: {param.unit}" if param.unit else "")
+        text = f"{param.help} ({allowed}{'; may follow a schedule' if param.schedulable else ''})"
+        rows.append((f"{param.name}={typed(default(param))}", text))
+    return rows

@@ -19,15 +19,15 @@ from boostrank.engines.params import Params
 from boostrank.engines.trees import LinearStart, ModelFormat
 
 if TYPE_CHECKING:
-    from boostrank.objective.bound import Evaluation
+    from boostrank.objective.bound import Gradient
     from boostrank.objective.description import TrainingObjective
 
 GradientFunction = Callable[[npt.NDArray[Any], Any, int], tuple[Any, Any]]
 """(scores, engine's data set, round) -> gradient and Hessian, float32[N]."""
 MetricFunction = Callable[[npt.NDArray[Any], Any], list[tuple[str, float, bool]]]
 """(scores, engine's data set) -> (metric, value, higher is better), as LightGBM's `feval` returns them."""
-EvaluateFunction = Callable[[npt.NDArray[Any], Any, int], "Evaluation"]
-"""(scores, engine's data set, round) -> value of our objective, in float64 and without the engine's scaling."""
+EvaluateFunction = Callable[[npt.NDArray[Any], Any, int], "Gradient"]
+"""(scores, engine's data set, round) -> loss and gradient of our objective, in float64, not scaled."""
 
 SCORES, LEAVES, CONTRIBUTIONS = "scores", "leaves", "contributions"
 """Kinds of output of `Booster.predict`."""

@@ -16,7 +16,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.engines.trees import in_range
 from boostrank.kernels.driver import AllReduce, PassStats, alone
 from boostrank.metric import BoundMetrics, Conventions
-from boostrank.objective.bound import BoundObjective, Evaluation
+from boostrank.objective.bound import BoundObjective, Gradient
 from boostrank.objective.description import TrainingObjective
 
 _STANDSTILL_ROUNDS = 3
@@ -68,13 +68,13 @@ class GuardedGradient:
         finally:
             self.seconds += time.perf_counter() - started
 
-    def evaluate(self, scores: npt.NDArray[Any], dataset: Any, round: int) -> Evaluation:
+    def evaluate(self, scores: npt.NDArray[Any], dataset: Any, round: int) -> Gradient:
         """Evaluate our objective, unscaled; not available for a user's function."""
         started = time.perf_counter()
         self.bind(dataset)
         assert self._bound is not None
         found = self._bound.evaluate(scores, round)
-        self.stats = PassStats(found.value, found.dead_queries, broken_query=-1, floored=0, scale=1.0)
+        self.stats = found.stats
         self.seconds += time.perf_counter() - started
         return found
 

@@ -21,9 +21,9 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.engines import ENGINES, engines_with, of_engine
 from boostrank.engines.base import Backend
 from boostrank.kernels.jit import CompiledFunction
-from boostrank.kernels.noise import SEED
 from boostrank.kernels.objective import ObjectiveSpec
 from boostrank.kernels.options import OPTIONS
+from boostrank.kernels.primitives import SEED
 from boostrank.metric import Metric
 from boostrank.objective.description import Objective, TrainingObjective
 from boostrank.objective.mixture import MIXTURE_PARAMS, accepted_params, parse_objective

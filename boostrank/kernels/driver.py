@@ -30,7 +30,6 @@ from boostrank.kernels.jit import (
     I1,
     CompiledFunction,
     entry_point,
-    inline,
     inline_sums,
     query_blocks,
     run_parallel,
@@ -50,6 +49,12 @@ from boostrank.kernels.primitives import SORT, compiled_sort
 # Small enough to balance threads and to react to Ctrl-C between tasks; large enough to hide the cost of starting one
 # (~50 us).
 _DOCUMENTS_A_TASK = 20_000
+
+# Minimum Hessian of a document after scaling, as a share of the average: irrelevant to a leaf, but no leaf divides by
+# zero.
+HESSIAN_FLOOR = 1e-6
+# Smaller mean curvatures have lost their digits in float32, and dividing by them could overflow.
+_NO_CURVATURE = 1e-30
 
 AllReduce = Callable[[Float64Array], Float64Array]
 """Sums of one process -> sums over all processes of the training, all of which must call it."""
@@ -95,14 +100,9 @@ class Buffers:
     @classmethod
     def allocate(cls, documents: int, queries: int, dtype: type[np.floating[Any]] = np.float32) -> Buffers:
         """Allocate for N documents in Q queries: float32 for an engine, float64 for a part of a mixture."""
-        return cls(
-            np.zeros(documents, dtype),
-            np.zeros(documents, dtype),
-            np.zeros(queries),
-            np.zeros(queries),
-            np.zeros(queries),
-            np.zeros(queries, np.uint8),
-        )
+        grad, hess = np.zeros(documents, dtype), np.zeros(documents, dtype)
+        loss, hess_sum, magnitude = np.zeros((3, queries))
+        return cls(grad, hess, loss, hess_sum, magnitude, np.zeros(queries, np.uint8))
 
     @property
     def broken_query(self) -> int:
@@ -208,9 +208,7 @@ def mix_gradients(
     out.loss[:] = a * first.loss + b * second.loss
 
 
-def finish(
-    ptr: Int64Array, out: Buffers, *, unit_hessian: bool = True, threads: int = 1, all_reduce: AllReduce = alone
-) -> PassStats:
+def finish(ptr: Int64Array, out: Buffers, *, unit_hessian: bool = True, all_reduce: AllReduce = alone) -> PassStats:
     """Scale gradient and Hessian for the engine, and return the statistics of the pass.
 
     Args:
@@ -220,22 +218,25 @@ def finish(
             otherwise leave both unchanged.
         all_reduce: called once, unless a query is broken.
     """
-    live = out.state == LIVE
-    scale, floored = 1.0, 0
+    live, sizes = out.state == LIVE, np.diff(ptr)
+    scale, floor, floored = 1.0, 0.0, 0
     loss, dead = float(out.loss.sum()), int(np.count_nonzero(out.state == DEAD))
     if out.broken_query < 0:
-        sums = all_reduce(np.array([out.hess_sum[live].sum(), np.diff(ptr)[live].sum(), loss, dead]))
+        sums = all_reduce(np.array([out.hess_sum[live].sum(), sizes[live].sum(), loss, dead]))
         curvature, documents, loss, dead = float(sums[0]), int(sums[1]), float(sums[2]), int(sums[3])
-        floor = 0.0
         if unit_hessian:
-            scale, floor = unit_hessian_scale(curvature, documents)
-        floored = sum(
-            run_parallel(
-                lambda task: _finish(task[0], task[1], ptr, out.state, out.grad, out.hess, scale, floor),
-                query_blocks(ptr, _DOCUMENTS_A_TASK),
-                threads,
-            )
-        )
+            # Without noticeable curvature: plain gradient steps.
+            curved = curvature > documents * _NO_CURVATURE
+            scale, floor = (documents / curvature, HESSIAN_FLOOR) if curved else (1.0, 1.0)
+        least = np.repeat(np.where(live, floor, 0.0).astype(np.float32), sizes)
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.multiply(out.grad, np.float32(scale), out=out.grad)
+            np.multiply(out.hess, np.float32(scale), out=out.hess)
+        floored = int(np.count_nonzero(out.hess < least))
+        np.maximum(out.hess, least, out=out.hess)
+        # Finite before, but too far above the average document.
+        broken = np.flatnonzero(~(np.isfinite(out.grad) & np.isfinite(out.hess)))
+        out.state[np.searchsorted(ptr, broken, side="right") - 1] = BROKEN
     return PassStats(loss, dead, out.broken_query, floored, scale)
 
 
@@ -348,60 +349,3 @@ def _mixed(
             hess[i] = a * first_hess[i] + b * second_hess[i]
         own = slice(ptr[q], ptr[q + 1])
         hess_sum[q], magnitude[q], state[q] = _judge(grad[own], hess[own], 0.0)
-
-
-@entry_point(types.int64(types.int64, types.int64, I1, _U1, _S1, _S1, types.float64, types.float64))
-def _finish(
-    start: int,
-    stop: int,
-    ptr: Int64Array,
-    state: Any,
-    grad: Float32Array,
-    hess: Float32Array,
-    scale: float,
-    floor: float,
-) -> int:
-    floored = 0
-    for q in range(start, stop):
-        own = slice(ptr[q], ptr[q + 1])
-        least = np.float32(floor if state[q] == LIVE else 0.0)
-        broken, lifted = scale_and_floor(grad[own], hess[own], np.float32(scale), least)
-        floored += lifted
-        if broken:  # finite before, but too far above the average document
-            state[q] = BROKEN
-    return floored
-
-
-# Minimum Hessian of a document after scaling, as a share of the average: irrelevant to a leaf, but no leaf divides by
-# zero.
-HESSIAN_FLOOR = 1e-6
-# Smaller mean curvatures have lost their digits in float32, and dividing by them could overflow.
-_NO_CURVATURE = 1e-30
-
-
-def unit_hessian_scale(curvature: float, documents: int) -> tuple[float, float]:
-    """Return the factor that makes the mean Hessian one, and the floor of a document's scaled Hessian.
-
-    Args:
-        curvature: sum of the Hessian over the documents of live queries.
-        documents: number of these documents.
-    """
-    # Without noticeable curvature: plain gradient steps.
-    curved = curvature > documents * _NO_CURVATURE
-    return (documents / curvature, HESSIAN_FLOOR) if curved else (1.0, 1.0)
-
-
-@inline
-def scale_and_floor(grad: Float32Array, hess: Float32Array, scale: Any, least: Any) -> tuple[int, int]:
-    """Scale a query's gradient and Hessian in place, and raise the Hessian to its floor.
-
-    Returns:
-        Number of documents that are not finite afterwards, and number of raised ones.
-    """
-    broken, lifted = 0, 0
-    for i in range(grad.shape[0]):
-        g, h = grad[i] * scale, hess[i] * scale
-        broken += 0 if (abs(g) < np.inf) & (h < np.inf) else 1
-        lifted += 1 if h < least else 0
-        grad[i], hess[i] = g, max(h, least)
-    return broken, lifted

@@ -23,16 +23,12 @@ where it vanishes. Terms and largest relative error on 0 < t <= 1, which the tes
 
 Not every curve is such a polynomial, but a freely chosen one, such as a bound on a curvature, can be.
 
-Kernel sums that depend on the order of two documents' gains, in near-linear time.
-
-Three kinds are enough for ranks by smoothed hinges (`kernels.hinge_ranks`), for any number of distinct gains:
+Two kinds of sums depend on the order of two documents' gains, of which there may be any number:
 
 * over **equal** gains: documents grouped by gain, each group by descending score, are one array for `expsum.add_sums`
   with factor 0 between groups. Sums over unequal gains are the sums over all documents minus these. Both use the same
   approximation, so cancellation is exact up to rounding.
 * over **misordered** pairs, of weights only (the linear side of a hinge): a Fenwick tree over the grades.
-* over **ordered** pairs, of a kernel: two grades first differ at one bit of their numbers. So there is one pass per bit
-  over documents grouped by the higher bits, in which one side has the weights and the other reads the sums.
 
 Grades are numbered from 0, the highest gain of the query, and positions go by descending score.
 """
@@ -41,9 +37,9 @@ from __future__ import annotations
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.kernels.intrinsics import WIDTH, add_to_range, advance
+from boostrank.kernels.intrinsics import WIDTH, Coefficients, add_to_range, advance
 from boostrank.kernels.jit import inline, inline_sums
-from boostrank.kernels.primitives import fast_exp, gather, sort_descending
+from boostrank.kernels.primitives import fast_exp, sort_descending
 
 SUMS = Param(
     "sums",
@@ -55,6 +51,9 @@ SUMS = Param(
 """Shared by the objectives with sums over pairs."""
 EXACT, DIRECT = 1, 2
 
+Curve = tuple[Coefficients, Coefficients]
+"""Coefficients of a curve for fast and for exact sums."""
+
 # Smaller factors between neighbours count as 0: their 16th powers would be subnormal, hence slow.
 NOTHING = 1e-18
 # Smaller running sums are set to 0, because subnormal numbers slow down later steps a hundredfold. Sums fade only over
@@ -63,40 +62,46 @@ FADED = 1e-290
 LOOK = 64
 
 
-# Coefficients c_1, c_2, ..., which the tests fit again. They are listed because the last digits of a fit, and whether a
-# tie is exact, depend on the installed linear algebra.
+# Coefficients c_1, c_2, ..., for fast and for exact sums, which the tests fit again. They are listed because the last
+# digits of a fit, and whether a tie is exact, depend on the installed linear algebra.
 SIGMOID = (
-    0.9999999999999998, -0.9999998820025329, 0.999990324209133, -0.9997599931937002, 0.9971829289836156,
-    -0.9810824135949276, 0.9193578214790583, -0.7668052328295041, 0.5188194007566104, -0.25519165621630374,
-    0.07873681946120852, -0.011248117052656523,
-)  # fmt: skip
-SIGMOID_EXACT = (
-    1.0000000000000002, -0.9999999998606283, 0.9999999789025854, -0.999999037807536, 0.9999791853686886,
-    -0.9997404260589522, 0.9979218454515034, -0.9885752716070645, 0.9548538108283542, -0.8673838304187305,
-    0.7023148777786232, -0.4754417639806714, 0.2507718774721617, -0.09466313256852507, 0.022457117866249047,
-    -0.002495231366057169,
+    (
+        0.9999999999999998, -0.9999998820025329, 0.999990324209133, -0.9997599931937002, 0.9971829289836156,
+        -0.9810824135949276, 0.9193578214790583, -0.7668052328295041, 0.5188194007566104, -0.25519165621630374,
+        0.07873681946120852, -0.011248117052656523,
+    ),
+    (
+        1.0000000000000002, -0.9999999998606283, 0.9999999789025854, -0.999999037807536, 0.9999791853686886,
+        -0.9997404260589522, 0.9979218454515034, -0.9885752716070645, 0.9548538108283542, -0.8673838304187305,
+        0.7023148777786232, -0.4754417639806714, 0.2507718774721617, -0.09466313256852507, 0.022457117866249047,
+        -0.002495231366057169,
+    ),
 )  # fmt: skip
 SLOPE = (
-    0.9999999999999999, -1.999998875699757, 2.9999076893823284, -3.997703379505813, 4.9729086552382,
-    -5.81668306361399, 6.2096427894099575, -5.675452915257851, 4.079405845731235, -2.0863340677797297,
-    0.6602332286177957, -0.09592590652237601,
-)  # fmt: skip
-SLOPE_EXACT = (
-    1.0000000000000002, -1.9999999982771406, 2.9999997391279805, -3.9999880885750763, 4.999741811892119,
-    -5.996770723169152, 6.974039680835366, -7.85646999942501, 8.428364185357044, -8.302389888168275,
-    7.130087192696915, -5.029024368533778, 2.728308867839917, -1.0501036019580354, 0.252542742260969,
-    -0.028337551903842507,
+    (
+        0.9999999999999999, -1.999998875699757, 2.9999076893823284, -3.997703379505813, 4.9729086552382,
+        -5.81668306361399, 6.2096427894099575, -5.675452915257851, 4.079405845731235, -2.0863340677797297,
+        0.6602332286177957, -0.09592590652237601,
+    ),
+    (
+        1.0000000000000002, -1.9999999982771406, 2.9999997391279805, -3.9999880885750763, 4.999741811892119,
+        -5.996770723169152, 6.974039680835366, -7.85646999942501, 8.428364185357044, -8.302389888168275,
+        7.130087192696915, -5.029024368533778, 2.728308867839917, -1.0501036019580354, 0.252542742260969,
+        -0.028337551903842507,
+    ),
 )  # fmt: skip
 SOFTPLUS = (
-    0.9999999999999998, -0.49999998787443695, 0.3333323401504792, -0.24997542874966397, 0.19971285324847027,
-    -0.16475117236606923, 0.1347723221645722, -0.10196539551467583, 0.06463884024576756, -0.03048902017257365,
-    0.009156972774388754, -0.001285143346312666,
-)  # fmt: skip
-SOFTPLUS_EXACT = (
-    1.0, -0.4999999999889155, 0.33333333165630247, -0.24999992358216788, 0.199998349705953, -0.16664613985068205,
-    0.14269340924867632, -0.12410443511458867, 0.10759690734725727, -0.0897774458271868, 0.06827735702819067,
-    -0.044235421441837376, 0.022641149978252235, -0.008372596104156704, 0.0019579761159465824,
-    -0.00021533861109752187,
+    (
+        0.9999999999999998, -0.49999998787443695, 0.3333323401504792, -0.24997542874966397, 0.19971285324847027,
+        -0.16475117236606923, 0.1347723221645722, -0.10196539551467583, 0.06463884024576756, -0.03048902017257365,
+        0.009156972774388754, -0.001285143346312666,
+    ),
+    (
+        1.0, -0.4999999999889155, 0.33333333165630247, -0.24999992358216788, 0.199998349705953, -0.16664613985068205,
+        0.14269340924867632, -0.12410443511458867, 0.10759690734725727, -0.0897774458271868, 0.06827735702819067,
+        -0.044235421441837376, 0.022641149978252235, -0.008372596104156704, 0.0019579761159465824,
+        -0.00021533861109752187,
+    ),
 )  # fmt: skip
 
 # Curvature of a majoriser in widths u = x / sigma: CURVATURE in powers of exp(-|u| / 16), and CURVATURE_FAR. It bounds
@@ -136,7 +141,7 @@ def forget(state: Float64Array, slots: int) -> None:
 def add_sums(
     r: Float64Array,
     w: Float64Array,
-    coefficients: tuple[float, ...],
+    coefficients: Coefficients,
     above: float,
     below: float,
     out: Float64Array,
@@ -168,8 +173,8 @@ def add_sums(
 def add_odd_and_even(
     r: Float64Array,
     w: Float64Array,
-    odd: tuple[float, ...],
-    even: tuple[float, ...],
+    odd: Coefficients,
+    even: Coefficients,
     out_odd: Float64Array,
     out_even: Float64Array,
     state: Float64Array,
@@ -189,40 +194,21 @@ def add_odd_and_even(
 
 
 @inline
-def add_sigmoids(
-    sums: int, r: Float64Array, w: Float64Array, above: float, below: float, out: Float64Array, state: Float64Array
-) -> None:
-    """Run `add_sums` of sigmoid(-x) with the precision of `sums`, an index in `SUMS`."""
+def add_curve(
+    sums: int, curve: Curve, r: Float64Array, w: Float64Array, above: float, below: float, out: Float64Array,
+    state: Float64Array,
+) -> None:  # fmt: skip
+    """Run `add_sums` of a curve, such as `SIGMOID`, with the precision of `sums`, an index in `SUMS`."""
     if sums == EXACT:
-        add_sums(r, w, SIGMOID_EXACT, above, below, out, state)
+        add_sums(r, w, curve[EXACT], above, below, out, state)
     else:
-        add_sums(r, w, SIGMOID, above, below, out, state)
-
-
-@inline
-def add_slopes(
-    sums: int, r: Float64Array, w: Float64Array, above: float, below: float, out: Float64Array, state: Float64Array
-) -> None:
-    """Run `add_sums` of the sigmoid's slope, as `add_sigmoids`."""
-    if sums == EXACT:
-        add_sums(r, w, SLOPE_EXACT, above, below, out, state)
-    else:
-        add_sums(r, w, SLOPE, above, below, out, state)
-
-
-@inline
-def add_softplus(sums: int, r: Float64Array, w: Float64Array, out: Float64Array, state: Float64Array) -> None:
-    """Run `add_sums` of softplus(-x) on both sides, as `add_sigmoids`."""
-    if sums == EXACT:
-        add_sums(r, w, SOFTPLUS_EXACT, 1.0, 1.0, out, state)
-    else:
-        add_sums(r, w, SOFTPLUS, 1.0, 1.0, out, state)
+        add_sums(r, w, curve[0], above, below, out, state)
 
 
 @inline_sums
 def softplus_of_power(t: float) -> float:
     """Return ln(1 + t) for 0 <= t <= 1 by arithmetic only; relative error below 2e-13."""
-    c = SOFTPLUS_EXACT
+    c: Coefficients = SOFTPLUS[EXACT]
     high = c[8] + t * (c[9] + t * (c[10] + t * (c[11] + t * (c[12] + t * (c[13] + t * (c[14] + t * c[15]))))))
     low = c[0] + t * (c[1] + t * (c[2] + t * (c[3] + t * (c[4] + t * (c[5] + t * (c[6] + t * c[7]))))))
     fourth = t * t * (t * t)
@@ -249,36 +235,28 @@ def group_by_gain(gains: Float64Array, member: Int64Array, grade: Int64Array, sp
 
 
 @inline
-def cut_between_grades(r: Float64Array, member: Int64Array, grade: Int64Array, bits: int) -> None:
-    """Set to 0 the factors between grouped documents whose grades differ above the lowest `bits` bits.
+def cut_between_grades(r: Float64Array, member: Int64Array, grade: Int64Array) -> None:
+    """Set to 0 the factors between grouped documents of different grades.
 
     Args:
         r: float64[n], factors between neighbours of the grouped array.
         member, grade: int64[n], from `group_by_gain`.
-        bits: number of bits of the grade to ignore.
     """
     for k in range(1, r.shape[0]):
-        if grade[member[k]] >> bits != grade[member[k - 1]] >> bits:
+        if grade[member[k]] != grade[member[k - 1]]:
             r[k] = 0.0
 
 
 @inline
 def add_wrong_pairs(
-    grade: Int64Array,
-    grades: int,
-    w: Float64Array,
-    below: float,
-    out: Float64Array,
-    count: Float64Array,
-    tree: Float64Array,
+    grade: Int64Array, grades: int, w: Float64Array, out: Float64Array, count: Float64Array, tree: Float64Array
 ) -> None:
-    """Add the weights of all lower-graded documents above, and `below` times those of all higher-graded ones below.
+    """Add the weights of all lower-graded documents above, and subtract those of all higher-graded ones below.
 
     Args:
         grade: int64[n], by position.
         grades: number of grades.
         w: float64[n], by position.
-        below: 1 or -1.
         out: float64[n], by position.
         count: float64[n], as `out`, with weights of 1.
         tree: float64[max(2 grades + 2, 4 `WIDTH`)], overwritten.
@@ -295,8 +273,8 @@ def add_wrong_pairs(
             here, there = grade[i], grade[j]
             out[i] += lower[here]
             count[i] += how_many_lower[here]
-            out[j] += below * higher[there]
-            count[j] += below * how_many_higher[there]
+            out[j] -= higher[there]
+            count[j] -= how_many_higher[there]
             add_to_range(lower, 0, here, w[i])
             add_to_range(how_many_lower, 0, here, 1.0)
             add_to_range(higher, there + 1, WIDTH, w[j])
@@ -306,7 +284,7 @@ def add_wrong_pairs(
     counts = tree[grades + 1 :]
     for side in range(2):
         tree[: 2 * grades + 2] = 0.0
-        sign = 1.0 if side == 0 else below
+        sign = 1.0 if side == 0 else -1.0
         for step in range(n):
             # Down the list grades count from the lowest, so that "lower" is a prefix; up, from the highest.
             i = step if side == 0 else n - 1 - step
@@ -321,62 +299,3 @@ def add_wrong_pairs(
                 tree[k] += w[i]
                 counts[k] += 1.0
                 k += k & -k
-
-
-@inline
-def add_right_pairs(
-    sums: int, slopes: bool, s: Float64Array, rate: float, grade: Int64Array, grades: int, w: Float64Array,
-    above: float, out: Float64Array, work: Float64Array, iwork: Int64Array,
-) -> None:  # fmt: skip
-    """Add sum of w_j f_ij over lower-graded documents below, and `above` times that over higher-graded ones above.
-
-    Args:
-        sums: index in `expsum.SUMS`.
-        slopes: whether f is the sigmoid's slope, or the sigmoid.
-        s: float64[n], descending.
-        rate: 1 / score.
-        grade, grades: as for `add_wrong_pairs`.
-        w, out: float64[n], by position.
-        above: 1 or -1.
-        work: float64[4 n], overwritten.
-        iwork: int64[2 n], n >= 3, overwritten.
-    """
-    n = grade.shape[0]
-    r, weight, found, state = work[:n], work[n : 2 * n], work[2 * n : 3 * n], work[3 * n : 4 * n]
-    member, start = iwork[:n], iwork[n : 2 * n]
-    bit = 0
-    while grades - 1 >> bit > 0:
-        _group_by_high_bits(grade, grades, bit + 1, member, start)
-        gather(s, member, found)
-        decays(found, rate, r)
-        cut_between_grades(r, member, grade, bit + 1)
-        # The higher of two grades has a 0 here. Side 0: the higher read the sums of the lower below them. Side 1: vice
-        # versa.
-        for side in range(2):
-            found[:] = 0.0
-            for k in range(n):
-                weight[k] = w[member[k]] if (grade[member[k]] >> bit) & 1 != side else 0.0
-            from_above, from_below = above * side, 1.0 - side
-            if slopes:
-                add_slopes(sums, r, weight, from_above, from_below, found, state)
-            else:
-                add_sigmoids(sums, r, weight, from_above, from_below, found, state)
-            for k in range(n):
-                if (grade[member[k]] >> bit) & 1 == side:
-                    out[member[k]] += found[k]
-        bit += 1
-
-
-@inline
-def _group_by_high_bits(grade: Int64Array, grades: int, bits: int, member: Int64Array, start: Int64Array) -> None:
-    # Stable counting sort of the positions by grade >> bits.
-    groups = (grades - 1 >> bits) + 1
-    start[: groups + 1] = 0
-    for i in range(grade.shape[0]):
-        start[(grade[i] >> bits) + 1] += 1
-    for group in range(groups):
-        start[group + 1] += start[group]
-    for i in range(grade.shape[0]):
-        group = grade[i] >> bits
-        member[start[group]] = i
-        start[group] += 1

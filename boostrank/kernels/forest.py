@@ -29,7 +29,7 @@ from numba import types
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.kernels.curves import ZERO, Curves, rounded_down
 from boostrank.kernels.jit import F1, I1, INT, CompiledFunction, entry_point, inline
-from boostrank.kernels.noise import uniform
+from boostrank.kernels.primitives import uniform
 
 NAN_LEFT, ZERO_IS_MISSING, CATEGORICAL, LISTED_RIGHT = 1, 2, 4, 8
 """Bits of `Forest.kind`."""
@@ -234,15 +234,11 @@ def _pass_over(
                     change[i, changed[j]] -= leaf
 
 
-def _pass_with(sets: Any) -> CompiledFunction[..., None]:
-    """Return `_pass_over` compiled for one type of sets, at first use."""
-    return CompiledFunction(
-        _pass_over, types.void(_S2, _S2, I1, _N1, F1, _B1, sets, I1, _N1, _N1, I1, _N1, I1, I1, _I2)
-    )
-
-
-# Support for sets makes the loop three times as slow.
-_pass_with_sets, _pass_without = _pass_with(_U1), _pass_with(types.none)
+# Compiled for one type of sets, at first use: support for sets makes the loop three times as slow.
+_pass_with_sets, _pass_without = (
+    CompiledFunction(_pass_over, types.void(_S2, _S2, I1, _N1, F1, _B1, sets, I1, _N1, _N1, I1, _N1, I1, I1, _I2))
+    for sets in (_U1, types.none)
+)
 
 
 @entry_point(types.void(_S2, I1, INT, I1, INT, I1, F1, I1, _S2))

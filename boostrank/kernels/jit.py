@@ -186,21 +186,12 @@ class _Notice:
             yield
             return
         started = time.monotonic()
-        timer = threading.Timer(max(0.0, self._patience - self._spent), self._say, (directory,))
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
-            self._spent += time.monotonic() - started
-
-    def _say(self, directory: str | None) -> None:
-        if self._given:
-            return
-        self._given = True
-        kept = f"once; later processes load it from {directory}" if directory else "again in every process"
-        logging.getLogger("boostrank").warning("boostrank: compiling machine code, %s", kept)
+        yield
+        self._spent += time.monotonic() - started
+        if self._spent >= self._patience:
+            self._given = True
+            kept = f"once; later processes load it from {directory}" if directory else "again in every process"
+            logging.getLogger("boostrank").warning("boostrank: compiling machine code, %s", kept)
 
 
 _NOTICE = _Notice()

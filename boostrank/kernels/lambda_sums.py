@@ -30,8 +30,8 @@ from boostrank.kernels.expsum import (
     EXACT,
     FADED,
     NOTHING,
-    SIGMOID_EXACT,
-    SOFTPLUS_EXACT,
+    SIGMOID,
+    SOFTPLUS,
 )
 from boostrank.kernels.intrinsics import WIDE, add_outer, inner
 from boostrank.kernels.jit import inline, inline_sums
@@ -52,7 +52,7 @@ _FAST_SOFTPLUS = np.array((
     1.0, -0.4999977637861442, 0.3332351953059271, -0.24869207438398103, 0.1918097837214758, -0.1377513475859283,
     0.07908196053907958, -0.029792031047339716, 0.0052534577968560816,
 ))  # fmt: skip
-_EXACT, _EXACT_SOFTPLUS = np.array(SIGMOID_EXACT), np.array(SOFTPLUS_EXACT)
+_EXACT, _EXACT_SOFTPLUS = np.array(SIGMOID[EXACT]), np.array(SOFTPLUS[EXACT])
 
 
 def _drops(m: Float64Array) -> Float64Array:

@@ -54,6 +54,10 @@ Weights = Callable[[int, Conventions], Float64Array]
 Divisors = Callable[[Float64Array, Int64Array, Int64Array, Conventions], Float64Array]
 
 
+def _no_divisors(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, conventions: Conventions) -> Float64Array:
+    return np.ones((ptr.size - 1, cutoffs.size))
+
+
 @dataclass(frozen=True)
 class MetricSpec:
     """Declaration of a metric, for tests, documentation and command line.
@@ -65,8 +69,8 @@ class MetricSpec:
         kernel: see the contract above.
         grades: (labels[N], conventions) -> grade of each document, float64[N], >= 0.
         weights: (n, conventions) -> weight of the ranks 1 to n, float64[n].
-        divisors: (grades[N], ptr, cutoffs[p], conventions) -> float64[Q, p].
         reference: source of the definition and of its expectation over ties.
+        divisors: (grades[N], ptr, cutoffs[p], conventions) -> float64[Q, p]; default: 1.
         aliases: alternative names.
         ratio: whether it is 0/0 in a query without a relevant document.
         upper: largest value; None if unbounded.
@@ -78,8 +82,8 @@ class MetricSpec:
     kernel: MetricKernel
     grades: Grades
     weights: Weights
-    divisors: Divisors
     reference: str
+    divisors: Divisors = _no_divisors
     aliases: tuple[str, ...] = ()
     ratio: bool = False
     upper: float | None = 1.0
@@ -114,10 +118,6 @@ def reciprocal_ranks(n: int, conventions: Conventions) -> Float64Array:
 
 def equal_weights(n: int, conventions: Conventions) -> Float64Array:
     return np.ones(n)
-
-
-def no_divisors(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, conventions: Conventions) -> Float64Array:
-    return np.ones((ptr.size - 1, cutoffs.size))
 
 
 def totals(grades: Float64Array, ptr: Int64Array) -> Float64Array:

@@ -30,7 +30,7 @@ Rules of a kernel:
 3. It is defined for 0 and 1 documents, equal gains, zero gains, tied scores and |score| up to 1e4, without NaN or
    infinity; boostrank's objectives for any finite scores. A query without information gets zeros in both outputs.
 4. The gradient sums to zero unless the spec says `shift_invariant=False`; permuting documents permutes the outputs.
-   Random numbers come from `kernels.noise` under the round's seed, with the query's number from `prepare` as stream.
+   Random numbers come from `kernels.primitives` under the round's seed, with the query's number as stream.
 5. Query weights, scale and floor of the Hessian, and the cast to float32 belong to the driver.
 """
 
@@ -43,7 +43,7 @@ from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType
-from typing import Any, NamedTuple, Protocol, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,8 +51,7 @@ from boostrank.core.errors import FileFormatError, ParameterError
 from boostrank.core.params import Param
 from boostrank.core.types import Constants, Float64Array, HessianKind, Int64Array, ParamValues
 from boostrank.kernels.jit import F1, F2, FLOAT, I1, CompiledFunction, inline_whole
-from boostrank.kernels.noise import SEED, round_seed
-from boostrank.kernels.primitives import gather, scatter
+from boostrank.kernels.primitives import SEED, gather, round_seed, scatter
 from boostrank.kernels.shared import default_constants
 
 KERNEL_SIGNATURE = FLOAT(F1, F1, I1, F2, F1, F1, F1, F1, F1, I1)
@@ -189,21 +188,6 @@ def _decoded(position: int, param: Param, count: int) -> str:
     return {"number": number, "switch": f"{number} != 0.0"}.get(param.kind, f"int({number})")
 
 
-@overload
-def objective_kernel(body: Callable[..., float], /) -> Kernel: ...
-
-
-@overload
-def objective_kernel(
-    *,
-    params: Sequence[Param] = (),
-    scratch: str = "",
-    int_scratch: str = "",
-    by_score: bool = False,
-    loss_on_demand: bool = False,
-) -> Callable[[Callable[..., float]], Kernel]: ...
-
-
 def objective_kernel(body: Callable[..., float] | None = None, /, **declared: Any) -> Any:
     """Decorator of an objective's kernel; see `Kernel` for its declarations."""
     return Kernel(body) if body is not None else lambda function: Kernel(function, **declared)
@@ -227,13 +211,11 @@ def check_arguments(kernel: Kernel) -> None:
     raise FileFormatError(f"{name} {wrong}: write def {name}({', '.join(wanted)})", file=kernel.file, line=kernel.line)
 
 
-class Prepare(Protocol):
-    """Function of what stays constant over training; called once per data set."""
+Prepare = Callable[[Float64Array, Float64Array, Int64Array, ParamValues], Constants]
+"""(labels, gains, ptr, parameters) -> constants per document, float64[N, d], and per query, float64[Q, c].
 
-    def __call__(self, labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
-        """Return constants per document (float64[N, d]) and per query (float64[Q, c])."""
-        ...
-
+It is called once per data set.
+"""
 
 GAIN_WEIGHTS, LOSS_WEIGHTS = "gain", "loss"
 """What the weight of a document multiplies."""
@@ -261,11 +243,10 @@ class ObjectiveSpec:
         prepare: constants; the default gives the ideal DCG at `k` under the log and the linear discount.
         aliases: alternative names.
         shift_invariant: whether adding a constant to a query's scores changes nothing.
-        random: whether the kernel draws random numbers; it then has the parameter `kernels.noise.SEED`.
+        random: whether the kernel draws random numbers; it then has the parameter `kernels.primitives.SEED`.
         exact_gradient: whether the gradient is the derivative of the kernel's loss, except at kinks, so that an
             optimiser may compare losses. LambdaRank's is the derivative of no loss, LambdaLoss's of a loss that jumps
             with the order.
-        inexact_with: parameter -> the choice that makes the gradient inexact although `exact_gradient` is true.
         quadratic: whether a query of n documents costs n^2 operations (the driver then bounds n).
         settled: (values, total rounds) -> first round at which early stopping may use the metric.
         ordered: whether the kernel reads `order`.
@@ -292,14 +273,13 @@ class ObjectiveSpec:
     shift_invariant: bool = True
     random: bool = False
     exact_gradient: bool = True
-    quadratic: bool = True
+    quadratic: bool = False
     settled: Settled = _settled_at_once
     ordered: bool = True
     scratch_per_document: int = 8
     default_schedules: Mapping[str, str] = field(default_factory=dict)
     default_options: Mapping[str, Any] = field(default_factory=dict)
     document_weights: str | None = None
-    inexact_with: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.document_weights not in (None, GAIN_WEIGHTS, LOSS_WEIGHTS):
@@ -313,14 +293,6 @@ class ObjectiveSpec:
             if self.kernel.params != self.params:
                 raise ParameterError(f"{self.name}: its kernel declares different parameters")
 
-    def is_exact(self, values: Mapping[str, Any]) -> bool:
-        """Return `exact_gradient` for these parameters."""
-        return self.exact_gradient and all(values[name] != choice for name, choice in self.inexact_with.items())
-
-    def param(self, name: str) -> Param:
-        """Return the declared parameter with exactly this name."""
-        return next(p for p in self.params if p.name == name)
-
     def encode(self, values: Mapping[str, Any], round: int, loss: bool = True) -> Float64Array:
         """Return `params` as the kernel reads them at a 0-based round, and whether it computes the loss."""
         numbers = [p.encode(values[p.name]) for p in self.params]
@@ -329,10 +301,6 @@ class ObjectiveSpec:
         if self.kernel.loss_on_demand:
             numbers.append(float(loss))
         return np.array(numbers, dtype=np.float64)
-
-    def position(self, name: str) -> int:
-        """Return the index of a parameter in the kernel's `params`."""
-        return [p.name for p in self.params].index(name)
 
 
 def no_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
@@ -345,11 +313,16 @@ _KINDS = {kind.name.lower().replace("_", "-"): kind for kind in HessianKind}
 
 
 def define_objective(
-    name: str, kernel: Kernel | Callable[..., float], *, params: Sequence[Param] = (), scratch: str = "",
-    int_scratch: str = "", by_score: bool = False, hessian: str | HessianKind = HessianKind.PROXY, summary: str = "",
-    equation: str = "", reference: str = "", prepare: Prepare = default_constants, shift_invariant: bool = True,
-    exact_gradient: bool = True, quadratic: bool = True, **declarations: Any,
-) -> ObjectiveSpec:  # fmt: skip
+    name: str,
+    kernel: Kernel | Callable[..., float],
+    *,
+    params: Sequence[Param] = (),
+    scratch: str = "",
+    int_scratch: str = "",
+    by_score: bool = False,
+    hessian: str | HessianKind = HessianKind.PROXY,
+    **declarations: Any,
+) -> ObjectiveSpec:
     """Declare an objective. Only name and kernel are required; `boostrank objectives --check` tests the rest.
 
     Args:
@@ -359,11 +332,8 @@ def define_objective(
         scratch, int_scratch, by_score: for a plain function, see `boostrank.kernels.objective.Kernel`.
         hessian: kind of `hess`: "proxy" (anything useful and not negative), "exact" (the second derivative by each
             score), "majoriser" (its parabola lies above the loss) or "gauss-newton".
-        summary, equation, reference: for documentation.
-        prepare: constants; the default gives the ideal DCG at `k` under the log and the linear discount.
-        shift_invariant: whether adding a constant to a query's scores changes nothing.
-        exact_gradient: whether the gradient is the derivative of the kernel's loss.
-        quadratic: whether a query of n documents costs n^2 operations.
+        declarations: other fields of `ObjectiveSpec`: `summary`, `equation`, `reference`, `prepare`, `shift_invariant`,
+            `exact_gradient`, and `quadratic`, which is true by default.
 
     Raises:
         ParameterError: the name is not printable, the kind of Hessian is unknown, or the kernel is not a function.
@@ -379,20 +349,8 @@ def define_objective(
         raise ParameterError(f"kernel={kernel!r} is not a function")
     compiled = kernel if isinstance(kernel, Kernel) else Kernel(function, params, scratch, int_scratch, by_score)
     check_arguments(compiled)
-    return ObjectiveSpec(
-        name=name,
-        kernel=compiled,
-        params=tuple(params),
-        hessian=kind,
-        summary=summary or f"an objective of {compiled.__module__}",
-        equation=equation,
-        reference=reference,
-        prepare=prepare,
-        shift_invariant=shift_invariant,
-        exact_gradient=exact_gradient,
-        quadratic=quadratic,
-        **declarations,
-    )
+    usual = {"summary": f"an objective of {compiled.__module__}", "equation": "", "quadratic": True}
+    return ObjectiveSpec(name=name, kernel=compiled, params=tuple(params), hessian=kind, **{**usual, **declarations})
 
 
 def source_of(spec: ObjectiveSpec) -> dict[str, str | None] | None:

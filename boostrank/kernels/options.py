@@ -38,7 +38,7 @@ from numba import types
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array
 from boostrank.kernels.jit import inline
-from boostrank.kernels.noise import SEED, gumbel, logistic, normal, round_seed
+from boostrank.kernels.primitives import SEED, gumbel, logistic, normal, round_seed
 
 NO_NOISE, GUMBEL, LOGISTIC, GAUSSIAN = range(4)
 NO_NORM, L1, LOG = range(3)

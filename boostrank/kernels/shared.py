@@ -201,18 +201,10 @@ def mix_param(default: float, help: str) -> Param:
 
 
 def target_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
-    """Return the target of each document in column 0, and the query constants of `default_constants`."""
-    target = labels if values["target"] == "labels" else gains
-    return np.array(target, dtype=np.float64)[:, None], default_constants(labels, gains, ptr, values)[1]
-
-
-def weighted_target_constants(
-    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues
-) -> Constants:
     """Return the target and the weight of each document, and the query constants of `default_constants`."""
-    targets, queries = target_constants(labels, gains, ptr, values)
+    target = labels if values["target"] == "labels" else gains
     weights = np.broadcast_to(np.asarray(values.get(DOCUMENT_WEIGHTS, 1.0), np.float64), labels.size)
-    return np.column_stack([targets, weights]), queries
+    return np.column_stack([target, weights]), default_constants(labels, gains, ptr, values)[1]
 
 
 @inline

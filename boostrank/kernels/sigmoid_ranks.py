@@ -26,19 +26,8 @@ import math
 from typing import Any
 
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.kernels.expsum import (
-    DIRECT,
-    EXACT,
-    SIGMOID,
-    SIGMOID_EXACT,
-    SLOPE,
-    SLOPE_EXACT,
-    add_odd_and_even,
-    add_slopes,
-    decays,
-)
+from boostrank.kernels.expsum import DIRECT, EXACT, SIGMOID, SLOPE, add_curve, add_odd_and_even, decays
 from boostrank.kernels.jit import inline, inline_sums
-from boostrank.kernels.objective import Query
 from boostrank.kernels.primitives import LN2, bounded, fast_exp, fast_log, ideal_dcg, softplus
 
 # Smaller pair weights are 0: subnormal numbers would slow down all later steps a hundredfold. The comparison keeps NaN.
@@ -74,9 +63,9 @@ def soft_ranks(sums: int, s: Float64Array, alpha: float, ranks: Float64Array, wo
     for i in range(n):
         one[i], pull[i], ranks[i] = 1.0, 0.0, 1.0 + i
     if sums == EXACT:
-        add_odd_and_even(r, one, SIGMOID_EXACT, SLOPE_EXACT, ranks, pull, state)
+        add_odd_and_even(r, one, SIGMOID[EXACT], SLOPE[EXACT], ranks, pull, state)
     else:
-        add_odd_and_even(r, one, SIGMOID, SLOPE, ranks, pull, state)
+        add_odd_and_even(r, one, SIGMOID[0], SLOPE[0], ranks, pull, state)
 
 
 @inline
@@ -103,7 +92,7 @@ def soft_gradient(
         return
     # sum_j w_pj c_j
     weighted[:] = 0.0
-    add_slopes(sums, r, slope, 1.0, 1.0, weighted, state)
+    add_curve(sums, SLOPE, r, slope, 1.0, 1.0, weighted, state)
     highest = -math.inf
     for i in range(n):
         grad[i] -= alpha * (weighted[i] - slope[i] * pull[i])
@@ -113,7 +102,7 @@ def soft_gradient(
     if highest > 0.0:
         for i in range(n):
             pull[i], weighted[i] = abs(slope[i]), 0.0
-        add_slopes(sums, r, pull, 1.0, 1.0, weighted, state)
+        add_curve(sums, SLOPE, r, pull, 1.0, 1.0, weighted, state)
     for i in range(n):
         hess[i] += alpha * alpha * abs(weighted[i])
 
@@ -233,30 +222,23 @@ SIGMOID_DCG_SCRATCH = "ranks slope work:4"
 
 @inline
 def sigmoid_dcg(
-    query: Query,
-    sums: int,
-    alpha: float,
-    cut: float,
-    width: float,
-    blend: float,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Any,
+    query: Any, params: Any, alpha: float, cut: float, tau: float, grad: Float64Array, hess: Float64Array, scratch: Any
 ) -> float:
     """Return -J of one query of SDCG or ApproxNDCG, and compute its gradient and curvature.
 
     Args:
         query, grad, hess: as in `kernels.objective`.
-        sums: index in `expsum.SUMS`.
+        params: with `sums` and `train_discount`.
         alpha: sharpness of the ranks, 1 / score.
-        cut, width, blend: as for `smooth_dcg`.
+        cut, tau: cut and width of `smooth_dcg`.
         scratch: rows as in `SIGMOID_DCG_SCRATCH`.
     """
+    sums, blend = params.sums, params.train_discount
     ideal = ideal_dcg(query.query_const, blend)
     if query.scores.size < 2 or ideal <= 0.0:
         return 0.0
     soft_ranks(sums, query.scores, alpha, scratch.ranks, scratch.work)
-    value = smooth_dcg(scratch.ranks, query.gains, ideal, blend, cut, width, scratch.slope)
+    value = smooth_dcg(scratch.ranks, query.gains, ideal, blend, cut, tau, scratch.slope)
     soft_gradient(sums, query.scores, alpha, scratch.slope, grad, hess, scratch.work)
     return -value
 
@@ -266,12 +248,7 @@ AP_SCRATCH = "ranks slope work:4 among worth inner:4"
 
 @inline
 def smooth_precisions(
-    place: Int64Array,
-    ranks: Float64Array,
-    among: Float64Array,
-    missing: float,
-    worth: Float64Array,
-    slope: Float64Array,
+    place: Int64Array, ranks: Float64Array, among: Float64Array, worth: Float64Array, slope: Float64Array
 ) -> float:
     """Return average precision: the mean over relevant documents of the quotient of two ranks; write its derivatives.
 
@@ -279,7 +256,6 @@ def smooth_precisions(
         place: int64[m], positions of the relevant documents.
         ranks: float64[n], smooth ranks among all documents.
         among: float64[m], smooth ranks of the relevant documents among themselves.
-        missing: number subtracted from the latter.
         worth: float64[m], written: dJ / damong.
         slope: float64[n], written: dJ / dranks.
     """
@@ -288,7 +264,40 @@ def smooth_precisions(
     value = 0.0
     for a in range(m):
         worth[a] = 1.0 / (m * ranks[place[a]])
-        precision = (among[a] - missing) / ranks[place[a]]
+        precision = among[a] / ranks[place[a]]
         value += precision / m
         slope[place[a]] = -worth[a] * precision
+    return value
+
+
+@inline
+def first_of(
+    place: Int64Array, s: Float64Array, alpha: float, ranks: Float64Array, draws: float, first: Float64Array,
+    slope: Float64Array, grad: Float64Array, hess: Float64Array,
+) -> float:  # fmt: skip
+    """Return the expected reciprocal rank of the first of some documents, for SmoothMRR and SmoothERR.
+
+    Args:
+        place: int64[m], positions of these documents.
+        s, ranks: float64[n], scores, descending, and smooth ranks.
+        alpha: sharpness of the choice of the first, 1 / score.
+        draws: divisor of what is added.
+        first: float64[m], written: the probability that each is the first.
+        slope: float64[n], gets dJ / drank.
+        grad, hess: float64[n], get the gradient and a curvature through these probabilities.
+    """
+    m, total, value = place.size, 0.0, 0.0
+    for a in range(m):
+        first[a] = math.exp(alpha * (s[place[a]] - s[place[0]]))
+        total += first[a]
+    for a in range(m):
+        first[a] /= total
+        value += first[a] / ranks[place[a]]
+    for a in range(m):
+        p = place[a]
+        share = first[a] / draws
+        slope[p] -= share / (ranks[p] * ranks[p])
+        better = alpha * share * (1.0 / ranks[p] - value)
+        grad[p] -= better
+        hess[p] += alpha * abs(better)
     return value

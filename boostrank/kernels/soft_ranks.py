@@ -18,7 +18,7 @@ Each side, and its slope, is a sum of damped waves with exponents common to all 
 
 Exponents come from a matrix pencil over all curves at once, coefficients from least squares (`_fit`), exact at u = 0 so
 that tied documents get the same value whichever comes first. Largest error of a curve / of its slope over all nodes,
-for curves of size up to 4: `FAST` 3e-8 / 6e-8, `EXACT` 4e-12 / 2e-11.
+for curves of size up to 4: `FAST_TABLES` 3e-8 / 6e-8, `EXACT_TABLES` 4e-12 / 2e-11.
 
 Sums: i beats j with probability pi_ij = Phi(u_ij), u_ij = (s_i - s_j) / (sqrt2 sigma), and the rank of j (from 0) is
 the number of documents that beat it. Two models of that number's distribution, with E_j the expected discount:
@@ -198,7 +198,7 @@ def _fit(exponents: tuple[complex, ...]) -> Float64Array:
     return np.ascontiguousarray(found.T).reshape(*wanted.shape[:3], -1)
 
 
-FAST, EXACT = _fit(FAST_EXPONENTS), _fit(EXACT_EXPONENTS)
+FAST_TABLES, EXACT_TABLES = _fit(FAST_EXPONENTS), _fit(EXACT_EXPONENTS)
 FAST_WAVES = np.array([[e.real for e in FAST_EXPONENTS], [e.imag for e in FAST_EXPONENTS]])
 EXACT_WAVES = np.array([[e.real for e in EXACT_EXPONENTS], [e.imag for e in EXACT_EXPONENTS]])
 
@@ -381,7 +381,7 @@ def swept(
     Args:
         s: float64[n], descending.
         scale, gains, model, blend, on_others, on_own: as in `direct`.
-        waves, tables: FAST_WAVES and FAST, or EXACT_WAVES and EXACT.
+        waves, tables: FAST_WAVES and FAST_TABLES, or EXACT_WAVES and EXACT_TABLES.
         room: float64[>= 2 waves n], overwritten.
         work: float64[8, WORK], overwritten.
     """
@@ -519,9 +519,3 @@ def _mixed(table: Float64Array, weights: Float64Array, low: int, high: int, out:
     for row in range(low, high):
         for a in range(out.shape[0]):
             out[a] += weights[row] * table[row, a]
-
-
-@inline
-def work_space() -> Float64Array:
-    """Return the work space of `direct` and `swept`, float64[8, WORK]; NaN reveals any use before assignment."""
-    return np.full((8, WORK), np.nan)

@@ -8,7 +8,7 @@ Najork 2008, section 3.1. DCG is not normalised: queries with many relevant docu
 
 from __future__ import annotations
 
-from boostrank.kernels.metric import MetricSpec, cumulated, gains, log_discounts, no_divisors
+from boostrank.kernels.metric import MetricSpec, cumulated, gains, log_discounts
 
 SPEC = MetricSpec(
     name="dcg",
@@ -17,7 +17,6 @@ SPEC = MetricSpec(
     kernel=cumulated,
     grades=gains,
     weights=log_discounts,
-    divisors=no_divisors,
     reference="Järvelin, Kekäläinen 2002; ties: McSherry, Najork 2008",
     aliases=("discounted_cumulated_gain",),
     upper=None,

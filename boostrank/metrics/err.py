@@ -20,7 +20,7 @@ from boostrank.core.conventions import Conventions
 from boostrank.core.errors import RowError
 from boostrank.core.gains import gains_from_labels
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.kernels.metric import MetricSpec, gains, metric_kernel, no_divisors, reciprocal_ranks
+from boostrank.kernels.metric import MetricSpec, gains, metric_kernel, reciprocal_ranks
 
 _NEGLIGIBLE = -40.0  # log of a probability that is lost in the rounding of the sum
 
@@ -83,7 +83,6 @@ SPEC = MetricSpec(
     kernel=kernel,
     grades=stop_probabilities,
     weights=reciprocal_ranks,
-    divisors=no_divisors,
     reference="Chapelle, Metzler, Zhang, Grinspan 2009, eq (4)",
     aliases=("expected_reciprocal_rank",),
 )

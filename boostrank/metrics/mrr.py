@@ -8,7 +8,7 @@ Mean over tied orders: McSherry and Najork 2008, section 3.3.
 from __future__ import annotations
 
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.kernels.metric import MetricSpec, metric_kernel, no_divisors, reciprocal_ranks, relevance
+from boostrank.kernels.metric import MetricSpec, metric_kernel, reciprocal_ranks, relevance
 
 
 @metric_kernel
@@ -37,7 +37,6 @@ SPEC = MetricSpec(
     kernel=kernel,
     grades=relevance,
     weights=reciprocal_ranks,
-    divisors=no_divisors,
     reference="ties: McSherry, Najork 2008",
     aliases=("rr", "reciprocal_rank", "recip_rank"),
 )

@@ -16,9 +16,9 @@ from boostrank.core.gains import above_least, gains_from_labels, weighted_gains
 from boostrank.core.machine import resolve_threads
 from boostrank.core.params import find_param
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float32Array, Float64Array, Schedule
+from boostrank.core.types import Float64Array, Schedule
 from boostrank.kernels.driver import AllReduce, Buffers, PassStats, alone, finish, mix_gradients, run_kernel
-from boostrank.kernels.objective import GAIN_WEIGHTS, LOSS_WEIGHTS, ObjectiveSpec
+from boostrank.kernels.objective import GAIN_WEIGHTS, LOSS_WEIGHTS
 from boostrank.kernels.options import GAIN_BASE, Composition
 from boostrank.kernels.shared import DOCUMENT_WEIGHTS, K
 from boostrank.objectives import OBJECTIVES
@@ -29,27 +29,14 @@ MAX_QUADRATIC_DOCUMENTS = 50_000
 
 @dataclass(frozen=True, eq=False)
 class Gradient:
-    """Result of one round. The arrays belong to the bound objective and are overwritten in the next round."""
+    """Result of one round, float32[N] or, of `evaluate`, float64[N].
 
-    grad: Float32Array
-    hess: Float32Array
-    stats: PassStats
-
-
-@dataclass(frozen=True, eq=False)
-class Evaluation:
-    """Objective at given scores, without an engine's scale or floor.
-
-    Args:
-        value: weighted sum of the losses of all queries.
-        grad, hess: float64[N], its gradient and curvature.
-        dead_queries: number of queries with a zero gradient.
+    The arrays of `gradient` belong to the bound objective and are overwritten in the next round.
     """
 
-    value: float
-    grad: Float64Array
-    hess: Float64Array
-    dead_queries: int
+    grad: npt.NDArray[Any]
+    hess: npt.NDArray[Any]
+    stats: PassStats
 
 
 class BoundObjective:
@@ -116,9 +103,7 @@ class BoundObjective:
             factors = self._factors(round, self._part_buffers)
             mix_gradients(self._part_buffers, factors, self._parts[0].ptr, self._buffers, threads=self._threads)
         unit = self.objective.hessian_scale == "unit"
-        stats = finish(
-            self._parts[0].ptr, self._buffers, unit_hessian=unit, threads=self._threads, all_reduce=self._all_reduce
-        )
+        stats = finish(self._parts[0].ptr, self._buffers, unit_hessian=unit, all_reduce=self._all_reduce)
         self.seconds += time.perf_counter() - started
         if stats.broken_query >= 0:
             raise TrainingError(self._broken(stats.broken_query, s, round))
@@ -130,8 +115,8 @@ class BoundObjective:
             )
         return Gradient(self._buffers.grad, self._buffers.hess, stats)
 
-    def evaluate(self, scores: npt.ArrayLike, round: int) -> Evaluation:
-        """Compute loss, gradient and curvature in float64, for optimisers that compare losses.
+    def evaluate(self, scores: npt.ArrayLike, round: int) -> Gradient:
+        """Compute loss, gradient and curvature in float64, not scaled, for optimisers that compare losses.
 
         Arguments and errors are those of `gradient`, but a zero gradient is allowed if gains differ in some query.
         """
@@ -147,11 +132,11 @@ class BoundObjective:
         self.seconds += time.perf_counter() - started
         if round == 0 and np.count_nonzero(dead) == self.total_queries:
             self.check_gains()
-        return Evaluation(
-            value=sum(factor * float(b.loss.sum()) for factor, b in pairs),
-            grad=np.sum([factor * b.grad for factor, b in pairs], axis=0),
-            hess=np.sum([factor * b.hess for factor, b in pairs], axis=0),
-            dead_queries=int(np.count_nonzero(dead)),
+        value = sum(factor * float(b.loss.sum()) for factor, b in pairs)
+        return Gradient(
+            np.sum([factor * b.grad for factor, b in pairs], axis=0),
+            np.sum([factor * b.hess for factor, b in pairs], axis=0),
+            PassStats(value, int(np.count_nonzero(dead)), broken_query=-1, floored=0, scale=1.0),
         )
 
     def check_gains(self) -> None:
@@ -195,16 +180,6 @@ class BoundObjective:
         )
 
 
-def _check_document_weights(spec: ObjectiveSpec, queries: QueryIndex) -> None:
-    """Refuse document weights for an objective that does not support them."""
-    if queries.document_weights is not None and spec.document_weights is None:
-        raise DataError(
-            f"objective {spec.name!r} does not support document weights: remove them, or use one weight per query. "
-            "Objectives that support them: "
-            f"{', '.join(s.name for s in OBJECTIVES if s.document_weights is not None)}"
-        )
-
-
 def _check_pairs(objective: Any, queries: QueryIndex) -> None:
     """Refuse queries whose documents would be compared in more pairs than `MAX_QUADRATIC_DOCUMENTS` have."""
     spec, values, longest = objective.spec, objective.params, queries.longest
@@ -235,7 +210,12 @@ class _Part:
         _check_pairs(objective, queries)
         self.objective = objective
         self.ptr = np.require(queries.ptr, np.int64, ["C", "W"])  # compiled code takes no read-only arrays
-        _check_document_weights(spec, queries)
+        if queries.document_weights is not None and spec.document_weights is None:
+            raise DataError(
+                f"objective {spec.name!r} does not support document weights: remove them, or use one weight per query. "
+                "Objectives that support them: "
+                f"{', '.join(s.name for s in OBJECTIVES if s.document_weights is not None)}"
+            )
         targets = labels
         if spec.document_weights == GAIN_WEIGHTS and queries.document_weights is not None:
             self.gains = weighted_gains(labels, objective.gain, queries)

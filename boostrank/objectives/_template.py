@@ -19,9 +19,9 @@ reasons, the Hessian, and the cost of a query. Then write four things, in this o
    `kernels.shared`.
 2. A `prepare` for constants of documents and queries, unless the default suits (ideal DCG, see
    `kernels.shared`).
-3. `kernel`: one query. `kernels.objective` lists its arguments and the scratch rows that it may declare,
-   `kernels.objective` its rules. Its helpers are `@inline` and live in this file or in `boostrank.kernels`,
-   whose arithmetic you may use; objectives never import each other.
+3. `kernel`: one query. `kernels.objective` lists its arguments, the scratch rows that it may declare, and its rules.
+   Its helpers are `@inline` and live in this file or in `boostrank.kernels`, whose arithmetic you may use; objectives
+   never import each other.
 4. `SPEC`, the declaration. `boostrank.define_objective(name, kernel)` fills in defaults.
 
 In boostrank the only other file is the twin in `tests/reference/`: slow and obvious NumPy of the same name with
@@ -75,4 +75,5 @@ SPEC = ObjectiveSpec(
     hessian=HessianKind.EXACT,
     reference="Burges et al. 2005",
     prepare=no_constants,
+    quadratic=True,
 )

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from boostrank.core.types import Float64Array, HessianKind
+from boostrank.core.types import Float64Array
 from boostrank.kernels.expsum import SUMS
 from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.shared import ALPHA, RELEVANT_FROM, positive, relevance_constants, relevant_positions
@@ -53,7 +53,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
         lowest = min(lowest, -ranks[place[a]])
         minus[a] = lowest
     soft_ranks(params.sums, minus, params.beta, among, inner)
-    value = smooth_precisions(place, ranks, among, 0.0, worth, slope)
+    value = smooth_precisions(place, ranks, among, worth, slope)
     through[:] = 0.0
     unused[:] = 0.0
     soft_gradient(params.sums, minus, params.beta, worth, through, unused, inner)
@@ -70,9 +70,7 @@ SPEC = ObjectiveSpec(
     summary="average precision over smooth ranks; a relevant document above another through a sigmoid of their ranks",
     equation="sum_i relevant_i / rank_i (1 + sum_j relevant_j sigmoid(beta (rank_i - rank_j))) / N",
     kernel=kernel,
-    hessian=HessianKind.PROXY,
     reference="Qin, Liu, Li 2010, eqs (35), (38)",
     deviation="alpha defaults to the scale of labels, beta to a tenth a rank",
     prepare=relevance_constants,
-    quadratic=False,
 )

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from boostrank.core.types import Float64Array, HessianKind
+from boostrank.core.types import Float64Array
 from boostrank.kernels.expsum import SUMS
 from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.shared import ALPHA, NORMALIZE, TRAIN_DISCOUNT, K, positive
@@ -30,9 +30,7 @@ PARAMS = (ALPHA, K, BETA, TRAIN_DISCOUNT, NORMALIZE, SUMS)
 @objective_kernel(params=PARAMS, scratch=SIGMOID_DCG_SCRATCH, by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
     cut = params.k + 0.5 if params.k > 0 else math.inf
-    return sigmoid_dcg(
-        query, params.sums, params.alpha, cut, 1.0 / params.beta, params.train_discount, grad, hess, scratch
-    )
+    return sigmoid_dcg(query, params, params.alpha, cut, 1.0 / params.beta, grad, hess, scratch)
 
 
 SPEC = ObjectiveSpec(
@@ -40,8 +38,6 @@ SPEC = ObjectiveSpec(
     summary="NDCG over smooth ranks with a sharpness alpha; at k through a sigmoid of sharpness beta",
     equation="sum_i g_i D(rank_i) T(rank_i) / Z,  T(r) = sigmoid(beta (k + 1/2 - r))",
     kernel=kernel,
-    hessian=HessianKind.PROXY,
-    quadratic=False,
     reference="Qin, Liu, Li 2010, eqs (35), (38)",
     deviation="alpha defaults to the scale of labels",
     default_options={"gain_base": "least"},

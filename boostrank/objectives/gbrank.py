@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from boostrank.core.types import Float64Array, HessianKind
+from boostrank.core.types import Float64Array
 from boostrank.kernels.margin import MARGIN_SCRATCH, grade_constants, margin_pairs
 from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.shared import positive
@@ -46,9 +46,7 @@ SPEC = ObjectiveSpec(
     summary="regression of wrongly ordered pairs towards each other's score",
     equation="sum over pairs of 1/2 max(0, s_j - s_i + tau)^2",
     kernel=kernel,
-    hessian=HessianKind.PROXY,
     reference="Zheng, Chen, Sun, Zha 2007",
     deviation="trees add up; the paper averages them",
     prepare=grade_constants,
-    quadratic=False,
 )

@@ -33,9 +33,10 @@ from boostrank.kernels.expsum import (
     CURVATURE_RATE,
     DIRECT,
     NOTHING,
+    SIGMOID,
+    SOFTPLUS,
     SUMS,
-    add_sigmoids,
-    add_softplus,
+    add_curve,
     add_sums,
     decays,
     group_by_gain,
@@ -117,19 +118,9 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 
 @inline_sums
 def _weighted_pairs(
-    s: Float64Array,
-    g: Float64Array,
-    d: Float64Array,
-    delta: Float64Array,
-    alpha: float,
-    every_pair: bool,
-    by_rank: float,
-    by_delta: float,
-    tile: int,
-    grad: Float64Array,
-    hess: Float64Array,
-    z: Float64Array,
-) -> None:
+    s: Float64Array, g: Float64Array, d: Float64Array, delta: Float64Array, alpha: float, every_pair: bool, by_rank:
+    float, by_delta: float, tile: int, grad: Float64Array, hess: Float64Array, z: Float64Array,
+) -> None:  # fmt: skip
     """Add gradients and curvature bounds of pairs in the same or neighbouring tiles; of all pairs if `tile` is n.
 
     Args:
@@ -179,17 +170,9 @@ def _weighted_pairs(
 
 @inline_sums
 def _loss_of_pairs(
-    s: Float64Array,
-    g: Float64Array,
-    d: Float64Array,
-    delta: Float64Array,
-    alpha: float,
-    every_pair: bool,
-    by_rank: float,
-    by_delta: float,
-    tile: int,
-    z: Float64Array,
-) -> float:
+    s: Float64Array, g: Float64Array, d: Float64Array, delta: Float64Array, alpha: float, every_pair: bool, by_rank:
+    float, by_delta: float, tile: int, z: Float64Array,
+) -> float:  # fmt: skip
     """Return the loss of the pairs of `_weighted_pairs`."""
     n, value = s.shape[0], 0.0
     for j in range(1, n):
@@ -219,7 +202,7 @@ def _loss_of_every_pair(sums: int, s: Float64Array, c: Float64Array, alpha: floa
     one[:] = 1.0
     found[:] = 0.0
     decays(s, alpha, r)
-    add_softplus(sums, r, one, found, scratch.state)
+    add_curve(sums, SOFTPLUS, r, one, 1.0, 1.0, found, scratch.state)
     value, apart = c[0] * found[0], 0.0
     for i in range(1, n):
         # A pair that i should win costs u more: sum the distances to all documents above.
@@ -239,7 +222,7 @@ def _every_pair(
     # Ordered pairs pull with t / (1 + t), misordered ones with 1 - t / (1 + t).
     decays(s, alpha, r)
     for weighted in (False, True):
-        add_sigmoids(sums, r, c if weighted else one, 1.0, -1.0, grad if weighted else found, state)
+        add_curve(sums, SIGMOID, r, c if weighted else one, 1.0, -1.0, grad if weighted else found, state)
     below = 0.0
     for i in range(n - 1, -1, -1):
         grad[i] = alpha * (grad[i] + c[i] * (found[i] - i) + below)
@@ -260,7 +243,6 @@ SPEC = ObjectiveSpec(
     kernel=kernel,
     hessian=HessianKind.MAJORISER,
     exact_gradient=False,
-    quadratic=False,
     reference="Wang, Li, Golbandi, Bendersky, Najork 2018",
     document_weights="gain",
 )

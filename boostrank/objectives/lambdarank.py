@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.params import Param
-from boostrank.core.types import Constants, Float64Array, HessianKind, Int64Array, ParamValues
+from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
 from boostrank.kernels.jit import inline, inline_sums
 from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.primitives import LN2, discount, gather, ideal_dcg
@@ -201,11 +201,9 @@ SPEC = ObjectiveSpec(
     summary="pairs weighted by the change in NDCG (or another metric) if swapped, as in LightGBM: the baseline",
     equation="sum over pairs of |change of the metric| ln(1 + exp(-sigmoid (s_i - s_j))), weights held",
     kernel=kernel,
-    hessian=HessianKind.PROXY,
     exact_gradient=False,
     reference="Burges 2010; LightGBM rank_objective.hpp",
     deviation="the two normalisations of lambdarank_norm are separate switches; equal gains make no pair",
     prepare=_constants,
-    quadratic=False,
     document_weights="gain",
 )

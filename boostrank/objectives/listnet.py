@@ -50,6 +50,5 @@ SPEC = ObjectiveSpec(
     reference="Cao, Qin, Liu, Tsai, Li 2007, section 4",
     deviation="queries of equal gains are left out",
     prepare=target_constants,
-    quadratic=False,
     ordered=False,
 )

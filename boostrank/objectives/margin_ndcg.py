@@ -1,21 +1,18 @@
 """Large-margin NDCG: an upper bound of 1 - NDCG@k by structured prediction over rankings, solved exactly.
 
-With A(r) = max(k + 1 - r, 0), Delta(y) = 1 - NDCG@k of the ranking y, and scores s in units of t
+With A(r) = max(k + 1 - r, 0), Delta(y) = 1 - NDCG@k of the ranking y, and scores s
 
-    convex   xi  = max_y [margin Delta(y) + sum_i A(y_i) s_i / t] - sum_i A(y*_i) s_i / t
-    tight    xi' = max_y [margin Delta(y) + sum_i A(y_i) s_i / t] - sum_i A(rank_i) s_i / t
-    L        = (t / k) xi;    dL/ds_i = (A(yhat_i) - A(y*_i or rank_i)) / k
+    convex   xi  = max_y [margin Delta(y) + sum_i A(y_i) s_i] - sum_i A(y*_i) s_i
+    tight    xi' = max_y [margin Delta(y) + sum_i A(y_i) s_i] - sum_i A(rank_i) s_i
+    L        = xi / k;    dL/ds_i = (A(yhat_i) - A(y*_i or rank_i)) / k
 
 y* is the perfect ranking nearest to the scores: by descending gain, then descending score. rank is the order of the
-scores. yhat attains the maximum; it is a linear assignment of documents to the first k ranks with values A(r) s_i / t -
+scores. yhat attains the maximum; it is a linear assignment of documents to the first k ranks with values A(r) s_i -
 margin g_i D(r) / Z_k. From margin 1 on, 1 - NDCG@k <= xi' <= xi. Among documents of one gain those with higher scores
 take the better ranks, so only the first k of each gain are candidates.
 
-xi' tends to margin (1 - NDCG@k), with a zero gradient, as the scores grow beyond the margin. t is 1, as in the paper,
-or with `margin_unit=spread` the standard deviation of the query's scores (1 where it is 0), held in the gradient. The
-margin then follows the scores, and their scale does not matter. On OHSUMED (five folds, 120 trees, NDCG@10) the tight
-bound gave .445, .442 and .439 with margins 1, 3 and 10 in score units and at most .389 in units of the spread; the
-convex one gave at most .423 and .331. Hence the defaults.
+xi' tends to margin (1 - NDCG@k), with a zero gradient, as the scores grow beyond the margin. On OHSUMED (five folds,
+120 trees, NDCG@10) the tight bound gave .445, .442 and .439 with margins 1, 3 and 10; the convex one at most .423.
 
 xi is convex for a fixed y*. Since y* follows the scores, xi is the minimum of such functions over the perfect rankings.
 It has kinks where scores tie: documents of the same gain and score get the same gradient, the mean over the orders of
@@ -23,7 +20,7 @@ their ties.
 
 Source: Chapelle, Le, Smola, "Large margin optimization of ranking measures", NIPS workshop on machine learning for web
 search, 2007, eqs (7) and (12) for xi, (14) for xi'. Deviations: the gain term of the printed (8) lacks the factor 1/Z;
-subgradients are divided by k; the margin's unit; y*, which the paper draws at random among the perfect rankings, is the
+subgradients are divided by k; y*, which the paper draws at random among the perfect rankings, is the
 one that minimises xi. Piecewise linear; smooth if averaged over noise on the scores.
 
 Hessian: 1, plain gradient boosting; a proxy.
@@ -38,7 +35,7 @@ import math
 from typing import Any
 
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, HessianKind, Int64Array
+from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.jit import inline
 from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.primitives import LARGEST_LOSS, bounded, discount, ideal_dcg, sort_descending
@@ -52,17 +49,11 @@ PARAMS = (
         "convex: against the perfect ranking; tight: against the current one, closer to NDCG and flat where met",
         choices=("convex", "tight"),
     ),
-    positive("margin", 2.5, "required distance between a ranking of NDCG 0 and the perfect one, in `margin_unit`"),
-    Param(
-        "margin_unit",
-        "score",
-        "score: unit of the scores, as in the paper; spread: standard deviation of the query's scores",
-        choices=("score", "spread"),
-    ),
+    positive("margin", 2.5, "required distance between a ranking of NDCG 0 and the perfect one", unit="score"),
     TRAIN_DISCOUNT,
 )
 
-_TIGHT, _SPREAD = 1, 1
+_TIGHT = 1
 
 
 @objective_kernel(
@@ -78,17 +69,10 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
         return 0.0
     hess[:] = 1.0
     depth = min(params.k, n)
-    unit = _spread(scores) if params.margin_unit == _SPREAD else 1.0
 
     # `perfect` is y*: positions by descending score, sorted by gain.
-    s, g, target, found, by_rank, near = (
-        scratch.s,
-        scratch.g,
-        scratch.target,
-        scratch.found,
-        scratch.by_rank,
-        scratch.near,
-    )
+    s, g, target, found = scratch.s, scratch.g, scratch.target, scratch.found
+    by_rank, near = scratch.by_rank, scratch.near
     a, d, perfect, rank_of = scratch.a[:depth], scratch.d[:depth], scratch.perfect, scratch.rank_of
     chosen, before, done, first = scratch.chosen, scratch.before, scratch.done, scratch.first
     for pos in range(n):
@@ -97,7 +81,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
         by_rank[pos] = max(depth - pos, 0)
         # A gap wider than the margin is never worth crossing. Clipping gaps at twice the margin keeps the optimum and
         # the digits of scores that are far apart.
-        near[pos] = 0.0 if pos == 0 else near[pos - 1] - min((s[pos - 1] - s[pos]) / unit, 2.0 * margin)
+        near[pos] = 0.0 if pos == 0 else near[pos - 1] - min(s[pos - 1] - s[pos], 2.0 * margin)
     sort_descending(g, perfect, rank_of)
     if params.bound == _TIGHT:
         _share_ties(by_rank, s, s)
@@ -122,18 +106,8 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     for r in range(depth):
         a[r] = depth - r
         d[r] = discount(r + 1.0, blend, n)
-    best_assignment(
-        a,
-        d,
-        place[:m],
-        worth[:m],
-        rank_of[:m],
-        before[:m],
-        done[:m],
-        scratch.price[:m],
-        scratch.reach[:m],
-        scratch.bid[:depth],
-    )
+    price, reach, bid = scratch.price[:m], scratch.reach[:m], scratch.bid[:depth]
+    best_assignment(a, d, place[:m], worth[:m], rank_of[:m], before[:m], done[:m], price, reach, bid)
 
     # Documents of one gain share their ranks in the order of their scores, even where scores differ slightly.
     value = margin
@@ -158,26 +132,8 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
         across += depth * grad[order[pos]]
         gap = scores[order[pos]] - scores[order[pos + 1]]
         if gap > 0.0:
-            value += math.floor(across + 0.5) * min(gap / unit, LARGEST_LOSS)
-    return bounded(unit * value / depth)
-
-
-@inline
-def _spread(scores: Float64Array) -> float:
-    """Return the standard deviation; 1 if it is 0."""
-    n, low, high = scores.shape[0], scores[0], scores[0]
-    for i in range(n):
-        low, high = min(low, scores[i]), max(high, scores[i])
-    # In units of half the widest distance, so that neither squares nor the distance overflow. Differences from the
-    # first document are exactly 0 if all scores are equal.
-    widest, mean, square = 0.5 * high - 0.5 * low, 0.0, 0.0
-    if widest == 0.0:
-        return 1.0
-    for i in range(n):
-        mean += (0.5 * scores[i] - 0.5 * scores[0]) / widest / n
-    for i in range(n):
-        square += ((0.5 * scores[i] - 0.5 * scores[0]) / widest - mean) ** 2 / n
-    return widest * (2.0 * math.sqrt(square))
+            value += math.floor(across + 0.5) * min(gap, LARGEST_LOSS)
+    return bounded(value / depth)
 
 
 @inline
@@ -194,21 +150,6 @@ def _share_ties(values: Float64Array, first: Float64Array, second: Float64Array)
         for i in range(start, stop):
             values[i] = mean
         start = stop
-
-
-SPEC = ObjectiveSpec(
-    name="margin-ndcg",
-    aliases=("large-margin-ndcg",),
-    summary="a large-margin upper bound of 1 - NDCG@k, its worst ranking found exactly by linear assignment",
-    equation="max_y [margin (1 - NDCG@k(y)) + sum_i A(y_i) s_i / t] - sum_i A(y*_i) s_i / t,  A(r) = max(k + 1 - r, 0)",
-    kernel=kernel,
-    hessian=HessianKind.PROXY,
-    reference="Chapelle, Le, Smola 2007, eqs (7), (12), (14)",
-    deviation="divided by k; the margin may follow the spread of the scores; y* is the perfect ranking nearest to them",
-    quadratic=False,
-    document_weights="gain",
-    inexact_with={"margin_unit": "spread"},
-)
 
 
 @inline
@@ -265,3 +206,15 @@ def best_assignment(
             previous = before[last]
             rank_of[last] = rank_of[previous] if previous >= 0 else new
             last = previous
+
+
+SPEC = ObjectiveSpec(
+    name="margin-ndcg",
+    aliases=("large-margin-ndcg",),
+    summary="a large-margin upper bound of 1 - NDCG@k, its worst ranking found exactly by linear assignment",
+    equation="max_y [margin (1 - NDCG@k(y)) + sum_i A(y_i) s_i] - sum_i A(y*_i) s_i,  A(r) = max(k + 1 - r, 0)",
+    kernel=kernel,
+    reference="Chapelle, Le, Smola 2007, eqs (7), (12), (14)",
+    deviation="divided by k; y* is the perfect ranking nearest to them",
+    document_weights="gain",
+)

@@ -18,7 +18,7 @@ from typing import Any
 from boostrank.core.types import Float64Array, HessianKind
 from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.primitives import bounded
-from boostrank.kernels.shared import target_param, weighted_target_constants
+from boostrank.kernels.shared import target_constants, target_param
 
 PARAMS = (target_param("labels"),)
 
@@ -56,8 +56,7 @@ SPEC = ObjectiveSpec(
     kernel=kernel,
     hessian=HessianKind.EXACT,
     reference="CatBoost error_functions.h",
-    prepare=weighted_target_constants,
-    quadratic=False,
+    prepare=target_constants,
     ordered=False,
     document_weights="loss",
 )

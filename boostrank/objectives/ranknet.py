@@ -16,10 +16,11 @@ from typing import Any
 
 from boostrank.core.types import Float64Array, HessianKind
 from boostrank.kernels.expsum import (
+    SIGMOID,
+    SLOPE,
+    SOFTPLUS,
     SUMS,
-    add_sigmoids,
-    add_slopes,
-    add_softplus,
+    add_curve,
     add_wrong_pairs,
     cut_between_grades,
     decays,
@@ -99,11 +100,11 @@ def _logistic_sums(
     gather(s, member, every)
     decays(s, alpha, r)
     decays(every, alpha, group_r)
-    cut_between_grades(group_r, member, grade, 0)
+    cut_between_grades(group_r, member, grade)
     # Misordered pairs: the number that end at a document minus those that begin, and their total length.
     one[:] = 1.0
     wrong[:] = 0.0
-    add_wrong_pairs(grade, grades, one, -1.0, every, wrong, state)
+    add_wrong_pairs(grade, grades, one, every, wrong, state)
     value, across = 0.0, 0.0
     for i in range(n):
         value += across * min(alpha * (s[i - 1] - s[i]), LARGEST) if i > 0 else 0.0
@@ -113,8 +114,8 @@ def _logistic_sums(
     equal[:] = 0.0
 
     # Gradient.
-    add_sigmoids(sums, r, one, -1.0, 1.0, every, state)
-    add_sigmoids(sums, group_r, one, -1.0, 1.0, equal, state)
+    add_curve(sums, SIGMOID, r, one, -1.0, 1.0, every, state)
+    add_curve(sums, SIGMOID, group_r, one, -1.0, 1.0, equal, state)
     for k in range(n):
         i = member[k]
         grad[i] = -alpha * (every[i] - equal[k] + wrong[i])
@@ -122,8 +123,8 @@ def _logistic_sums(
     # Curvature.
     every[:] = 0.0
     equal[:] = 0.0
-    add_slopes(sums, r, one, 1.0, 1.0, every, state)
-    add_slopes(sums, group_r, one, 1.0, 1.0, equal, state)
+    add_curve(sums, SLOPE, r, one, 1.0, 1.0, every, state)
+    add_curve(sums, SLOPE, group_r, one, 1.0, 1.0, equal, state)
     for k in range(n):
         i = member[k]
         hess[i] = alpha * alpha * max(every[i] - equal[k], 0.0)
@@ -131,8 +132,8 @@ def _logistic_sums(
     # Loss.
     every[:] = 0.0
     equal[:] = 0.0
-    add_softplus(sums, r, one, every, state)
-    add_softplus(sums, group_r, one, equal, state)
+    add_curve(sums, SOFTPLUS, r, one, 1.0, 1.0, every, state)
+    add_curve(sums, SOFTPLUS, group_r, one, 1.0, 1.0, equal, state)
     for i in range(n):
         value += every[i] - equal[i]
     return bounded(0.5 * value)
@@ -146,5 +147,4 @@ SPEC = ObjectiveSpec(
     hessian=HessianKind.EXACT,
     reference="Burges et al. 2005",
     prepare=no_constants,
-    quadratic=False,
 )

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, HessianKind
+from boostrank.core.types import Float64Array
 from boostrank.kernels.margin import MARGIN_SCRATCH, grade_constants, margin_pairs
 from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.shared import positive
@@ -41,8 +41,6 @@ SPEC = ObjectiveSpec(
     summary="a hinge, or its square, on every pair",
     equation="sum over pairs of max(0, m - (s_i - s_j)), or half its square",
     kernel=kernel,
-    hessian=HessianKind.PROXY,
     reference="Joachims 2002; Chapelle, Keerthi 2010",
     prepare=grade_constants,
-    quadratic=False,
 )

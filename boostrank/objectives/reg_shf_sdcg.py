@@ -48,7 +48,6 @@ SPEC = ObjectiveSpec(
     kernel=kernel,
     hessian=HessianKind.MAJORISER,
     exact_gradient=False,
-    quadratic=False,
     reference="Wu, Chang, Zheng, Zha 2009, eqs (18)-(19)",
     deviation="those of shf-sdcg; the regression part is the mean squared error of each query",
     prepare=target_constants,

@@ -19,7 +19,7 @@ from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind
 from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.primitives import bounded
-from boostrank.kernels.shared import target_param, weighted_target_constants
+from boostrank.kernels.shared import target_constants, target_param
 
 PARAMS = (
     target_param("labels"),
@@ -48,9 +48,8 @@ SPEC = ObjectiveSpec(
     kernel=kernel,
     hessian=HessianKind.EXACT,
     reference="baseline of Wu, Chang, Zheng, Zha 2009",
-    prepare=weighted_target_constants,
+    prepare=target_constants,
     shift_invariant=False,
-    quadratic=False,
     ordered=False,
     document_weights="loss",
 )

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from boostrank.core.types import Float64Array, HessianKind
+from boostrank.core.types import Float64Array
 from boostrank.kernels.expsum import SUMS
 from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.shared import NORMALIZE, SIGMA, TAU, TRAIN_DISCOUNT, K
@@ -30,9 +30,7 @@ PARAMS = (SIGMA, K, TAU, TRAIN_DISCOUNT, NORMALIZE, SUMS)
 @objective_kernel(params=PARAMS, scratch=SIGMOID_DCG_SCRATCH, by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
     cut = min(params.k, query.scores.size) if params.k > 0 else math.inf
-    return sigmoid_dcg(
-        query, params.sums, 1.0 / params.sigma, cut, params.tau, params.train_discount, grad, hess, scratch
-    )
+    return sigmoid_dcg(query, params, 1.0 / params.sigma, cut, params.tau, grad, hess, scratch)
 
 
 SPEC = ObjectiveSpec(
@@ -41,8 +39,6 @@ SPEC = ObjectiveSpec(
     summary="NDCG over smooth ranks: a sum of sigmoids of score differences",
     equation="sum_i g_i D(rank_i) / Z,  rank_i = 1 + sum_j sigmoid((s_j - s_i) / sigma)",
     kernel=kernel,
-    hessian=HessianKind.PROXY,
-    quadratic=False,
     reference="Wu, Chang, Zheng, Zha 2009, eqs (5)-(9)",
     deviation="divided by the ideal DCG; truncation weight of its own width, off by default",
     default_options={"gain_base": "least"},

@@ -8,9 +8,8 @@ gradient sums that of the first over all documents and that of the second over t
 in the bracket: its sigmoid takes differences of ranks (`approx_ap`).
 
 Source: Chapelle, Wu, "Gradient descent optimization of smoothed information retrieval metrics", Information Retrieval
-13 (2010), eq (9), in two forms. The printed double sum includes i = j, so a document counts P_ii = 1/2 in its own
-precision (`form=printed`). J then falls short of average precision by sum_i l_i / (2 N rank_i), and lone relevant
-documents weigh half. By default it counts 1, so J tends to average precision as sigma falls (`form=corrected`).
+13 (2010), eq (9). Deviation: the printed double sum includes i = j, so a document counts P_ii = 1/2 in its own
+precision, and lone relevant documents weigh half. Here it counts 1, so J tends to average precision as sigma falls.
 
 Hessian: h_p = (1/sigma^2) (sum_j w_pj (|c_j| + |c_p|) + the same over relevant j with d for c), w = P (1 - P), c = dJ /
 drank, d = dJ / dbracket; a proxy. Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs per query with
@@ -21,24 +20,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, HessianKind
+from boostrank.core.types import Float64Array
 from boostrank.kernels.expsum import SUMS
 from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.shared import RELEVANT_FROM, SIGMA, relevance_constants, relevant_positions
 from boostrank.kernels.sigmoid_ranks import AP_SCRATCH, smooth_precisions, soft_gradient, soft_ranks
 
-PARAMS = (
-    SIGMA,
-    RELEVANT_FROM,
-    Param(
-        "form",
-        "corrected",
-        "count of a relevant document in its own precision: corrected, 1, as in average precision; printed, 1/2",
-        choices=("corrected", "printed"),
-    ),
-    SUMS,
-)
+PARAMS = (SIGMA, RELEVANT_FROM, SUMS)
 
 
 @objective_kernel(params=PARAMS, scratch=f"{AP_SCRATCH} relevant gm hm", int_scratch="place", by_score=True)
@@ -56,7 +44,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     for a in range(m):
         relevant[a] = s[place[a]]
     soft_ranks(params.sums, relevant, alpha, among, inner)
-    value = smooth_precisions(place, ranks, among, 0.5 * params.form, worth, slope)
+    value = smooth_precisions(place, ranks, among, worth, slope)
     soft_gradient(params.sums, s, alpha, slope, grad, hess, scratch.work)
     gm[:] = 0.0
     hm[:] = 0.0
@@ -73,9 +61,7 @@ SPEC = ObjectiveSpec(
     summary="average precision over smooth ranks; a relevant document above another through a sigmoid of their scores",
     equation="sum_i relevant_i / rank_i (1 + sum_j relevant_j P_ij) / N,  P_ij = sigmoid((s_j - s_i) / sigma)",
     kernel=kernel,
-    hessian=HessianKind.PROXY,
     reference="Chapelle, Wu 2010, eq (9)",
-    deviation="a document counts fully in its own precision; half, as the printed sum has it, with form=printed",
+    deviation="a document counts fully in its own precision; half in the printed sum",
     prepare=relevance_constants,
-    quadratic=False,
 )

@@ -20,19 +20,17 @@ Cost: near-linear in n, see `kernels.expsum`, with a random number for each docu
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from boostrank.core.params import Param
-from boostrank.core.types import Constants, Float64Array, HessianKind, Int64Array, ParamValues
+from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
 from boostrank.kernels.expsum import SUMS
-from boostrank.kernels.noise import SEED, uniform
 from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.primitives import gather
+from boostrank.kernels.primitives import SEED, gather, uniform
 from boostrank.kernels.shared import ALPHA
-from boostrank.kernels.sigmoid_ranks import soft_gradient, soft_ranks
+from boostrank.kernels.sigmoid_ranks import first_of, soft_gradient, soft_ranks
 from boostrank.kernels.swaps import MAX_GAIN, swap_constants
 
 PARAMS = (ALPHA, MAX_GAIN, Param("draws", 16, "users sampled per round", low=1), SUMS, SEED)
@@ -50,26 +48,13 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     slope[:] = 0.0
     mean = 0.0
     for draw in range(draws):
-        # Documents that satisfy this user, and the probability that each is the first.
-        m, total, value = 0, 0.0, 0.0
+        # Documents that satisfy this user.
+        m = 0
         for pos in range(n):
             if chance[pos] > 0.0 and uniform(params.seed, stream, draw * n + pos) < chance[pos]:
                 scratch.place[m] = pos
-                first[m] = math.exp(alpha * (s[pos] - s[scratch.place[0]]))
-                total += first[m]
                 m += 1
-        for a in range(m):
-            first[a] /= total
-            value += first[a] / ranks[scratch.place[a]]
-        mean += value / draws
-        # Gradient through these probabilities, then through the ranks.
-        for a in range(m):
-            p = scratch.place[a]
-            share = first[a] / draws
-            slope[p] -= share / (ranks[p] * ranks[p])
-            better = alpha * share * (1.0 / ranks[p] - value)
-            grad[p] -= better
-            hess[p] += alpha * abs(better)
+        mean += first_of(scratch.place[:m], s, alpha, ranks, draws, first, slope, grad, hess) / draws
     soft_gradient(params.sums, s, alpha, slope, grad, hess, scratch.work)
     return -mean
 
@@ -85,11 +70,9 @@ SPEC = ObjectiveSpec(
     summary="expected reciprocal rank over smooth ranks: the first of the documents that satisfy a sampled user",
     equation="mean_d sum_i w_di / rank_i over i that satisfy user d,  w = softmax of alpha s over them",
     kernel=kernel,
-    hessian=HessianKind.PROXY,
     reference="Chapelle, Metzler, Zhang, Grinspan 2009; Qin, Liu, Li 2010",
     deviation="users of the cascade are sampled",
     prepare=_constants,
     random=True,
-    quadratic=False,
     document_weights="gain",
 )

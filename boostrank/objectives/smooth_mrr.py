@@ -20,14 +20,13 @@ Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs per query with sums=
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-from boostrank.core.types import Float64Array, HessianKind
+from boostrank.core.types import Float64Array
 from boostrank.kernels.expsum import SUMS
 from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.shared import ALPHA, RELEVANT_FROM, relevance_constants, relevant_positions
-from boostrank.kernels.sigmoid_ranks import soft_gradient, soft_ranks
+from boostrank.kernels.sigmoid_ranks import first_of, soft_gradient, soft_ranks
 
 PARAMS = (ALPHA, RELEVANT_FROM, SUMS)
 
@@ -37,28 +36,11 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     n, alpha = query.scores.size, params.alpha
     if n < 2 or query.query_const[0] == 0.0:
         return 0.0
-    s, ranks, slope, first = query.scores, scratch.ranks, scratch.slope, scratch.first
+    s, ranks, slope = query.scores, scratch.ranks, scratch.slope
     soft_ranks(params.sums, s, alpha, ranks, scratch.work)
-
     m = relevant_positions(query.doc_const, query.order, scratch.place)
-    place = scratch.place[:m]
-    # Probability of being the first relevant document, and J.
-    total, value = 0.0, 0.0
-    for a in range(m):
-        first[a] = math.exp(alpha * (s[place[a]] - s[place[0]]))
-        total += first[a]
-    for a in range(m):
-        first[a] /= total
-        value += first[a] / ranks[place[a]]
-
-    # Gradient through these probabilities, then through the ranks.
     slope[:] = 0.0
-    for a in range(m):
-        p = place[a]
-        slope[p] = -first[a] / (ranks[p] * ranks[p])
-        better = alpha * first[a] * (1.0 / ranks[p] - value)
-        grad[p] -= better
-        hess[p] += alpha * abs(better)
+    value = first_of(scratch.place[:m], s, alpha, ranks, 1.0, scratch.first, slope, grad, hess)
     soft_gradient(params.sums, s, alpha, slope, grad, hess, scratch.work)
     return -value
 
@@ -69,9 +51,7 @@ SPEC = ObjectiveSpec(
     summary="reciprocal smooth rank of the first relevant document, averaged over the relevant ones by their chance",
     equation="sum_i w_i / rank_i over relevant i,  w = softmax of alpha s over the relevant documents",
     kernel=kernel,
-    hessian=HessianKind.PROXY,
     reference="Shi et al. 2012 (CLiMF); Qin, Liu, Li 2010",
     deviation="the chance of being first is Luce's, not CLiMF's product of pairs",
     prepare=relevance_constants,
-    quadratic=False,
 )

@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.params import Param
-from boostrank.core.types import Constants, Float64Array, HessianKind, Int64Array, ParamValues
+from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
 from boostrank.kernels.expsum import DIRECT, SUMS
 from boostrank.kernels.gauss import IROOM, PART, ROOM, SLOTS, VALUE, WEIGHT, gauss_gradient
 from boostrank.kernels.jit import inline, inline_sums
@@ -116,20 +116,9 @@ def _smooth_dcg(query: Query, params: Any, ideal: float, grad: Float64Array, hes
             last += 1
         stop = min(last, anchors)
         if params.sums != DIRECT and _many_pairs(s, first, last, stop, reach):
+            work, iwork = scratch.work, scratch.iwork
             value += gauss_gradient(
-                s,
-                first,
-                last,
-                stop,
-                unit,
-                weight,
-                documents,
-                node,
-                nodes,
-                gradient,
-                curvature,
-                scratch.work,
-                scratch.iwork,
+                s, first, last, stop, unit, weight, documents, node, nodes, gradient, curvature, work, iwork
             )
         else:
             value += _pair_gradient(s, first, last, stop, reach, unit, documents, nodes, scratch)
@@ -187,19 +176,9 @@ def _pair_gradient(
 
 @inline_sums
 def _anchor(
-    score: float,
-    low: int,
-    high: int,
-    s: Float64Array,
-    documents: Float64Array,
-    low_gain: Float64Array,
-    high_gain: Float64Array,
-    unit: float,
-    weight: float,
-    h: Float64Array,
-    gradient: Float64Array,
-    curvature: Float64Array,
-) -> tuple[float, float, float]:
+    score: float, low: int, high: int, s: Float64Array, documents: Float64Array, low_gain: Float64Array, high_gain:
+    Float64Array, unit: float, weight: float, h: Float64Array, gradient: Float64Array, curvature: Float64Array,
+) -> tuple[float, float, float]:  # fmt: skip
     """Add the contribution of one anchor, with score `score` and discount `weight`, to the documents within reach.
 
     Returns:
@@ -232,33 +211,11 @@ def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, value
     """Return each document's target and node mixture, and each query's constants and nodes."""
     documents, queries = target_constants(labels, gains, ptr, values)
     mixture, nodes = gain_nodes(gains, ptr, SLOTS)
-    return np.column_stack([documents, mixture]), np.column_stack([queries, nodes])
+    return np.column_stack([documents[:, 0], mixture]), np.column_stack([queries, nodes])
 
 
 def _settled(values: Mapping[str, Any], total: int) -> int:
     return int(values["warm_rounds"])
-
-
-SPEC = ObjectiveSpec(
-    name="smooth-ndcg",
-    aliases=("smoothrank",),
-    summary="NDCG of Gaussian neighbourhoods around each rank, sharpened over the rounds after a regression start",
-    equation="sum_j D(j) sum_i g_i h_ij / Z,  h_ij ~ exp(-(s_i - s_d(j))^2 / sigma)",
-    kernel=kernel,
-    hessian=HessianKind.PROXY,
-    reference="Chapelle, Wu 2010, eq (10) and appendix 2",
-    deviation="continues from the regression instead of being pulled back to it; sigma falls with the rounds",
-    prepare=_constants,
-    shift_invariant=False,
-    quadratic=False,
-    settled=_settled,
-    default_schedules={
-        "sigma": "joined(constant(64); geometric(64, 0.015625); at={warm_rounds})",
-        "mix": "joined(constant(1); constant(0); at={warm_rounds})",
-    },
-    default_options={"gain_base": "least"},
-    document_weights="gain",
-)
 
 
 def gain_nodes(gains: Float64Array, ptr: Int64Array, most: int) -> tuple[Float64Array, Float64Array]:
@@ -304,3 +261,23 @@ def gain_nodes(gains: Float64Array, ptr: Int64Array, most: int) -> tuple[Float64
     between = sorted_gains > below
     mixture[order[between], 1] = ((sorted_gains - below)[between]) / (above - below)[between]
     return mixture, table
+
+
+SPEC = ObjectiveSpec(
+    name="smooth-ndcg",
+    aliases=("smoothrank",),
+    summary="NDCG of Gaussian neighbourhoods around each rank, sharpened over the rounds after a regression start",
+    equation="sum_j D(j) sum_i g_i h_ij / Z,  h_ij ~ exp(-(s_i - s_d(j))^2 / sigma)",
+    kernel=kernel,
+    reference="Chapelle, Wu 2010, eq (10) and appendix 2",
+    deviation="continues from the regression instead of being pulled back to it; sigma falls with the rounds",
+    prepare=_constants,
+    shift_invariant=False,
+    settled=_settled,
+    default_schedules={
+        "sigma": "joined(constant(64); geometric(64, 0.015625); at={warm_rounds})",
+        "mix": "joined(constant(1); constant(0); at={warm_rounds})",
+    },
+    default_options={"gain_base": "least"},
+    document_weights="gain",
+)

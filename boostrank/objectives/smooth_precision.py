@@ -22,7 +22,7 @@ import math
 from typing import Any
 
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, HessianKind
+from boostrank.core.types import Float64Array
 from boostrank.kernels.expsum import SUMS
 from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.primitives import expit
@@ -60,9 +60,7 @@ SPEC = ObjectiveSpec(
     summary="precision at k over smooth ranks, with a cut-off that still reaches relevant documents far below k",
     equation="sum_i relevant_i T(rank_i) / k,  T(r) = 1 / (1 + (r / (k + 1/2))^beta)",
     kernel=kernel,
-    hessian=HessianKind.PROXY,
     reference="Qin, Liu, Li 2010",
     deviation="the cut-off is a sigmoid in the logarithm of the rank; lists of at most k documents are left out",
     prepare=relevance_constants,
-    quadratic=False,
 )

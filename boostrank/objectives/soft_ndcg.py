@@ -26,15 +26,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, HessianKind
+from boostrank.core.types import Float64Array
 from boostrank.kernels.expsum import DIRECT, EXACT, SUMS
 from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.primitives import ideal_dcg
 from boostrank.kernels.shared import NORMALIZE, TRAIN_DISCOUNT, positive
-from boostrank.kernels.soft_ranks import EXACT as EXACT_TABLES
-from boostrank.kernels.soft_ranks import EXACT_WAVES, FAST_WAVES, ROOM, direct, swept, work_space
-from boostrank.kernels.soft_ranks import FAST as FAST_TABLES
+from boostrank.kernels.soft_ranks import EXACT_TABLES, EXACT_WAVES, FAST_TABLES, FAST_WAVES, ROOM, WORK, direct, swept
 
 PARAMS = (
     positive(
@@ -64,7 +64,8 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     ideal = ideal_dcg(query.query_const, blend)
     if n < 2 or ideal <= 0.0:
         return 0.0
-    s, g, others, own, work = query.scores, query.gains, scratch.others, scratch.own, work_space()
+    s, g, others, own = query.scores, query.gains, scratch.others, scratch.own
+    work = np.full((8, WORK), np.nan)  # NaN reveals any use before assignment
     scale = 1.0 / (math.sqrt(2.0) * params.sigma)
     for pos in range(n):
         g[pos] /= ideal
@@ -86,10 +87,8 @@ SPEC = ObjectiveSpec(
     summary="expected NDCG under Gaussian scores: SoftRank, without its rank distribution",
     equation="sum_j g_j E[D(rank_j)] / Z,  P(i beats j) = Phi((s_i - s_j) / (sqrt2 sigma))",
     kernel=kernel,
-    hessian=HessianKind.PROXY,
     reference="Taylor, Guiver, Robertson, Minka 2008",
     deviation="no rank distribution: the same expectation from a sum of powers; gains 2^label - 1",
-    quadratic=False,
     default_options={"gain_base": "least"},
     document_weights="gain",
 )

@@ -32,13 +32,12 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.params import Param
-from boostrank.core.types import Constants, Float64Array, HessianKind, Int64Array, ParamValues
+from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
 from boostrank.kernels.expsum import DIRECT, SUMS
 from boostrank.kernels.gauss import gaussian_rank_changes
 from boostrank.kernels.jit import inline_sums
-from boostrank.kernels.noise import SEED, normal
 from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.primitives import discount, fast_exp, gather, ideal_dcg, origin, sort_descending
+from boostrank.kernels.primitives import SEED, discount, fast_exp, gather, ideal_dcg, normal, origin, sort_descending
 from boostrank.kernels.shared import TRAIN_DISCOUNT, K, numbered_constants, positive
 
 PARAMS = (
@@ -156,12 +155,10 @@ SPEC = ObjectiveSpec(
     summary="NDCG@k smoothed by Gaussian noise, its gradient estimated and kept free of scale",
     equation="the mean over eps of NDCG@k(s - sigma mu t + sigma eps)",
     kernel=kernel,
-    hessian=HessianKind.PROXY,
     exact_gradient=False,
     reference="Ustimenko, Prokhorenkova 2020; CatBoost error_functions.cpp",
     deviation="no Langevin noise",
     prepare=_constants,
     random=True,
-    quadratic=False,
     document_weights="gain",
 )

@@ -19,10 +19,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from boostrank.core.types import Float64Array, HessianKind
-from boostrank.kernels.noise import SEED, uniform
+from boostrank.core.types import Float64Array
 from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.primitives import LARGEST, bounded, ideal_dcg
+from boostrank.kernels.primitives import LARGEST, SEED, bounded, ideal_dcg, uniform
 from boostrank.kernels.shared import numbered_constants, softmax
 
 PARAMS = (SEED,)
@@ -74,13 +73,11 @@ SPEC = ObjectiveSpec(
     summary="cross entropy towards randomised gains, with LightGBM's approximate Newton step",
     equation="-sum_i p_i ln softmax(s)_i, p_i ~ g_i + 1 - u_i, u_i uniform",
     kernel=kernel,
-    hessian=HessianKind.PROXY,
     exact_gradient=False,
     reference="Bruch 2021; LightGBM rank_objective.hpp",
     deviation="queries of equal gains are left out",
     prepare=numbered_constants,
     random=True,
-    quadratic=False,
     default_options={"gain_base": "least"},
     document_weights="gain",
 )

@@ -29,11 +29,22 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.params import Param
-from boostrank.core.types import Constants, Float64Array, HessianKind, Int64Array, ParamValues
+from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
 from boostrank.kernels.jit import inline
-from boostrank.kernels.noise import SEED, gumbel, logistic
 from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.primitives import LARGEST, bounded, expit, gather, ideal_dcg, origin, softplus, sort_descending
+from boostrank.kernels.primitives import (
+    LARGEST,
+    SEED,
+    bounded,
+    expit,
+    gather,
+    gumbel,
+    ideal_dcg,
+    logistic,
+    origin,
+    softplus,
+    sort_descending,
+)
 from boostrank.kernels.shared import TARGETS, numbered_constants, target_constants
 from boostrank.kernels.swaps import ERR, METRICS, NDCG, SWAP_PARAMS, swap_constants, swap_rows
 
@@ -144,10 +155,8 @@ SPEC = ObjectiveSpec(
     summary="logistic losses of the pairs that are neighbours in noisy orders, as in CatBoost",
     equation="sum over pairs of w_ij ln(1 + exp(-(s_i - s_j))), w_ij how often and how high they are neighbours",
     kernel=kernel,
-    hessian=HessianKind.PROXY,
     reference="Gulin, Kuralenok, Pavlov 2011; CatBoost yetirank_helpers.cpp",
     prepare=_constants,
     random=True,
-    quadratic=False,
     document_weights="gain",
 )

@@ -19,7 +19,7 @@ from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.rows import DenseRows
 from boostrank.kernels.forest import permute_within
-from boostrank.kernels.noise import round_seed
+from boostrank.kernels.primitives import round_seed
 from boostrank.metric import BoundMetrics, Metric
 from boostrank.report.means import mean_ranks
 from boostrank.report.scoring import DocumentProgress, Scorer, in_batches, metrics_of_block, over_blocks

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 
 from pictures import picture
 
+from boostrank.cli.objectives import default_of, typed, weighs
 from boostrank.core.params import Param
 from boostrank.kernels.objective import ObjectiveSpec
 from boostrank.kernels.options import OPTIONS
-from boostrank.objective.listing import markdown_table, weighs
 from boostrank.objective.mixture import AUTO, MIXTURE_PARAMS
 from boostrank.objectives import OBJECTIVES
 
@@ -63,10 +63,12 @@ def pages(specs: Iterable[ObjectiveSpec] = OBJECTIVES) -> dict[str, str | bytes]
 
 def table(specs: Iterable[ObjectiveSpec]) -> str:
     """The table of objectives, each name a link to its page."""
-    text = markdown_table(list(specs))
+    rows = ["| objective | what it is | parameters (default) | Hessian | source |", "|---|---|---|---|---|"]
     for spec in specs:
-        text = text.replace(f"| `{spec.name}` |", f"| [`{spec.name}`]({spec.name}.md) |")
-    return text
+        params = ", ".join(f"`{p.name}` ({typed(default_of(spec, p))})" for p in spec.params) or "none"
+        cells = (f"[`{spec.name}`]({spec.name}.md)", spec.summary, params, spec.hessian.value, spec.reference)
+        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(rows)
 
 
 def page(spec: ObjectiveSpec) -> str:
@@ -78,7 +80,6 @@ def page(spec: ObjectiveSpec) -> str:
         "also called": ", ".join(f"`{name}`" for name in spec.aliases),
         "Hessian": spec.hessian.value,
         "gradient": "the derivative of the loss that is shown"
-        + "".join(f"; not with `{name}={choice}`" for name, choice in spec.inexact_with.items())
         if spec.exact_gradient
         else "not the whole derivative of the loss: see the definition",
         "cost": "n^2 for a query of n documents" if spec.quadratic else "near-linear in the length of a query",

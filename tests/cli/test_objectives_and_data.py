@@ -10,7 +10,6 @@ import pytest
 
 from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.synthetic import make_ranking_data
-from boostrank.objective.listing import markdown_table
 from boostrank.objective.mixture import AUTO
 from boostrank.objectives import OBJECTIVES
 from tests.cli.conftest import invoke
@@ -45,13 +44,10 @@ def test_auto_is_told_as_what_it_stands_for() -> None:
     assert page == f"auto: {described['summary']} stands for {AUTO}"
 
 
-def test_json_and_markdown_list_the_registry() -> None:
+def test_json_lists_the_registry() -> None:
     printed = json.loads(invoke("objectives", "--json").stdout)
     assert [one["name"] for one in printed] == OBJECTIVES.names()
     assert json.loads(invoke("objectives", "sdcg", "--json").stdout) in printed
-    rows = markdown_table(list(OBJECTIVES)).splitlines()
-    assert [row.split("|")[1].strip(" `") for row in rows[2:]] == OBJECTIVES.names()
-    assert len({row.replace("\\|", "").count("|") for row in rows}) == 1
 
 
 def test_the_list_names_the_engines_own_as_they_are_typed() -> None:

@@ -77,7 +77,7 @@ def test_evaluate_is_what_gradient_hands_to_an_engine_before_its_scale() -> None
         engine = objective.bind(data.labels, weighted).gradient(scores, 0)
         np.testing.assert_allclose(found.grad, engine.grad, rtol=1e-5, atol=1e-7)
         np.testing.assert_allclose(found.hess, engine.hess, rtol=1e-5, atol=1e-7)
-        assert found.value == pytest.approx(engine.stats.loss)
+        assert found.stats.loss == pytest.approx(engine.stats.loss)
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix])

@@ -23,7 +23,7 @@ def test_the_approximations_as_written_out_are_the_objectives() -> None:
     queries = boostrank.QueryIndex.from_sizes([30])
 
     def value(name: str, **params: Any) -> float:
-        return -boostrank.Objective(name, **params).bind(labels, queries).evaluate(scores, 0).value
+        return -boostrank.Objective(name, **params).bind(labels, queries).evaluate(scores, 0).stats.loss
 
     assert _ndcg(scores, labels, 3.0, 0.0)[0] == pytest.approx(value("approx-ndcg", alpha=3.0), rel=1e-6)
     assert _ndcg(scores, labels, 3.0, 2.0)[0] == pytest.approx(

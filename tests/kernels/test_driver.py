@@ -40,7 +40,7 @@ def drive(kernel, scores, gains, sizes, weights=None, unit_hessian=True, threads
     w = np.ones(ptr.size - 1) if weights is None else np.asarray(weights, dtype=np.float64)
     none = np.zeros((s.size, 0)), np.zeros((ptr.size - 1, 0))
     run_kernel(kernel, s, g, ptr, w, *none, np.asarray(params, dtype=np.float64), out, threads=threads, **options)
-    return out, finish(ptr, out, unit_hessian=unit_hessian, threads=threads)
+    return out, finish(ptr, out, unit_hessian=unit_hessian)
 
 
 def test_unit_scale_makes_the_mean_hessian_of_live_queries_one():

@@ -30,12 +30,12 @@ def softplus_over_t(t):
 
 
 FITS = [
-    (expsum.SIGMOID, sigmoid_over_t, 3e-9),
-    (expsum.SIGMOID_EXACT, sigmoid_over_t, 3e-12),
-    (expsum.SLOPE, slope_over_t, 4e-8),
-    (expsum.SLOPE_EXACT, slope_over_t, 5e-11),
-    (expsum.SOFTPLUS, softplus_over_t, 3e-10),
-    (expsum.SOFTPLUS_EXACT, softplus_over_t, 2e-13),
+    (expsum.SIGMOID[0], sigmoid_over_t, 3e-9),
+    (expsum.SIGMOID[expsum.EXACT], sigmoid_over_t, 3e-12),
+    (expsum.SLOPE[0], slope_over_t, 4e-8),
+    (expsum.SLOPE[expsum.EXACT], slope_over_t, 5e-11),
+    (expsum.SOFTPLUS[0], softplus_over_t, 3e-10),
+    (expsum.SOFTPLUS[expsum.EXACT], softplus_over_t, 2e-13),
 ]
 
 
@@ -61,7 +61,7 @@ def test_sums_over_both_sides_are_those_of_all_pairs(above):
     w = np.array([1.0, -2.0, 0.5, 0.0, 3.0, 1.0, 1.0, 7.0, -1.0])
     r, out, state = np.empty(9), np.full(9, 5.0), np.full(expsum.ROOM, np.nan)
     expsum.decays(scores, 0.7, r)
-    expsum.add_sums(r, w, expsum.SIGMOID_EXACT, above, 1.0, out, state)
+    expsum.add_sums(r, w, expsum.SIGMOID[expsum.EXACT], above, 1.0, out, state)
     t = np.exp(-0.7 * np.abs(scores[:, None] - scores[None, :]))
     f = t / (1 + t) * w
     wanted = 5.0 + np.triu(f, 1).sum(axis=1) + above * np.tril(f, -1).sum(axis=1)
@@ -72,7 +72,7 @@ def test_sums_that_fade_away_end_at_zero_and_not_in_slow_subnormal_numbers():
     n = 6000
     r, w, out, state = np.full(n, 0.95), np.zeros(n), np.zeros(n), np.empty(expsum.ROOM)
     w[0] = w[-1] = 1.0
-    expsum.add_sums(r, w, expsum.SIGMOID, 1.0, 1.0, out, state)
+    expsum.add_sums(r, w, expsum.SIGMOID[0], 1.0, 1.0, out, state)
     left = np.abs(state[:24])
     assert (left == 0.0).any()
     assert not ((left > 0.0) & (left < np.finfo(float).tiny)).any()

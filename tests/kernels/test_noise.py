@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from boostrank.kernels import noise
+from boostrank.kernels import primitives as noise
 from boostrank.kernels.jit import inline
 from tests.reference import noise as twin
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 PAIRS, SOFTMAX = "kernels/margin.py", "kernels/shared.py"
-NOISE, NOISE_TESTS = "kernels/noise.py", "tests.kernels.test_noise"
+NOISE, NOISE_TESTS = "kernels/primitives.py", "tests.kernels.test_noise"
 EXPSUM = "tests.kernels.test_expsum"
 NET, LIST, XE = "objectives/ranknet.py", "objectives/listnet.py", "objectives/xe_ndcg.py"
 TILES, LAMBDA_SUMS = "kernels/lambda_sums.py", "tests.kernels.lambda_sums"

@@ -20,7 +20,6 @@ _FLAGS = ("shift_invariant", "random", "exact_gradient", "quadratic", "ordered")
 def of_objective(spec: ObjectiveSpec) -> str:
     """Everything of an objective but words for people."""
     flags = [name for name in _FLAGS if getattr(spec, name)]
-    flags += [f"inexact with {name}={choice}" for name, choice in spec.inexact_with.items()]
     facts = [f"hessian {spec.hessian.value}", *flags, f"document weights {spec.document_weights}"]
     chosen = [f"{name} = {value}" for name, value in (*spec.default_options.items(), *spec.default_schedules.items())]
     return "\n".join([" ".join((spec.name, *spec.aliases)), f"  {', '.join(facts + chosen)}", *of_params(spec.params)])

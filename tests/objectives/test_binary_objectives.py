@@ -72,15 +72,6 @@ def test_two_relevant_documents_in_approx_ap_and_smooth_ap():
     assert -run("approx-ap", [1, 0, 1], [1.0, 0.0, -1.0], beta=1.0)[0] == pytest.approx(by_rank, rel=1e-14)
 
 
-def test_the_printed_form_of_smooth_ap_counts_half_for_the_document_itself():
-    upper, lower = 1 + sigmoid(-1) + sigmoid(-2), 1 + sigmoid(2) + sigmoid(1)
-    printed = ((0.5 + sigmoid(-2)) / upper + (0.5 + sigmoid(2)) / lower) / 2
-    assert -run("smooth-ap", [1, 0, 1], [1.0, 0.0, -1.0], form="printed")[0] == pytest.approx(printed, rel=1e-14)
-    whole, half = (run("smooth-ap", [0, 3], [1.0, 0.0], form=form) for form in ("corrected", "printed"))
-    for corrected, as_printed in zip(whole, half, strict=True):
-        assert as_printed == pytest.approx(corrected / 2, rel=1e-13)
-
-
 def test_smooth_mrr_at_tied_scores_does_not_depend_on_how_many_are_relevant():
     for relevant in (1, 5, 199):
         loss, grad, _ = run("smooth-mrr", [1] * relevant + [0] * (200 - relevant), np.full(200, 0.3))

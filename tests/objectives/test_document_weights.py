@@ -35,7 +35,7 @@ def passes(objective: TrainingObjective, labels: np.ndarray, queries: QueryIndex
     """Loss, gradient and hessian in the first round and in the middle of a training."""
     bound = objective.bind(labels, queries)
     found = [bound.evaluate(SCORES, round) for round in (0, 50)]
-    return np.concatenate([[*one.grad, *one.hess, one.value] for one in found])
+    return np.concatenate([[*one.grad, *one.hess, one.stats.loss] for one in found])
 
 
 @pytest.mark.parametrize("spec", TAKING, ids=lambda spec: spec.name)
@@ -74,7 +74,7 @@ def test_the_losses_of_regression_are_weighted(options: dict[str, Any]) -> None:
     found = of("regression", **options).bind(LABELS, WEIGHTED).evaluate(SCORES, 0)
     share = WEIGHTS / (QUERIES.sizes[QUERIES.of_rows()] if "per_query" in options else 1)
     residual = SCORES - (2**LABELS - 1 if "target" in options else LABELS)
-    np.testing.assert_allclose(found.value, (share * residual**2).sum() / 2, rtol=1e-14)
+    np.testing.assert_allclose(found.stats.loss, (share * residual**2).sum() / 2, rtol=1e-14)
     np.testing.assert_allclose(found.grad, share * residual, rtol=1e-14)
     np.testing.assert_allclose(found.hess, share, rtol=1e-14)
 

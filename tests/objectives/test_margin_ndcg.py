@@ -11,7 +11,7 @@ from boostrank.objectives import OBJECTIVES
 from tests.objectives.conformance import evaluate, make_query
 
 SPEC = OBJECTIVES.get("margin-ndcg")
-CONVEX, SPREAD = {"bound": "convex"}, {"margin_unit": "spread"}
+CONVEX = {"bound": "convex"}
 
 
 def run(labels, scores, **changed):
@@ -92,25 +92,14 @@ def test_tied_documents_of_one_gain_get_the_same_gradient_in_any_order():
 def test_the_gradient_from_a_constant_start_is_the_worst_order_against_the_best():
     # k = 2: A = 2, 1. The worst ranking puts the two irrelevant documents first, in either order.
     for start in (0.0, 0.3, -1e4):
-        _, grad, hess = run([2, 0, 1, 0], np.full(4, start), k=2, **CONVEX, **SPREAD)
+        _, grad, hess = run([2, 0, 1, 0], np.full(4, start), k=2, **CONVEX)
         assert grad.tolist() == [-1.0, 0.75, -0.5, 0.75]
         assert hess.tolist() == [1.0] * 4
-        _, tight, _ = run([2, 0, 1, 0], np.full(4, start), k=2, **SPREAD)
+        _, tight, _ = run([2, 0, 1, 0], np.full(4, start), k=2)
         assert tight.tolist() == [-0.375, 0.375, -0.375, 0.375]
 
 
-def test_a_margin_in_units_of_the_spread_does_not_mind_the_scale_of_the_scores():
-    rng = np.random.default_rng(3)
-    labels, scores = rng.integers(0, 4, 30), rng.normal(size=30)
-    for bound in ("convex", "tight"):
-        loss, grad, _ = run(labels, scores, bound=bound, **SPREAD)
-        for scale in (1e-6, 1e4):
-            scaled_loss, scaled, _ = run(labels, scale * scores, bound=bound, **SPREAD)
-            assert scaled == pytest.approx(grad)
-            assert scaled_loss == pytest.approx(scale * loss, rel=1e-9)
-
-
-def test_a_margin_in_score_units_fades_beside_large_scores_and_leaves_the_tight_bound_without_a_gradient():
+def test_a_margin_fades_beside_large_scores_and_leaves_the_tight_bound_without_a_gradient():
     labels, scores = np.array([0, 2, 1, 0]), np.array([0.1, 0.0, -0.1, -5.0])
     assert run(labels, scores, k=2)[1].any()
     loss, grad, _ = run(labels, 1e3 * scores, k=2)

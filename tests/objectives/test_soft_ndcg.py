@@ -37,8 +37,8 @@ def test_the_log_discount_is_the_sum_of_powers_to_the_error_that_stands_beside_i
 @pytest.mark.parametrize(
     ("exponents", "table", "of_curve", "of_slope"),
     [
-        (soft_ranks.FAST_EXPONENTS, soft_ranks.FAST, 3e-8, 6e-8),
-        (soft_ranks.EXACT_EXPONENTS, soft_ranks.EXACT, 4e-12, 2e-11),
+        (soft_ranks.FAST_EXPONENTS, soft_ranks.FAST_TABLES, 3e-8, 6e-8),
+        (soft_ranks.EXACT_EXPONENTS, soft_ranks.EXACT_TABLES, 4e-12, 2e-11),
     ],
     ids=["fast", "exact"],
 )
@@ -72,8 +72,8 @@ def test_slopes_are_those_of_the_curves(above):
 
 def test_the_tables_fit_the_room_that_the_kernel_asks_for():
     assert soft_ranks.ROWS <= WORK
-    assert soft_ranks.EXACT.shape[-1] <= WORK
-    assert soft_ranks.EXACT.shape[-1] + 4 <= ROOM
+    assert soft_ranks.EXACT_TABLES.shape[-1] <= WORK
+    assert soft_ranks.EXACT_TABLES.shape[-1] + 4 <= ROOM
 
 
 def test_the_value_is_that_of_the_papers_recursion():

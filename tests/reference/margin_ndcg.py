@@ -6,17 +6,9 @@ from scipy.optimize import linear_sum_assignment
 from tests.reference._ranking import descending, discount, ideal_dcg
 
 
-def unit(scores, values):
-    """t: the spread of the scores, 1 without one."""
-    if values["margin_unit"] == "score" or len(scores) == 0:
-        return 1.0
-    return np.std(scores - scores[0]) or 1.0
-
-
 def freeze(query, scores, values):
-    """t; and at tied scores, where the loss has a kink, the subgradient itself."""
-    kink = len(np.unique(scores)) < len(scores)
-    return unit(scores, values), gradient(query, scores, values) if kink else None
+    """At tied scores, where the loss has a kink, the subgradient itself."""
+    return gradient(query, scores, values) if len(np.unique(scores)) < len(scores) else None
 
 
 def places(query, values):
@@ -40,12 +32,12 @@ def weights(order, a):
     return out
 
 
-def worst(query, scores, values, t):
+def worst(query, scores, values):
     """A(yhat_i), and margin Delta(yhat)."""
     a, d = places(query, values)
     # Gaps beyond the margin change nothing but the digits left for the rest.
     order = descending(scores)
-    gaps = np.minimum(-np.diff(scores[order]) / t, 2 * values["margin"])
+    gaps = np.minimum(-np.diff(scores[order]), 2 * values["margin"])
     near = np.zeros(len(query))
     near[order[1:]] = -np.cumsum(gaps)
     rows, columns = linear_sum_assignment(np.outer(near, a) - np.outer(query.gains, d), maximize=True)
@@ -57,25 +49,19 @@ def worst(query, scores, values, t):
     return out, values["margin"] - query.gains[rows] @ d[columns]
 
 
-def holds(values):
-    """The spread of the scores."""
-    return values["margin_unit"] == "spread"
-
-
 def loss(query, scores, values, frozen):
     if not query.teaches:
         return 0.0
-    t, slopes = frozen
-    if slopes is not None:
-        return float(slopes @ scores)
+    if frozen is not None:
+        return float(frozen @ scores)
     a, _ = places(query, values)
-    found, delta = worst(query, scores, values, t)
+    found, delta = worst(query, scores, values)
     target = weights(reference_order(query, scores, values), a)
-    return float(t * delta + (found - target) @ scores) / len(a)
+    return float(delta + (found - target) @ scores) / len(a)
 
 
 def report(query, scores, values):
-    return loss(query, scores, values, (unit(scores, values), None))
+    return loss(query, scores, values, None)
 
 
 def shared(values, *keys):
@@ -90,7 +76,7 @@ def gradient(query, scores, values):
     a, _ = places(query, values)
     target = weights(reference_order(query, scores, values), a)
     keys = (query.gains, scores) if values["bound"] == "convex" else (scores,)
-    found, _ = worst(query, scores, values, unit(scores, values))
+    found, _ = worst(query, scores, values)
     return (shared(found, query.gains, scores) - shared(target, *keys)) / len(a)
 
 

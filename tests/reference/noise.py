@@ -1,4 +1,4 @@
-"""The hash of `boostrank.kernels.noise`, once more in Python's own whole numbers."""
+"""The hash of `boostrank.kernels.primitives`, once more in Python's own whole numbers."""
 
 import math
 

@@ -7,32 +7,22 @@ from scipy.special import expit
 from tests.reference._ranking import descending, discount, discount_slope, ideal_dcg
 
 
-def hinge(kind, x, sigma):
+def hinge(x, sigma):
     """A(x), A'(x) and the curvature kappa credited to it."""
     u = x / sigma
     bound = 0.056 * np.exp(-abs(u) / 16) + 0.223 * np.exp(-abs(u) / 4) + 0.008
-    if kind == "tangent":
-        kappa = (0.0425 * np.exp(-abs(u) / 4) + 0.02) / sigma**2
-        if x >= 0:
-            return expit(-u), -expit(u) * expit(-u) / sigma, kappa
-        return 0.5 - u / 4, -1 / (4 * sigma), kappa
-    height = {"softplus": 1.0, "softplus2": 1 / np.log(2), "softplus_unit": sigma}[kind]
-    return height * np.logaddexp(0, -u), -height * expit(-u) / sigma, height * bound / sigma**2
+    return np.logaddexp(0, -u), -expit(-u) / sigma, bound / sigma**2
 
 
 def pair(query, scores, values, i, j):
     """K_ij(s_i - s_j), its derivative and its curvature."""
-    sigma, kind = values["sigma"], values["shf_kernel"]
+    sigma = values["sigma"]
     x = scores[i] - scores[j]
     if query.gains[i] > query.gains[j]:
-        return hinge(kind, x, sigma)
+        return hinge(x, sigma)
     if query.gains[i] < query.gains[j]:
-        a, slope, kappa = hinge(kind, -x, sigma)
+        a, slope, kappa = hinge(-x, sigma)
         return 1 + a, -slope, kappa
-    if not values["equal_force"]:
-        return 0.5, 0.0, 0.0
-    if kind == "softplus2":
-        return hinge(kind, x, sigma)
     g = expit(-x / sigma)
     w = expit(x / sigma) * g
     return g, -w / sigma, w / sigma**2
@@ -115,10 +105,9 @@ def hessian(query, scores, values):
 def surrogate(query, scores, values, at):
     """What the hessian majorises along each score, from `at` on: -sum c_i rhat_i with the slopes of `at` held.
 
-    None where nothing is claimed: the tangent kernel, and the sigmoid between equal gains.
+    None where nothing is claimed: between equal gains.
     """
-    equal = len(set(query.gains)) < len(query) and values["equal_force"] and values["shf_kernel"] != "softplus2"
-    if values["shf_kernel"] == "tangent" or equal:
+    if len(set(query.gains)) < len(query):
         return None
     if not query.teaches:
         return 0.0

@@ -12,10 +12,10 @@ def freeze(query, scores, values):
 
 
 def _parts(query, scores, values):
-    """l, N, rhat, S_i = l_i (l_i + sum_{j != i} l_j P_ij); as printed l_i sum_j l_j P_ij, P_ii = 1/2."""
+    """l, N, rhat, S_i = l_i (l_i + sum_{j != i} l_j P_ij)."""
     flags = relevant(query, values)
     above = expit(-differences(scores) / values["sigma"])
-    np.fill_diagonal(above, 0.5 if values["form"] == "printed" else 1.0)
+    np.fill_diagonal(above, 1.0)
     return flags, flags.sum(), sigmoid_ranks(scores, values["sigma"]), flags * (above @ flags)
 
 

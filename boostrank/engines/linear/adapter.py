@@ -32,7 +32,7 @@ from boostrank.data.rows import dense_batches
 from boostrank.engines.base import CONTRIBUTIONS, LEAVES, Backend, Booster, Resettable, Rounds, TrainRequest, Wanted
 from boostrank.engines.linear.format import LINEAR, SCALINGS, STANDARD, LinearModel, Scaling
 from boostrank.engines.params import Params
-from boostrank.objective.bound import Evaluation
+from boostrank.objective.bound import Gradient
 from boostrank.objective.description import TrainingObjective
 
 CG, LBFGS, NEWTON = "cg", "lbfgs", "newton"
@@ -244,7 +244,7 @@ def _draws(objective: TrainingObjective) -> bool:
 
 def _chosen(optimizer: str, objective: TrainingObjective, stages: int, rounds: int) -> str:
     part = objective.parts[0]
-    exact = part.spec.is_exact(part.params)
+    exact = part.spec.exact_gradient
     changed = part.options.get("normalize_query", "none") != "none" or part.options.get("scale_control", 0.0) != 0.0
     # A line search needs a gradient that is the derivative of the loss.
     compares = len(objective.parts) == 1 and not _draws(objective) and exact and not changed
@@ -400,7 +400,7 @@ class Risk:
     """
 
     rows: ScaledRows
-    evaluate: Callable[[Float64Array, int], Evaluation]
+    evaluate: Callable[[Float64Array, int], Gradient]
     queries: int
     penalty: float
     centre: Float64Array
@@ -421,7 +421,7 @@ class Risk:
         """Return F, its derivative, and the objective's curvature by the scores, float64[N], over Q."""
         found = self.evaluate(self.rows.scores(weights), self.round)
         away = self.away(weights)
-        value = found.value / self.queries + self.penalty * float(away @ away)
+        value = found.stats.loss / self.queries + self.penalty * float(away @ away)
         gradient = self.rows.pulls(found.grad) / self.queries + 2.0 * self.penalty * away
         return value, gradient, found.hess / self.queries
 
