@@ -26,6 +26,7 @@ from boostrank.data.dataset import Provenance, RankingDataset
 from boostrank.data.options import FeatureSpace, Progress
 from boostrank.data.rows import missing_in
 from boostrank.data.source import AnySource, File, Source, open_files
+from boostrank.records import PlacesRecord
 
 NO_ROWS = "no rows: the file is empty or contains only comments"
 BLANK_SHARE = 0.01  # minimum share of blank lines for a warning
@@ -219,45 +220,29 @@ class RowPlaces:
     """Map from row (from 0) to (file, line): `places(row)`.
 
     Args:
-        files: (name, lines and rows of the previous files) of each file.
+        files: each file with the lines and rows before it; header lines, which are not counted; whether lines are rows.
         rows: int64[R], ascending: rows from which rows and lines advance together.
         lines: int64[R], line of each of these rows, from 1, counted over all files.
-        header_lines: header lines of each file, which are not counted.
-        by_row: whether lines are rows.
         order: int64[N] if row i of the data set is row order[i] of the files.
     """
 
-    files: tuple[tuple[str, int, int], ...]
+    files: PlacesRecord
     rows: Int64Array
     lines: Int64Array
-    header_lines: int = 0
-    by_row: bool = False
     order: Int64Array | None = None
 
     def __post_init__(self) -> None:
-        if not self.files or self.rows.shape != self.lines.shape:  # a damaged cache entry
+        if not self.files["files"] or self.rows.shape != self.lines.shape:  # a damaged cache entry
             raise ValueError("no places of rows")
 
     def __call__(self, row: int) -> tuple[str, int]:
         """Return file and line; the line is 0 if the file has rows only, and the name contains the row."""
-        row = row if self.order is None else int(self.order[row])
-        file, lines_before, _ = next((one for one in reversed(self.files) if one[2] <= row), self.files[0])
+        row, files = row if self.order is None else int(self.order[row]), self.files["files"]
+        file, lines_before, _ = next((one for one in reversed(files) if one[2] <= row), files[0])
         i = int(np.searchsorted(self.rows, row, "right")) - 1
         start, begin = (int(self.rows[i]), int(self.lines[i])) if i >= 0 else (0, 1)
         line = begin + row - start - lines_before
-        return (f"{file}: row {line}", 0) if self.by_row else (file, line + self.header_lines)
-
-    @property
-    def record(self) -> dict[str, Any]:
-        """Return everything except the arrays, as plain data."""
-        files = [list(one) for one in self.files]
-        return {"files": files, "header_lines": self.header_lines, "by_row": self.by_row}
-
-    @classmethod
-    def from_record(cls, record: dict[str, Any], rows: Int64Array, lines: Int64Array) -> RowPlaces:
-        """Return the places of a record and its arrays."""
-        files = tuple((str(name), int(before), int(rows_before)) for name, before, rows_before in record["files"])
-        return cls(files, rows, lines, record["header_lines"], record["by_row"])
+        return (f"{file}: row {line}", 0) if self.files["by_row"] else (file, line + self.files["header_lines"])
 
 
 class Assembler(Totals):
@@ -299,9 +284,9 @@ class Assembler(Totals):
         base, names = source.features(self)
         queries, order = self._queries()
         rows, lines = (np.concatenate(every).astype(np.int64) for every in zip(*self._places, strict=True))
-        files = tuple((part.name, part.lines, part.rows) for part in self.parts)
-        places = RowPlaces(files, rows, lines, source.header_lines, source.by_row, order)
-        queries = replace(queries, places=places)
+        files = [(part.name, part.lines, part.rows) for part in self.parts]
+        about: PlacesRecord = {"files": files, "header_lines": source.header_lines, "by_row": source.by_row}
+        queries = replace(queries, places=RowPlaces(about, rows, lines, order))
         if self.store is not None and order is not None:
             words = "some queries have scattered rows, and rows on disk cannot be regrouped"
             raise DataError(f"{self.name}: {words}: read it into memory, or sort it first (boostrank data sort)")

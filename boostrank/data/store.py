@@ -1,44 +1,76 @@
-"""Streaming reader: features in a temporary file, with a few blocks in memory, and a cache.
+"""Streaming reader: features in a temporary file, with a few blocks in memory, and a cache of what was computed.
 
 One pass over the files writes their float32 cells as they are, dense or sparse; labels and queries stay in memory.
 Later readers (bins, hashes, predictions) take pieces of rows at the speed of the page cache. Expensive results (labels,
 queries, width, warnings) are cached under the state of the files, the reader's code and its options. A second run reads
 nothing unless it needs the cells.
+
+A cache entry is one file: a header (JSON with key, note and array layout), the arrays, and a checksum. It may refer to
+one large file for another library; the header contains its length and checksum, which are verified first. Both files
+are written under new names and synced before the entry is renamed into place, so a killed run leaves the old or the new
+entry. If two runs write the same entry, the last one wins; both are correct. An invalid entry is ignored: another key,
+version, machine or user, or a truncated or damaged file. Entries contain no code (no pickles).
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
+import math
 import os
+import secrets
+import stat
+import struct
+import sys
 import tempfile
 import threading
+import time
 import warnings
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.errors import DataError, DataWarning, TrainingError, warn_user
+from boostrank.core.errors import BoostrankError, DataError, DataWarning, TrainingError, warn_user
+from boostrank.core.files import remove_leftovers, write_atomically
 from boostrank.core.machine import return_memory
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Int64Array
 from boostrank.data.assemble import RowPlaces, read_files
 from boostrank.data.blocks import Block, dense_matrix, sparse_matrix, zeroed
-from boostrank.data.cache import FOLDER, Cache, entry_name, file_state, let_clock_pass, reader_version
 from boostrank.data.categories import read_record, to_record
 from boostrank.data.dataset import Provenance, RankingDataset
 from boostrank.data.options import FeatureSpace, Progress
 from boostrank.data.rows import InParts, constant_columns
 from boostrank.data.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX, find_sidecar
 from boostrank.data.source import AnySource, OneSource, Reading, expand, format_of
-from boostrank.records import CacheNote, as_record
+from boostrank.records import BigFile, CacheHeader, CacheNote, as_record, from_json, jsonable
 
+FOLDER = ".boostrank-cache"
+
+_MAGIC = b"boostrank cache 1\n"
+_LENGTH = struct.Struct("<Q")
+_DIGEST = 32
+_CHECKED_AT_A_TIME = 1 << 20
+_LARGEST_HEADER = 1 << 30
+# Unreferenced large files younger than this may still be in use by another run.
+_ORPHAN_AFTER = 3600.0
+# Resolution of file time stamps: changes within one step are invisible.
+_CLOCK_STEP = 0.02
 # Small chunks: the reader's buffers count towards the memory limit.
 CHUNK_BYTES = 4 << 20
+
+
+# Rows on disk ---------------------------------------------------------------------------------------------------------
 
 
 class _Place(NamedTuple):
@@ -180,6 +212,204 @@ class StoredFeatures(InParts):
         return out
 
 
+# The cache ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Entry:
+    """Contents of an entry: plain data, arrays by name, and the large file, if any, open and verified."""
+
+    note: dict[str, Any]
+    arrays: dict[str, npt.NDArray[Any]]
+    big: BinaryIO | None = None
+
+    def big_path(self) -> str:
+        """Path to the verified file itself, even if it was replaced in the meantime."""
+        assert self.big is not None
+        same = f"/proc/self/fd/{self.big.fileno()}"
+        return same if os.path.exists(same) else str(self.big.name)
+
+
+@dataclass
+class Cache:
+    """Entries in one folder, which is created on the first write."""
+
+    folder: Path
+    refused: str | None = field(default=None, init=False)
+    """Reason why writing failed; None if it did not."""
+
+    def load(self, name: str, key: Mapping[str, Any]) -> Entry | None:
+        """Return the entry with this name if its key matches exactly and it is intact."""
+        try:
+            if not _is_trusted(self.folder / name):
+                return None
+            data = (self.folder / name).read_bytes()
+            note, arrays, big = _opened(data, jsonable(key))
+            if big is None:
+                return Entry(note, arrays)
+            path = self.folder / Path(big.name).name
+            if not _is_trusted(path):
+                return None
+            file = open(path, "rb")  # noqa: SIM115 (the entry keeps it)
+        except (OSError, ValueError, KeyError, TypeError, struct.error):
+            return None
+        if os.fstat(file.fileno()).st_size != big.size or _checksum(file) != big.checksum:
+            file.close()
+            return None
+        return Entry(note, arrays, file)
+
+    def save(
+        self,
+        name: str,
+        key: Mapping[str, Any],
+        note: Mapping[str, Any],
+        arrays: Mapping[str, npt.NDArray[Any]],
+        write_big: Callable[[str], bool] | None = None,
+    ) -> bool:
+        """Write an entry, replacing any of this name. Return False on failure, with the reason in `refused`.
+
+        The contents depend on the key alone; `write_big` writes the large file and returns whether it is complete.
+        """
+        placed = [(each, array.dtype.str, list(array.shape)) for each, array in arrays.items()]
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            remove_leftovers(self.folder / name)
+            with _big_file(self.folder, name, write_big) as big:
+                previous = _named_by(self.folder / name)
+                header = CacheHeader(key=jsonable(key), note=dict(note), arrays=placed, big=big)
+                text = json.dumps(msgspec.to_builtins(header)).encode()
+                contents = (np.ascontiguousarray(array).tobytes() for array in arrays.values())
+                body = b"".join([_MAGIC, _LENGTH.pack(len(text)), text, *contents])
+                write_atomically(self.folder / name, body + hashlib.blake2b(body, digest_size=_DIGEST).digest())
+        except (OSError, BoostrankError) as error:
+            cause = error if isinstance(error, OSError) else error.__cause__
+            if self.refused is None:  # everything else works without a cache
+                self.refused = str((cause.strerror if isinstance(cause, OSError) else None) or error)
+                warn_user(f"no cache in {self.folder}: {self.refused}", DataWarning)
+            return False
+        now, keep = time.time(), None if big is None else big.name
+        for path in self.folder.glob(f"{name}.*.big") if write_big is not None else ():  # unreferenced files
+            with contextlib.suppress(OSError):
+                if path.name != keep and (path.name == previous or now - path.stat().st_mtime > _ORPHAN_AFTER):
+                    path.unlink()
+        return True
+
+
+def entry_name(what: str, *parts: Any) -> str:
+    """Return a file name for an entry, from its kind and its parts."""
+    return f"{hashlib.blake2b(json.dumps(jsonable(parts), sort_keys=True).encode(), digest_size=10).hexdigest()}.{what}"
+
+
+def file_state(path: str) -> list[Any] | None:
+    """Return the state of a file: size, modification and change times, inode. None without a file."""
+    try:
+        info = os.stat(path)
+    except OSError:
+        return None
+    return [info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino]
+
+
+def let_clock_pass(paths: list[str]) -> None:
+    """Wait until a rewrite of these files would change their time stamps."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            age = time.time() - os.stat(path).st_ctime  # ctime cannot be set, unlike mtime, which copies may preserve
+            if 0 <= age < _CLOCK_STEP:
+                time.sleep(_CLOCK_STEP)
+
+
+@cache
+def reader_version() -> str:
+    """Return a digest of the parsing code: another reader needs other entries."""
+    package = Path(__file__).parents[1]
+    digest = hashlib.blake2b(digest_size=8)
+    others = ("core/files.py", "core/text.py", "core/queries.py", "kernels/intrinsics.py")
+    for path in [*sorted((package / "data").rglob("*.py")), *(package / name for name in others)]:
+        digest.update(path.name.encode() + path.read_bytes())
+    return f"{digest.hexdigest()} {sys.byteorder}"
+
+
+def _opened(data: bytes, key: Any) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], BigFile | None]:
+    """Return (note, arrays, description of the large file)."""
+    body = memoryview(data)[:-_DIGEST]
+    if not data.startswith(_MAGIC) or hashlib.blake2b(body, digest_size=_DIGEST).digest() != data[-_DIGEST:]:
+        raise ValueError("not an entry, or damaged")
+    at = len(_MAGIC) + _LENGTH.size
+    (length,) = _LENGTH.unpack(data[len(_MAGIC) : at])
+    if length > _LARGEST_HEADER:
+        raise ValueError("no header is that long")
+    header = as_record(CacheHeader, from_json(bytes(body[at : at + length])))
+    if header.key != key:
+        raise ValueError("made from something else")
+    at += length
+    arrays = {}
+    for name, kind, shape in header.arrays:
+        dtype = np.dtype(kind)
+        count = math.prod(shape)
+        if count * max(dtype.itemsize, 1) > len(body) - at:
+            raise ValueError("arrays are longer than the entry")
+        arrays[name] = np.frombuffer(body, dtype, count, at).reshape(shape).copy()
+        at += count * dtype.itemsize
+    return header.note, arrays, header.big
+
+
+@contextmanager
+def _big_file(folder: Path, name: str, write: Callable[[str], bool] | None) -> Iterator[BigFile | None]:
+    """Write, sync and checksum the large file; remove it if the block fails."""
+    if write is None:
+        yield None
+        return
+    path = folder / f"{name}.{secrets.token_hex(6)}.big"
+    try:
+        path.touch(exist_ok=False)  # get the system's reason if no file can be created; engines only fail
+        path.unlink()
+        if not write(str(path)):
+            raise OSError(0, "the file came out incomplete: the disk may be full")
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+            yield BigFile(name=path.name, size=os.fstat(file.fileno()).st_size, checksum=_checksum(file))
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _checksum(file: BinaryIO) -> str:
+    """Return a hash of CRC-32 values of the file, which detects accidental damage at memory speed."""
+    digest = hashlib.blake2b(digest_size=16)
+    file.seek(0)
+    buffer = bytearray(_CHECKED_AT_A_TIME)
+    while count := file.readinto(buffer):  # type: ignore[attr-defined]
+        digest.update(zlib.crc32(memoryview(buffer)[:count]).to_bytes(4, "little"))
+    file.seek(0)
+    return digest.hexdigest()
+
+
+def _is_trusted(path: Path) -> bool:
+    """Return whether a file is a regular file of this user or root.
+
+    Checksums do not stop malice, engines trust the files they load, and data folders are often writable for others.
+    """
+    info = os.stat(path)
+    return stat.S_ISREG(info.st_mode) and (os.name == "nt" or info.st_uid in (0, os.geteuid()))
+
+
+def _named_by(entry: Path) -> str | None:
+    """Return the large file that an entry refers to."""
+    try:
+        if not _is_trusted(entry):  # opening a pipe would block
+            return None
+        with open(entry, "rb") as file:
+            start = file.read(len(_MAGIC) + _LENGTH.size)
+            (length,) = _LENGTH.unpack(start[len(_MAGIC) :])
+            big = from_json(file.read(min(length, _LARGEST_HEADER)))["big"]
+        return None if big is None else str(big["name"])
+    except (OSError, ValueError, KeyError, TypeError, struct.error):
+        return None
+
+
+# The reader -----------------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Origin:
     """Cache and key of rows on disk."""
@@ -187,8 +417,6 @@ class Origin:
     cache: Cache
     key: Mapping[str, Any]
     names: tuple[str, ...]
-    refusals: list[str] = field(default_factory=list)
-    """Reported cache failures, so that there is only one warning."""
 
 
 def stream_files(
@@ -218,7 +446,7 @@ def stream_files(
         changed |= {"labelled": labelled, "columns": checked.roles, "known": known}
     folder = Path(paths[0]).parent / FOLDER if cache is True else Path(cache)
     let_clock_pass(paths)
-    of_files = {"files": _states(paths), "reader": reader_version(), "options": changed, "like": _like(like)}
+    of_files = {"files": _states(paths), "reader": reader_version(), "options": changed, "like": _like(checked)}
     origin = Origin(Cache(folder), of_files, tuple(paths))
     name = entry_name("data", *origin.names, origin.key["options"], origin.key["like"])
     entry = origin.cache.load(name, origin.key)
@@ -229,30 +457,17 @@ def stream_files(
     data = _read(files, origin, external_memory, reading)
     if _states(paths) == origin.key["files"]:
         note, arrays = _description(data)
-        tell_refusal(origin, origin.cache.save(name, origin.key, note, arrays))
+        origin.cache.save(name, origin.key, note, arrays)
     return data
 
 
-def tell_refusal(origin: Origin, saved: bool) -> None:
-    """Warn once if the cache cannot be written; everything else works without it."""
-    if not saved and not origin.refusals:
-        origin.refusals.append(str(origin.cache.refused))
-        warn_user(f"no cache in {origin.cache.folder}: {origin.cache.refused}", DataWarning)
-
-
-def _like(like: RankingDataset | FeatureSpace | None) -> Any:
+def _like(reading: Reading) -> Any:
     """Return the parts of the training data that affect later files: numbering, names, query ids."""
-    if not isinstance(like, RankingDataset):
-        return None if like is None else [like.index_base, like.n_features, list(like.feature_names)]
-    ids = like.queries.qid
-    names = ids.tobytes() if ids.dtype.kind == "i" else "\n".join(map(str, ids.tolist())).encode()
-    return [
-        like.provenance.index_base,
-        like.n_features,
-        entry_name("names", like.feature_names),
-        like.provenance.options.get("queries"),
-        entry_name("ids", names.hex()),
-    ]
+    space = reading.space
+    if space is None:
+        return None
+    ids = sorted(map(str, reading.training_qids))
+    return [space.index_base, space.n_features, entry_name("names", space.feature_names), entry_name("ids", ids)]
 
 
 def _states(paths: Sequence[str]) -> list[Any]:
@@ -281,10 +496,10 @@ def _read(
 
 def _description(data: RankingDataset) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return (plain data, arrays) from which `_remembered` rebuilds the data set."""
-    features: StoredFeatures = data.features
+    features, queries, places = data.features, data.queries, data.queries.places
+    assert isinstance(features, StoredFeatures) and isinstance(places, RowPlaces)  # noqa: PT018
     constant_columns(features)
-    features.fingerprint(data.labels, data.queries.ptr)
-    arrays = {"labels": data.labels, "ptr": data.queries.ptr}
+    features.fingerprint(data.labels, queries.ptr)
     note: dict[str, Any] = {
         "shape": list(features.shape),
         "base": features.base,
@@ -295,20 +510,20 @@ def _description(data: RankingDataset) -> tuple[dict[str, Any], dict[str, Any]]:
         "index_base": data.provenance.index_base,
         "reader": dict(data.provenance.options),
         "categories": to_record(data.categories),
+        "places": places.files,
     }
-    if data.queries.qid.dtype.kind == "i":
-        arrays["qid"] = data.queries.qid
-    else:
-        note["qid"] = data.queries.qid.tolist()
-    places = data.queries.places
-    if isinstance(places, RowPlaces):
-        note["places"] = places.record
-        arrays |= {"place_rows": places.rows, "place_lines": places.lines}
-    if data.queries.weights is not None:
-        arrays["weights"] = data.queries.weights
-    if data.document_weights is not None:
-        arrays["document_weights"] = data.document_weights
-    return note, arrays
+    arrays = {
+        "labels": data.labels,
+        "ptr": queries.ptr,
+        "place_rows": places.rows,
+        "place_lines": places.lines,
+        "weights": queries.weights,
+        "document_weights": queries.document_weights,
+        "qid": queries.qid,
+    }
+    if queries.qid.dtype.kind != "i":
+        note["qid"] = arrays.pop("qid").tolist()  # type: ignore[union-attr]
+    return note, {name: array for name, array in arrays.items() if array is not None}
 
 
 def _remembered(
@@ -319,7 +534,7 @@ def _remembered(
     if min(rows, columns) < 0 or not all(0 <= one < columns for one in note["known"]["constant"]):
         raise ValueError("entry with unknown columns")
     qid = arrays["qid"] if "qid" in arrays else np.array(note["qid"], dtype=object)
-    places = RowPlaces.from_record(note["places"], arrays["place_rows"], arrays["place_lines"])
+    places = RowPlaces(note["places"], arrays["place_rows"], arrays["place_lines"])
     queries = QueryIndex(
         arrays["ptr"], qid, arrays.get("weights"), document_weights=arrays.get("document_weights"), places=places
     )

@@ -102,9 +102,9 @@ def test_what_a_cache_remembers_has_its_places_too(make: Make, tmp_path: Path) -
 def test_what_a_cache_remembers_amiss_are_no_places() -> None:
     record = {"files": [], "header_lines": 0, "by_row": False}
     with pytest.raises(ValueError, match="no places"):
-        RowPlaces.from_record(record, np.zeros(1, np.int64), np.ones(1, np.int64))
+        RowPlaces(record, np.zeros(1, np.int64), np.ones(1, np.int64))
     with pytest.raises(ValueError, match="no places"):
-        RowPlaces.from_record(record | {"files": [["a", 0, 0]]}, np.zeros(2, np.int64), np.ones(1, np.int64))
+        RowPlaces(record | {"files": [["a", 0, 0]]}, np.zeros(2, np.int64), np.ones(1, np.int64))
 
 
 def test_some_queries_keep_their_places_and_shuffled_rows_have_none(make: Make) -> None:

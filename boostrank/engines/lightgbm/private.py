@@ -23,9 +23,8 @@ from boostrank.core.machine import return_memory
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.arrays import Features
 from boostrank.data.blocks import zeroed
-from boostrank.data.cache import Entry, entry_name
 from boostrank.data.rows import Rows, dense_batches, dense_rows
-from boostrank.data.store import Origin, tell_refusal
+from boostrank.data.store import Entry, Origin, entry_name
 
 _FLOAT32, _INT32 = 0, 2  # C_API_DTYPE_*
 ZERO = float(np.float32(1e-35))
@@ -145,9 +144,7 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         return_memory()  # lists of pushed values: a tenth of the bins or more
         if key is not None:  # before labels and weights, which the cache of the rows stores
             made = entry_name("id", key)
-            saved = data.origin.cache.save(self._name(data.origin, key), key, {"id": made}, {}, self.save_bins)
-            tell_refusal(data.origin, saved)
-            if saved:
+            if data.origin.cache.save(self._name(data.origin, key), key, {"id": made}, {}, self.save_bins):
                 self.cache_key = made
 
     def _create_bins(self, data: Features) -> None:
