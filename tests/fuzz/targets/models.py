@@ -71,7 +71,8 @@ def use(model: Any) -> None:
         return
     rows = np.resize(TABLE, (len(TABLE), model.n_features))
     for ask in (
-        lambda: repr(model), lambda: (model.feature_names, model.column_names, model.info.index_base, model.best_iteration),
+        lambda: repr(model), lambda: (model.feature_names, model.column_names),
+        lambda: (model.info.index_base, model.best_iteration),
         lambda: model.predict(rows, threads=1), lambda: model.contributions(rows, threads=1),
         lambda: model.trees(), lambda: model.to_bytes(), lambda: model.best_score, lambda: dict(model.info),
         lambda: model.feature_importance(), lambda: boostrank.average([model, model]), lambda: model.save("again"),
