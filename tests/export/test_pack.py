@@ -9,9 +9,18 @@ import pytest
 
 from boostrank.engines.trees import ServedTrees
 from boostrank.export.proof import KINDS, parity_pack
-from boostrank.export.reading import Rules, leaves
+from boostrank.export.reading import Rules, scores
 from boostrank.kernels.forest import Forest
 from tests.export.conftest import Example, example
+
+
+def leaves(forest: Forest, rows: np.ndarray, rules: Rules) -> np.ndarray:
+    """The leaf that each row reaches in each tree, int64[n, T]."""
+    numbered = ServedTrees(
+        replace(forest, value=np.arange(forest.value.size, dtype=float)), forest.feature, forest.value
+    )
+    each = (replace(numbered, forest=replace(numbered.forest, roots=root[None])) for root in forest.roots)
+    return np.stack([scores(one, rows, rules).astype(np.int64) for one in each], axis=1)
 
 
 def of_kind(pack, kind: str) -> np.ndarray:

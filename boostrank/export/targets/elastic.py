@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import warn_user
-from boostrank.engines.trees import ServedTrees
-from boostrank.export.reading import Rules, Split, by_rules, read_trees
+from boostrank.export.reading import Rules, Split, Tree, by_rules
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec
 from boostrank.export.targets.search_plugins import dump
 
@@ -81,7 +80,7 @@ def _tree(root: Mapping[str, Any]) -> dict[str, Any]:
     return {"feature_names": list(names), "tree_structure": nodes, "target_type": "regression"}
 
 
-def _parse(body: bytes, feature_names: Sequence[str]) -> ServedTrees:
+def _parse(body: bytes, feature_names: Sequence[str]) -> tuple[list[Any], Tree]:
     columns = {name: column for column, name in enumerate(feature_names)}
     definition = json.loads(gzip.decompress(base64.b64decode(json.loads(body)["compressed_definition"])))
 
@@ -95,7 +94,7 @@ def _parse(body: bytes, feature_names: Sequence[str]) -> ServedTrees:
         return Split(column, float(node["threshold"]), node["default_left"], *children)
 
     trees = definition["trained_model"]["ensemble"]["trained_models"]
-    return read_trees([(one["tree"], 0) for one in trees], parsed)
+    return [(one["tree"], 0) for one in trees], parsed
 
 
 def _read(body: bytes, feature_names: Sequence[str]) -> Score:

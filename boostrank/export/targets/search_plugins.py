@@ -15,8 +15,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from boostrank.engines.trees import ServedTrees
-from boostrank.export.reading import Rules, Split, by_rules, read_trees
+from boostrank.export.reading import Rules, Split, Tree, by_rules
 from boostrank.export.target import (
     ServedModel,
     TargetSpec,
@@ -113,7 +112,7 @@ def write_ranklib(model: ServedModel) -> bytes:
     return created_model(model, "model/ranklib", text)
 
 
-def read_dump(trees: Sequence[Any], feature_names: Sequence[str]) -> ServedTrees:
+def read_dump(trees: Sequence[Any], feature_names: Sequence[str]) -> tuple[list[Any], Tree]:
     """Read what `dump` wrote."""
     columns = {name: column for column, name in enumerate(feature_names)}
 
@@ -125,18 +124,18 @@ def read_dump(trees: Sequence[Any], feature_names: Sequence[str]) -> ServedTrees
         condition = float(node["split_condition"])
         return Split(columns[node["split"]], condition, to_yes, below[node["yes"]], below[node["no"]])
 
-    return read_trees(trees, parsed)
+    return list(trees), parsed
 
 
 def _definition(body: bytes) -> str:
     return str(json.loads(body)["model"]["model"]["definition"])
 
 
-def _read_dump(body: bytes, feature_names: Sequence[str]) -> ServedTrees:
+def _read_dump(body: bytes, feature_names: Sequence[str]) -> tuple[list[Any], Tree]:
     return read_dump(json.loads(_definition(body)), feature_names)
 
 
-def _read_ranklib(body: bytes, feature_names: Sequence[str]) -> ServedTrees:
+def _read_ranklib(body: bytes, feature_names: Sequence[str]) -> tuple[list[Any], Tree]:
     def parsed(node: ElementTree.Element) -> Split | float:
         if node[0].tag == "output":
             return float(str(node[0].text))
@@ -145,7 +144,7 @@ def _read_ranklib(body: bytes, feature_names: Sequence[str]) -> ServedTrees:
 
     _, _, ensemble = _definition(body).partition("\n\n")  # comments come first
     document = ElementTree.fromstring(ensemble)
-    return read_trees([tree[0] for tree in document.iter("tree")], parsed)
+    return [tree[0] for tree in document.iter("tree")], parsed
 
 
 _SINGLE = Rules(np.float32, strict=True, leaves=np.float32, sums=np.float32)

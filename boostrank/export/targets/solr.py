@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.types import Float32Array, Float64Array
-from boostrank.engines.trees import ServedTrees
-from boostrank.export.reading import Rules, Split, by_rules, read_trees
+from boostrank.export.reading import Rules, Split, Tree, by_rules
 from boostrank.export.target import (
     ExportError,
     ServedModel,
@@ -96,7 +95,7 @@ def _resolution(forest: Forest) -> Float64Array:
     return np.where(np.isfinite(distance), distance, 0.0)
 
 
-def _read(body: bytes, feature_names: Sequence[str]) -> ServedTrees:
+def _read(body: bytes, feature_names: Sequence[str]) -> tuple[list[Any], Tree]:
     columns = {name: column for column, name in enumerate(feature_names)}
 
     def parsed(node: dict[str, Any]) -> Split | float:
@@ -106,7 +105,7 @@ def _read(body: bytes, feature_names: Sequence[str]) -> ServedTrees:
         return Split(columns[node["feature"]], float(node["threshold"]), to_left, node["left"], node["right"])
 
     trees = json.loads(body)["params"]["trees"]
-    return read_trees([tree["root"] for tree in trees], parsed)
+    return [tree["root"] for tree in trees], parsed
 
 
 _RULES = Rules(np.float32, slack=float(_SLACK), leaves=np.float32, sums=np.float32)

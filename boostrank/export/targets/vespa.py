@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.text import count_of
-from boostrank.engines.trees import ServedTrees
-from boostrank.export.reading import Rules, Split, by_rules, read_trees
+from boostrank.export.reading import Rules, Split, Tree, by_rules
 from boostrank.export.target import (
     ExportError,
     ServedModel,
@@ -51,7 +50,7 @@ def _write(model: ServedModel) -> bytes:
     return (json.dumps(dump(model, exact_text=True), indent=0) + "\n").encode()
 
 
-def _read(body: bytes, feature_names: Sequence[str]) -> ServedTrees:
+def _read(body: bytes, feature_names: Sequence[str]) -> tuple[list[Any], Tree]:
     return read_dump(json.loads(body), feature_names)
 
 
@@ -102,7 +101,7 @@ def _write_lightgbm(model: ServedModel) -> bytes:
     return (json.dumps(document, separators=(",", ":")) + "\n").encode()
 
 
-def _read_lightgbm(body: bytes, feature_names: Sequence[str]) -> ServedTrees:
+def _read_lightgbm(body: bytes, feature_names: Sequence[str]) -> tuple[list[Any], Tree]:
     document = json.loads(body)
     if document["feature_names"] != list(feature_names):
         raise ExportError("the file has different feature names")
@@ -116,7 +115,7 @@ def _read_lightgbm(body: bytes, feature_names: Sequence[str]) -> ServedTrees:
             test = [int(code) for code in str(node["threshold"]).split("||") if code]
         return Split(node["split_feature"], test, node["default_left"], *below)
 
-    return read_trees([tree["tree_structure"] for tree in document["tree_info"]], parsed)
+    return [tree["tree_structure"] for tree in document["tree_info"]], parsed
 
 
 _RULES = Rules(strict=True, equal_categories=True)
