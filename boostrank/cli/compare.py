@@ -61,10 +61,9 @@ def compare(own: Compare, reading: FileOptions) -> int:
         raise InputError("the same file is given twice")
     from boostrank.metric import Conventions, Metric
     from boostrank.model.scores import load_ranker, scores_of
-    from boostrank.report.comparison import compare
-    from boostrank.report.gate import Condition
-    from boostrank.report.inputs import read_matters
+    from boostrank.report.comparison import Condition, compare
     from boostrank.report.rank_changes import Ranker
+    from boostrank.report.section import read_matters
     from boostrank.report.segments import read_segments
 
     # Check the options before reading.

@@ -49,7 +49,7 @@ def importance(own: ImportanceOptions, reading: FileOptions) -> None:
     between queries instead.
     """
     from boostrank.metric import Conventions
-    from boostrank.report.inputs import read_groups
+    from boostrank.report.section import read_groups
     from boostrank.report.sections.importance import importance
 
     model, dataset = Reader(reading, own.threads, gain=own.gain, asks=True).read_for_model(own.model, own.data)
@@ -69,8 +69,7 @@ def importance(own: ImportanceOptions, reading: FileOptions) -> None:
             progress=progress,
         )
     if own.as_json:
-        correlation = {"features": found.correlated, "values": found.correlation.round(4)}
-        print_json(found.to_dict() | {"correlation": correlation})
+        print_json(found.to_dict())
     else:
         _print(found, own.model, own.top)
 
@@ -86,27 +85,19 @@ def _print(found: Importance, model: str, top: int) -> None:
     rows = found.rows()
     shown = [row for row in rows if row["verdict"] != "unused"][:top]
     gain = sum(row["gain"] for row in rows) or 1.0
-    table = [["feature", "loss", "95% interval", "+-shuffles", "gain", "splits", "SHAP", "+-", "verdict"]]
-    for row in shown:
-        at = "between" if row["verdict"] == "query-level" else "loss"
-        table.append(
-            [
-                row["feature"],
-                f"{row[at]:+.4f}",
-                f"{row[at + '_low']:+.4f} to {row[at + '_high']:+.4f}",
-                _number(row["permutation_error"] if at == "loss" else math.nan, ".4f"),
-                f"{row['gain'] / gain:.1%}",
-                f"{row['splits']:,}",
-                _number(row["shap"], ".3f"),
-                _number(row["shap_error"], ".3f"),
-                row["verdict"],
-            ]
-        )
-    if found.start is not None:
-        start = found.start
-        ends = f"{start.low:+.4f} to {start.high:+.4f}"
-        worth = [_number(start.shap, ".3f"), _number(start.shap_error, ".3f")]
-        table.append(["linear start", f"{start.loss:+.4f}", ends, "-", "-", "-", *worth, "left out"])
+    table = [["feature", "loss", "95% interval", "gain", "splits", "SHAP", "verdict"]]
+    table += [
+        [
+            row["feature"],
+            f"{row['loss']:+.4f}",
+            f"{row['loss_low']:+.4f} to {row['loss_high']:+.4f}",
+            f"{row['gain'] / gain:.1%}",
+            f"{row['splits']:,}",
+            f"{row['shap']:.3f}" if math.isfinite(row["shap"]) else "-",
+            row["verdict"],
+        ]
+        for row in shown
+    ]
     print_table(table)
     used = sum(row["verdict"] != "unused" for row in rows)
     if used > len(shown):
@@ -148,7 +139,3 @@ def _print_removed(found: Importance, removed: Effect) -> None:
     )
     if removed.high > found.negligible:
         click.echo("together they may matter: take them out step by step, and train again")
-
-
-def _number(value: float, spec: str) -> str:
-    return format(value, spec) if math.isfinite(value) else "-"

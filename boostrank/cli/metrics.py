@@ -23,8 +23,7 @@ from boostrank.options import (
 from boostrank.options import ConventionOptions as _Conventions
 
 if TYPE_CHECKING:
-    from boostrank.report.convention_search import Match
-    from boostrank.report.conventions import Explanation, Reading
+    from boostrank.report.conventions import Explanation, Match, Reading
 
 # Number of rows of --target: matches, or the nearest ones if none matches.
 MOST_HITS, NEAREST = 20, 5
@@ -54,8 +53,7 @@ def metrics(own: MetricOptions, reading: FileOptions) -> None:
     """
     from boostrank.metric import Metric
     from boostrank.model.scores import load_ranker, scores_of
-    from boostrank.report.convention_search import find_conventions
-    from boostrank.report.conventions import explain_conventions
+    from boostrank.report.conventions import explain_conventions, find_conventions
 
     wanted, base = Metric.parse(own.metric), own.conventions
     model = load_ranker(own.ranker)

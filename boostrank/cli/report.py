@@ -71,8 +71,8 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
     from boostrank.metric import Conventions, Metric
     from boostrank.model.ranking_model import RankingModel
     from boostrank.model.scores import load_ranker, scores_of
-    from boostrank.report.inputs import page_beside, read_groups, read_matters
     from boostrank.report.page import report
+    from boostrank.report.section import page_beside, read_groups, read_matters
     from boostrank.report.segments import read_segments
 
     output = own.output

@@ -63,7 +63,7 @@ def check_page(path: str | None) -> None:
     if path is None:
         return
     from boostrank.core.files import check_output
-    from boostrank.report.vega import need_report_extra
+    from boostrank.report.charts import need_report_extra
 
     need_report_extra()
     check_output(path)

@@ -7,8 +7,10 @@ comparison.metrics["ndcg@10"].mean, comparison.failed comparison.to_frame()
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import ge, gt, le, lt
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,11 +23,9 @@ from boostrank.core.types import Float64Array, check_in_step
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics, Conventions, Metric
 from boostrank.model.ranking_model import RankingModel, find_model
-from boostrank.report.charts import Chart, histogram
+from boostrank.report.charts import COLOURS, Chart, alt, histogram, need_report_extra
 from boostrank.report.documents import shown_value
-from boostrank.report.gate import Condition
-from boostrank.report.html import Cell, block, end_columns, page_of, whisker
-from boostrank.report.means import FEWEST_FOR_INTERVAL, TIE
+from boostrank.report.html import Cell, block, end_columns, whisker
 from boostrank.report.rank_changes import (
     Churn,
     Inversion,
@@ -37,13 +37,19 @@ from boostrank.report.rank_changes import (
     rank_changes_in,
 )
 from boostrank.report.result import Result, columns_of, pandas, plain
-from boostrank.report.section import Context
-from boostrank.report.segments import Segmentation, holm, segmentations
-from boostrank.report.vega import COLOURS, alt, need_report_extra
+from boostrank.report.section import Context, page_of
+from boostrank.report.segments import FEWEST_FOR_INTERVAL, TIE, Segmentation, holm, segmentations
 
 RESAMPLES = PAIRED_RESAMPLES
 _ALPHA = 0.05
 _BINS = 40
+GRAMMAR = "METRIC < NUMBER [at p<ALPHA] [in any]"
+
+_OPERATORS: dict[str, Callable[[float, float], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
+_NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?"
+_CONDITION = re.compile(
+    rf"\s*([^\s<>=]+)\s*([<>]=?)\s*({_NUMBER})(?:\s+at\s+p\s*<\s*({_NUMBER}))?(\s+in\s+any)?\s*", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -101,6 +107,50 @@ class Regression:
     segments: Mapping[str, str]
     moves: tuple[RankChange, ...]
     swap: Inversion | None
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A failing condition: a metric difference beyond a bound, optionally only if significant.
+
+    Args:
+        metric: such as "ndcg@10"; the condition is on the mean of new minus old.
+        operator: <, <=, > or >=.
+        bound: threshold of the difference.
+        alpha: upper bound of the p-value; None ignores the p-value.
+        anywhere: test every segment, with Holm-adjusted p-values, instead of all queries together.
+    """
+
+    metric: str
+    operator: str
+    bound: float
+    alpha: float | None = None
+    anywhere: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Condition:
+        """Parse METRIC OP NUMBER [at p<ALPHA] [in any]."""
+        found = _CONDITION.fullmatch(text)
+        if found is None:
+            raise ParameterError(f"condition {text!r}: expected {GRAMMAR}, such as ndcg@10 < -0.002 at p<0.05")
+        name, sign, bound, p, anywhere = found.groups()
+        try:
+            (metric,) = Metric.parse(name).names
+        except ValueError as error:
+            reason = error if isinstance(error, ParameterError) else "one cut-off at a time"
+            raise ParameterError(f"condition {text!r}: {reason}") from None
+        alpha = None if p is None else float(p)
+        if alpha is not None and not 0.0 < alpha < 1.0:
+            raise ParameterError(f"condition {text!r}: a p-value must be between 0 and 1, not {alpha:g}")
+        return cls(metric, sign, float(bound), alpha, anywhere is not None)
+
+    def __str__(self) -> str:
+        at = "" if self.alpha is None else f" at p<{self.alpha:g}"
+        return f"{self.metric} {self.operator} {self.bound:g}{at}{' in any' if self.anywhere else ''}"
+
+    def holds(self, difference: float, p: float) -> bool:
+        """Return whether the condition holds for a mean difference and its p-value."""
+        return _OPERATORS[self.operator](difference, self.bound) and (self.alpha is None or p < self.alpha)
 
 
 @dataclass(frozen=True)
@@ -224,7 +274,7 @@ def compare(
         old, new: models, boosters or fitted rankers of LightGBM or XGBoost, their files, or scores, float[N] in input
             order.
         metrics: one or several; the first decides on regressions.
-        fail_if: conditions, see `boostrank.report.gate`; their metrics are added.
+        fail_if: conditions, see `boostrank.report.comparison`; their metrics are added.
         top: number of top documents for churn and moves.
         options: fields of `boostrank.report.section.Context`: conventions, segments, matters, seed, threads.
 

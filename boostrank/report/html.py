@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.resources import files
-from os import PathLike
 from typing import Any
 
 from markupsafe import Markup
 
 from boostrank.core.text import count_of
-from boostrank.report.vega import theme, vega_script
-
-_GENERATOR, _HEAD = "boostrank", 2000
-# Runs before the first paint, so that rows hidden by the script never flash.
-_EARLY = 'document.documentElement.classList.add("js");'
 
 
 @cache
@@ -241,77 +232,3 @@ def chip(text: str, look: str = "") -> Markup:
         look: as for `Cell`.
     """
     return Markup('<span class="{}">{}</span>').format(f"chip {look}".rstrip(), text)
-
-
-@dataclass(frozen=True, eq=False)
-class PageSection:
-    """A section of a page with an entry in its navigation.
-
-    Args:
-        name: unique on the page: "importance".
-        short: name in the navigation; "" means the title.
-        brief: one or two sentences for the top of the page.
-    """
-
-    name: str
-    title: str
-    body: Markup
-    short: str = ""
-    brief: Markup | str = ""
-    drawn: Sequence[Any] = ()
-
-
-def page(title: str, sections: Sequence[PageSection], **more: Any) -> str:
-    """Return a complete document. It loads nothing, and its content security policy forbids loading.
-
-    Args:
-        title: plain text, possibly untrusted.
-        sections: sections in order; two or more get a navigation.
-        more: `summary`, markup above the sections; `heading`, the title as markup; `drawn`, charts and tables of the
-            summary.
-    """
-    drawn = [*more.pop("drawn", ()), *(part for section in sections for part in section.drawn)]
-    taken = [section.name for section in sections] + [part.name for part in drawn]
-    twice = {name for name in taken if taken.count(name) > 1}
-    if twice:
-        raise ValueError(f"two parts of a page have the same name: {', '.join(sorted(twice))}")
-    charts = any(not isinstance(part, Table) for part in drawn)
-    scripts = [*([vega_script()] if charts else []), _own("script.js")]
-    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in (_EARLY, *scripts))
-    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src "
-    values = {"heading": "", "summary": ""} | more | {"title": title, "sections": sections}
-    return block(
-        "page.html",
-        "page",
-        policy=policy + " ".join(f"'sha256-{digest}'" for digest in digests),
-        generator=_GENERATOR,
-        style=Markup(_own("style.css")),
-        early=Markup(_EARLY),
-        scripts=[Markup(script) for script in scripts],
-        themes={"light": theme(), "dark": theme(dark=True)} if charts else None,
-        **values,
-    )
-
-
-def page_of(template: str, title: str, sections: Mapping[str, tuple[str, str]], **values: Any) -> str:
-    """Return the page of one result, from a template with blocks `heading`, `summary` and one per section.
-
-    Args:
-        sections: name -> (title, short name in the navigation or "").
-    """
-    drawn: list[Any] = []
-    blocks = {name: block(template, name, drawn=drawn, **values) for name in ("heading", "summary", *sections)}
-    heading, summary = blocks.pop("heading"), blocks.pop("summary")
-    made = [PageSection(name, title, blocks[name], short) for name, (title, short) in sections.items()]
-    return page(title, made, heading=heading, summary=summary, drawn=drawn)
-
-
-def is_page(path: str | PathLike[str]) -> bool:
-    """Return whether boostrank wrote this page."""
-    with open(path, "rb") as file:
-        return f'content="{_GENERATOR}"'.encode() in file.read(_HEAD)
-
-
-@cache
-def _own(name: str) -> str:
-    return files("boostrank.report").joinpath("templates", name).read_text("utf-8")

@@ -26,12 +26,10 @@ from boostrank.core.text import small_table
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Metric
 from boostrank.model.ranking_model import RankingModel, as_model, find_model
-from boostrank.report.charts import Chart, svgs_of
-from boostrank.report.html import PageSection, page
+from boostrank.report.charts import Chart, need_report_extra, svgs_of
 from boostrank.report.result import csv_bytes, plain
-from boostrank.report.section import Context, Section
+from boostrank.report.section import Context, PageSection, Section, page
 from boostrank.report.sections import METRICS, SECTIONS
-from boostrank.report.vega import need_report_extra
 
 if TYPE_CHECKING:
     import pandas as pd

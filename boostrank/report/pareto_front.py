@@ -29,10 +29,10 @@ from boostrank.fit.run import run
 from boostrank.fit.train import resolve
 from boostrank.metric import BoundMetrics, Conventions, MetricResult
 from boostrank.options import TrainOptions
-from boostrank.report.charts import Chart, tooltips
-from boostrank.report.html import Cell, fixed, look_of, page_of
-from boostrank.report.result import Columns, Result, columns_of, pandas, plain
-from boostrank.report.vega import COLOURS, alt, need_report_extra
+from boostrank.report.charts import COLOURS, Chart, alt, need_report_extra, tooltips
+from boostrank.report.html import Cell, fixed, look_of
+from boostrank.report.result import Columns, Result, columns_of, plain
+from boostrank.report.section import page_of
 
 MIXES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 FOLDS = 5
@@ -95,30 +95,17 @@ class ParetoFront(Result):
 
     def _columns(self) -> Columns:
         """Return a row per mix: each metric with its difference and interval."""
-        columns: dict[str, Any] = {
-            "mix": [mix.share for mix in self.mixes],
-            **columns_of(self.mixes, "gain", "on_front"),
-        }
+        columns: Columns = {"mix": [mix.share for mix in self.mixes], **columns_of(self.mixes, "gain", "on_front")}
         for name in self.names:
-            differences = columns_of((mix.differences[name] for mix in self.mixes), "mean", "low", "high")
             columns[name] = [mix.metrics[name].mean for mix in self.mixes]
+            differences = columns_of((mix.differences[name] for mix in self.mixes), "mean", "low", "high", "p")
             columns |= {f"{name} {key.replace('mean', 'difference')}": one for key, one in differences.items()}
         return columns
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON data."""
-
-        def some(one: Any, *keys: str) -> dict[str, Any]:
-            return {key: getattr(one, key) for key in keys}
-
-        mixes = [{"mix": mix.share} | some(mix, "gain", "on_front") for mix in self.mixes]
-        for row, mix in zip(mixes, self.mixes, strict=True):
-            for name in self.names:
-                difference = some(mix.differences[name], "mean", "low", "high", "p")
-                row[name] = some(mix.metrics[name], "mean", "low", "high", "queries") | {"difference": difference}
-        free = None if self.free is None else self.free.share
-        found = some(self, "goal", "scale", "folds", "rounds", "seconds") | {"free": free, "mixes": mixes}
-        return dict(plain(found | {"conventions": self.conventions.describe()}))
+        more = {"free": self.free and self.free.share, "conventions": self.conventions.describe()}
+        return dict(plain(vars(self) | {"mixes": self.rows()} | more))
 
     def verdict(self) -> str:
         """Summarise the front in a sentence or two."""
@@ -331,15 +318,13 @@ def _signed(d: PairedDifference) -> str:
 
 def _chart(found: ParetoFront) -> Chart:
     label, goal, _ = found.names
-    first = found.mixes[0].metrics
-    rows: list[dict[str, Any]] = []
-    for mix in found.mixes:
-        row: dict[str, Any] = {"mix": mix.share, "front": "on the front" if mix.on_front else _DOMINATED}
-        for axis, name in (("x", label), ("y", goal)):
-            ends = {f"{axis}_{end}": first[name].mean + getattr(mix.differences[name], end) for end in ("low", "high")}
-            row |= {axis: mix.metrics[name].mean, **ends}
-        rows.append(row)
-    frame = pandas().DataFrame(rows)
+    rows = found.to_frame()
+    first = rows.iloc[0]
+    frame = rows[["mix"]].assign(front=np.where(rows["on_front"], "on the front", _DOMINATED))
+    for axis, name in (("x", label), ("y", goal)):
+        frame[axis] = rows[name]
+        for end in ("low", "high"):
+            frame[f"{axis}_{end}"] = first[name] + rows[f"{name} {end}"]
     near = alt.Scale(zero=False, nice=False, padding=16)
     x, y = alt.X("x:Q", title=label, scale=near), alt.Y("y:Q", title=goal, scale=near)
     colours = alt.Scale(domain=["on the front", _DOMINATED], range=[COLOURS["main"], COLOURS["faint"]])

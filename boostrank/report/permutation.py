@@ -21,7 +21,6 @@ from boostrank.data.rows import DenseRows
 from boostrank.kernels.forest import permute_within
 from boostrank.kernels.primitives import round_seed
 from boostrank.metric import BoundMetrics, Metric
-from boostrank.report.means import mean_ranks
 from boostrank.report.scoring import DocumentProgress, Scorer, in_batches, metrics_of_block, over_blocks
 
 
@@ -49,19 +48,15 @@ class Losses:
 
     Args:
         base: float64[Q], unshuffled value of each query; NaN where a query does not count.
-        of_query: float64[U, Q], base minus the mean value over repeats.
         loss, low, high: float64[U], mean over queries and its 95% bootstrap interval.
         p: float64[U], two-sided p-value of a zero mean loss, see `p_of_means`.
-        permutation_error: float64[U], standard error due to shuffling, from the spread of the repeats; NaN with one.
     """
 
     base: Float64Array
-    of_query: Float64Array
     loss: Float64Array
     low: Float64Array
     high: Float64Array
     p: Float64Array
-    permutation_error: Float64Array
 
 
 def measure_losses(
@@ -83,31 +78,24 @@ def measure_losses(
     data, n_queries = rows.data, len(rows.data.queries)
     BoundMetrics([metric], data.labels, data.queries, conventions, threads)  # raises if the metric is undefined
     passes = [_Pass(rows, members, units, seed) for members in _disjoint(units)]
-    base, sums, weights = np.empty(n_queries), np.zeros((len(units), n_queries)), data.queries.each_weight
+    base, sums = np.empty(n_queries), np.zeros((len(units), n_queries))
 
-    def block(queries: slice, documents: slice) -> Float64Array:
+    def block(queries: slice, documents: slice) -> None:
         bound = metrics_of_block(data, queries, documents, metric, conventions)
         (name,) = bound.names
-        values, losses = rows[documents], np.empty((repeats, len(units)))
+        values = rows[documents]
         base[queries] = bound.per_query(scorer.scores(values))[name]
         for repeat in range(repeats):
             for one in passes:
                 for chosen, changed in one.changes(scorer, values, bound.queries, queries.start, repeat):
                     for u, changed_scores in zip(chosen, changed, strict=True):
-                        lost = base[queries] - bound.per_query(changed_scores)[name]
-                        sums[u, queries] += lost
-                        losses[repeat, u] = np.nansum(weights[queries] * lost)
-        return losses
+                        sums[u, queries] += base[queries] - bound.per_query(changed_scores)[name]
 
-    spread = np.sum(over_blocks(block, rows, threads, progress), axis=0)
+    over_blocks(block, rows, threads, progress)
     counted = ~np.isnan(base)
-    of_query, w = sums / repeats, weights[counted]
-    kept = np.ascontiguousarray(of_query[:, counted].T)
+    w, kept = data.queries.each_weight[counted], np.ascontiguousarray(sums[:, counted].T / repeats)
     low, high = bootstrap_intervals(kept, w, seed=seed)
-    means = spread / w.sum()
-    error = means.std(axis=0, ddof=1) / np.sqrt(repeats) if repeats > 1 else np.full(len(units), np.nan)
-    loss = (w / w.sum()) @ kept
-    return Losses(base, of_query, loss, low, high, p_of_means(kept, w), error)
+    return Losses(base, (w / w.sum()) @ kept, low, high, p_of_means(kept, w))
 
 
 def p_of_means(values: Float64Array, weights: Float64Array) -> Float64Array:
@@ -190,14 +178,11 @@ def within_query_ranks(values: npt.NDArray[np.floating], ptr: Int64Array) -> Flo
 
     Equal values share their mean rank; missing values rank below all others.
     """
-    sizes = np.diff(ptr)
-    owner = np.repeat(np.arange(sizes.size), sizes)
-    columns = np.where(np.isnan(values), -np.inf, values).T
-    ranks = np.empty(values.shape)
-    for c, column in enumerate(columns):
-        ranks[:, c] = mean_ranks(column, owner)
-    lengths = np.repeat(sizes, sizes).astype(np.float64)
-    return np.asarray((ranks - (lengths[:, None] - 1.0) / 2.0) / lengths[:, None] ** 1.5)
+    from scipy.stats import rankdata
+
+    lists = np.split(np.where(np.isnan(values), -np.inf, values), ptr[1:-1])
+    ranks = [(rankdata(one, axis=0) - (len(one) + 1) / 2.0) / max(1, len(one)) ** 1.5 for one in lists]
+    return np.concatenate(ranks)
 
 
 def rank_correlation(ranks: Float64Array) -> Float64Array:

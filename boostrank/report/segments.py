@@ -1,4 +1,4 @@
-"""Segments of queries. Each segmentation assigns every query to one segment."""
+"""Segments of queries; weighted means over queries with bootstrap intervals; adjusted p-values."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, warn_user
 from boostrank.core.files import LONGEST_LINE, read_text
 from boostrank.core.queries import QueryIndex
+from boostrank.core.resampling import RESAMPLES, bootstrap_intervals
 from boostrank.core.types import Float64Array, Int64Array
 
 NO_SEGMENT = "(none)"
@@ -46,14 +47,6 @@ def by_length(queries: QueryIndex) -> Segmentation:
     return Segmentation("list length", tuple(name for _, name in _LENGTHS), at.astype(np.int64))
 
 
-def by_value(kind: str, values: Float64Array, most: int) -> Segmentation:
-    """Segment by distinct values, or by sign if there are more than `most`."""
-    found, at = np.unique(values, return_inverse=True)
-    if found.size <= most:
-        return Segmentation(kind, tuple(f"{value:g}" for value in found.tolist()), at.astype(np.int64))
-    return Segmentation(kind, ("0 or less", "above 0"), (values > 0).astype(np.int64))
-
-
 def best_labels(labels: Float64Array, queries: QueryIndex) -> Float64Array:
     """Return the largest label of each query, float64[Q]; -inf without documents."""
     best = np.full(len(queries), -np.inf)
@@ -65,7 +58,11 @@ def best_labels(labels: Float64Array, queries: QueryIndex) -> Float64Array:
 
 def by_best_label(labels: Float64Array, queries: QueryIndex) -> Segmentation:
     """Segment queries by largest label, or by its sign if there are many distinct ones."""
-    return by_value("best label", best_labels(labels, queries), _MOST_LABELS)
+    best = best_labels(labels, queries)
+    found, at = np.unique(best, return_inverse=True)
+    if found.size <= _MOST_LABELS:
+        return Segmentation("best label", tuple(f"{value:g}" for value in found.tolist()), at.astype(np.int64))
+    return Segmentation("best label", ("0 or less", "above 0"), (best > 0).astype(np.int64))
 
 
 def by_table(table: Mapping[Any, Any], queries: QueryIndex) -> Segmentation:
@@ -139,3 +136,63 @@ def holm(p: npt.ArrayLike) -> Float64Array:
     out = np.empty_like(given)
     out[order] = np.minimum(steps, 1.0)
     return out
+
+
+# With fewer queries, a bootstrap interval is unreliable; exact p-values are not.
+FEWEST_FOR_INTERVAL = 20
+
+TIE = 1e-12
+"""Smaller differences are rounding: the same numbers summed in another order."""
+
+NEGLIGIBLE = 0.001
+"""Default of the largest metric difference that does not matter."""
+
+
+@dataclass(frozen=True, eq=False)
+class Means:
+    """Means and intervals, one per column.
+
+    Args:
+        mean: float64[m], weighted by query weights; NaN without a query.
+        low, high: float64[m], 95% bootstrap interval over queries; NaN for fewer than two.
+        queries: int64[m], number of queries that count.
+    """
+
+    mean: Float64Array
+    low: Float64Array
+    high: Float64Array
+    queries: Int64Array
+
+
+def amount_with_interval(mean: float, low: float, high: float) -> str:
+    """Format `0.0004 [0.0001, 0.0007]` without the mean's sign; a NaN interval is left out."""
+    ends = sorted((low, high) if mean >= 0.0 else (-low, -high))
+    return f"{abs(mean):.4f}" + ("" if np.isnan(low) else f" [{ends[0]:.4f}, {ends[1]:.4f}]")
+
+
+def means_over_queries(values: Float64Array, weights: Float64Array, *, seed: int, resamples: int = RESAMPLES) -> Means:
+    """Return the mean of each column over the queries that count in it.
+
+    Columns with the same queries share resamples, so intervals of difference columns are paired.
+
+    Args:
+        values: float64[Q, m], NaN where a query does not count.
+        weights: float64[Q], positive.
+        resamples: number of resamples; `PAIRED_RESAMPLES` matches the intervals of `compare`.
+    """
+    m = values.shape[1]
+    counted = ~np.isnan(values)
+    mean, low, high = (np.full(m, np.nan) for _ in range(3))
+    alike: dict[bytes, list[int]] = {}
+    for column in range(m):
+        alike.setdefault(counted[:, column].tobytes(), []).append(column)
+    for columns in alike.values():
+        inside = counted[:, columns[0]]
+        queries = int(inside.sum())
+        if not queries:
+            continue
+        counted_values, w = np.ascontiguousarray(values[inside][:, columns]), weights[inside]
+        mean[columns] = (w / w.sum()) @ counted_values
+        if queries > 1:
+            low[columns], high[columns] = bootstrap_intervals(counted_values, w, seed=seed, resamples=resamples)
+    return Means(mean, low, high, counted.sum(axis=0).astype(np.int64))

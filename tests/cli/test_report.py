@@ -152,7 +152,7 @@ def test_what_is_wrong_is_said_before_the_work(model: Path, data: Path, tmp_path
 
 def test_a_file_of_noise_is_read_as_it_is_written(noise: Path, tmp_path: Path) -> None:
     from boostrank.core.errors import FileFormatError
-    from boostrank.report.inputs import read_matters
+    from boostrank.report.section import read_matters
 
     assert read_matters(str(noise)) == {"ndcg@10": 0.9}
     for text in ("", "[]", "{}", '{"metrics": {}}', '{"metrics": {"a": {"matters": -1}}}', '{"metrics": {"a": 3}}'):

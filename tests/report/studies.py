@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.data.dataset import RankingDataset
-from boostrank.report.html import PageSection
-from boostrank.report.section import Context
+from boostrank.report.section import Context, PageSection
 
 _HIDDEN = re.compile(r"<script.*?</script>|<noscript>.*?</noscript>|<[^>]*>", re.DOTALL)
 

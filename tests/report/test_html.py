@@ -19,12 +19,12 @@ import pytest
 from markupsafe import Markup
 
 from boostrank.core.errors import DataWarning, MissingDependency, TrainingError
-from boostrank.report import vega
-from boostrank.report.charts import Chart
-from boostrank.report.html import Cell, Column, PageSection, Table, data_text, fixed, key_number, page, whisker
+from boostrank.report import charts
+from boostrank.report.charts import COLOURS, Chart, need_report_extra, theme, vega_script
+from boostrank.report.html import Cell, Column, Table, data_text, fixed, key_number, whisker
 from boostrank.report.page import Report
+from boostrank.report.section import PageSection, page
 from boostrank.report.sections.importance import SPEC, Effect, Importance
-from boostrank.report.vega import COLOURS, need_report_extra, theme, vega_script
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 
@@ -70,7 +70,7 @@ def test_a_picture_that_is_not_drawn_ends_no_process_and_loses_no_report(
     child: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vega_script()
-    monkeypatch.setattr(vega, "_CHILD", child)
+    monkeypatch.setattr(charts, "_CHILD", child)
     found = Report("m", "d", "", {}, {})
     vars(found)["charts"] = {"lines": chart()}
     with pytest.warns(DataWarning, match=rf"no pictures: .*{words}"):
@@ -176,15 +176,13 @@ def test_data_cannot_leave_their_element() -> None:
 def found() -> Importance:
     """Six features of all kinds, with names that are markup."""
     names = tuple(f"{EVIL}{i}" for i in range(6))
-    loss, none = np.array([0.2, 0.05, 0.0, -0.0001, 0.0, 0.0]), np.full(6, np.nan)
-    between = np.array([np.nan] * 4 + [0.03, np.nan])
+    loss, none = np.array([0.2, 0.05, 0.0, -0.0001, 0.03, 0.0]), np.full(6, np.nan)
     return Importance(
-        "ndcg@10", 0.75, 0.7, 0.8, names, loss, loss - 0.001, loss + 0.0005, none, np.full(6, 1e-4), between,
-        between - 0.01, between + 0.01, np.array([9.0, 4.0, 3.0, 3.0, 1.0, 0.0]), np.array([9, 4, 3, 3, 1, 0]),
-        np.full(6, 0.1), none, ("useful", "useful", "redundant", "removable", "query-level", "unused"),
-        (Effect(EVIL, names[:2], 0.3, 0.29, 0.31, 0.001),), (Effect("cluster 1", names[1:3], 0.06, 0.05, 0.07, 0.0),),
-        Effect("removable", names[3:4], 0.004, -0.001, 0.009, 0.0), np.eye(4) + 0.95 * (1 - np.eye(4)), names[:4],
-        0.001, 0.9, 50, 600, 100, 1200, 0, 2, "walk",
+        "ndcg@10", 0.75, 0.7, 0.8, names, loss, loss - 0.001, loss + 0.0005, none,
+        np.array([9.0, 4.0, 3.0, 3.0, 1.0, 0.0]), np.array([9, 4, 3, 3, 1, 0]),
+        np.full(6, 0.1), ("useful", "useful", "redundant", "removable", "query-level", "unused"),
+        (Effect(EVIL, names[:2], 0.3, 0.29, 0.31),), (Effect("cluster 1", names[1:3], 0.06, 0.05, 0.07, 0.95),),
+        Effect("removable", names[3:4], 0.004, -0.001, 0.009), 0.001, 0.9, 50, 600, 100, 1200, 0, 2, "walk",
     )  # fmt: skip
 
 
@@ -214,7 +212,7 @@ def test_importance_is_told_with_its_intervals_and_what_is_removable(found: Impo
 def test_what_can_go_by_itself_is_not_said_to_go_together(
     found: Importance, high: float, low: float, words: str
 ) -> None:
-    removed = Effect("removable", found.feature_names[2:4], 0.004, low, high, 0.0)
+    removed = Effect("removable", found.feature_names[2:4], 0.004, low, high)
     told = str(SPEC.on_page(replace(found, removed=removed)).brief)
     assert f" could be removed one at a time, {words} all together: without them, ndcg@10 is 0.7460, not" in told
 
@@ -223,7 +221,6 @@ def test_a_model_that_uses_nothing_has_a_page_too(found: Importance) -> None:
     zeros = np.zeros(6)
     idle = replace(
         found, verdicts=("unused",) * 6, gain=zeros, splits=zeros.astype(int), removed=None, clusters=(), groups=(),
-        between=np.full(6, np.nan),
     )  # fmt: skip
     assert "of 6; 0 are in the model" in page("importance", [SPEC.on_page(idle)])
 

@@ -23,7 +23,7 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows
 from boostrank.model.ranking_model import RankingModel
-from boostrank.report.html import page
+from boostrank.report.section import page
 from boostrank.report.sections.importance import importance
 from boostrank.report.sections.shapes import SPEC, AleCurve, Shapes, accumulated_local_effects
 from boostrank.report.sections.shapes import shapes as shapes_of

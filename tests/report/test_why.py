@@ -25,7 +25,7 @@ from boostrank.core.types import Float32Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.model.ranking_model import RankingModel
 from boostrank.report import Why, why
-from boostrank.report.counterfactuals import Counterfactual, FeatureValues
+from boostrank.report.explanation import Counterfactual, FeatureValues
 
 QUERIES, SIZE = 40, 8
 

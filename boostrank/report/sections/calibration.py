@@ -9,12 +9,11 @@ import numpy as np
 
 from boostrank.model.calibration import Reliability, reliability
 from boostrank.model.ranking_model import calibrated_scores
-from boostrank.report.charts import Chart, tooltips
+from boostrank.report.charts import Chart, alt, tooltips
 from boostrank.report.html import Column, Table, interval
 from boostrank.report.result import Result
 from boostrank.report.section import Context, Section
 from boostrank.report.segments import segmentations
-from boostrank.report.vega import alt
 
 _COLUMNS = ("documents", "predicted", "observed", "low", "high")
 

@@ -19,12 +19,11 @@ from boostrank.core.errors import BoostrankError, DataError, DataWarning, Parame
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 from boostrank.model.ranking_model import RankingModel
-from boostrank.report.charts import Chart, tooltips
+from boostrank.report.charts import CATEGORY, COLOURS, Chart, alt, tooltips
 from boostrank.report.html import look_of
 from boostrank.report.result import Columns, Result, pandas, plain
 from boostrank.report.scoring import START
 from boostrank.report.section import Context, Section
-from boostrank.report.vega import CATEGORY, COLOURS, alt
 
 TOP = 10
 """Number of top ranks at which rankers are compared."""

@@ -13,7 +13,7 @@ level of scores does not affect ranks.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
@@ -22,18 +22,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from markupsafe import Markup
 
-from boostrank.core.conventions import Conventions
 from boostrank.core.errors import ModelError, ParameterError, did_you_mean
-from boostrank.core.resampling import PAIRED_RESAMPLES, bootstrap_intervals
+from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import Trees
-from boostrank.metric import BoundMetrics, Metric
+from boostrank.metric import Metric
 from boostrank.model.ranking_model import RankingModel, as_model
-from boostrank.report.charts import SHARE, Chart, ranges, tooltips
+from boostrank.report.charts import COLOURS, SHARE, Chart, alt, ranges, tooltips
 from boostrank.report.html import Cell, chip, look_of, names, whisker
-from boostrank.report.means import NEGLIGIBLE, means_over_queries
 from boostrank.report.permutation import (
     Losses,
     Unit,
@@ -42,11 +40,10 @@ from boostrank.report.permutation import (
     rank_correlation,
     within_query_ranks,
 )
-from boostrank.report.result import Columns, Result, pandas, plain
-from boostrank.report.scoring import START, Progress, contributions_by_query, scorer_of, start_scores
+from boostrank.report.result import Columns, Result, plain
+from boostrank.report.scoring import Progress, contributions_by_query, scorer_of
 from boostrank.report.section import Context, Section
-from boostrank.report.segments import holm
-from boostrank.report.vega import COLOURS, alt
+from boostrank.report.segments import NEGLIGIBLE, holm
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,7 +81,6 @@ _VERDICT_COLOURS = {
     "removable": "#b38b14",
     "harmful": COLOURS["bad"],
     "query-level": "#1b9e77",
-    "start": "#459bab",
 }
 _LOOKS = {"useful": "better", "harmful": "worse", "unused": "faint", "unclear": "faint"}
 
@@ -95,7 +91,7 @@ class Effect:
 
     Args:
         loss, low, high: mean over queries and its 95% interval.
-        permutation_error: standard error due to shuffling; NaN with one repeat.
+        correlation: smallest absolute rank correlation of a pair, for clusters.
     """
 
     name: str
@@ -103,24 +99,7 @@ class Effect:
     loss: float
     low: float
     high: float
-    permutation_error: float
-
-
-@dataclass(frozen=True)
-class StartEffect:
-    """Contribution of the linear start.
-
-    Args:
-        loss, low, high: loss of the metric without the start, mean over queries and its 95% interval.
-        shap, shap_error: mean absolute start score, centred within queries like `Importance.shap`, and its standard
-            error.
-    """
-
-    loss: float
-    low: float
-    high: float
-    shap: float
-    shap_error: float
+    correlation: float = math.nan
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -128,32 +107,27 @@ class Importance(Result):
     """Result of `importance`. Arrays have one entry per feature, in model order.
 
     Intervals are 95% bootstrap intervals over queries. Queries are shuffled independently, so the intervals include the
-    randomness of shuffling; `permutation_error` is that part alone. Intervals are pointwise: of 100 features without
-    effect, about five exclude 0. The verdicts "useful" and "harmful" use `p_holm`, which adjusts for all features.
+    randomness of shuffling. Intervals are pointwise: of 100 features without effect, about five exclude 0. The verdicts
+    "useful" and "harmful" use `p_holm`, which adjusts for all features.
 
     Args:
         value, low, high: metric of the model and its interval.
         loss, loss_low, loss_high: float64[d], loss of the metric when the feature is shuffled within queries, and its
-            interval; 0 for query-level and unused features.
+            interval. Query-level features are exchanged between queries; 0 for unused ones.
         p_holm: float64[d], Holm-adjusted p-value of a zero loss (Student's t over queries); NaN for query-level and
             unused features.
-        permutation_error: float64[d], standard error of `loss` due to shuffling; NaN with one repeat.
-        between, between_low, between_high: float64[d], loss when a query-level feature is exchanged between queries;
-            NaN for other features.
         gain, splits: float64[d], int64[d], from the trees.
-        shap, shap_error: float64[d], mean over queries of the mean absolute contribution, centred within queries, and
-            its standard error; NaN if the engine has none.
+        shap: float64[d], mean over queries of the mean absolute contribution, centred within queries; NaN if the engine
+            has none.
         verdicts: d keys of `VERDICTS`.
         groups: requested groups.
         clusters: features that rank documents alike, shuffled together.
         removed: all removable features, shuffled together; None without any.
-        correlation: float64[c, c], rank correlation within queries of the features `correlated`.
         negligible: largest loss that does not matter.
         redundant: correlation threshold of the clusters.
         queries, documents: size of the sample.
         all_queries, all_documents: size of the data.
         shap_documents: size of the sample for SHAP.
-        start: contribution of the linear start; None without one.
         by: "walk", or why the engine predicted instead.
     """
 
@@ -166,20 +140,13 @@ class Importance(Result):
     loss_low: Float64Array
     loss_high: Float64Array
     p_holm: Float64Array
-    permutation_error: Float64Array
-    between: Float64Array
-    between_low: Float64Array
-    between_high: Float64Array
     gain: Float64Array
     splits: Int64Array
     shap: Float64Array
-    shap_error: Float64Array
     verdicts: tuple[str, ...]
     groups: tuple[Effect, ...]
     clusters: tuple[Effect, ...]
     removed: Effect | None
-    correlation: Float64Array
-    correlated: tuple[str, ...]
     negligible: float
     redundant: float
     queries: int
@@ -189,16 +156,14 @@ class Importance(Result):
     shap_documents: int
     repeats: int
     by: str
-    start: StartEffect | None = None
 
     TABLES: ClassVar = {"importance": lambda self: self._columns()}
 
     @property
     def order(self) -> Int64Array:
-        """Features by loss, largest first, then by gain. Query-level features use the loss between queries."""
-        worth = np.where(np.isnan(self.between), self.loss, self.between)
+        """Features by loss, largest first, then by gain."""
         unused = np.array([v == "unused" for v in self.verdicts], dtype=bool)
-        return np.lexsort((-self.gain, -worth, unused)).astype(np.int64)
+        return np.lexsort((-self.gain, -self.loss, unused)).astype(np.int64)
 
     def named(self, verdict: str) -> tuple[str, ...]:
         """Return the features with this verdict."""
@@ -208,17 +173,14 @@ class Importance(Result):
         """Return a row per feature, in `order`."""
         order = self.order
         words = {"feature": self.feature_names, "verdict": self.verdicts}
-        numbers = {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
         columns = {name: [values[i] for i in order] for name, values in words.items()}
-        return columns | {name: value[order] for name, value in numbers.items() if name != "correlation"}
+        return columns | {name: value[order] for name, value in vars(self).items() if isinstance(value, np.ndarray)}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as JSON data, without the correlation."""
-        sizes = ("queries", "documents", "all_queries", "all_documents", "shap_documents", "repeats")
-        alone = ("metric", "value", "low", "high", *sizes, "by", "negligible", "redundant")
-        effects = ("groups", "clusters", "removed", "start")
-        found = {"features": self.rows()} | {name: getattr(self, name) for name in effects}
-        return dict(plain({name: getattr(self, name) for name in alone} | found))
+        """Return the result as JSON data."""
+        alone = {name: value for name, value in vars(self).items() if not isinstance(value, np.ndarray)}
+        del alone["feature_names"], alone["verdicts"]
+        return dict(plain(alone | {"features": self.rows()}))
 
 
 def importance(
@@ -308,9 +270,10 @@ def measured(
         of_trees = tuple(place[c] for c in columns if c in place)
         return Unit(name, of_trees, stream, between, tuple(feature_names[c] for c in columns))
 
-    found = [[correlated[i] for i in members] for members in clusters_of(correlation, redundant)]
+    found = clusters_of(correlation, redundant)
+    named = [[correlated[i] for i in members] for members in found]
     single = [unit(feature_names[c], [c], c, i in constant) for c, i in place.items()]
-    together = [unit(f"cluster {i + 1}", columns, d + i) for i, columns in enumerate(found)]
+    together = [unit(f"cluster {i + 1}", columns, d + i) for i, columns in enumerate(named)]
     grouped = [unit(name, [at[f] for f in some], 2 * d + i) for i, (name, some) in enumerate(groups_of.items())]
 
     def measure(units: Sequence[Unit], what: str) -> Losses:
@@ -321,7 +284,9 @@ def measured(
     units = [*single, *together, *grouped]
     losses = measure(units, "shuffling")
     several = _effects(losses, units)[len(single) :]
-    clusters, groups = several[: len(together)], several[len(together) :]
+    least = [float(np.abs(correlation[np.ix_(members, members)]).min()) for members in found]
+    clusters = tuple(replace(one, correlation=r) for one, r in zip(several[: len(found)], least, strict=True))
+    groups = several[len(found) :]
 
     # Decide the verdicts.
     needed = {name for cluster in clusters if cluster.high > negligible for name in cluster.features}
@@ -342,17 +307,16 @@ def measured(
     removable = [c for c in range(d) if verdicts[c] == "removable"]
     all_of_them = [unit("removable", removable, 3 * d)]
     removed = _effects(measure(all_of_them, "neutralising"), all_of_them)[0] if removable else None
-    exchanged = np.isin(np.arange(trees.used.size), [*constant])
 
-    def spread(values: Float64Array, between: bool, other: float) -> Float64Array:
-        """Expand values of used features of one kind to all features."""
-        out = np.full(d, other)
-        out[trees.used[exchanged == between]] = values[: len(single)][exchanged == between]
+    def of_all(values: Float64Array) -> Float64Array:
+        """Expand values of the features in the trees to all features."""
+        out = np.zeros(d)
+        out[trees.used] = values[: len(single)]
         return out
 
     if shap_documents is None:
         shap_documents = max(1, min(_EXPLAINED // max(1, trees.count), _CONTRIBUTIONS // d))
-    shap, shap_error, explained = _shap(ranker, data, shap_documents, seed, workers, given.say)
+    shap, explained = _shap(ranker, data, shap_documents, seed, workers, given.say)
     counted = ~np.isnan(losses.base)
     w = rows.data.queries.each_weight[counted]
     (low,), (high,) = bootstrap_intervals(losses.base[counted][:, None], w, seed=seed)
@@ -362,24 +326,17 @@ def measured(
         low=float(low),
         high=float(high),
         feature_names=feature_names,
-        loss=spread(losses.loss, False, 0.0),
-        loss_low=spread(losses.low, False, 0.0),
-        loss_high=spread(losses.high, False, 0.0),
+        loss=of_all(losses.loss),
+        loss_low=of_all(losses.low),
+        loss_high=of_all(losses.high),
         p_holm=p_holm,
-        permutation_error=spread(losses.permutation_error, False, 0.0 if repeats > 1 else np.nan),
-        between=spread(losses.loss, True, np.nan),
-        between_low=spread(losses.low, True, np.nan),
-        between_high=spread(losses.high, True, np.nan),
         gain=trees.gain,
         splits=trees.splits,
         shap=shap,
-        shap_error=shap_error,
         verdicts=tuple(verdicts),
         groups=groups,
         clusters=clusters,
         removed=removed,
-        correlation=correlation,
-        correlated=tuple(feature_names[c] for c in correlated),
         negligible=negligible,
         redundant=redundant,
         queries=int(counted.sum()),
@@ -389,12 +346,11 @@ def measured(
         shap_documents=explained,
         repeats=repeats,
         by=by,
-        start=_start(ranker, rows.data, losses.base, one, rules, seed, workers),
     )
 
 
 def _effects(losses: Losses, units: Sequence[Unit]) -> tuple[Effect, ...]:
-    numbers = (one.tolist() for one in (losses.loss, losses.low, losses.high, losses.permutation_error))
+    numbers = (one.tolist() for one in (losses.loss, losses.low, losses.high))
     return tuple(Effect(unit.name, unit.features, *of_unit) for unit, *of_unit in zip(units, *numbers, strict=True))
 
 
@@ -409,43 +365,12 @@ def _correlation(rows: DenseRows, constant: set[int], trees: Trees, seed: int) -
     return rank_correlation(ranks), columns.tolist()
 
 
-def _start(
-    model: RankingModel,
-    data: RankingDataset,
-    base: Float64Array,
-    metric: Metric,
-    rules: Conventions,
-    seed: int,
-    threads: int,
-) -> StartEffect | None:
-    """Return the contribution of the start, by scoring without it."""
-    start = start_scores(model, data, threads)
-    if start is None:
-        return None
-    bound = BoundMetrics([metric], data.labels, data.queries, rules, threads)
-    trees_alone = data.in_row_order(model.predict(data, threads=threads)) - start
-    lost = base - bound.per_query(trees_alone)[metric.names[0]]
-    weights = data.queries.each_weight
-    found = means_over_queries(lost[:, None], weights, seed=seed, resamples=PAIRED_RESAMPLES)
-    owner, sizes = data.queries.of_rows(), np.maximum(data.queries.sizes, 1)
-    centred = np.abs(start - (np.bincount(owner, start, sizes.size) / sizes)[owner])
-    shap, error = _mean_and_error((np.bincount(owner, centred, sizes.size) / sizes)[:, None], weights)
-    return StartEffect(float(found.mean[0]), float(found.low[0]), float(found.high[0]), float(shap[0]), float(error[0]))
-
-
-def _mean_and_error(of_query: Float64Array, weights: Float64Array) -> tuple[Float64Array, Float64Array]:
-    """Return the weighted mean and its standard error, float64[m] each, of float64[Q, m]."""
-    share = weights / weights.sum()
-    mean = share @ of_query
-    return mean, np.sqrt(np.square(share) @ np.square(of_query - mean))
-
-
 def _shap(
     model: RankingModel, data: RankingDataset, documents: int, seed: int, threads: int, say: Progress
-) -> tuple[Float64Array, Float64Array, int]:
-    """Return the mean absolute centred contribution, its standard error, and the number of documents."""
+) -> tuple[Float64Array, int]:
+    """Return the mean absolute centred contribution, float64[d], and the number of documents."""
     d = data.n_features
-    nothing = np.full(d, np.nan), np.full(d, np.nan), 0
+    nothing = np.full(d, np.nan), 0
     if not documents:
         return nothing
     chosen, explained = data.queries.sample(documents, seed), 0
@@ -459,75 +384,49 @@ def _shap(
             explained += rows.size
     except ModelError:
         return nothing
-    return *_mean_and_error(of_query, data.queries.each_weight[chosen]), explained
-
-
-def _ranked(found: Importance) -> pd.DataFrame:
-    """Return the features in order: the loss that applies to each, and the share and the rank of its gain."""
-    frame = found.to_frame()
-    exchanged = frame["between"].notna()
-    for name, end in (("loss", ""), ("low", "_low"), ("high", "_high")):
-        frame[name] = frame[f"between{end}"].where(exchanged, frame[f"loss{end}"])
-    frame["gain_rank"] = frame["gain"].rank(ascending=False, method="first").astype(int)
-    return frame.assign(gain=frame["gain"] / (frame["gain"].sum() or 1.0))
+    weights = data.queries.each_weight[chosen]
+    return weights / weights.sum() @ of_query, explained
 
 
 def _parts(found: Importance) -> dict[str, Any]:
-    frame = _ranked(found)
+    frame = found.to_frame().rename(columns={"loss_low": "low", "loss_high": "high"})
+    frame["gain_rank"] = frame["gain"].rank(ascending=False, method="first").astype(int)
+    frame["gain"] /= frame["gain"].sum() or 1.0
     used = frame[frame["verdict"] != "unused"][["feature", "verdict", "loss", "low", "high", "gain", "gain_rank"]]
     top = used.head(_TOP)
-    if found.start is not None:  # it has no gain
-        ends = {name: getattr(found.start, name) for name in ("loss", "low", "high")}
-        first = pandas().DataFrame([{"feature": START, "verdict": "start", **ends, "gain": 0.0, "gain_rank": 0}])
-        top = pandas().concat([first, top], ignore_index=True)
-    where = {name: i for i, name in enumerate(found.correlated)}
     return {
         "counts": {verdict: len(found.named(verdict)) for verdict in VERDICTS},
         "meanings": VERDICTS,
-        "linear": START,
         "clustered": sum(len(cluster.features) for cluster in found.clusters),
         "first": next(used.itertuples(), None),
-        "shown": min(_TOP, len(used)),
+        "shown": len(top),
         "losses": _top_losses(top, found.metric) if len(used) else None,
         "gains": _top_gains(top) if len(used) else None,
-        "features": _rows(found, frame),
+        "features": _rows(frame),
         "effect": _effect,
-        "clusters": [_cluster(found, cluster, where) for cluster in found.clusters],
+        "clusters": [
+            [Cell(", ".join(one.features), names(one.features)), one.correlation, *_effect(one)]
+            for one in found.clusters
+        ],
     }
 
 
-def _rows(found: Importance, frame: pd.DataFrame) -> list[list[Any]]:
-    """Return the table of features, with the start first."""
-    start = found.start
-    ends = [frame["low"].min(), frame["high"].max(), *((start.low, start.high) if start else ())]
-    scale = min(0.0, *ends), max(0.0, *ends) or 1.0
-
-    def cells(one: Any, look: str) -> list[Any]:
-        drawn = whisker(one.loss, one.low, one.high, scale, look)
-        return [Cell(one.loss, look=look), one.low, one.high, Cell(one.loss, drawn)]
-
+def _rows(frame: pd.DataFrame) -> list[list[Any]]:
+    """Return the table of features."""
+    scale = min(0.0, frame["low"].min()), max(0.0, frame["high"].max()) or 1.0
     rows: list[list[Any]] = []
-    if start:
-        numbers = cells(start, look_of(start.low, start.high))
-        rows.append([START, Cell("start", chip("start")), *numbers, None, None, start.shap])
     for one in frame.itertuples():
         used, look = one.verdict != "unused", look_of(one.low, one.high)
         word = chip(one.verdict, _LOOKS.get(one.verdict, ""))
         if one.verdict == "unclear" and look:  # unadjusted intervals exclude 0 by chance for some features
             word += Markup("<small>Holm's p {:.2g}</small>").format(one.p_holm)
         # Colour by Holm-adjusted significance if the feature is shuffled within queries.
-        numbers = (
-            cells(one, look if one.verdict in ("useful", "harmful", "query-level") else "") if used else [None] * 4
-        )
+        look = look if one.verdict in ("useful", "harmful", "query-level") else ""
+        drawn = Cell(one.loss, whisker(one.loss, one.low, one.high, scale, look))
+        numbers = [Cell(one.loss, look=look), one.low, one.high, drawn] if used else [None] * 4
         gain = Cell(one.gain * 100.0, f"{one.gain:.1%}")
         rows.append([one.feature, Cell(one.verdict, word), *numbers, gain, one.splits, one.shap if used else None])
     return rows
-
-
-def _cluster(found: Importance, cluster: Effect, where: Mapping[str, int]) -> list[Any]:
-    members = [where[name] for name in cluster.features]
-    least = np.abs(found.correlation[np.ix_(members, members)]).min()
-    return [Cell(", ".join(cluster.features), names(cluster.features)), least, *_effect(cluster)]
 
 
 def _effect(one: Effect) -> list[Any]:

@@ -23,12 +23,11 @@ from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import Trees
 from boostrank.kernels.forest import Forest, Walker
 from boostrank.metric import BoundMetrics
-from boostrank.report.charts import Chart, lines, stretched, whole
-from boostrank.report.means import amount_with_interval, means_over_queries
+from boostrank.report.charts import Chart, alt, lines, stretched, whole
 from boostrank.report.result import Columns, Result, joined, pandas, plain
 from boostrank.report.scoring import START, metrics_of_block, over_blocks, scorer_of, start_alone
 from boostrank.report.section import Context, Section
-from boostrank.report.vega import alt
+from boostrank.report.segments import amount_with_interval, means_over_queries
 
 # Number of points of the curve, not counting 0 trees.
 _POINTS = 40

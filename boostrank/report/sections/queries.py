@@ -15,16 +15,21 @@ from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Metric
-from boostrank.report.charts import Chart, histogram, quantile_marks, tooltips
+from boostrank.report.charts import COLOURS, Chart, alt, histogram, tooltips
 from boostrank.report.documents import shown_name
 from boostrank.report.html import Cell, block, fixed
-from boostrank.report.means import FEWEST_FOR_INTERVAL, means_over_queries, quantile_columns
 from boostrank.report.result import Columns, Result, joined, pandas, plain, rows_of
 from boostrank.report.section import Context, Section
-from boostrank.report.segments import Segmentation, best_labels, segmentations
-from boostrank.report.vega import alt
+from boostrank.report.segments import (
+    FEWEST_FOR_INTERVAL,
+    Segmentation,
+    best_labels,
+    means_over_queries,
+    segmentations,
+)
 
 _BINS = 20
+_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 # Per worst query: top documents, relevant documents below them, and features.
 _TOP, _BELOW, _FEATURES = 10, 5, 6
 # With more segments, only the table shows them.
@@ -128,7 +133,8 @@ def _parts_of(cut: Segmentation, values: Float64Array, data: RankingDataset, see
     for name in ("mean", "low", "high"):
         found = np.array([getattr(one, name).item() for one in means])
         columns[name] = found if name == "mean" else np.where(columns["queries"] < FEWEST_FOR_INTERVAL, np.nan, found)
-    return columns | quantile_columns([values[masks[i]] for i in kept])
+    quantiles = np.array([np.quantile(values[masks[i]], _QUANTILES) for i in kept]).reshape(-1, len(_QUANTILES))
+    return columns | {f"q{round(100 * q):02d}": quantiles[:, i] for i, q in enumerate(_QUANTILES)}
 
 
 def _lists(
@@ -212,7 +218,14 @@ def _by_part(metric: str, named: Sequence[dict[str, Any]], number: int) -> Chart
     frame = pandas().DataFrame(rows).drop(columns=["kind", "name", "queries"])
     tips = tooltips("part:N", "mean:Q .4f", "low:Q .4f from", "high:Q .4f to", "q50:Q .4f median")
     base = alt.Chart(frame).encode(y=alt.Y("part:N", sort=None, title=None), tooltip=tips)
-    return Chart(f"queries-by-{number}", frame, quantile_marks(base, metric).properties(height=26 * len(rows) + 10))
+    main = COLOURS["main"]
+    drawn = alt.layer(
+        base.mark_rule(opacity=0.5).encode(x=alt.X("q05:Q", title=metric), x2="q95:Q"),
+        base.mark_bar(height=10, opacity=0.35, color=main).encode(x="q25:Q", x2="q75:Q"),
+        base.mark_tick(thickness=2, size=13, color=main).encode(x="q50:Q"),
+        base.mark_point(size=55, color=COLOURS["bad"], shape="diamond").encode(x="mean:Q"),
+    )
+    return Chart(f"queries-by-{number}", frame, drawn.properties(height=26 * len(rows) + 10))
 
 
 def _list(query: WorstQuery, number: int) -> dict[str, Any]:

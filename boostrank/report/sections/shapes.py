@@ -23,7 +23,7 @@ from boostrank.core.errors import DataError, ModelError
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.rows import DenseRows
 from boostrank.model.ranking_model import RankingModel
-from boostrank.report.charts import Chart, stretched, tooltips
+from boostrank.report.charts import COLOURS, Chart, alt, stretched, tooltips
 from boostrank.report.html import Cell
 from boostrank.report.result import Columns, Result, columns_of, joined, pandas, plain
 from boostrank.report.scoring import (
@@ -37,7 +37,6 @@ from boostrank.report.scoring import (
 )
 from boostrank.report.section import Context, Section
 from boostrank.report.sections.importance import Importance
-from boostrank.report.vega import COLOURS, alt
 
 # Limits on documents times trees: about ten seconds on two cores. The second applies if the engine predicts, once per
 # feature.
