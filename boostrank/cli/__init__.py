@@ -8,13 +8,12 @@ from __future__ import annotations
 import difflib
 import importlib
 import os
-import traceback
 from typing import Any
 
 import click
 
 from boostrank import __version__
-from boostrank.cli.errors import OutputClosed, run_reporting_errors
+from boostrank.cli.errors import run_reporting_errors, show_tracebacks
 from boostrank.core import machine
 from boostrank.core.errors import InputError
 from boostrank.core.machine import leave_at_second_press, openmp_environment, stop_quietly, take_over_streams
@@ -113,26 +112,6 @@ class _Commands(click.Group):
             with formatter.section(heading):
                 formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
 
-    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        try:  # --help prints here
-            return super().make_context(*args, **kwargs)
-        except BrokenPipeError as error:
-            raise OutputClosed from error
-
-    def invoke(self, ctx: click.Context) -> Any:
-        if self.name in _SUBCOMMANDS:
-            return super().invoke(ctx)
-        try:
-            return super().invoke(ctx)
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
-            raise
-        except BrokenPipeError as error:
-            raise OutputClosed(ctx) from error
-        except Exception:
-            if ctx.params["debug"]:
-                traceback.print_exc()
-            raise
-
     def main(self, args=None, prog_name=None, **extra):  # type: ignore[no-untyped-def, override]
         # Click's own handling of errors prints several lines, and leaves with 1.
         extra.pop("standalone_mode", None)
@@ -158,6 +137,7 @@ def cli(debug: bool) -> None:
     check (`compare --fail-if`, `doctor --strict`, `verify`), 2 usage or bad input, 3 failure,
     130 stopped by Ctrl-C, 143 by SIGTERM.
     """
+    show_tracebacks(debug)
     # OpenMP reads its environment once, when the first engine is imported. Only the command line sets it; a library
     # must not change the environment of its process.
     os.environ.update(openmp_environment())

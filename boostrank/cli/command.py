@@ -5,10 +5,8 @@ from __future__ import annotations
 import glob
 import math
 import os
-import pkgutil
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from importlib.util import find_spec
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -16,8 +14,6 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from boostrank.core.errors import FileFormatError, InputError, did_you_mean
-from boostrank.engines import ENGINES
-from boostrank.export import target_lines
 from boostrank.options import SAME, Option, declared
 
 _TABLES = {"set": "settings", "param": "params"}
@@ -53,108 +49,58 @@ class Parsed(click.ParamType):  # type: ignore[type-arg]
             self.fail(str(error), param, ctx)
 
 
-class _File(click.ParamType):  # type: ignore[type-arg]
+class File(click.ParamType):  # type: ignore[type-arg]
+    """A file.
+
+    Args:
+        kind: see `Option.file`: "read" and "data" can be read, "write" and "stream" are written; "objective" is the
+            name of an objective, or a Python file.
+    """
+
     name = "file"
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        path = str(os.fspath(value))
+        if self.kind == "read":
+            return readable(path)
+        if self.kind == "data":
+            # Workers of a cluster check their files. (click has a sentinel for an option that is not given.)
+            on_cluster = ctx is not None and isinstance(ctx.params.get("cluster"), str)
+            return path if path == "-" or on_cluster else _readable_data(path)
+        if self.kind == "write" and path == "-":
+            why = "'-' is standard output, where this is not written: give a name (./- is a file of that name)"
+            self.fail(why, param, ctx)
+        return path
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         return [CompletionItem(incomplete, type="file")]
 
 
-class InputFile(_File):
-    """A file that can be read."""
+def readable(path: str) -> str:
+    """Check that a file can be read, and return its path.
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        path = str(value)
-        if os.path.isdir(path):
-            raise InputError(f"{path}: is a folder, not a file")
-        if path == "-" and not os.path.exists(path):
-            raise InputError(f"{path}: is read from a file, not from standard input: write it to one")
-        if not os.access(path, os.R_OK):
-            raise InputError(f"{path}: {'cannot be read' if os.path.exists(path) else 'no such file'}")
+    Raises:
+        InputError: with the reason.
+    """
+    if os.path.isdir(path):
+        raise InputError(f"{path}: is a folder, not a file")
+    if path == "-" and not os.path.exists(path):
+        raise InputError(f"{path}: is read from a file, not from standard input: write it to one")
+    if not os.access(path, os.R_OK):
+        raise InputError(f"{path}: {'cannot be read' if os.path.exists(path) else 'no such file'}")
+    return path
+
+
+def _readable_data(path: str) -> str:
+    """As `readable`, but folders of parts and patterns that match are allowed."""
+    if glob.has_magic(path) and not os.path.exists(path):
+        if not glob.glob(path, recursive=True):
+            raise InputError(f"{path}: no file matches")
         return path
-
-
-class DataFile(InputFile):
-    """A file of ranking data that can be read; `-`, standard input; a folder of parts; or a pattern that matches."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        path = str(value)
-        # Workers of a cluster check their files themselves. (click has a sentinel for an option that is not given.)
-        if path == "-" or (ctx is not None and isinstance(ctx.params.get("cluster"), str)):
-            return path
-        if os.path.isdir(path):  # of parts
-            return path
-        if glob.has_magic(path) and not os.path.exists(path):
-            if not glob.glob(path, recursive=True):
-                raise InputError(f"{path}: no file matches")
-            return path
-        return super().convert(value, param, ctx)
-
-
-class ObjectiveName(click.ParamType):  # type: ignore[type-arg]
-    """Name of an objective, or a Python file, `my.py`."""
-
-    name = "name"
-
-
-class OutputFile(_File):
-    """A file to write; `-` is refused, unless it is standard output here (`stream`)."""
-
-    def __init__(self, stream: bool = False) -> None:
-        self._stream = stream
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        path = os.fspath(value)
-        if path == "-" and not self._stream:
-            why = "'-' is standard output, where this is not written: give a name (./- is a file of that name)"
-            self.fail(why, param, ctx)
-        return str(path)
-
-
-_FILES: dict[str, click.ParamType] = {  # type: ignore[type-arg]
-    "read": InputFile(),
-    "data": DataFile(),
-    "objective": ObjectiveName(),
-    "write": OutputFile(),
-    "stream": OutputFile(stream=True),
-    "folder": click.Path(file_okay=False),
-}
-
-
-def registered(package: str) -> list[str]:
-    """Names in a registry, from its file names, without importing them."""
-    spec = find_spec(f"boostrank.{package}")
-    places = spec.submodule_search_locations if spec is not None else None
-    return sorted(one.name.replace("_", "-") for one in pkgutil.iter_modules(places) if not one.name.startswith("_"))
-
-
-def objective_names() -> list[str]:
-    """Values of `--objective`."""
-    native = [f"{name}:{own}" for name, engine in ENGINES.items() for own in engine.native_objectives]
-    return ["auto", *registered("objectives"), *native]
-
-
-_VALUES: dict[str, Callable[[], Sequence[str]]] = {
-    "objective": objective_names,
-    "name": objective_names,
-    "metrics": lambda: [f"{name}{cut}" for name in registered("metrics") for cut in ("", "@10")],
-    "backend": lambda: tuple(ENGINES),
-    "gain": lambda: ("exponential", "linear"),
-    "to": lambda: [name for name, _ in target_lines()],
-    "target": lambda: [name for name, _ in target_lines()],
-    "data_format": lambda: ["auto", *registered("data.formats")],
-}
-
-
-def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Values that a shell offers for an option: known words, values of its type, or files."""
-    values = _VALUES.get(str(parameter.name))
-    if values is None:
-        return parameter.type.shell_complete(context, parameter, incomplete)
-    found = [CompletionItem(value) for value in values() if value.startswith(incomplete)]
-    # Shells complete either files or words, not both.
-    files = not found and parameter.name == "objective"
-    return [CompletionItem(incomplete, type="file")] if files else found
+    return path if os.path.isdir(path) else readable(path)
 
 
 class Flag(click.Option):
@@ -178,7 +124,6 @@ class Flag(click.Option):
             metavar=one.metavar or ("FILE" if one.file else {"int": "N", "float": "X"}.get(one.kind)),
             is_eager=one.name in ("config", "cluster"),
             callback=read_config if one.name == "config" else None,
-            shell_complete=complete,
         )
 
 
@@ -186,7 +131,7 @@ def _type_of(one: Option) -> Any:
     if one.parse is not None:
         return Parsed(one.metavar, one.parse)
     if one.file:
-        return _FILES[one.file]
+        return click.Path(file_okay=False) if one.file == "folder" else File(one.file)
     if one.choices:
         return click.Choice(one.choices, case_sensitive=False)
     if one.kind == "int":
@@ -219,31 +164,14 @@ class Command(click.Command):
         params: list[click.Parameter] = []
         for one in self.options.values():
             if one.positional:
-                many = -1 if one.several else 1
-                params.append(
-                    click.Argument(
-                        [one.name],
-                        metavar=one.metavar,
-                        nargs=many,
-                        required=one.required,
-                        type=_type_of(one),
-                        shell_complete=complete,
-                    )
-                )
+                how: dict[str, Any] = {"metavar": one.metavar, "nargs": -1 if one.several else 1, "type": _type_of(one)}
+                params.append(click.Argument([one.name], required=one.required, **how))
             else:
                 params.append(Flag(one, self._flag(one)))
         self.is_long = len(params) > _SHORT and any(one.common for one in self.options.values())
         if self.is_long:
-            params.append(
-                click.Option(
-                    ["--help-all"],
-                    is_flag=True,
-                    is_eager=True,
-                    expose_value=False,
-                    hidden=True,
-                    callback=_print_all_help,
-                )
-            )
+            how = {"is_flag": True, "is_eager": True, "expose_value": False, "hidden": True}
+            params.append(click.Option(["--help-all"], callback=_print_all_help, **how))
         super().__init__(name, callback=self._call, params=params, help=run.__doc__)
 
     def _flag(self, one: Option) -> str:
@@ -262,51 +190,29 @@ class Command(click.Command):
             InputError: a file to be written is also read, or is to be written twice. The record and the lock of a
                 model count as written, whatever the output is called.
         """
-        given = {name for name in self.options if self._is_given(ctx, name)}
-        for name in self.options:
-            for message in self._contradictions(name, given):
-                raise click.UsageError(message, ctx)
-        data = [
-            one for p in self.params if isinstance(p.type, DataFile) for one in _texts(ctx.params.get(p.name or ""))
-        ]
-        if data.count("-") > 1:
+        for message in self._contradictions(ctx):
+            raise click.UsageError(message, ctx)
+        files: dict[str, list[str]] = {}
+        for parameter in self.params:
+            if isinstance(parameter.type, File):
+                kind = "replaceable" if parameter.name in self._replaceable else parameter.type.kind
+                files.setdefault(kind, []).extend(_texts(ctx.params.get(parameter.name or "")))
+        if [*files.get("data", ()), *files.get("replaceable", ())].count("-") > 1:
             raise click.UsageError("standard input can be read only once", ctx)
-        self._check_outputs(ctx)
+        _check_outputs(files)
         return super().invoke(ctx)
 
-    def _is_given(self, ctx: click.Context, name: str) -> bool:
-        return ctx.get_parameter_source(name) not in (None, ParameterSource.DEFAULT) and bool(ctx.params.get(name))
-
-    def _contradictions(self, name: str, given: set[str]) -> list[str]:
-        one = self.options[name]
-        if name not in given:
-            return []
-        found = [
-            f"{self._flag(one)} and {self._flag(self.options[other])} do not go together"
-            for other in one.conflicts
-            if other in given
-        ]
-        if one.needs in self.options and one.needs not in given:
-            found.append(f"{self._flag(one)} is for {self._flag(self.options[one.needs])}, which is not given")
-        return found
-
-    def _check_outputs(self, ctx: click.Context) -> None:
-        from boostrank.core.files import check_not_read, lock_path, record_path
-
-        read, written = [], []
-        for parameter in self.params:
-            files = _texts(ctx.params.get(parameter.name or ""))
-            if isinstance(parameter.type, OutputFile):
-                written += files
-            elif isinstance(parameter.type, ObjectiveName):
-                read += [one.rpartition(".py")[0] + ".py" for one in files if ".py" in one]
-            elif isinstance(parameter.type, InputFile) and parameter.name not in self._replaceable:
-                read += [one for one in files if one != "-"]
-        for number, path in enumerate(written):
-            check_not_read(path, read)
-            others = [name for one in written if one != path for name in (record_path(one), lock_path(one))]
-            if os.path.realpath(path) in map(os.path.realpath, [*written[:number], *others]):
-                raise InputError(f"{path}: is to be written twice: name another file")
+    def _contradictions(self, ctx: click.Context) -> Iterator[str]:
+        """Describe given options that do not go together."""
+        flags = {name: self._flag(one) for name, one in self.options.items()}
+        unset = (None, ParameterSource.DEFAULT)
+        given = [name for name in flags if ctx.get_parameter_source(name) not in unset and ctx.params.get(name)]
+        for one in (self.options[name] for name in given):
+            for other in one.conflicts:
+                if other in given:
+                    yield f"{flags[one.name]} and {flags[other]} do not go together"
+            if one.needs in flags and one.needs not in given:
+                yield f"{flags[one.name]} is for {flags[one.needs]}, which is not given"
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write options in groups, the most used first; long commands show the rest with --help-all."""
@@ -336,6 +242,20 @@ class Command(click.Command):
 def command(name: str, *structs: type[Any], replaceable: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Command]:
     """Decorate a function that takes one struct of options per type; see `Command`."""
     return lambda run: Command(name, run, structs, (), replaceable)
+
+
+def _check_outputs(files: Mapping[str, list[str]]) -> None:
+    """Refuse to write a file that is also read, or twice; `files` are those of each kind."""
+    from boostrank.core.files import check_not_read, lock_path, record_path
+
+    read = [one for kind in ("read", "data") for one in files.get(kind, ()) if one != "-"]
+    read += [one.rpartition(".py")[0] + ".py" for one in files.get("objective", ()) if ".py" in one]
+    written = [one for kind in ("write", "stream") for one in files.get(kind, ())]
+    for number, path in enumerate(written):
+        check_not_read(path, read)
+        others = [name for one in written if one != path for name in (record_path(one), lock_path(one))]
+        if os.path.realpath(path) in map(os.path.realpath, [*written[:number], *others]):
+            raise InputError(f"{path}: is to be written twice: name another file")
 
 
 _ALL = "boostrank.help-all"

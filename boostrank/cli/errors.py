@@ -1,4 +1,7 @@
-"""Print errors and warnings as one line each on standard error; set exit statuses."""
+"""Errors and warnings in one line each on standard error, exit statuses, and signals.
+
+Ctrl-C and SIGTERM finish the round and write model and checkpoint; a second Ctrl-C exits at once.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,10 @@ import difflib
 import os
 import re
 import shlex
+import signal
 import sys
+import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,32 +22,25 @@ import click
 
 from boostrank.core import machine
 from boostrank.core.errors import BoostrankError
-from boostrank.core.machine import leave_soon
+from boostrank.core.machine import ONE_PRESS_SECONDS, hear_signals, leave_soon
 from boostrank.engines import engines_with
 from boostrank.options import FileOptions, TrainOptions, declared
 
 DONE, GATE_SHUT, BAD_INPUT, FAILED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
-
-
-_STATUS = "boostrank.status"
 _ARGUMENT = re.compile(r"\b([a-z]\w*)='([^']*)'(?! must\b| is\b)")
-
-
-class OutputClosed(Exception):
-    """A `BrokenPipeError` on its way out through click, which would leave with 1 for it.
-
-    Args:
-        context: of the group of commands, or of one.
-    """
-
-    def __init__(self, context: click.Context | None = None) -> None:
-        super().__init__()
-        self.status: int = DONE if context is None else context.meta.get(_STATUS, DONE)
+_SHOW_CURSOR = "\x1b[?25h"
+_running = {"status": DONE, "debug": False}
+"""Exit status and --debug of the running command."""
 
 
 def settle(status: int) -> None:
     """Set the exit status before printing, so that a closed pipe cannot change it."""
-    click.get_current_context().meta[_STATUS] = status
+    _running["status"] = status
+
+
+def show_tracebacks(debug: bool) -> None:
+    """Show the whole traceback of an error of the running command."""
+    _running["debug"] = debug
 
 
 def run_reporting_errors(work: Callable[[], Any]) -> int:
@@ -55,43 +54,45 @@ def run_reporting_errors(work: Callable[[], Any]) -> int:
 
 
 def _status_of(work: Callable[[], Any]) -> int:
+    _running.update(status=DONE, debug=False)
     try:
         with _warnings_in_one_line():
             result = work()
-            status = result if isinstance(result, int) else DONE
             with contextlib.suppress(BrokenPipeError):
                 sys.stdout.flush()
-        return status
-    except click.UsageError as error:
-        command = error.ctx.command_path if error.ctx else "boostrank"
-        _say_error(f"{_without_far_options(error).rstrip('.')} ({command} --help)")
-        return BAD_INPUT
-    except click.ClickException as error:
-        _say_error(error.format_message())
-        return BAD_INPUT
+        return result if isinstance(result, int) else DONE
+    except (SystemExit, BrokenPipeError):  # the reader has what it wanted (`| head`): click leaves, with 1
+        return int(_running["status"])
     except (click.Abort, KeyboardInterrupt):
         say("boostrank: stopped")
         if machine.own_process:
             leave_soon(INTERRUPTED)
         return INTERRUPTED
-    except OutputClosed as closed:
-        return closed.status  # the reader has what it wanted (`| head`)
-    except BrokenPipeError:
-        return DONE
-    except BoostrankError as error:
-        _say_error(_as_options(str(error)))
-        return error.exit_code
-    except MemoryError as error:
-        _say_error(f"out of memory{f': {error}' if str(error) else ''}")
-        return FAILED
-    except OSError as error:
-        _say_error(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
-        return FAILED
     except Exception as error:
-        # XGBoost adds a timestamp and a C++ stack trace; keep the first line.
-        lines = [f": {line.strip()}" for line in str(error).splitlines() if line.strip()]
-        _say_error(f"{type(error).__name__}{''.join(lines[:1])} (boostrank --debug ... shows where)")
-        return FAILED
+        usage = isinstance(error, click.ClickException)
+        if _running["debug"] and not usage:
+            traceback.print_exc()
+        say(f"boostrank: error: {_words(error)}")
+        return BAD_INPUT if usage else getattr(error, "exit_code", FAILED)
+
+
+def _words(error: Exception) -> str:
+    """Describe an error in one line."""
+    match error:
+        case click.UsageError():
+            command = error.ctx.command_path if error.ctx else "boostrank"
+            return f"{_without_far_options(error).rstrip('.')} ({command} --help)"
+        case click.ClickException():
+            return error.format_message()
+        case BoostrankError():
+            return _as_options(str(error))
+        case MemoryError():
+            return f"out of memory{f': {error}' if str(error) else ''}"
+        case OSError():
+            return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+    # XGBoost adds a timestamp and a C++ stack trace; keep the first line.
+    lines = [f": {line.strip()}" for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}{''.join(lines[:1])} (boostrank --debug ... shows where)"
 
 
 def _without_far_options(error: click.UsageError) -> str:
@@ -134,10 +135,6 @@ def say(text: str) -> None:
     click.echo(text, err=True)
 
 
-def _say_error(message: str) -> None:
-    say(f"boostrank: error: {message}")
-
-
 @contextlib.contextmanager
 def _warnings_in_one_line() -> Iterator[None]:
     """Print each distinct warning once, as `boostrank: warning: ...`."""
@@ -154,3 +151,52 @@ def _warnings_in_one_line() -> Iterator[None]:
         warnings.simplefilter("always", RuntimeWarning)
         warnings.showwarning = show
         yield
+
+
+class StopRequest:
+    """A request to stop, and its outcome.
+
+    Attributes:
+        made: whether a signal arrived.
+        heeded: the training ended early because of it. A request in the last round, or while the model is being
+            written, changes nothing.
+        saving: the training is over, and the model is being written.
+        exit_status: of a process that heeded it: 128 and the signal's number, as shells have it.
+    """
+
+    def __init__(self) -> None:
+        self.made = self.heeded = self.saving = False
+        self.exit_status = INTERRUPTED
+        self._first = 0.0
+
+    def hear(self, number: int) -> None:
+        """Make the request at the first signal; leave at a second Ctrl-C."""
+        now = time.monotonic()
+        if number not in (signal.SIGINT, signal.SIGTERM):
+            return
+        if not self.made:
+            self.made, self._first, self.exit_status = True, now, 128 + number
+            if self.saving:
+                say("the training is over and the model is being written (Ctrl-C once more: at once)")
+            else:
+                say("stopping after this round (Ctrl-C once more: at once, and nothing is written)")
+        elif number == signal.SIGINT and now - self._first > ONE_PRESS_SECONDS:
+            if sys.stderr.isatty():
+                sys.stderr.write(_SHOW_CURSOR)
+            outcome = "the model may not have been written" if self.saving else "nothing was written"
+            say(f"boostrank: stopped at once; {outcome}")
+            os._exit(INTERRUPTED)
+
+
+@contextlib.contextmanager
+def graceful_stop() -> Iterator[StopRequest]:
+    """Inside, signals only set the request; a second Ctrl-C ends the process at once."""
+    request = StopRequest()
+    handlers = {s: signal.signal(s, lambda *_: None) for s in (signal.SIGINT, signal.SIGTERM)}
+    end = hear_signals(request.hear)
+    try:
+        yield request
+    finally:
+        end()
+        for number, handler in handlers.items():
+            signal.signal(number, handler)

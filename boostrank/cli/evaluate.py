@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from boostrank.cli.command import InputFile, command
+from boostrank.cli.command import command, readable
 from boostrank.cli.errors import say
 from boostrank.cli.reading import Reader
 from boostrank.cli.show import print_json, print_table, print_wrapped
@@ -97,7 +97,7 @@ def _of_runs(own: Evaluate, qrels: str, rules: Conventions) -> tuple[dict[str, R
 
     judged, results = read_trec(qrels, QRELS), {}
     for path in own.files:
-        run = read_trec(InputFile().convert(path, None, None), RUN)
+        run = read_trec(readable(path), RUN)
         results[path] = evaluate_run(own.metrics, run, judged, rules, own.threads)
         missing, more = len(judged.keys() - run.keys()), len(run.keys() - judged.keys())
         if missing or more:
@@ -115,7 +115,7 @@ def _rankers_and_data(files: tuple[str, ...]) -> tuple[list[str], list[str]]:
     many = next((i for i, path in enumerate(files) if i and not holds_ranker(path)), len(files) - 1)
     if not many:
         raise click.UsageError("DATA is missing: name its files after the rankers", click.get_current_context())
-    rankers = [InputFile().convert(path, None, None) for path in files[:many]]
+    rankers = [readable(path) for path in files[:many]]
     if len(set(rankers)) < len(rankers):
         raise InputError("the same file is given twice")
     return rankers, list(files[many:])

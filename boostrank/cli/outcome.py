@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from boostrank.cli.errors import say
-from boostrank.cli.interrupt import StopRequest
+from boostrank.cli.errors import StopRequest, say
 from boostrank.cli.progress import RoundProgress, duration
 from boostrank.cli.show import aligned
 from boostrank.engines import get_backend

@@ -80,7 +80,7 @@ class Completion(Options):
 
 @command("completion", Completion)
 def completion(own: Completion) -> None:
-    """Print the script that completes commands, options, objectives, metrics and other choices in SHELL.
+    """Print the script that completes commands, options, choices and files in SHELL.
 
     \b
     boostrank completion bash > ~/.local/share/bash-completion/completions/boostrank

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from boostrank.cli.command import command
-from boostrank.cli.errors import DONE, say
-from boostrank.cli.interrupt import graceful_stop
+from boostrank.cli.errors import DONE, graceful_stop, say
 from boostrank.cli.outcome import FoldTable, Sayer, print_outcome
 from boostrank.cli.progress import RoundProgress
 from boostrank.cli.reading import Reader

@@ -11,7 +11,7 @@ import click
 import pytest
 
 from boostrank.cli import commands
-from boostrank.cli.command import Command, InputFile, OutputFile
+from boostrank.cli.command import Command, File
 from boostrank.core.errors import InputError
 from boostrank.core.files import READ_BESIDE, check_not_read
 from boostrank.data.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX
@@ -33,12 +33,11 @@ def pairs() -> Iterator[tuple[str, str, str]]:
     """(command, parameter of a file that is read, parameter of one that is written), of all commands."""
     for name, command in commands().items():
         assert isinstance(command, Command), "every command looks"
-        typed = {p.name for p in command.params if isinstance(p.type, InputFile | OutputFile)}
-        untyped = {p.name for p in command.params if "FILE" in (p.metavar or "")} - typed
-        writes = any(isinstance(p.type, OutputFile) for p in command.params)
-        assert not (untyped and writes), f"{name}: {untyped} are files, and not compared"
-        read = [p.name for p in command.params if isinstance(p.type, InputFile)]
-        written = [p.name for p in command.params if isinstance(p.type, OutputFile)]
+        typed = {p.name: p.type.kind for p in command.params if isinstance(p.type, File)}
+        read = [one for one, kind in typed.items() if kind in ("read", "data")]
+        written = [one for one, kind in typed.items() if kind in ("write", "stream")]
+        untyped = {p.name for p in command.params if "FILE" in (p.metavar or "")} - {*typed}
+        assert not (untyped and written), f"{name}: {untyped} are files, and not compared"
         yield from ((name, one, other) for one in read for other in written if (name, one) not in REPLACEABLE)
 
 
@@ -51,7 +50,7 @@ def under_another_name(file: Path, how: str) -> Path:
 
 
 @pytest.mark.parametrize("how", ["same", "link", "hard link"])
-@pytest.mark.parametrize(("command", "read", "written"), pairs())
+@pytest.mark.parametrize(("command", "read", "written"), list(pairs()))
 def test_fault_104_no_command_writes_over_what_it_reads(
     command: str, read: str, written: str, how: str, tmp_path: Path
 ) -> None:

@@ -18,7 +18,7 @@ from tests.cli.conftest import FEW, interrupt_saving, invoke, sidecar, start
 
 WAIT = """
 import time
-from boostrank.cli.interrupt import graceful_stop
+from boostrank.cli.errors import graceful_stop
 with graceful_stop() as stop:
     print("ready", flush=True)
     while not stop.made:

@@ -14,12 +14,8 @@ from click.shell_completion import ShellComplete
 
 import boostrank
 from boostrank.cli import commands, main, setup
-from boostrank.cli.command import Command, objective_names, registered
-from boostrank.data.source import FORMATS
+from boostrank.cli.command import Command
 from boostrank.data.tools import DEFAULT_MEMORY
-from boostrank.export import TARGETS, target_lines
-from boostrank.metrics import METRICS
-from boostrank.objectives import OBJECTIVES
 from tests.cli.conftest import invoke
 
 HEAVY = {"numpy", "numba", "scipy", "lightgbm", "xgboost", "rich", "concurrent.futures", "asyncio"}
@@ -46,10 +42,10 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
 
 
 def test_completion_imports_nothing_heavy() -> None:
-    line = "boostrank evaluate m --metric nd"
-    env = os.environ | {"_BOOSTRANK_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": "4"}
+    line = "boostrank train --quality pl"
+    env = os.environ | {"_BOOSTRANK_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": "3"}
     done = subprocess.run([sys.executable, "-c", LIST_MODULES], capture_output=True, text=True, check=True, env=env)
-    assert done.stdout == "plain,ndcg\nplain,ndcg@10\n"
+    assert done.stdout == "plain,plain\n"
     assert HEAVY.isdisjoint(done.stderr.split())
 
 
@@ -57,14 +53,10 @@ def test_completion_imports_nothing_heavy() -> None:
     ("words", "offered"),
     [
         (("tra",), ["plain,train"]),
-        (("train", "--objective", "shf"), ["plain,shf-sdcg"]),
         (("train", "--objective", "my"), ["file,my"]),
         (("train", "--quality", "g"), ["plain,good"]),
         (("train", "--start", "lin"), ["plain,linear"]),
-        (("evaluate", "m", "--metric", "nd"), ["plain,ndcg", "plain,ndcg@10"]),
         (("report", "--only", "lear"), ["plain,learning"]),
-        (("export", "m", "--to", "vespa"), ["plain,vespa", "plain,vespa-lightgbm"]),
-        (("objectives", "yet"), ["plain,yetirank"]),
         (("predict", "mod"), ["file,mod"]),
         (("train", "--feature-names", "na"), ["file,na"]),
     ],
@@ -93,13 +85,6 @@ def test_bash_completes_with_the_script() -> None:
     ).replace("env COMP_WORDS", "COMP_WORDS")  # a function of the shell is none of `env`'s programs
     done = subprocess.run([bash, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "plain\n"
-
-
-def test_names_that_completion_takes_from_files_are_those_of_the_registries() -> None:
-    assert objective_names()[1 : 1 + len(OBJECTIVES.names())] == sorted(OBJECTIVES.names())
-    assert registered("metrics") == sorted(METRICS.names())
-    assert [name for name, _ in target_lines()] == TARGETS.names()
-    assert registered("data.formats") == sorted(FORMATS.names())
 
 
 @pytest.mark.parametrize("name", ["train", "tune", "study noise"])
