@@ -23,7 +23,7 @@ from msgspec import UNSET
 
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, ParameterError, warn_user
 from boostrank.core.files import read_text, replacing, write_all, write_atomically
-from boostrank.core.queries import Places
+from boostrank.core.queries import PlacesOf
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import Candidates
@@ -351,17 +351,5 @@ def some_documents(data: RankingDataset, rows: Int64Array) -> RankingDataset:
         labels=data.labels[rows],
         input_rows=None,
         document_names=names,
-        queries=replace(index, ptr=ptr, document_weights=weights, places=_PlacesOf(data.queries.places, rows)),
+        queries=replace(index, ptr=ptr, document_weights=weights, places=PlacesOf(data.queries.places, rows)),
     )
-
-
-@dataclass(frozen=True)
-class _PlacesOf:
-    """Places of the selected rows; see `QueryIndex`."""
-
-    places: Places | None
-    rows: Int64Array
-
-    def __call__(self, row: int) -> tuple[str, int]:
-        row = int(self.rows[row])
-        return ("", row) if self.places is None else self.places(row)

@@ -138,21 +138,16 @@ def _locked(beside: str) -> int | None:
     """Open and lock the lock file; return None where files cannot be locked."""
     while True:
         try:
-            try:
-                descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | _NO_FOLLOWING, 0o666)
-            except PermissionError:  # left by another user's run; a read-only descriptor can be locked, too
-                descriptor = os.open(beside, os.O_RDONLY | _NO_FOLLOWING)
+            descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | _NO_FOLLOWING, 0o666)
         except OSError:
             return None
         held = try_lock(descriptor)
         if held and leads_to(beside, descriptor):
             return descriptor
-        unused = os.fstat(descriptor).st_size == 0
         os.close(descriptor)
         if held is None:
             with contextlib.suppress(OSError):
-                if unused:
-                    os.unlink(beside)
+                os.unlink(beside)
             return None
         if held is False:
             raise BlockingIOError
@@ -166,8 +161,7 @@ READ_BESIDE = (".query", ".group", ".weight", _RECORD)
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
 LONGEST_LINE = 1 << 16
 """Characters; a longer line means that the file is of another kind."""
-_MOST_OF_A_STREAM = 1 << 26
-_PIECE = 1 << 20
+_MOST_OF_A_STREAM = 1 << 28
 
 
 def beside(path: str, endings: Iterable[str] = READ_BESIDE) -> list[str]:
@@ -181,44 +175,35 @@ def record_path(path: AnyPath) -> str:
     return os.fspath(os.path.realpath(path) if os.path.islink(path) else path) + _RECORD
 
 
-def read_text(path: AnyPath, *, errors: str = "strict", rows: int = 0) -> str:
+def read_text(path: AnyPath, *, errors: str = "strict") -> str:
     r"""Read a sidecar file as UTF-8 text. A byte order mark is dropped; line ends become "\n".
 
     Raises:
         FileFormatError: as `read_whole`; invalid UTF-8.
     """
     try:
-        text = read_whole(path, rows).decode("utf-8-sig", errors)
+        text = read_whole(path).decode("utf-8-sig", errors)
     except UnicodeDecodeError as error:
         raise FileFormatError(f"byte {error.start} is not UTF-8 text", file=os.fspath(path)) from None
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def read_whole(path: AnyPath, rows: int = 0) -> bytes:
+def read_whole(path: AnyPath) -> bytes:
     """Read a sidecar file. Pipes and devices, which may be endless, are read up to a limit.
-
-    Args:
-        path: a file, pipe or device.
-        rows: rows of the data, if the file has a line for each; raises the limit.
 
     Raises:
         FileFormatError: the file cannot be read, or a stream exceeds the limit.
     """
-    most = _MOST_OF_A_STREAM + 256 * rows
     try:
         with open(path, "rb") as file:
-            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return file.read()
-            pieces, size = [], 0
-            while size <= most and (piece := file.read(_PIECE)):
-                pieces.append(piece)
-                size += len(piece)
+            ends = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+            content = file.read(-1 if ends else _MOST_OF_A_STREAM + 1)
     except OSError as error:
         raise FileFormatError(str(error.strerror or error), file=os.fspath(path)) from None
-    if size > most:
-        reason = f"the pipe or device exceeds the limit of {most:,} bytes: pass a file instead"
+    if not ends and len(content) > _MOST_OF_A_STREAM:
+        reason = f"the pipe or device exceeds the limit of {_MOST_OF_A_STREAM:,} bytes: pass a file instead"
         raise FileFormatError(reason, file=os.fspath(path))
-    return b"".join(pieces)
+    return content
 
 
 def write_atomically(path: AnyPath, data: bytes) -> None:

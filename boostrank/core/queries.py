@@ -47,21 +47,17 @@ class QueryIndex:
         object.__setattr__(self, "ptr", ptr)
         if ptr.ndim != 1 or ptr.size < 1 or ptr[0] != 0 or bool(np.any(np.diff(ptr) < 0)):
             raise DataError("query boundaries must start at 0 and never decrease")
-        if len(self.qid) != ptr.size - 1:
-            raise DataError(f"{ptr.size - 1} queries but {len(self.qid)} query ids")
-        if self.words is not None and len(self.words) != ptr.size - 1:
-            raise DataError(f"{ptr.size - 1} queries but words of {len(self.words)}")
+        for what, values in {"query ids": self.qid, "weights": self.weights, "k": self.k, "words": self.words}.items():
+            if values is not None and np.shape(values) != (ptr.size - 1,):
+                raise DataError(f"{ptr.size - 1} queries but {what} of shape {np.shape(values)}")
         if self.weights is not None:
             weights = np.ascontiguousarray(self.weights, dtype=np.float64)
             object.__setattr__(self, "weights", weights)
-            if weights.shape != (ptr.size - 1,):
-                raise DataError(f"{ptr.size - 1} queries but weights of shape {weights.shape}")
             bad = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
             if bad.size:
-                q = int(bad[0])
                 raise DataError(
-                    f"query {self.qid[q]}: weight {weights[q]} is not a positive finite number; a query of weight "
-                    "zero is left out of the data"
+                    f"query {self.qid[bad[0]]}: weight {weights[bad[0]]} is not a positive finite number; a query of "
+                    "weight zero is left out of the data"
                 )
             with np.errstate(over="ignore"):
                 total = float(weights.sum())
@@ -70,14 +66,10 @@ class QueryIndex:
                     f"the weights, up to {weights.max():g}, overflow when summed: divide them by a constant"
                 )
         if self.k is not None:
-            given = np.asarray(self.k)
-            if given.shape != (ptr.size - 1,):
-                raise DataError(f"{ptr.size - 1} queries but k of shape {given.shape}")
-            with np.errstate(invalid="ignore"):
-                k = given.astype(np.int64)
-            wrong = np.flatnonzero((k != given) | (k < 0))
-            if wrong.size:
-                q = int(wrong[0])
+            k, given = _whole(self.k), np.asarray(self.k)
+            wrong = np.flatnonzero((given % 1 != 0) | (given < 0))
+            if k is None or wrong.size:
+                q = int(wrong[0]) if wrong.size else 0
                 raise DataError(f"query {self.qid[q]}: k={given[q]} is not a whole number of at least 0")
             object.__setattr__(self, "k", k)
         if self.document_weights is not None:
@@ -87,8 +79,7 @@ class QueryIndex:
                 raise DataError(f"{self.n_documents} rows but document weights of shape {each.shape}")
             bad = np.flatnonzero(~(np.isfinite(each) & (each >= 0)))
             if bad.size:
-                row = int(bad[0])
-                raise self.row_error(row, f"weight {each[row]} is not a finite number of at least 0")
+                raise self.row_error(int(bad[0]), f"weight {each[bad[0]]} is not a finite number of at least 0")
 
     @classmethod
     def from_sizes(cls, sizes: Sequence[int] | npt.NDArray[Any], *, weights: npt.ArrayLike | None = None) -> QueryIndex:
@@ -104,17 +95,10 @@ class QueryIndex:
                 f"group= holds sizes by key ({keys}, ...), whose order may not be that of the rows: give qid=, the "
                 "query id of each row; or group=sizes.to_numpy() if it is"
             )
-        given = np.asarray(sizes)
-        try:
-            if given.dtype.kind == "c":
-                raise TypeError
-            with np.errstate(invalid="ignore"):  # NaN
-                counts = given.astype(np.int64, copy=False) if given.size else np.zeros(0, np.int64)
-            if counts.ndim != 1 or not np.array_equal(counts, given):
-                raise ValueError
-        except (TypeError, ValueError, OverflowError):
+        counts = _whole(sizes)
+        if counts is None or counts.ndim != 1:
             words = "group sizes must be a list of whole numbers, one per query; pass the query id of each row as qid="
-            raise DataError(words) from None
+            raise DataError(words)
         bad = np.flatnonzero(counts <= 0)
         if bad.size:
             raise DataError(f"group {bad[0]} has size {counts[bad[0]]}; every query needs at least one row")
@@ -277,23 +261,32 @@ class QueryIndex:
         weights = None if self.weights is None else self.weights[chosen]
         k = None if self.k is None else self.k[chosen]
         each = None if self.document_weights is None else self.document_weights[rows]
-        places = None if self.places is None else _PlacesOfSome(self.places, self.ptr, chosen, ptr)
+        places = None if self.places is None else PlacesOf(self.places, rows)
         words = None if self.words is None else self.words[chosen]
         return QueryIndex(ptr, self.qid[chosen], weights, k, each, places, words), rows
 
 
 @dataclass(frozen=True, eq=False)
-class _PlacesOfSome:
-    """Places of the rows of selected queries, given those of all rows."""
+class PlacesOf:
+    """Places of some rows, given those of all rows; without these, the numbers of the rows."""
 
-    places: Places
-    ptr: Int64Array
-    chosen: Int64Array
-    own: Int64Array
+    places: Places | None
+    rows: Int64Array
 
     def __call__(self, row: int) -> tuple[str, int]:
-        q = int(np.searchsorted(self.own, row, side="right") - 1)
-        return self.places(int(self.ptr[self.chosen[q]] + row - self.own[q]))
+        row = int(self.rows[row])
+        return ("", row) if self.places is None else self.places(row)
+
+
+def _whole(values: Any) -> Int64Array | None:
+    """Convert to int64; None if values are not whole numbers, or too large."""
+    try:
+        given = np.asarray(values)
+        with np.errstate(invalid="ignore"):  # NaN
+            found = given.astype(np.int64, copy=False) if given.size else np.zeros(given.shape, np.int64)
+        return found if given.dtype.kind != "c" and np.array_equal(found, given) else None
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
@@ -316,9 +309,8 @@ def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
         return given
     if not np.isfinite(given).all():
         raise DataError(f"row {int(np.argmin(np.isfinite(given)))} has no query id")
-    with np.errstate(invalid="ignore"):  # too large
-        whole = given.astype(np.int64)
-    if not np.array_equal(whole, given):
+    whole = _whole(given)
+    if whole is None:
         raise DataError("query ids must be whole numbers or text")
     return whole
 

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from boostrank.core.errors import DataError
 from boostrank.core.gains import LABEL, GainExpression
-from boostrank.core.queries import QueryIndex, checked_ids, query_numbers
+from boostrank.core.queries import PlacesOf, QueryIndex, checked_ids, query_numbers
 from boostrank.core.text import UNFIT_WORDS, first_unfit, small_table
 from boostrank.core.types import Float64Array, Int64Array, as_numbers, check_in_step
 from boostrank.data.arrays import (
@@ -53,16 +53,6 @@ class Provenance:
     files: tuple[str, ...] = ()
     index_base: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, eq=False)
-class InputRows:
-    """Places of array rows that were sorted: no file, and row i as given is row order[i]."""
-
-    order: Int64Array
-
-    def __call__(self, row: int) -> tuple[str, int]:
-        return "", int(self.order[row])
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,7 +251,7 @@ class RankingDataset:
         else:
             queries = queries_of_sizes(group, n)
         if rows is not None:
-            queries = replace(queries, places=InputRows(rows))
+            queries = replace(queries, places=PlacesOf(None, rows))
         if queries.n_documents != n:
             what = "query ids" if qid is not None else "rows in the groups"
             raise DataError(f"{queries.n_documents} {what} but {n} rows of features")

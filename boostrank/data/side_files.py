@@ -66,7 +66,7 @@ def read_sizes(path: str, rows: int, *, counted: bool = True) -> Int64Array:
     """Read group sizes that add up to `rows`, or to at most `rows` if these are not counted, int64[Q]."""
     most = f"{rows:,} rows of the data" if counted else f"{rows:,} rows that the data can have"
     sizes, total = [], 0
-    for number, text in _lines(path, rows):
+    for number, text in _lines(path):
         size = int(text) if text.isascii() and text.isdigit() and len(text) < _SIZE_DIGITS else 0
         if not 0 < size <= rows:
             words = f"{text[:40]!r} is not a query size: an integer from 1 to the {most}"
@@ -88,7 +88,7 @@ def check_sizes(path: str, sizes: Int64Array, name: str) -> None:
 def read_weights(path: str, rows: int) -> Float64Array:
     """Read weights, float64[M], finite; positive, or at least 0 if there is one per row."""
     weights = []
-    for number, text in _lines(path, rows):
+    for number, text in _lines(path):
         value = float(text) if _NUMBER.fullmatch(text) else np.inf
         if not value < np.inf:
             raise FileFormatError(f"weight {text[:40]!r} must be finite and at least 0", file=path, line=number)
@@ -107,7 +107,7 @@ def weighted(path: str, weights: Float64Array, queries: QueryIndex) -> QueryInde
         raise FileFormatError(str(error), file=path) from None
 
 
-def _lines(path: str, rows: int) -> list[tuple[int, str]]:
+def _lines(path: str) -> list[tuple[int, str]]:
     """Return (line number, text) of each line; only trailing blank lines are allowed."""
-    lines = read_text(path, errors="backslashreplace", rows=rows).rstrip().split("\n")
+    lines = read_text(path, errors="backslashreplace").rstrip().split("\n")
     return [(number, text.strip()) for number, text in enumerate(lines, start=1)] if lines != [""] else []

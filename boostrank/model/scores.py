@@ -237,7 +237,7 @@ def read_scores(path: str, rows: int) -> Float64Array:
     """
     if columns_of(path):
         return read_logged(path, rows)[0]
-    lines = _lines_of(path, rows)
+    lines = _lines_of(path)
     kind = foreign_kind("\n".join(lines[:9]).encode("utf-8", "replace"))
     if kind is not None:
         raise FileFormatError(f"not one score per line: {kind}", file=path, line=1)
@@ -266,7 +266,7 @@ def read_logged(path: str, rows: int) -> tuple[Float64Array, Float64Array]:
     """
     if columns_of(path) and is_table(path):
         return read_logged_column([path], "score", rows)
-    lines = _lines_of(path, rows)
+    lines = _lines_of(path)
     column, begin = -1, 0
     cut = re.compile(r"[,;\t]\s*" if re.search(r"[,;\t]", lines[0]) else r"\s+")
     heading = [name.strip('" _').lower() for name in cut.split(lines[0].strip())]
@@ -313,8 +313,8 @@ def _with_precision(words: Sequence[str]) -> tuple[Float64Array, Float64Array]:
     return scores, np.where(scores == 0.0, 0.0, 0.5 * 10.0 ** (size + 1.0 - digits))
 
 
-def _lines_of(path: str, rows: int) -> list[str]:
-    return read_text(path, errors="backslashreplace", rows=rows).rstrip().split("\n")
+def _lines_of(path: str) -> list[str]:
+    return read_text(path, errors="backslashreplace").rstrip().split("\n")
 
 
 def _check_count(words: Sequence[str], rows: int, path: str) -> None:
