@@ -282,9 +282,11 @@ def _whole(values: Any) -> Int64Array | None:
     """Convert to int64; None if values are not whole numbers, or too large."""
     try:
         given = np.asarray(values)
+        if given.dtype.kind == "c":
+            return None
         with np.errstate(invalid="ignore"):  # NaN
             found = given.astype(np.int64, copy=False) if given.size else np.zeros(given.shape, np.int64)
-        return found if given.dtype.kind != "c" and np.array_equal(found, given) else None
+        return found if np.array_equal(found, given) else None
     except (TypeError, ValueError, OverflowError):
         return None
 
