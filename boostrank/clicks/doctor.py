@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from boostrank.core.errors import DataError, DataWarning, FileFormatError, Input
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.doctor import Profile
-from boostrank.data.doctor.checks import ERROR, NOTE, WARNING, Finding, Findings, Kind, Severity, percent, plural
+from boostrank.data.doctor.checks import ERROR, NOTE, WARNING, Finding, Findings, Severity, percent, plural
 
 OF_LABELS = frozenset(
     {
@@ -47,6 +47,15 @@ _SURE = 0.01  # family-wise error over all documents of the test for excess clic
 _BEYOND = 2.0  # minimum ratio of clicks to the largest expected number
 _REFITS = 3
 _ERRORS = 3.0  # standard errors between click rates
+
+
+class Kind(NamedTuple):
+    """A kind of finding: its severity, and words with fields that the checks fill in."""
+
+    severity: Severity
+    message: str
+    cost: str
+    fix: str = ""
 
 
 KINDS = {
@@ -220,7 +229,7 @@ class _Clicks:
 
 
 def _found(file: str, kind: str, count: int, warn: bool = False, line: int = 0, **words: Any) -> Finding:
-    severity, *texts, _ = KINDS[kind]
+    severity, *texts = KINDS[kind]
     message, cost, fix = (text.format(count=count, **words) for text in texts)
     return Finding(kind, WARNING if warn else severity, file, line, 0, int(count), message, cost, fix)
 

@@ -8,10 +8,9 @@ import math
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import RowError
 from boostrank.core.gains import MAX_EXPONENTIAL_LABEL, gains_from_labels, label_map_from_zero
@@ -107,161 +106,33 @@ _USUAL = 0.5  # share of rows with a feature above which its absence in the othe
 _SHOWN = 12
 
 
-class Kind(NamedTuple):
-    """A kind of finding: its severity, and words with the fields that `_found` fills in."""
-
-    severity: Severity
-    message: str
-    cost: str
-    fix: str = ""
-    options: str = ""
-
-
-_IN_TRUTH = "train refuses the file; for the rest of this report they are "
-_TOO_HIGH = "{role} does not measure performance on unseen queries: metrics are too high"
-_SPLIT = "remove them from one of the sets; boostrank data split makes {other} and {role} from one file by query id"
-_ALIKE = "{documents} in {lists} have {what}: the first{name} is like {twin}"
-KINDS = {
-    "unreadable-file": Kind(ERROR, "{why}", "train refuses it; this report covers the {rows:,} rows before it"),
-    "unreadable-row": Kind(ERROR, "{why}", "{cost}", "{fix}", "{options}"),
-    "text-columns": Kind(ERROR, "{why}", _IN_TRUTH + "read as categories", "{options}", "{options}"),
-    "missing-token": Kind(
-        ERROR,
-        "'{word}' stands for a missing value; {rows} such words",
-        _IN_TRUTH + "taken as missing",
-        "--missing-token {quoted}",
-        "--missing-token {quoted}",
-    ),
-    "no-final-newline": Kind(
-        WARNING,
-        "the last line has no newline",
-        "the file may have been cut off while it was written",
-        "compare its size with the original; if it is whole, add a newline",
-    ),
-    "split-queries": Kind(
-        ERROR,
-        "qid {qid} {what}",
-        "train refuses it: the pieces would be ranked as queries of their own",
-        "{fix}",
-        "--regroup",
-    ),
-    "nothing-to-learn": Kind(
-        ERROR, "{what}", "{cost}", "is the first number of each row the label, and qid the query?"
-    ),
-    "dead-queries": Kind(
-        NOTE,
-        "{queries} have documents with one label only",
-        "they {cost} ({share} of the documents); metrics leave out those without a relevant document, {zero:,}",
-        "judge more documents of these queries",
-    ),
-    "single-document-queries": Kind(
-        NOTE,
-        "{queries} have one document",
-        "there is nothing to rank: they teach nothing, and raise NDCG alike for all models",
-        "if queries should be longer: is qid the id of the query, and not of the row?",
-    ),
-    "refused-labels": Kind(ERROR, "{why}; {documents}", "train refuses them", "{options}", "{options}"),
-    "steep-gains": Kind(
-        WARNING,
-        "the largest label is {top:g}: its gain 2^label - 1 is {gain:,.0f} times that of label 1",
-        "the documents with the largest labels dominate NDCG and the gradient",
-        "--gain linear, or a table such as --gain 0,1,3,7,15",
-    ),
-    "no-label-zero": Kind(
-        WARNING,
-        "the smallest label is {low:g}: every document counts as relevant",
-        "MAP, MRR, recall and precision are meaningless, and the lowest grade has a gain",
-        "--label-map={pairs}",
-    ),
-    "contradicting-duplicates": Kind(
-        WARNING,
-        _ALIKE,
-        "no model can put them in order: the best NDCG is below 1",
-        "keep one of each, if they are one document; otherwise add a feature that tells them apart",
-    ),
-    "duplicates": Kind(
-        NOTE,
-        _ALIKE,
-        "they get one score, and take ranks from other documents in the metric",
-        "keep one of each",
-    ),
-    "label-copy": Kind(
-        WARNING,
-        "{feature} {what}",
-        "a model will look perfect here and fail where the label is not known yet",
-        "leave {feature} out, if it is made from the label or from what happened after the ranking",
-    ),
-    "no-features": Kind(
-        ERROR,
-        "{what}",
-        "train refuses it: nothing distinguishes the documents",
-        "join the features to the judgements; a row is LABEL qid:ID 1:VALUE 2:VALUE ...",
-    ),
-    "missing-features": Kind(
-        WARNING, "{features} {are} missing in every row", "they take time and teach nothing", "was a join lost?"
-    ),
-    "constant-features": Kind(
-        NOTE,
-        "{features} {are} the same in every row ({zeros:,} of them 0 or not in the file)",
-        "they take time and teach nothing",
-        "leave them out, if that is so in all of your data",
-    ),
-    "leaked-queries": Kind(
-        WARNING,
-        "{queries} are also in {other}, with the same id and documents; the first is qid {qid}",
-        _TOO_HIGH,
-        _SPLIT,
-    ),
-    "leaked-documents": Kind(
-        WARNING,
-        "{queries} have documents of a {other} query with another id: qid {qid} those of qid {twin}",
-        _TOO_HIGH,
-        _SPLIT,
-    ),
-    "shared-ids": Kind(
-        WARNING,
-        "{queries} have the id of a {other} query, but other documents: qid {qid}",
-        "if it is the same query, it leaks; train warns about it, and refuses it with --strict",
-        "nothing if ids restart in each file; otherwise boostrank data split, which keeps queries whole",
-    ),
-    "numbering": Kind(
-        ERROR,
-        "{what}: does one count from 0 and the other from 1?",
-        "every feature is shifted by one",
-        "use the same numbering in all files; if they count from 0: --zero-based true",
-    ),
-}
+_REFUSED = "train refuses the file; for the rest of this report they are "
 
 
 def _found(
-    p: Profile,
     check: str,
-    which: Any,
-    line: float = 0,
-    severity: Severity | None = None,
-    place: tuple[str, int, int] | None = None,
-    **words: Any,
-) -> list[Finding]:
-    """Return the finding, or none if nothing has it.
+    severity: Severity,
+    place: tuple[str, int, int],
+    count: float,
+    message: str,
+    cost: str,
+    fix: str = "",
+    options: str = "",
+) -> Finding:
+    return Finding(check, severity, *place, int(count), message, cost, fix, options)
 
-    Args:
-        which: number of rows, or an array of queries or features.
-        line: counted over all files of the data set; 0 means the whole.
-        place: file, line and column, instead of `line`.
-        words: fields of the words in `KINDS`, besides `role`, `queries`, `documents` and `features`.
-    """
-    count = int(which.size if isinstance(which, np.ndarray) else which)
-    if not count and place is None:
-        return []
-    words |= {
-        "role": p.role,
-        "queries": f"{count:,} of {p.n_queries:,} queries ({percent(count, p.n_queries)})",
-        "documents": f"{count:,} of {p.n_rows:,} documents ({percent(count, p.n_rows)})",
-    }
-    if isinstance(which, np.ndarray):
-        words |= {"features": _listed(p, which), "are": "is" if count == 1 else "are"}
-    texts = (text.format_map(words) for text in KINDS[check][1:])
-    return [Finding(check, severity or KINDS[check].severity, *(place or (*p.place(int(line)), 0)), count, *texts)]
+
+def _at(p: Profile, line: float = 0) -> tuple[str, int, int]:
+    """Return the place of a line counted over all files of the data set; 0 means the whole."""
+    return (*p.place(int(line)), 0)
+
+
+def _of_queries(p: Profile, count: int) -> str:
+    return f"{count:,} of {p.n_queries:,} queries ({percent(count, p.n_queries)})"
+
+
+def _of_documents(p: Profile, count: int) -> str:
+    return f"{count:,} of {p.n_rows:,} documents ({percent(count, p.n_rows)})"
 
 
 # Text -----------------------------------------------------------------------------------------------------------------
@@ -270,8 +141,8 @@ def _found(
 def broken_files(p: Profile) -> Iterator[Finding]:
     """Files that cannot be read to the end, have no rows, or contradict their side files."""
     for error in p.broken:
-        place = error.file, error.line, error.column
-        yield from _found(p, "unreadable-file", 1, place=place, why=error.reason, rows=p.n_rows)
+        cost = f"train refuses it; this report covers the {p.n_rows:,} rows before it"
+        yield _found("unreadable-file", ERROR, (error.file, error.line, error.column), 1, error.reason, cost)
 
 
 def refused_rows(p: Profile) -> Iterator[Finding]:
@@ -289,8 +160,8 @@ def refused_rows(p: Profile) -> Iterator[Finding]:
     more = f" ({count:,} of {total:,} rows cannot be read)"
     for error in list(p.causes.values())[:SHOWN_ROWS]:
         place, severity = (error.file, error.line, error.column), WARNING if allowed else ERROR
-        words: Any = {"why": error.reason + more, "cost": cost, "fix": fix, "options": options}
-        yield from _found(p, "unreadable-row", count if more else 1, 0, severity, place, **words)
+        number = count if more else 1
+        yield _found("unreadable-row", severity, place, number, error.reason + more, cost, fix, options)
         more, fix, options = "", "mend the rows", ""
 
 
@@ -298,28 +169,39 @@ def refused_words(p: Profile) -> Iterator[Finding]:
     """Text columns among the features of a table, and words that seem to mark missing values."""
     if p.text:
         why, options = p.text_words
-        yield from _found(p, "text-columns", len(p.text), why=why, options=options)
+        cost = _REFUSED + "read as categories"
+        yield _found("text-columns", ERROR, _at(p), len(p.text), why, cost, options, options)
     for word, (at, column) in list(p.stand_ins.items())[:SHOWN_ROWS]:
-        place, rows = (*p.place(at), column), plural(p.stand_in_rows, "row has", "rows have")
-        words: Any = {"word": word, "quoted": shlex.quote(word), "rows": rows}
-        yield from _found(p, "missing-token", p.stand_in_rows, place=place, **words)
+        rows = plural(p.stand_in_rows, "row has", "rows have")
+        message = f"'{word}' stands for a missing value; {rows} such words"
+        fix, cost = f"--missing-token {shlex.quote(word)}", _REFUSED + "taken as missing"
+        place = (*p.place(at), column)
+        yield _found("missing-token", ERROR, place, p.stand_in_rows, message, cost, fix, fix)
 
 
 def truncated_text(p: Profile) -> Iterator[Finding]:
     """A last line without a newline."""
     for name in p.unterminated:
-        yield from _found(p, "no-final-newline", 1, place=(name, 0, 0))
+        yield _found(
+            "no-final-newline",
+            WARNING,
+            (name, 0, 0),
+            1,
+            "the last line has no newline",
+            "the file may have been cut off while it was written",
+            "compare its size with the original; if it is whole, add a newline",
+        )
 
 
 # Queries --------------------------------------------------------------------------------------------------------------
 
 
-def split_queries(p: Profile) -> list[Finding]:
+def split_queries(p: Profile) -> Iterator[Finding]:
     """Query ids that reappear after another query, or in the next file."""
     order = np.argsort(p.ids, kind="stable")
     again = np.sort(order[1:][p.ids[order[1:]] == p.ids[order[:-1]]])
     if not again.size or p.grouped_by_file or p.reading.regroup:
-        return []
+        return
     i, queries = int(again[0]), np.unique(p.ids[again]).size
     first = int(np.flatnonzero(p.ids == p.ids[i])[0])
     seen = p.at(int(p.line[first]))
@@ -332,30 +214,45 @@ def split_queries(p: Profile) -> list[Finding]:
     if first == i - 1:
         what = f"continues from the previous file ({seen})"
         fix = "--regroup joins the rows; if ids restart in each file: boostrank data merge --rename"
-    return _found(p, "split-queries", queries, p.line[i], qid=p.qid(i), what=what, fix=fix)
+    cost = "train refuses it: the pieces would be ranked as queries of their own"
+    message = f"qid {p.qid(i)} {what}"
+    yield _found("split-queries", ERROR, _at(p, p.line[i]), queries, message, cost, fix, "--regroup")
 
 
-def dead_queries(p: Profile) -> list[Finding]:
+def dead_queries(p: Profile) -> Iterator[Finding]:
     """Queries with a single label; queries of one document are counted separately."""
     several, training = p.sizes > 1, p.role == "train"
-    dead, single = np.flatnonzero(several & (p.low == p.high)), np.flatnonzero(~several)
     if p.n_queries and not np.any(p.low < p.high):
         what = "in every query all documents have the same label" if several.any() else "every query has one document"
         cost = "no metric can be measured"
         if training:
             cost = "there is nothing to learn: objectives refuse it (those that begin as regression learn a constant)"
-        severity = ERROR if training else WARNING
-        return _found(p, "nothing-to-learn", p.n_queries, severity=severity, what=what, cost=cost)
-    words: Any = {
-        "cost": "teach nothing" if training else "tell no model from another",
-        "share": percent(int(p.sizes[dead].sum()), p.n_rows),
-        "zero": np.count_nonzero(p.high[dead] == 0),
-    }
-    found = []
-    for check, some in (("dead-queries", dead), ("single-document-queries", single)):
-        severity = WARNING if some.size > MANY_DEAD * p.n_queries else NOTE
-        found += _found(p, check, some, _line(p, some), severity, **words)
-    return found
+        fix = "is the first number of each row the label, and qid the query?"
+        yield _found("nothing-to-learn", ERROR if training else WARNING, _at(p), p.n_queries, what, cost, fix)
+        return
+    dead, single = np.flatnonzero(several & (p.low == p.high)), np.flatnonzero(~several)
+    share, zero = percent(int(p.sizes[dead].sum()), p.n_rows), np.count_nonzero(p.high[dead] == 0)
+    worth = f"they {'teach nothing' if training else 'tell no model from another'} ({share} of the documents); "
+    for check, some, message, cost, fix in (
+        (
+            "dead-queries",
+            dead,
+            "have documents with one label only",
+            f"{worth}metrics leave out those without a relevant document, {zero:,}",
+            "judge more documents of these queries",
+        ),
+        (
+            "single-document-queries",
+            single,
+            "have one document",
+            "there is nothing to rank: they teach nothing, and raise NDCG alike for all models",
+            "if queries should be longer: is qid the id of the query, and not of the row?",
+        ),
+    ):
+        if some.size:
+            severity = WARNING if some.size > MANY_DEAD * p.n_queries else NOTE
+            message = f"{_of_queries(p, some.size)} {message}"
+            yield _found(check, severity, _at(p, p.line[some[0]]), some.size, message, cost, fix)
 
 
 # Labels ---------------------------------------------------------------------------------------------------------------
@@ -372,8 +269,9 @@ def labels_without_gain(p: Profile) -> Iterator[Finding]:
             same = np.flatnonzero(negative if label < 0 else p.labels == label)
             pairs = label_map_from_zero(p.labels) if label < 0 else ""
             options = f"--label-map={pairs}" if pairs else "" if label < 0 else "--gain linear"
-            why = error.reason.partition("; label_map=")[0]
-            yield from _found(p, "refused-labels", same.size, p.lines[same].min(), why=why, options=options)
+            why = f"{error.reason.partition('; label_map=')[0]}; {_of_documents(p, same.size)}"
+            place = _at(p, p.lines[same].min())
+            yield _found("refused-labels", ERROR, place, same.size, why, "train refuses them", options, options)
 
 
 def odd_labels(p: Profile) -> Iterator[Finding]:
@@ -382,9 +280,20 @@ def odd_labels(p: Profile) -> Iterator[Finding]:
     top, low = (float(grade) for grade in grades[[-1, 0]])
     if p.gain == "exponential" and USUAL_TOP < top <= MAX_EXPONENTIAL_LABEL:
         largest = np.flatnonzero(p.labels == top)
-        yield from _found(p, "steep-gains", largest.size, p.lines[largest].min(), top=top, gain=2.0**top - 1.0)
+        yield _found(
+            "steep-gains",
+            WARNING,
+            _at(p, p.lines[largest].min()),
+            largest.size,
+            f"the largest label is {top:g}: its gain 2^label - 1 is {2.0**top - 1.0:,.0f} times that of label 1",
+            "the documents with the largest labels dominate NDCG and the gradient",
+            "--gain linear, or a table such as --gain 0,1,3,7,15",
+        )
     if low > 0 and np.any(p.low < p.high) and grades.size <= MANY_GRADES:
-        yield from _found(p, "no-label-zero", p.n_rows, low=low, pairs=label_map_from_zero(grades))
+        message = f"the smallest label is {low:g}: every document counts as relevant"
+        cost = "MAP, MRR, recall and precision are meaningless, and the lowest grade has a gain"
+        fix = f"--label-map={label_map_from_zero(grades)}"
+        yield _found("no-label-zero", WARNING, _at(p), p.n_rows, message, cost, fix)
 
 
 # Documents ------------------------------------------------------------------------------------------------------------
@@ -396,17 +305,30 @@ def duplicates(p: Profile) -> Iterator[Finding]:
     low, high = np.full(size.size, np.inf), np.full(size.size, -np.inf)
     np.minimum.at(low, group, p.labels)
     np.maximum.at(high, group, p.labels)
-    for check, which, what in (
-        ("contradicting-duplicates", low < high, "the features of another, and another label"),
-        ("duplicates", low == high, "features and label of another"),
+    for check, which, what, cost, fix in (
+        (
+            "contradicting-duplicates",
+            low < high,
+            "the features of another, and another label",
+            "no model can put them in order: the best NDCG is below 1",
+            "keep one of each, if they are one document; otherwise add a feature that tells them apart",
+        ),
+        (
+            "duplicates",
+            low == high,
+            "features and label of another",
+            "they get one score, and take ranks from other documents in the metric",
+            "keep one of each",
+        ),
     ):
         rows = np.flatnonzero(((size > 1) & which)[group])
         if rows.size:
             first, twin = p.lines[np.flatnonzero(group == group[rows[0]])[:2]].tolist()
             few = check == "duplicates" and rows.size <= MANY_ALIKE * p.n_rows
-            words: Any = {"lists": plural(np.unique(p.query[rows]).size, "query", "queries"), "what": what}
-            words |= {"name": p.document(first), "twin": p.at(twin) + p.document(twin)}
-            yield from _found(p, check, rows.size, first, NOTE if few else WARNING, **words)
+            lists = plural(np.unique(p.query[rows]).size, "query", "queries")
+            message = f"{_of_documents(p, rows.size)} in {lists} have {what}: the first{p.document(first)} is like "
+            message += p.at(twin) + p.document(twin)
+            yield _found(check, NOTE if few else WARNING, _at(p, first), rows.size, message, cost, fix)
 
 
 # Features -------------------------------------------------------------------------------------------------------------
@@ -439,67 +361,51 @@ def label_copies(p: Profile) -> Iterator[Finding]:
             what += f"({'falling' if down[j] > up[j] else 'rising'} with the label)"
             same = p.equal[j] == p.stored[j] == np.count_nonzero(p.labels)
             what = "equals the label in every row" if same else what
-            yield from _found(p, "label-copy", exact, feature=p.feature(j), what=what)
+            name, cost = p.feature(j), "a model will look perfect here and fail where the label is not known yet"
+            fix = f"leave {name} out, if it is made from the label or from what happened after the ranking"
+            yield _found("label-copy", WARNING, _at(p), exact, f"{name} {what}", cost, fix)
 
 
-def no_features(p: Profile) -> list[Finding]:
+def no_features(p: Profile) -> Iterator[Finding]:
     """No feature with two values."""
-    used = _numbers(p)
     what = "no feature varies: each has one value in every row"
     if not p.counts[slots.CELLS]:
         what = "no features: no row holds a number:value pair"
-    elif not used.size or p.top.top_id >= p.stored.size or not _constant(p, used).all():
-        return []
-    return _found(p, "no-features", p.n_rows, what=what)
+    elif not p.examined.size or p.top.top_id >= p.stored.size or p.varying.any():
+        return
+    cost = "train refuses it: nothing distinguishes the documents"
+    fix = "join the features to the judgements; a row is LABEL qid:ID 1:VALUE 2:VALUE ..."
+    yield _found("no-features", ERROR, _at(p), p.n_rows, what, cost, fix)
 
 
-def constant_features(p: Profile) -> list[Finding]:
+def constant_features(p: Profile) -> Iterator[Finding]:
     """Features that are constant, or always missing."""
-    used = _numbers(p)
-    missing = used[p.missing[used] == p.n_rows]
-    constant = np.setdiff1d(used[_constant(p, used)], missing)
-    zeros = np.count_nonzero(_ranges(p)[1][constant] == 0)
-    return _found(p, "missing-features", missing) + _found(p, "constant-features", constant, zeros=zeros)
-
-
-def _line(p: Profile, queries: Int64Array) -> float:
-    """Return the line of the first of some queries; 0 without one."""
-    return float(p.line[queries[0]]) if queries.size else 0.0
-
-
-def _numbers(p: Profile) -> Int64Array:
-    """Return the numbers of the examined features, whether they occur or not."""
-    return np.arange(p.base, min(p.top.top_id + 1, p.stored.size)) if p.n_rows else np.zeros(0, np.int64)
-
-
-def _constant(p: Profile, used: Int64Array) -> npt.NDArray[np.bool_]:
-    """Return which features are constant or always missing."""
-    low, high = _ranges(p)
-    missing = p.missing[used]
-    return np.asarray((missing == p.n_rows) | ((low[used] == high[used]) & (missing == 0)))
-
-
-def _ranges(p: Profile) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """Return the (smallest, largest) value of each feature; absent entries count as 0."""
-    low, high = p.smallest, p.largest
-    everywhere = p.stored + p.missing == p.n_rows
-    zero = np.float32(0.0)
-    return np.where(everywhere, low, np.minimum(low, zero)), np.where(everywhere, high, np.maximum(high, zero))
+    missing = p.missing[p.examined] == p.n_rows
+    never, constant = p.examined[missing], p.examined[~missing & ~p.varying]
+    cost = "they take time and teach nothing"
+    if never.size:
+        message = f"{_listed(p, never)} missing in every row"
+        yield _found("missing-features", WARNING, _at(p), never.size, message, cost, "was a join lost?")
+    if constant.size:
+        zeros = np.count_nonzero(p.stored[constant] == 0)
+        message = f"{_listed(p, constant)} the same in every row ({zeros:,} of them 0 or not in the file)"
+        fix = "leave them out, if that is so in all of your data"
+        yield _found("constant-features", NOTE, _at(p), constant.size, message, cost, fix)
 
 
 def _listed(p: Profile, numbers: Int64Array) -> str:
-    """Format `features 3, 5 and 9`, shortened for many features."""
+    """Format `features 3, 5 and 9 are`, shortened for many features."""
     shown = [p.feature(number).removeprefix("feature ") for number in numbers[:_SHOWN].tolist()]
     if numbers.size == 1:
-        return f"feature {shown[0]}"
+        return f"feature {shown[0]} is"
     rest = f" and {numbers.size - _SHOWN:,} more" if numbers.size > _SHOWN else f" and {shown.pop()}"
-    return f"features {', '.join(shown)}{rest}"
+    return f"features {', '.join(shown)}{rest} are"
 
 
 # Between sets ---------------------------------------------------------------------------------------------------------
 
 
-def leaked_queries(one: Profile, other: Profile) -> list[Finding]:
+def leaked_queries(one: Profile, other: Profile) -> Iterator[Finding]:
     """Queries of the second set that occur in the first, by id or by content."""
     grouped_by_file = one.grouped_by_file or other.grouped_by_file  # ids only count the queries
     by_id = np.flatnonzero(np.isin(other.ids, one.ids) & (not grouped_by_file))
@@ -508,18 +414,33 @@ def leaked_queries(one: Profile, other: Profile) -> list[Finding]:
     theirs, ours = (_of_query(each, each.ids) for each in (other, one))
     same = np.bincount(other.query[np.isin(theirs, ours)], minlength=other.n_queries)
     both = by_id[same[by_id] > HALF * other.sizes[by_id]]
-    found = []
-    for check, some in (
-        ("leaked-queries", both),
-        ("leaked-documents", np.setdiff1d(by_content, by_id)),
-        ("shared-ids", np.setdiff1d(by_id, both)),
+    high = f"{other.role} does not measure performance on unseen queries: metrics are too high"
+    split = "remove them from one of the sets; "
+    split += f"boostrank data split makes {one.role} and {other.role} from one file by query id"
+    for check, some, message, cost, fix in (
+        ("leaked-queries", both, f"are also in {one.role}, with the same id and documents; the first is", high, split),
+        (
+            "leaked-documents",
+            np.setdiff1d(by_content, by_id),
+            f"have documents of a {one.role} query with another id:",
+            high,
+            split,
+        ),
+        (
+            "shared-ids",
+            np.setdiff1d(by_id, both),
+            f"have the id of a {one.role} query, but other documents:",
+            "if it is the same query, it leaks; train warns about it, and refuses it with --strict",
+            "nothing if ids restart in each file; otherwise boostrank data split, which keeps queries whole",
+        ),
     ):
         if some.size:
             q, twin = int(some[0]), int(origin[some[0]])
-            place = ":".join(map(str, one.place(int(one.line[twin]))))
-            words: Any = {"other": one.role, "qid": other.qid(q), "twin": f"{one.qid(twin)}, {place}"}
-            found += _found(other, check, some, _line(other, some), **words)
-    return found
+            message = f"{_of_queries(other, some.size)} {message} qid {other.qid(q)}"
+            if check == "leaked-documents":
+                place = ":".join(map(str, one.place(int(one.line[twin]))))
+                message += f" those of qid {one.qid(twin)}, {place}"
+            yield _found(check, WARNING, _at(other, other.line[q]), some.size, message, cost, fix)
 
 
 def _with_documents_of(one: Profile, other: Profile) -> tuple[Int64Array, Int64Array]:
@@ -545,20 +466,22 @@ def _of_query(p: Profile, ids: Int64Array) -> UInt64Array:
     return p.hashes ^ mixed(ids[p.query].astype(np.uint64))
 
 
-def numbering(one: Profile, other: Profile) -> list[Finding]:
+def numbering(one: Profile, other: Profile) -> Iterator[Finding]:
     """Feature numbers from 0 in one set and from 1 in the other."""
     if not (one.n_rows and other.n_rows) or one.set_base is not None or one.has_zero == other.has_zero:
-        return []
-    if other.has_zero:
-        line = next(part.zero_line for part in other.parts if part.zero_line)
-        return _found(other, "numbering", 1, line, what=f"feature 0 occurs, which {one.role} does not have")
-    beyond = other.top.top_id == one.top.top_id + 1
-    usual = one.stored[0] + one.missing[0]
-    if not beyond and usual <= _USUAL * one.n_rows:
-        return []
-    what = f"no row has feature 0, which {percent(int(usual), one.n_rows)} of the rows of {one.role} have"
+        return
+    beyond, usual = other.top.top_id == one.top.top_id + 1, int(one.stored[0] + one.missing[0])
+    line, severity = other.top.top_line, ERROR if beyond else WARNING
+    what = f"no row has feature 0, which {percent(usual, one.n_rows)} of the rows of {one.role} have"
     what += f", but there is feature {other.top.top_id}, one past its last" * beyond
-    return _found(other, "numbering", 1, other.top.top_line, None if beyond else WARNING, what=what)
+    if other.has_zero:
+        line, severity = next(part.zero_line for part in other.parts if part.zero_line), ERROR
+        what = f"feature 0 occurs, which {one.role} does not have"
+    elif not beyond and usual <= _USUAL * one.n_rows:
+        return
+    what += ": does one count from 0 and the other from 1?"
+    fix = "use the same numbering in all files; if they count from 0: --zero-based true"
+    yield _found("numbering", severity, _at(other, line), 1, what, "every feature is shifted by one", fix)
 
 
 def examine(sets: Sequence[Profile]) -> Findings:
@@ -569,11 +492,11 @@ def examine(sets: Sequence[Profile]) -> Findings:
     for one, other in itertools.combinations(sets, 2):
         if one.role != other.role:
             found += leaked_queries(one, other)
-            found += numbering(one, other) if one.role == "train" else []
+            found += numbering(one, other) if one.role == "train" else ()
     return Findings(sorted(found, key=lambda finding: list(Severity).index(finding.severity)))
 
 
-Check = Callable[[Profile], Iterator[Finding] | list[Finding]]
+Check = Callable[[Profile], Iterator[Finding]]
 _OF_TEXT: tuple[Check, ...] = (broken_files, refused_rows, refused_words, truncated_text)
 _OF_ROWS: tuple[Check, ...] = (split_queries, no_features, dead_queries, labels_without_gain, odd_labels, duplicates)
 _OF_TRAINING_DATA: tuple[Check, ...] = (label_copies, constant_features)  # later sets would only repeat them

@@ -236,6 +236,19 @@ class Profile:
         return np.maximum.reduceat(self.labels, self.starts) if self.starts.size else np.zeros(0)
 
     @property
+    def examined(self) -> Int64Array:
+        """Numbers of the features examined individually, whether they occur or not."""
+        return np.arange(self.base, min(self.top.top_id + 1, self.stored.size)) if self.n_rows else self.ids[:0]
+
+    @property
+    def varying(self) -> npt.NDArray[np.bool_]:
+        """Whether each examined feature has two values; absent entries count as 0, missing ones as a value."""
+        absent = np.where(self.stored + self.missing == self.n_rows, np.nan, np.float32(0.0))
+        low, high = np.fmin(self.smallest, absent), np.fmax(self.largest, absent)
+        number = (self.missing < self.n_rows) & ((low != high) | (self.missing > 0))
+        return np.asarray(number[self.examined])
+
+    @property
     def set_base(self) -> int | None:
         """Number of the first feature by options or training data; None if the files decide."""
         return self.totals.source.base if self.totals else 0
