@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import chain, takewhile
 from typing import Any
 
-from boostrank.core.errors import FileFormatError, did_you_mean
+from boostrank.core.errors import DataError, FileFormatError, did_you_mean
 from boostrank.core.gains import LABEL, GainExpression
 from boostrank.data.arrays import unknown_column
 from boostrank.data.options import NUMBERED, misfit, quoted
@@ -85,62 +85,62 @@ def choose_columns(
         header = [_INDEX_OF_CSV + ".1" * (_INDEX_OF_CSV in header), *header[1:]]  # as pandas numbers them
     try:
         if reading.pick is not None:
-            return _picked(header, reading.pick, file)
+            return _picked(header, reading.pick)
         if reading.whole:
-            return _with_queries(header, reading, file, header_lines > 0)
-        return _chosen(header, reading, file, has_sizes, declared)
-    except FileFormatError as error:
-        raise FileFormatError(error.reason, file=file, line=header_lines) from None
+            return _with_queries(header, reading, header_lines > 0)
+        return _chosen(header, reading, has_sizes, declared)
+    except DataError as error:
+        raise FileFormatError(str(error), file=file, line=header_lines) from None
 
 
-def _picked(header: Sequence[str], pick: tuple[Sequence[str], Sequence[str]], file: str) -> Columns:
+def _picked(header: Sequence[str], pick: tuple[Sequence[str], Sequence[str]]) -> Columns:
     """Return columns by name, without roles."""
     for name in (*pick[0], *pick[1]):
         if list(header).count(name) != 1:
             what = "several columns are" if name in header else "no column is"
             hint = "" if name in header else did_you_mean(name, header, list_all=len(header) < 13)
-            raise FileFormatError(f"{what} called {name!r}.{hint}", file=file)
+            raise DataError(f"{what} called {name!r}.{hint}")
     numbers, texts = (tuple(list(header).index(name) for name in names) for names in pick)
     return Columns(tuple(header), (), (), others=numbers, texts=texts)
 
 
-def _with_queries(header: Sequence[str], options: Reading, file: str, in_order: bool) -> Columns:
+def _with_queries(header: Sequence[str], options: Reading, in_order: bool) -> Columns:
     """Return the column of query ids alone; `names` are those that the next file must have."""
-    _check_header(header, file)
-    qid = column_of("qid", header, options, file)
+    _check_header(header)
+    qid = column_of("qid", header, options)
     if qid is None:
-        raise _without("qid", header, file)
+        raise _without("qid", header)
     names = tuple(header if in_order else sorted(header))
     return Columns(tuple(header), names, (), qid=list(header).index(qid), how={"qid": qid})
 
 
-def _without(role: str, header: Sequence[str], file: str) -> FileFormatError:
+def _without(role: str, header: Sequence[str]) -> DataError:
     """Return the error for a table without the column of a role."""
     what = {"label": "the label column", "qid": "the column of query ids"}[role]
     words = f"no column is called {_usual(role)}; name {what} with --{role} COLUMN; there are {quoted(header, 12)}"
-    return FileFormatError(words, file=file)
+    return DataError(words)
 
 
-def _chosen(header: Sequence[str], options: Reading, file: str, has_sizes: bool, declared: Collection[str]) -> Columns:
+def _chosen(header: Sequence[str], options: Reading, has_sizes: bool, declared: Collection[str]) -> Columns:
     rows_alone, labelled = options.rows_alone, options.labelled
-    _check_header(header, file)
+    _check_header(header)
     given, roles = options.roles, {}
     for role in DEFAULTS:
-        name = column_of(role, header, options, file)
+        name = column_of(role, header, options)
         if name is not None:
             roles[role] = name
     if labelled and not rows_alone and "label" not in roles:
-        raise _without("label", header, file)
+        raise _without("label", header)
     if not rows_alone and not has_sizes and "qid" not in roles:
-        raise _without("qid", header, file)
+        raise _without("qid", header)
     twice = [name for name, count in Counter(roles.values()).items() if count > 1]
     dropped = tuple(name for name in given.get("drop") or () if name in header or name in (options.drop or ()))
     if twice or (both := [name for name in dropped if name in roles.values()]):
         name = (twice or both)[0]
         used = " and ".join([*(role for role in roles if roles[role] == name), *([] if twice else ["drop"])])
-        raise FileFormatError(f"column {name!r} is used as {used}; only one of them can be right", file=file)
+        raise DataError(f"column {name!r} is used as {used}; only one of them can be right")
     for name in dropped:
-        _check_there(name, "drop", header, options, file)
+        _check_there(name, "drop", header)
     rest = [name for name in header if name not in roles.values() and name not in dropped]
     # Drop columns that tools add to features, unless the training data have them.
     known_features = {*(options.categorical or ()), *(options.space.feature_names if options.space is not None else ())}
@@ -148,7 +148,7 @@ def _chosen(header: Sequence[str], options: Reading, file: str, has_sizes: bool,
     first = set(takewhile(_RESET_INDEX.fullmatch, header))
     index = [name for name in rest if (name in first or _INDEX.fullmatch(name)) and name not in known_features]
     kept = [name for name in rest if name not in (*ids, *index)]
-    names, order, positional = _features(kept, options, file)
+    names, order, positional = _features(kept, options)
     how = roles | ({"drop": list(dropped)} if dropped else {})
     warnings = [positional] if positional else []
     if options.space is None:  # columns that might be meant as features, or not
@@ -172,12 +172,12 @@ def _chosen(header: Sequence[str], options: Reading, file: str, has_sizes: bool,
                 are, first = "is a feature" if len(some) == 1 else "are features", shlex.quote(some[0])
                 warnings.append(words.format(names=quoted(some), typed=typed_names(*some), are=are, first=first))
     places = {name: i for i, name in enumerate(header)}
-    others = () if options.gain is None or rows_alone else _in_gain(options.gain, header, order, roles, file)
+    others = () if options.gain is None or rows_alone else _in_gain(options.gain, header, order, roles)
     taken: dict[str, Any] = {role: places[roles[role]] if role in roles else None for role in DEFAULTS}
     for name in options.categorical or ():
-        _check_there(name, "categorical", header, options, file)
+        _check_there(name, "categorical", header)
         if name not in order:
-            raise FileFormatError(f"column {name!r} is not a feature, so it cannot be categorical", file=file)
+            raise DataError(f"column {name!r} is not a feature, so it cannot be categorical")
     coded = {places[name] for name in order if name in declared or name in (options.categorical or ())}
     if options.known is not None:
         known = {column: name for name, column in zip(names, order, strict=True)}
@@ -186,9 +186,7 @@ def _chosen(header: Sequence[str], options: Reading, file: str, has_sizes: bool,
         }
         odd = [header[place] for place in coded if header[place] not in with_values]
         if odd:
-            raise FileFormatError(
-                f"column {odd[0]!r} contains categories, but the model or its training data has numbers", file=file
-            )
+            raise DataError(f"column {odd[0]!r} contains categories, but the model or its training data has numbers")
         coded = {places[column] for column in with_values}
     of_features, of_others = (tuple(places[name] for name in some) for some in (order, others))
     more: dict[str, Any] = {"how": how, "warnings": tuple(warnings), "others": of_others}
@@ -199,9 +197,7 @@ def _usual(role: str) -> str:
     return " or ".join(chain(*DEFAULTS[role]))
 
 
-def _in_gain(
-    gain: str, header: Sequence[str], features: Collection[str], roles: dict[str, str], file: str
-) -> list[str]:
+def _in_gain(gain: str, header: Sequence[str], features: Collection[str], roles: dict[str, str]) -> list[str]:
     """Return the columns of a gain that are not features."""
     expression, found = GainExpression.parse(gain), []
     for name in expression.columns:
@@ -209,27 +205,27 @@ def _in_gain(
             continue
         if name not in header or name == roles.get("qid"):
             known = [column for column in header if column not in (roles.get("qid"), roles.get("label"))]
-            raise FileFormatError(unknown_column(name, expression, known), file=file)
+            raise DataError(unknown_column(name, expression, known))
         found.append(name)
     return found
 
 
-def _check_header(header: Sequence[str], file: str) -> None:
+def _check_header(header: Sequence[str]) -> None:
     if header and all(map(_NUMBER.fullmatch, header)):
-        raise FileFormatError("the first line contains numbers, but must name the columns", file=file)
+        raise DataError("the first line contains numbers, but must name the columns")
     blank = next((i for i, name in enumerate(header, 1) if not name.strip()), None)
     if blank is not None:
-        raise FileFormatError(f"column {blank} has no name; name it in the first line", file=file)
+        raise DataError(f"column {blank} has no name; name it in the first line")
     name, count = Counter(header).most_common(1)[0] if header else ("", 0)
     if count > 1:
-        raise FileFormatError(f"{count} columns are called {name!r}; names must be distinct", file=file)
+        raise DataError(f"{count} columns are called {name!r}; names must be distinct")
 
 
-def column_of(role: str, header: Sequence[str], options: Reading, file: str) -> str | None:
+def column_of(role: str, header: Sequence[str], options: Reading) -> str | None:
     """Return the column of a role, by option or default name; None if there is none."""
     name: str | None = getattr(options, role)
     if name is not None:
-        return _check_there(name, role, header, options, file)
+        return _check_there(name, role, header)
     name = options.roles.get(role)
     if name in header:
         return name
@@ -241,27 +237,24 @@ def column_of(role: str, header: Sequence[str], options: Reading, file: str) -> 
     known = ([name for name in header if plain[name] in tier and name not in taken] for tier in tiers)
     found = next(filter(None, known), [])
     if len(found) > 1 and role != "id":
-        raise FileFormatError(
-            f"there are columns {' and '.join(map(repr, found))}; choose one with --{role}", file=file
-        )
+        raise DataError(f"there are columns {' and '.join(map(repr, found))}; choose one with --{role}")
     return found[0] if found else None
 
 
-def _check_there(name: str, role: str, header: Sequence[str], options: Reading, file: str) -> str:
+def _check_there(name: str, role: str, header: Sequence[str]) -> str:
     if name not in header:
-        raise FileFormatError(
-            f"no column is called {name!r} (--{role}).{did_you_mean(name, header, list_all=len(header) < 13)}",
-            file=file,
+        raise DataError(
+            f"no column is called {name!r} (--{role}).{did_you_mean(name, header, list_all=len(header) < 13)}"
         )
     return name
 
 
-def _features(rest: Sequence[str], options: Reading, file: str) -> tuple[tuple[str, ...], Sequence[str], str | None]:
+def _features(rest: Sequence[str], options: Reading) -> tuple[tuple[str, ...], Sequence[str], str | None]:
     """Return (feature names, their columns in that order, a warning if they are matched by position)."""
     space = options.space
     if space is None:
         if not rest:
-            raise FileFormatError("no column is left for features", file=file)
+            raise DataError("no column is left for features")
         return tuple(rest), rest, None
     wanted = space.feature_names
     rest = [name for name in rest if name not in space.ignored]
@@ -273,8 +266,8 @@ def _features(rest: Sequence[str], options: Reading, file: str) -> tuple[tuple[s
     if all(map(NUMBERED.fullmatch, wanted)):
         if len(rest) != space.n_features:
             words = f"has {len(rest)} feature columns, but the model or its training data has {space.n_features}"
-            raise FileFormatError(f"{words}: {quoted(rest, 12)}", file=file)
+            raise DataError(f"{words}: {quoted(rest, 12)}")
         words = f"the training data has no feature names: columns are matched by position, starting with {rest[0]!r}"
         return wanted, rest, words
     mend = f": --drop {typed_names(*more[:5])}{',...' if len(more) > 5 else ''} drops them" if more else ""
-    raise FileFormatError(misfit(missing, more, mend), file=file)
+    raise DataError(misfit(missing, more, mend))

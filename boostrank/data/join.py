@@ -282,7 +282,10 @@ def _of_table(path: str, roles: Mapping[str, str], used: set[str], *, judged: bo
     given = Reading(label=there.get("label"), qid=there.get("qid"), id=there.get("id"))
     used.update(there)
     for role in ("qid", "id", "label") if judged else ("qid", "id"):
-        name = column_of(role, header, given, path)
+        try:
+            name = column_of(role, header, given)
+        except DataError as error:
+            raise FileFormatError(str(error), file=path) from None
         name = "id" if name is None and role == "id" and "id" in header else name
         if name is None:
             usual = repr(roles[role]) if role in roles else " or ".join(chain(*DEFAULTS[role]))

@@ -1,29 +1,24 @@
 """Synthetic web-search data with known relevance, for the demo, tests and benchmarks.
 
-Model. A *query* has a length (log-normal: most lists are short, a few have hundreds of documents), a number of terms, a
+A *query* has a length (log-normal: most lists are short, a few have hundreds of documents), a number of terms, a
 rarity, an intent and a richness. A *document* has latent properties: the match of its body, title and link texts, its
 authority, quality, age, and whether it is spam. Its relevance is the sum of
 
-* topical match: body and title, both saturating, for informational queries;
-* navigational match: link-text match *times* authority, and a preference for pages near the root of their site, for
-  navigational queries (the query feature `navigational` shifts the weight between the two);
+* for informational queries: the match of body and title, both saturating;
+* for navigational queries: link-text match *times* authority, and a preference for pages near the root of their site
+  (the query feature `navigational` shifts the weight between the two);
 * freshness, scaled by the query's need for it (`freshness_need`);
 * quality, and a constant penalty for spam beyond a threshold;
-* the query's richness, which is the same for all its documents: some queries have many good answers, some have none.
+* the query's richness, the same for all its documents: some queries have many good answers, some have none.
 
-A judge sees the relevance with noise and assigns a grade from 0 to 4; thresholds reproduce the shares of grades in
-MSLR-WEB30K. The *features* are typical measurements of an engine: BM25 scores, counts, coverages, link counts, clicks.
-Each is a noisy and often coarse view of one latent property. Redundant features are functions of other features,
-useless ones are pure noise, query features are constant within a query. Values resemble MSLR's: integers, many zeros,
-fractions of six digits. Some values are missing: at random (`page_quality`, `age_days`), or because nobody clicked,
-which is more likely for irrelevant documents (`dwell_seconds`).
+A judge sees the relevance with noise and assigns grades 0 to 4 in the shares of MSLR-WEB30K. *Features* are noisy,
+often coarse views of one latent property: BM25 scores, counts, coverages, link counts, clicks. Redundant features are
+functions of others, useless ones are noise, query features are constant within a query. Some values are missing: at
+random (`page_quality`, `age_days`), or because nobody clicked (`dwell_seconds`).
 
-The data are difficult for realistic reasons: noise in judgements and features, correlated and useless features, missing
-values, interactions (intent with body and links, authority with link texts, need for freshness with age), and a strong
-linear component: from the demo's 3,600 queries, a linear model reaches .77 NDCG@10 and trees .83; a random order has
-.44, the true relevance .92. No constant was changed after rankers were first compared on them.
-
-Every feature has its own random stream, named after it: a new feature does not change the others.
+From the demo's 3,600 queries, a linear model reaches .77 NDCG@10 and trees .83; a random order has .44, the true
+relevance .92. No constant was changed after rankers were first compared on them. Every feature has its own random
+stream, named after it: a new feature does not change the others.
 """
 
 from __future__ import annotations

@@ -292,7 +292,6 @@ class LibsvmSource(Source):
         else:  # without training data, the whole file decides
             self.base = None if space is None else 1
         self._names: dict[int, str] = {}
-        self._names_differ = False
         super().__init__(files, reading)
         self.options, self._about = self._chosen()
         self._free: list[tuple[bytearray | None, Scratch]] = []  # of each thread
@@ -430,14 +429,12 @@ class LibsvmSource(Source):
         given: Any = self.reading.feature_names
         if isinstance(given, tuple):
             given = {base + i: name for i, name in enumerate(given)}
-        if given and self._names and given != self._names and not self._names_differ:
-            self._names_differ = True
         return given or self._names
 
     def features(self, totals: Any) -> tuple[int, tuple[str, ...]]:
         base, columns = self._columns(totals)
         space, named = self.reading.space, self.numbered_names(base)
-        if self._names_differ:
+        if self._names and named != self._names:
             totals.warn("the feature names in the text differ from --feature-names, which is used")
         if space is not None and self.place_of(base) is None:
             names = space.feature_names
