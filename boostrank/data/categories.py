@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -31,24 +32,18 @@ class Categories:
     values: tuple[Any, ...] | None = None
     ordered: bool = False
 
-    @property
-    def record(self) -> dict[str, Any]:
-        """Return plain data for the model's record."""
-        return {"values": None if self.values is None else list(self.values), "ordered": self.ordered}
-
 
 def read_record(record: Mapping[str, Any] | None) -> dict[str, Categories]:
     """Read column -> categories from a model's record."""
-    found = {}
-    for name, one in (record or {}).items():
-        values = one.get("values")
-        found[name] = Categories(None if values is None else tuple(values), bool(one.get("ordered")))
-    return found
+    return msgspec.convert(record or {}, dict[str, Categories])
 
 
 def to_record(categories: Mapping[str, Categories]) -> dict[str, Any]:
     """Return the record for `read_record`."""
-    return {name: one.record for name, one in categories.items()}
+    return {
+        name: {"values": None if one.values is None else list(one.values), "ordered": one.ordered}
+        for name, one in categories.items()
+    }
 
 
 def named_columns(given: Any, names: Sequence[str]) -> list[str]:

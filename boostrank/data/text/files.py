@@ -147,23 +147,30 @@ Load = Callable[[bytearray | None], Text]
 
 
 class TextFile:
-    """An open text file, as `boostrank.data.source.File`; `head` is its beginning without the byte order mark."""
+    """An open text file, as `boostrank.data.source.File`; `head` is its beginning without the byte order mark.
+
+    Args:
+        fd: a file to close; a regular one has a `path`.
+    """
 
     is_packed = any_order = False
     rows: int | None = None
     text_bytes: int
-    _fd: int | None = None
-    _before: tuple[int, int] | None = None
+    head: bytes
+    bom = 0
 
-    def __init__(
-        self, name: str, path: str | None, head: bytes, total: int | None, closing: contextlib.ExitStack
-    ) -> None:
-        self.name, self.path, self.total, self.done, self.closing = name, path, total, 0, closing
+    def __init__(self, name: str, fd: int | None, *, regular: bool) -> None:
+        self.name, self.fd, self.path, self.done = name, fd, name if regular else None, 0
+        self._before = _state(fd) if regular and fd is not None else None
+        self.total = None if self._before is None else self._before[0]
+
+    def begin(self, head: bytes) -> None:
+        """Set the head."""
         pairs = min(len(head), 64) // 2
         if pairs >= 2 and b"\0" * pairs in (head[0 : 2 * pairs : 2], head[1 : 2 * pairs : 2]):
-            raise FileFormatError(_UTF16, file=name)
-        self.bom = len(_BOM) if head.startswith(_BOM) else 0
-        self.head = head[self.bom :]
+            raise FileFormatError(_UTF16, file=self.name)
+        self.head = head
+        self.skip(len(_BOM) * head.startswith(_BOM))
 
     def loads(self, chunk_bytes: int) -> Iterator[Load]:
         """Yield the chunks in order; each is read when its load is called, or when the iterator advances."""
@@ -176,23 +183,25 @@ class TextFile:
     @property
     def changed(self) -> bool:
         """Return whether the size or time of the file changed since it was opened."""
-        return self._fd is not None and _state(self._fd) != self._before
+        return self.fd is not None and self._before is not None and _state(self.fd) != self._before
 
     def close(self) -> None:
         """Close the file."""
-        self.closing.close()
+        if self.fd is not None:
+            os.close(self.fd)
+            self.fd = None
 
 
 class PlainFile(TextFile):
     """An uncompressed regular file, whose chunks can be read in any order."""
 
     any_order = True
+    fd: int
 
-    def __init__(self, fd: int, path: str, head: bytes, max_bytes: int | None, closing: contextlib.ExitStack) -> None:
-        self.fd = self._fd = fd
-        self._before = _state(fd)
-        self.size = self.text_bytes = self._before[0]
-        super().__init__(path, path, head, self.size, closing)
+    def __init__(self, fd: int, path: str, head: bytes, max_bytes: int | None) -> None:
+        super().__init__(path, fd, regular=True)
+        self.size = self.text_bytes = self.total or 0
+        self.begin(head)
         if max_bytes is not None and self.size > max_bytes:
             raise FileFormatError(f"the file has {self.size:,} bytes, more than max_bytes={max_bytes:,}", file=path)
 
@@ -245,27 +254,24 @@ class StreamFile(TextFile):
         self,
         read: Callable[[int], bytes],
         name: str,
-        path: str | None,
-        total: int | None,
         max_bytes: int | None,
-        closing: contextlib.ExitStack,
         fd: int | None = None,
+        *,
+        regular: bool = False,
     ) -> None:
+        super().__init__(name, fd, regular=regular)
         self.raw, self.max_bytes, self.text_bytes, self.raw_bytes = read, max_bytes, 0, 0
-        self.name, self.closed = name, False
-        if fd is not None:
-            self._fd, self._before = fd, _state(fd)
+        self.ended = self.closed = False
         first = b""
         while len(first) < LONGEST_MAGIC and (more := self._read_raw(HEAD)):  # a pipe may return a byte at a time
             first += more
         self.is_packed = is_packed(first)
         self.waiting = b"" if self.is_packed else first
         self.next = Unpacker(self._read_raw, first, name).read if self.is_packed else self._read_raw
-        self.ended = False
         head = self._fill(HEAD)
         if self.is_packed and is_packed(head):
             raise FileFormatError("is compressed twice; decompress it once first", file=name)
-        super().__init__(name, path, head, total, closing)
+        self.begin(head)
         self.done = self.raw_bytes
 
     def _read_raw(self, size: int) -> bytes:
@@ -336,44 +342,33 @@ def open_text(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) 
 
 def _open_any(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) -> TextFile:
     """Open text of any kind."""
-    closing = contextlib.ExitStack()
     if not isinstance(source, (str, os.PathLike)):
         name = str(getattr(source, "name", "<stream>"))
         if not hasattr(source, "read") or isinstance(source.read(0), str):
             raise FileFormatError("pass a path, '-' or a file object opened in binary mode", file=name)
-        return StreamFile(source.read, name, None, None, max_bytes, closing)
+        return StreamFile(source.read, name, max_bytes)
     path = os.fspath(source)
     if path == "-":
-        return StreamFile(partial(os.read, sys.stdin.fileno()), "<stdin>", None, None, max_bytes, closing)
+        return StreamFile(partial(os.read, sys.stdin.fileno()), "<stdin>", max_bytes)
     try:
         fd = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     except OSError as error:
         raise FileFormatError(str(error.strerror), file=path) from None
-    closing.callback(os.close, fd)
     try:
-        info = os.fstat(fd)
-        if stat.S_ISDIR(info.st_mode):
+        mode = os.fstat(fd).st_mode
+        if stat.S_ISDIR(mode):
             raise FileFormatError("is a directory; pass a file in it", file=path)
-        regular = stat.S_ISREG(info.st_mode)
-        if regular:
+        if stat.S_ISREG(mode):
             head = os.read(fd, HEAD)
             os.lseek(fd, 0, os.SEEK_SET)
             if not is_packed(head) and hasattr(os, "preadv"):  # Windows lacks preadv, and reads sequentially
-                return PlainFile(fd, path, head, max_bytes, closing)
-        return StreamFile(
-            partial(os.read, fd),
-            path,
-            path if regular else None,
-            info.st_size if regular else None,
-            max_bytes,
-            closing,
-            fd if regular else None,
-        )
+                return PlainFile(fd, path, head, max_bytes)
+        return StreamFile(partial(os.read, fd), path, max_bytes, fd, regular=stat.S_ISREG(mode))
     except OSError as error:
-        closing.close()
+        os.close(fd)
         raise FileFormatError(f"cannot be read: {error.strerror or error}", file=path) from None
     except BaseException:
-        closing.close()
+        os.close(fd)
         raise
 
 
