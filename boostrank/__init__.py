@@ -32,15 +32,14 @@ if TYPE_CHECKING:
     from boostrank.metric import Conventions, Metric
     from boostrank.model.averaging import average
     from boostrank.model.calibration import calibrate
+    from boostrank.model.query_columns import WithinQuery
     from boostrank.model.ranking_model import RankingModel
-    from boostrank.model.within_query import WithinQuery
     from boostrank.objective.description import Objective
     from boostrank.objective.mixture import Mixture
     from boostrank.report.comparison import compare
     from boostrank.report.pareto_front import pareto
     from boostrank.sklearn.estimator import BoostRanker as BoostRanker
     from boostrank.sklearn.splitters import QueryKFold as QueryKFold
-    from boostrank.sklearn.splitters import QueryShuffleSplit as QueryShuffleSplit
     from boostrank.sklearn.splitters import QueryTimeSplit as QueryTimeSplit
     from boostrank.tuning.search import tune
 
@@ -52,11 +51,11 @@ _NAMES = {
     "kernels.jit": "inline", "metric": "Conventions Metric", "objective.description": "Objective",
     "objective.mixture": "Mixture", "checking.user_file": "load_objective",
     "report.comparison": "compare", "report.pareto_front": "pareto",
-    "sklearn": "BoostRanker QueryKFold QueryShuffleSplit QueryTimeSplit", "model.averaging": "average",
+    "sklearn": "BoostRanker QueryKFold QueryTimeSplit", "model.averaging": "average",
     "model.calibration": "calibrate",
     "fit.doctor": "doctor", "fit.callbacks": "EarlyStopping", "fit.checkpoint": "Checkpoint",
     "model.ranking_model": "RankingModel", "fit.train": "train",
-    "model.within_query": "WithinQuery", "tuning.search": "tune",
+    "model.query_columns": "WithinQuery", "tuning.search": "tune",
 }  # fmt: skip
 _HOMES = {name: f"boostrank.{module}" for module, names in _NAMES.items() for name in names.split()}
 

@@ -16,12 +16,15 @@ import io
 import math
 import numbers
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from boostrank.core.errors import ParameterError, did_you_mean
 from boostrank.core.text import parse_size, typed_value
+
+F = TypeVar("F", bound=Callable[..., Any])
+N = TypeVar("N", int, float)
 
 LARGEST_MAX_FEATURE = 2**31 - 2
 
@@ -54,6 +57,7 @@ class Option:
         params: names of the option in `params` of `boostrank.train`, LightGBM's own first.
         conflicts: options that must not be given together with this one.
         needs: an option without which this one has no effect.
+        alone: refused with workers of a cluster.
     """
 
     help: str
@@ -78,6 +82,7 @@ class Option:
     params: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
     needs: str = ""
+    alone: bool = False
 
     @property
     def several(self) -> bool:
@@ -167,6 +172,39 @@ def declared(struct: type[Any]) -> Mapping[str, Option]:
     return found
 
 
+def contradictions(
+    known: Mapping[str, Option], given: Collection[str], spell: Callable[[Option], str]
+) -> Iterator[str]:
+    """Yield messages about options that must not be given together, or without another.
+
+    Args:
+        known: options by name.
+        given: names of those that are given.
+        spell: name of an option in the messages.
+    """
+    for one in (known[name] for name in known if name in given):
+        for other in one.conflicts:
+            if other in given:
+                yield f"{spell(one)} and {spell(known[other])} do not go together"
+        if one.needs in known and one.needs not in given:
+            yield f"{spell(one)} is for {spell(known[one.needs])}, which is not given"
+
+
+def takes_options(options: Iterable[Option]) -> Callable[[F], F]:
+    """Decorator: show declared options in place of `**options` in a function's signature."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    shown = [inspect.Parameter(one.name, keyword, default=one.default) for one in options]
+
+    def decorated(function: F) -> F:
+        signature = inspect.signature(function)
+        own = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+        more = [one for one in shown if one.name not in signature.parameters]
+        function.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
+        return function
+
+    return decorated
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """Base of the structs of options: checks each value, and conflicts between options.
@@ -185,8 +223,11 @@ class Options:
 
     def __post_init__(self) -> None:
         for name, one in declared(type(self)).items():
-            one.check(getattr(self, name))
-        for message in self.contradictions(lambda one: one.name):
+            value = getattr(self, name)
+            one.check(value)
+            if one.kind == "int" and value is not None:
+                object.__setattr__(self, name, int(value))
+        for message in contradictions(declared(type(self)), self.changed, lambda one: one.name):
             raise ParameterError(message)
 
     @property
@@ -194,21 +235,6 @@ class Options:
         """The options that differ from their defaults."""
         known = declared(type(self))
         return {name: value for name, one in known.items() if not one.is_default(value := getattr(self, name))}
-
-    def contradictions(self, spell: Callable[[Option], str]) -> Iterator[str]:
-        """Messages about options that must not be given together, or without another.
-
-        Args:
-            spell: name of an option in the messages.
-        """
-        known, given = declared(type(self)), self.changed
-        for name in given:
-            for other in known[name].conflicts:
-                if other in given:
-                    yield f"{spell(known[name])} and {spell(known[other])} do not go together"
-            needed = known[name].needs
-            if needed in known and needed not in given:
-                yield f"{spell(known[name])} is for {spell(known[needed])}, which is not given"
 
 
 # Parsers of text from the command line. Each raises ValueError, whose message becomes the error.
@@ -220,17 +246,6 @@ def parse_assignment(text: str) -> tuple[str, int | float | bool | str]:
     if not (equals and name.strip() and value.strip()):
         raise ValueError(f"{text!r} is not NAME=VALUE")
     return name.strip(), typed_value(value.strip())
-
-
-def parse_shares(text: str) -> tuple[float, ...]:
-    """`0,0.25,0.5,1`."""
-    try:
-        found = tuple(float(word) for word in text.split(","))
-    except ValueError:
-        found = ()
-    if not found or not all(0.0 <= share <= 1.0 for share in found) or not any(found):
-        raise ValueError(f"{text!r} is not a list of shares such as 0,0.25,0.5,1")
-    return found
 
 
 def parse_parts(text: str) -> dict[str, float]:
@@ -253,13 +268,25 @@ def parse_workers(text: str) -> str:
 
 def parse_ranks(text: str) -> tuple[int, ...]:
     """`1,3,5,10`."""
-    try:
-        found = tuple(int(word) for word in text.split(","))
-    except ValueError:
-        found = ()
+    found = _numbers(text, int)
     if not found or min(found) < 1:
         raise ValueError(f"{text!r} is not a list of ranks such as 1,3,5,10")
     return found
+
+
+def parse_shares(text: str) -> tuple[float, ...]:
+    """`0,0.25,0.5,1`."""
+    found = _numbers(text, float)
+    if not all(0.0 <= share <= 1.0 for share in found) or not any(found):
+        raise ValueError(f"{text!r} is not a list of shares such as 0,0.25,0.5,1")
+    return found
+
+
+def _numbers(text: str, kind: Callable[[str], N]) -> tuple[N, ...]:
+    try:
+        return tuple(kind(word) for word in text.split(","))
+    except ValueError:
+        return ()
 
 
 def parse_seconds(text: str) -> float:
@@ -503,9 +530,8 @@ class WithinQueryOptions(Options, group="Start and features"):
     )
     of: Any = option(
         None,
-        "Features to which --within-query applies, by name or number. auto: all, if cross-validation over whole "
-        "queries finds a gain beyond chance.",
-        metavar="F,...|auto",
+        "Features to which within_query applies, by name or number.",
+        metavar="F,...",
         shown="all numeric features",
         needs="within_query",
     )
@@ -524,7 +550,12 @@ class StartOptions(Options, group="Start and features"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions(FitOptions, WithinQueryOptions, StartOptions, group="How many models"):
+class SingleOptions(FitOptions, WithinQueryOptions, StartOptions):
+    """Options of a single new training."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions(SingleOptions, group="How many models"):
     """Options of a training, shared by `boostrank.train` and `boostrank train`.
 
     `params` holds what the user gave as a dictionary: in Python all parameters, on the command line those of --param.
@@ -540,6 +571,7 @@ class TrainOptions(FitOptions, WithinQueryOptions, StartOptions, group="How many
         unset=None,
         shown="good",
         common=True,
+        alone=True,
     )
     folds: int | None = option(
         None,
@@ -547,12 +579,14 @@ class TrainOptions(FitOptions, WithinQueryOptions, StartOptions, group="How many
         metavar="K",
         ge=2,
         common=True,
+        alone=True,
     )
     max_trees: int | None = option(
         None,
         "Maximum number of trees in the saved model, including the linear start (one per feature). Later rounds are "
         "cut, in each fold alike.",
         ge=1,
+        alone=True,
     )
     checkpoint: Any = option(
         None,
@@ -561,8 +595,28 @@ class TrainOptions(FitOptions, WithinQueryOptions, StartOptions, group="How many
         shown="MODEL.checkpoint",
         group="Checkpoints",
     )
-    callbacks: Any = option(None, "Callbacks, called each round of each fold.", flag=None)
-    feval: Any = option(None, "Metrics as functions, as in `lgb.train`.", flag=None)
+    callbacks: Any = option(
+        None,
+        "Callbacks, called each round of each fold.",
+        flag=None,
+    )
+    feval: Any = option(
+        None,
+        "Metrics as functions, as in `lgb.train`.",
+        flag=None,
+        alone=True,
+    )
+
+    @property
+    def single(self) -> TrainOptions:
+        """The same options, with defaults for those that `SingleOptions` lacks."""
+        return TrainOptions(**{name: getattr(self, name) for name in declared(SingleOptions)})
+
+
+KEYWORDS = {
+    name: one for name, one in declared(TrainOptions).items() if not one.params and name not in ("params", "settings")
+}
+"""Options that are keywords of `boostrank.train`; the others are entries of its `params`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -814,9 +868,6 @@ class ReadOptions(Options, group="Reading"):
         if not isinstance(self.zero_based, str):
             put("zero_based", "auto" if self.zero_based is None else str(bool(self.zero_based)).lower())
         super().__post_init__()
-        for name in ("max_feature", "max_bytes", "n_features"):
-            if getattr(self, name) is not None:
-                put(name, int(getattr(self, name)))
         if self.n_features is not None and self.n_features > self.max_feature + 1:
             raise ParameterError(f"n_features={self.n_features!r} is out of range; allowed: 1 to max_feature + 1")
         tokens = (self.missing_tokens,) if isinstance(self.missing_tokens, str) else tuple(self.missing_tokens)

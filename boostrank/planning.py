@@ -21,6 +21,7 @@ from boostrank.core.text import size_words
 from boostrank.data import blocks as slots
 from boostrank.data.source import AnySource, File, Source, expand, open_files, size_of
 from boostrank.engines import ENGINES
+from boostrank.model.query_columns import WithinQuery
 from boostrank.model.ranking_model import RankingModel
 from boostrank.options import TrainOptions
 
@@ -462,9 +463,9 @@ def choose_route(
     if refused:  # the reader will say where
         return ("memory" if route == "auto" else route), ""
     added = 0
-    if options.within_query:
-        within = options.within_query
-        added = len(within.kinds) * (train.features if within.is_auto or within.of is None else len(within.of))
+    within = WithinQuery.given(options.within_query, options.of)
+    if within is not None:
+        added = len(within.kinds) * (train.features if within.of is None else len(within.of))
     elif options.init_model:
         model = RankingModel.load(options.init_model)
         added = len(model.column_names) - model.n_features

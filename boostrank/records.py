@@ -17,7 +17,7 @@ import json
 import math
 from abc import ABCMeta
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, Literal, TypedDict, TypeVar
+from typing import Annotated, Any, Literal, NotRequired, TypedDict, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -79,15 +79,11 @@ class FoldsRecord(TypedDict, total=False):
     valid: list[dict[str, Any]]
 
 
-class _WithinRequired(TypedDict):
+class WithinRecord(TypedDict):
+    """Columns within queries: kinds and features."""
+
     kinds: list[str]
-
-
-class WithinRecord(_WithinRequired, total=False):
-    """Columns within queries: kinds, features, and result of the cross-validation."""
-
-    of: list[str]
-    choice: dict[str, Any]
+    of: NotRequired[list[str]]
 
 
 class PriceRecord(TypedDict, total=False):

@@ -6,7 +6,7 @@ import glob
 import math
 import os
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from boostrank.core.errors import FileFormatError, InputError, did_you_mean
-from boostrank.options import SAME, Option, declared
+from boostrank.options import SAME, Option, contradictions, declared
 
 _TABLES = {"set": "settings", "param": "params"}
 _OF_TRAIN = ("quality",)
@@ -190,7 +190,9 @@ class Command(click.Command):
             InputError: a file to be written is also read, or is to be written twice. The record and the lock of a
                 model count as written, whatever the output is called.
         """
-        for message in self._contradictions(ctx):
+        unset = (None, ParameterSource.DEFAULT)
+        given = [one for one in self.options if ctx.get_parameter_source(one) not in unset and ctx.params.get(one)]
+        for message in contradictions(self.options, given, self._flag):
             raise click.UsageError(message, ctx)
         files: dict[str, list[str]] = {}
         for parameter in self.params:
@@ -201,18 +203,6 @@ class Command(click.Command):
             raise click.UsageError("standard input can be read only once", ctx)
         _check_outputs(files)
         return super().invoke(ctx)
-
-    def _contradictions(self, ctx: click.Context) -> Iterator[str]:
-        """Describe given options that do not go together."""
-        flags = {name: self._flag(one) for name, one in self.options.items()}
-        unset = (None, ParameterSource.DEFAULT)
-        given = [name for name in flags if ctx.get_parameter_source(name) not in unset and ctx.params.get(name)]
-        for one in (self.options[name] for name in given):
-            for other in one.conflicts:
-                if other in given:
-                    yield f"{flags[one.name]} and {flags[other]} do not go together"
-            if one.needs in flags and one.needs not in given:
-                yield f"{flags[one.name]} is for {flags[one.needs]}, which is not given"
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write options in groups, the most used first; long commands show the rest with --help-all."""

@@ -119,13 +119,13 @@ def by_clicks(own: Study, reading: FileOptions) -> tuple[Study, FileOptions, Cli
     """Return reading options for --clicks: a linear gain, without click columns."""
     if not own.clicks:
         return own, reading, None
-    from boostrank.clicks.sidecar import prepare
+    from boostrank.clicks.sidecar import click_reading
 
     if own.gain is not None:
         raise InputError("--clicks and --gain do not go together")
     if len(own.data) != 1:
         raise InputError("--clicks counts the rows of one file: give one DATA")
-    columns, reading = prepare(own.click_columns, own.data, reading)
+    columns, reading = click_reading(own.click_columns, own.data, reading)
     return replace(own, gain="linear"), reading, columns
 
 

@@ -51,7 +51,7 @@ def doctor(own: Doctor, reading: FileOptions) -> int:
     \b
     boostrank doctor train.txt --valid vali.txt --valid test.txt
     """
-    from boostrank.clicks.sidecar import ENDING, prepare
+    from boostrank.clicks.sidecar import ENDING, click_reading
     from boostrank.core.gains import expression_of, rule_of
     from boostrank.data.doctor import Severity, examine
     from boostrank.fit.doctor import with_refusal
@@ -62,7 +62,7 @@ def doctor(own: Doctor, reading: FileOptions) -> int:
             raise InputError("doctor --clicks looks at queries as they stand: sort the file first")
         if len(own.files) > 1:
             raise InputError("--clicks counts the rows of one file: give one FILE")
-        columns, reading = prepare(own.click_columns, (*own.files, *own.valid), reading, logs=False)
+        columns, reading = click_reading(own.click_columns, (*own.files, *own.valid), reading, logs=False)
     if expression_of(own.gain) is not None:
         say(
             "the labels are looked at, not the gain of an expression: train refuses a value that is no gain by its line"

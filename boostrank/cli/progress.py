@@ -20,7 +20,43 @@ _PATIENCE = 0.5
 _READING_EVERY = 10.0
 
 
-class RoundProgress:
+class _Line:
+    """A line that is rewritten in place on a terminal, and printed elsewhere if it is due."""
+
+    def __init__(self) -> None:
+        self._live: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def show(self, text: str, due: bool) -> None:
+        if not sys.stderr.isatty():
+            if due:
+                say(text)
+            return
+        from rich.console import Console
+        from rich.live import Live
+        from rich.text import Text
+
+        if self._live is None:
+            console = Console(stderr=True, highlight=False)
+            self._live = Live(console=console, transient=True, redirect_stdout=False)
+            self._live.start()
+        self._live.update(Text(text))
+
+    def say(self, line: str) -> None:
+        """Print a permanent line."""
+        if self._live is None:
+            say(line)
+        else:
+            self._live.console.print(line, markup=False, soft_wrap=True)
+
+
+class RoundProgress(_Line):
     """A training callback that shows round, headline metric on each set, and time left.
 
     Args:
@@ -33,21 +69,19 @@ class RoundProgress:
     order = 25  # before early stopping, which ends the round by an exception
 
     def __init__(self, metric: str | None, *, folds: int = 0, stops: bool = False) -> None:
+        super().__init__()
         self._metric, self._folds, self._stops = metric, folds, stops
-        plain = _PlainLines(every=_READING_EVERY if folds else _AT_MOST_EVERY)
-        self._display: _LiveLine | _PlainLines = _LiveLine() if sys.stderr.isatty() else plain
+        self._every = _READING_EVERY if folds else _AT_MOST_EVERY
         self._started, self._fold = time.monotonic(), 1
+        self._shown, self._shown_round = 0.0, 0
         self._ends: deque[float] = deque()
         self._binning: tuple[float, int, int] | None = None
         self.rounds = 0
         self.total = 0
 
-    def __enter__(self) -> RoundProgress:
-        self._display.start()
+    def __enter__(self) -> Self:
+        self.show("compiling and binning", due=False)
         return self
-
-    def __exit__(self, *error: object) -> None:
-        self._display.stop()
 
     def __call__(self, env: Any) -> None:
         now = time.monotonic()
@@ -55,13 +89,21 @@ class RoundProgress:
         while len(self._ends) > _RECENT_ROUNDS and now - self._ends[0] > _RECENT_SECONDS:
             self._ends.popleft()
         self.rounds, self.total = env.iteration + 1, env.end_iteration
-        values = [f"{r[0]} {r[1]} {r[2]:.4f}" for r in env.evaluation_result_list or [] if r[1] == self._metric]
-        left = ""
-        if len(self._ends) > 1 and not self._stops:  # the first round also compiles
-            a_round = (now - self._ends[0]) / (len(self._ends) - 1)
-            left = f"{duration(a_round * (self.total - self.rounds))} left"
         fold = f"fold {self._fold}/{self._folds}, " if self._folds else ""
-        self._display.show(self.rounds, self.total, "  ".join(values), left, fold)
+        parts = [f"{fold}round {self.rounds}/{self.total}"]
+        values = [f"{r[0]} {r[1]} {r[2]:.4f}" for r in env.evaluation_result_list or [] if r[1] == self._metric]
+        parts += ["  ".join(values)] if values else []
+        if len(self._ends) > 1 and not self._stops and self.rounds < self.total:  # the first round also compiles
+            a_round = (now - self._ends[0]) / (len(self._ends) - 1)
+            parts.append(f"{duration(a_round * (self.total - self.rounds))} left")
+        # Plain lines: the first and last round, and some between.
+        self._shown = self._shown or (now if fold else 0.0)
+        since, step = now - self._shown, max(1, self.total // _LINES)
+        due = since >= _AT_LEAST_EVERY or (self.rounds // step > self._shown_round // step and since >= self._every)
+        due = due or (self.rounds in (1, self.total) and not fold)
+        self.show("  ".join(parts), due)
+        if due:
+            self._shown, self._shown_round = now, self.rounds
 
     def next_fold(self) -> None:
         """Count the next training, whose rounds begin anew."""
@@ -73,10 +115,6 @@ class RoundProgress:
         """Seconds since creation."""
         return time.monotonic() - self._started
 
-    def say(self, line: str) -> None:
-        """Print a permanent line."""
-        self._display.print(line)
-
     def binning(self, done: int, rows: int) -> None:
         """Show binned rows; engines may pass over them several times."""
         now = time.monotonic()
@@ -86,35 +124,21 @@ class RoundProgress:
         self._binning = (started, first, done)
         speed = (done - first) / (now - started) if now > started else 0.0
         left = f", {duration((rows - done) / speed)} left" if speed else ""
-        self._display.say(f"binning: {done:,} of {rows:,} rows, {speed / 1e3:,.0f}k rows/s{left}")
+        self._shown = self._shown or now
+        due = now - self._shown >= _READING_EVERY
+        self.show(f"binning: {done:,} of {rows:,} rows, {speed / 1e3:,.0f}k rows/s{left}", due)
+        self._shown = now if due else self._shown
 
 
-class _Status:
-    """Progress line of a long step, rewritten in place on a terminal."""
-
+class _Status(_Line):
     def __init__(self) -> None:
+        super().__init__()
         self._started = self._shown = time.monotonic()
-        self._live: Any = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._live is not None:
-            self._live.stop()
 
     def _show(self, line: str, now: float) -> None:
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.markup import escape
-
-            if self._live is None:
-                self._live = Console(stderr=True, highlight=False).status("")
-                self._live.start()
-            self._live.update(escape(line))
-        elif now - self._shown >= _READING_EVERY:
-            say(line)
-            self._shown = now
+        due = now - self._shown >= _READING_EVERY
+        self.show(line, due)
+        self._shown = now if due else self._shown
 
 
 class ReadProgress(_Status):
@@ -155,77 +179,6 @@ class StepProgress(_Status):
         since = done - self._first
         left = f", {duration((now - self._started) * (total - done) / since)} left" if since else ""
         self._show(f"{step}: {done:,} of {total:,} documents{left}", now)
-
-
-class _LiveLine:
-    """`round 61/200 ━━━━━━━ vali ndcg@10 0.4312  12 s left`, rewritten in place."""
-
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn
-
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=16),
-            TextColumn("{task.fields[values]}  [dim]{task.fields[left]}"),
-            console=Console(stderr=True, highlight=False),
-            transient=True,
-            redirect_stdout=False,
-        )
-        self._task = self._progress.add_task("round 0", values="compiling and binning", left="", total=None)
-
-    def start(self) -> None:
-        self._progress.start()
-
-    def stop(self) -> None:
-        self._progress.stop()
-
-    def say(self, text: str) -> None:
-        self._progress.update(self._task, values=text)
-
-    def print(self, line: str) -> None:
-        self._progress.console.print(line, markup=False, soft_wrap=True)
-
-    def show(self, rounds: int, total: int, values: str, left: str, fold: str) -> None:
-        self._progress.update(
-            self._task,
-            description=f"{fold}round {rounds}/{total}",
-            completed=rounds,
-            total=total,
-            values=values,
-            left=left,
-        )
-
-
-class _PlainLines:
-    """Print plain lines, rarely."""
-
-    def __init__(self, every: float) -> None:
-        self._last_round, self._last_time, self._every = 0, 0.0, every
-
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-    def say(self, text: str) -> None:
-        now = time.monotonic()
-        if now - (self._last_time or now) >= _READING_EVERY:
-            say(text)
-            self._last_time = now
-        self._last_time = self._last_time or now
-
-    def print(self, line: str) -> None:
-        say(line)
-
-    def show(self, rounds: int, total: int, values: str, left: str, fold: str) -> None:
-        now = time.monotonic()
-        since = now - (self._last_time or (now if fold else 0.0))
-        self._last_time = self._last_time or (now if fold else 0.0)
-        step = max(1, total // _LINES)
-        due = since >= _AT_LEAST_EVERY or (rounds // step > self._last_round // step and since >= self._every)
-        if due or (rounds in (1, total) and not fold):
-            say("  ".join(filter(None, [f"{fold}round {rounds}/{total}", values, left if rounds < total else ""])))
-            self._last_round, self._last_time = rounds, now
 
 
 def duration(seconds: float) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -13,15 +15,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from boostrank.cli.command import command
-from boostrank.cli.errors import DONE, graceful_stop, say
-from boostrank.cli.outcome import FoldTable, Sayer, print_outcome
-from boostrank.cli.progress import RoundProgress
+from boostrank.cli.errors import DONE, StopRequest, graceful_stop, say
+from boostrank.cli.progress import RoundProgress, duration
 from boostrank.cli.reading import Reader
-from boostrank.engines import of_engine
-from boostrank.options import DEFAULT_ROUNDS, FileOptions, FitOptions, TrainCommand, TrainOptions
+from boostrank.cli.show import aligned
+from boostrank.engines import get_backend, of_engine
+from boostrank.options import KEYWORDS, FileOptions, FitOptions, TrainCommand, TrainOptions
 
 if TYPE_CHECKING:
     from boostrank.fit.checkpoint import Checkpoint
+    from boostrank.fit.plan import Member, Recipe
+    from boostrank.model.ranking_model import RankingModel
 
 Fit = TypeVar("Fit", bound=FitOptions)
 PLAIN, GOOD, NO_CACHE = "plain", "good", "none"
@@ -37,12 +41,10 @@ def train(own: TrainCommand, options: TrainOptions, reading: FileOptions) -> int
     Prints the path of the model. Ctrl-C and SIGTERM finish the round and write the model and the checkpoint, if any;
     a second Ctrl-C exits at once.
     """
-    from boostrank.clicks.sidecar import prepare
+    from boostrank.clicks.sidecar import click_reading
     from boostrank.core.errors import InputError, ParameterError
     from boostrank.core.files import check_appendable, check_writable, reserved
-    from boostrank.fit.train import settled_quality
     from boostrank.model.files import check_ending
-    from boostrank.model.within_query import WithinQuery
 
     if own.cluster == "env":
         from boostrank.cluster.env import EnvWorkers
@@ -60,16 +62,13 @@ def train(own: TrainCommand, options: TrainOptions, reading: FileOptions) -> int
             raise ParameterError(f"--clicks learns real gains, and {objective} takes grades: one of ours")
         if len(own.train) > 1:
             raise InputError("--clicks counts the rows of one file: give one TRAIN")
-        columns, reading = prepare(own.click_columns, (*own.train, *own.valid), reading)
+        columns, reading = click_reading(own.click_columns, (*own.train, *own.valid), reading)
         options = replace(options, gain="linear", metrics=options.metrics or ("dcg",))
-    options = settled_quality(options, own.cluster is not None, say)
+    options = _with_quality(options, own.cluster is not None)
     if options.folds and (own.cache not in (None, NO_CACHE) or own.route not in ("auto", "memory")):
         raise ParameterError("--folds takes rows from memory: leave out --route and --cache")
-    if options.within_query:
-        options = replace(options, within_query=WithinQuery(options.within_query, options.of), of=None)
     if own.target:
-        within = ", ".join(options.within_query.kinds) if options.within_query else ""
-        _check_for(own.target, engine=options.backend, within_query=within)
+        _check_for(own.target, engine=options.backend, within_query=options.within_query or "")
     check_ending(own.model)
     check_writable(own.model)
     checkpoint = _checkpoint(own, options)
@@ -91,9 +90,9 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
     from boostrank.core.gains import expression_of
     from boostrank.data.rows import missing_in
     from boostrank.fit.callbacks import StopWhenAsked
+    from boostrank.fit.checkpoint import keeping_rounds, resume_words, save_or_rescue
     from boostrank.fit.click_gate import copied_rows, tell_gate
     from boostrank.fit.params import headline
-    from boostrank.fit.saving import keeping_rounds, resume_words, save_or_rescue
     from boostrank.fit.train import draft, fit, resolve
     from boostrank.metric import Metric
     from boostrank.model.files import sidecar_path
@@ -103,7 +102,6 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
     gain = options.gain
     options = prepared(options)
     checked = draft(options).settings
-    rounds = checked.rounds if options.rounds or checked.rounds != DEFAULT_ROUNDS else None  # an option or a parameter
     metric = headline([name for metric in checked.metrics for name in Metric.parse(metric).names])
     names = _set_names(own.valid)
     on_folds = bool(options.folds) or options.quality == GOOD
@@ -143,12 +141,13 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
     # Without a validation set, show the metric of the training set; folds have held-out queries.
     watched = list(zip(names, valid_sets, strict=True)) or ([] if on_folds else [("training", train_set)])
     with contextlib.redirect_stdout(sys.stderr):  # the engines print
-        plan = resolve(replace(options, rounds=rounds), train_set, watched, Sayer())
-    recipe, checkpoint = plan.recipe, plan.checkpoint
+        plan = resolve(options, train_set, watched)
+    recipe, checkpoint = plan.recipe, options.checkpoint
+    if recipe.preset != PLAIN:
+        say(recipe.words)
     if own.target:
         data, rounds = plan.train_set, plan.rounds * len(recipe.members)
-        trees = rounds + data.n_features * (plan.start is not None)
-        trees = min(trees, plan.max_trees or trees)
+        trees = min(rounds + data.n_features, options.max_trees or sys.maxsize)
         missing = bool(missing_in(data.features).any())
         facts = {"categorical": tuple(data.categories), "trees": trees, "missing": missing}
         _check_for(own.target, names=data.feature_names, **facts)
@@ -166,8 +165,8 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
             for data in (train_set, *valid_sets):
                 if data.on_disk:
                     data.features.watch = progress.binning
-            plan = replace(plan, callbacks=(progress, *log, StopWhenAsked(stop)))
-            trained = fit(plan, FoldTable(recipe, metric, stop, progress))
+            plan = plan.with_options(callbacks=(progress, *log, StopWhenAsked(stop)))
+            trained = fit(plan, _FoldTable(recipe, metric, stop, progress))
         stop.saving = True
         save_or_rescue(trained, own.model, checkpoint)
         stopped = stop.heeded or (trained.info.folds is not None and len(trained.info.folds["rounds"]) < many)
@@ -175,7 +174,7 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
             checkpoint.remove()
     if checkpoint and checkpoint.resumed_at:
         say(f"resumed after round {checkpoint.resumed_at}")
-    print_outcome(trained, own.model, progress, options.quality, as_json=own.as_json, stopped=stopped, valid=names)
+    _print_outcome(trained, own, progress, options, stopped=stopped, valid=names)
     if checkpoint and checkpoint.failures:
         say(f"{checkpoint.failures} checkpoints could not be written")
     if checkpoint and stopped:
@@ -201,6 +200,28 @@ def _check_for(target: str, **facts: Any) -> None:
         say(words)
 
 
+def _with_quality(options: TrainOptions, cluster: bool) -> TrainOptions:
+    """Set the quality: "good" by default, or "plain" if folds are not available."""
+    reason = ""
+    if cluster:
+        reason = "workers of a cluster train a single model with the engine's defaults"
+    elif not get_backend(options.backend).grows_trees:
+        reason = f"{options.backend} grows no trees"
+    asked = options.quality
+    if reason and asked is None:
+        say(f"quality {PLAIN}: {reason}")
+    elif reason and asked != PLAIN:
+        raise click.UsageError(f"--quality {asked} is not available: {reason}. Use --quality plain")
+    quality = asked or (PLAIN if reason else GOOD)
+    if options.init_model and quality == GOOD:
+        default = "the default" if asked is None else "--quality good"
+        raise click.UsageError(
+            f"--init-model continues a single training, but {default} trains several models: add --quality quick or "
+            "--quality plain"
+        )
+    return replace(options, quality=quality)
+
+
 def prepared(options: Fit) -> Fit:
     """Load the objective of a Python file, parse the gain, and silence the engine.
 
@@ -224,11 +245,9 @@ def prepared(options: Fit) -> Fit:
 def _on_cluster(
     own: TrainCommand, options: TrainOptions, rounds: int, reading: FileOptions, names: list[str], metric: str | None
 ) -> int:
-    """Train on the workers of a cluster, and save the model."""
     from boostrank.cluster import train
     from boostrank.fit.callbacks import StopWhenAsked
-    from boostrank.fit.checkpoint import Checkpoint
-    from boostrank.fit.saving import save_or_rescue
+    from boostrank.fit.checkpoint import Checkpoint, save_or_rescue
 
     so_far = f"{own.model}.so-far"
     with graceful_stop() as stop:
@@ -240,12 +259,8 @@ def _on_cluster(
                 rounds,
                 [[path] for path in own.valid],
                 names,
-                backend=options.backend,
-                init_model=options.init_model,
-                start=options.start,
-                within_query=options.within_query,
+                **{name: value for name, value in options.changed.items() if name in KEYWORDS},
                 callbacks=[progress, StopWhenAsked(stop)],
-                conventions=options.conventions,
                 **reading.keywords,
                 format=reading.data_format,
                 checkpoint=Checkpoint(so_far, every=own.checkpoint_every) if own.checkpoint_every else None,
@@ -259,7 +274,7 @@ def _on_cluster(
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(written)
     stop.heeded = stop.heeded and progress.rounds < progress.total
-    print_outcome(trained, own.model, progress, options.quality, as_json=own.as_json, stopped=stop.heeded)
+    _print_outcome(trained, own, progress, options, stopped=stop.heeded)
     return stop.exit_status if stop.heeded else DONE
 
 
@@ -283,3 +298,98 @@ def _set_names(paths: Sequence[str]) -> list[str]:
     stems = [Path(path).name.split(".")[0].strip("*?-_") or Path(path).parent.name or path for path in paths]
     distinct = len(set(stems)) == len(stems) and "training" not in stems
     return stems if distinct else [f"valid_{i}" for i in range(len(paths))]
+
+
+class _FoldTable:
+    """Print a row for each trained fold."""
+
+    def __init__(self, recipe: Recipe, metric: str | None, stop: StopRequest, progress: RoundProgress) -> None:
+        self._metric, self._stop, self._progress, self._first = metric, stop, progress, True
+        self._width = max((len(member.name) for member in recipe.members), default=0)
+
+    def __call__(self, fold: int, member: Member, model: RankingModel) -> bool:
+        assert model.summary is not None  # it was just trained
+        held_out = next(iter(model.best_score.values()), {}).get(self._metric or "")
+        value = "" if held_out is None else f"{held_out:.4f}"
+        width = max(8, len(self._metric or ""))
+        if self._first:
+            self._progress.say(f"fold  {'trained':{self._width}}  rounds  {self._metric or '':>{width}}  time")
+        self._first = False
+        taken = duration(model.summary.seconds)
+        self._progress.say(
+            f"{fold + 1:<4}  {member.name:{self._width}}  {model.best_iteration:>6}  {value:>{width}}  {taken}"
+        )
+        self._progress.next_fold()
+        return not self._stop.made
+
+
+def _print_outcome(
+    model: RankingModel,
+    own: TrainCommand,
+    progress: RoundProgress,
+    options: TrainOptions,
+    *,
+    stopped: bool,
+    valid: Sequence[str] = (),
+) -> None:
+    """Print the trained model: its parts, metric and size."""
+    from boostrank.model.averaging import count_trees
+    from boostrank.model.ranking_model import tree_counts
+
+    record, summary = model.info.folds, model.summary
+    fields: dict[str, Any] = {
+        "model": own.model,
+        "backend": model.backend,
+        "quality": options.quality,
+        "stopped": stopped,
+    }
+    if record is not None:
+        fields |= dict(record)
+        if stopped:
+            say(f"stopped in fold {len(record['rounds'])}; the model holds the folds so far")
+        for name, value in zip(valid, record["valid"], strict=False):  # without a metric there are no values
+            say(f"{name}: {_value(str(record['metric']), value)}, each scored by the model that had not seen it")
+    elif summary is not None:
+        fields |= dataclasses.asdict(summary) | {"tree_seconds": summary.tree_seconds}
+        fields |= {"objective": model.info["objective"]["name"], "metrics": model.best_score, "rounds": progress.rounds}
+        _report_one(model, progress, stopped)
+    if own.as_json:
+        counted = {"trees": count_trees(model)} if get_backend(model.backend).grows_trees else {}
+        price = {} if model.info.price is None else {"price": model.info.price}
+        click.echo(json.dumps(fields | counted | price))
+        return
+    if get_backend(model.backend).grows_trees:
+        start = tree_counts(model)[0]
+        of_start = f", {start:,} of them the linear start's" if start else ""
+        say(f"{count_trees(model):,} trees{of_start}; trained in {duration(progress.seconds)}")
+    if record is not None and record["metric"] is not None:
+        value = record["held_out"][record["metric"]]
+        click.echo(f"{_value(str(record['metric']), value)}, each scored by the model that had not seen it")
+    click.echo(f"model written to {own.model}")
+
+
+def _report_one(model: RankingModel, progress: RoundProgress, stopped: bool) -> None:
+    summary = model.summary
+    assert summary is not None  # it was just trained
+    if stopped:
+        say(f"stopped after round {progress.rounds} of {progress.total}")
+    dead = "" if summary.dead_queries is None else f", {summary.dead_queries:,} of them dead (no gradient)"
+    floored = f"; {summary.floored:,} hessians lifted to the floor in the last round" if summary.floored else ""
+    say(f"{summary.rows:,} rows, {summary.queries:,} queries{dead}{floored}")
+    say(
+        f"{duration(summary.seconds)}: kernels {duration(summary.kernel_seconds)}, "
+        f"{'trees' if get_backend(model.backend).grows_trees else 'steps'} {duration(summary.tree_seconds)}, "
+        f"metrics {duration(summary.metric_seconds)}"
+    )
+    best = "best round" if summary.best_round < progress.rounds else "last round"
+    sets = model.best_score
+    names = list(next(iter(sets.values()), {}))
+    rows = [[name, *(f"{metrics[metric]:.4f}" for metric in names)] for name, metrics in sets.items()]
+    for line in aligned([[f"{best} {summary.best_round}", *names], *rows]) if rows else []:
+        say(line)
+
+
+def _value(metric: str, one: dict[str, Any]) -> str:
+    if not one["queries"]:
+        return f"{metric}: no query counts"
+    return f"{metric} {one['value']:.4f} [{one['low']:.4f}, {one['high']:.4f}] on {one['queries']:,} queries"

@@ -8,7 +8,7 @@ import math
 import os
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,12 +21,14 @@ from boostrank.cli.train import prepared
 from boostrank.core.errors import InputError
 from boostrank.options import (
     DEFAULT_ROUNDS,
+    KEYWORDS,
     ConfigOptions,
     FileOptions,
     FitOptions,
     JsonOptions,
     WithinQueryOptions,
     argument,
+    declared,
     option,
     parse_assignment,
 )
@@ -75,14 +77,12 @@ def tune(own: Tune, options: FitOptions, reading: FileOptions) -> int:
         check_writable(path)
     if os.path.exists(study) and not own.resume:
         raise InputError(f"{study}: a search lies there: --resume goes on with it; or remove the file")
-    from boostrank.fit.folds import choice_words
-    from boostrank.model.within_query import WithinQuery
+    from boostrank.tuning.result import as_toml
     from boostrank.tuning.search import tune
     from boostrank.tuning.space import parse_dimension
-    from boostrank.tuning.toml import as_toml
 
     space = {name: parse_dimension(str(text)) for name, text in own.space}
-    within = WithinQuery(own.within_query, own.of) if own.within_query else None
+    within = {name: own.changed[name] for name in declared(WithinQueryOptions) if name in own.changed}
     typed, options = options, prepared(options)
     params = options.flat()
     rounds = options.rounds or DEFAULT_ROUNDS
@@ -100,11 +100,10 @@ def tune(own: Tune, options: FitOptions, reading: FileOptions) -> int:
                 trials=trials,
                 folds=own.folds,
                 space=space,
-                backend=options.backend,
-                conventions=options.conventions,
                 study=study,
                 progress=progress,
-                within_query=within,
+                **{name: value for name, value in options.changed.items() if name in KEYWORDS},
+                **within,
             )
 
     progress = _Progress()
@@ -116,16 +115,12 @@ def tune(own: Tune, options: FitOptions, reading: FileOptions) -> int:
         if not progress.trials:
             return INTERRUPTED
         found, stopped = search(0, None), True
-    if found.within_query is not None and found.within_query.choice is not None:
-        say(choice_words(found.within_query.choice))
-    write_output(own.output, as_toml(found, replace(typed, gain=None)).encode())
+    write_output(own.output, as_toml(found, typed, within).encode())
     click.echo(json.dumps(_as_json(found)) if own.as_json else "\n".join(_summary(found, own.output)))
     return INTERRUPTED if stopped else DONE
 
 
 class _Progress:
-    """Print the result of a trial, the best so far, and the time left."""
-
     def __init__(self) -> None:
         self._started, self.trials = time.monotonic(), 0
 
@@ -163,7 +158,7 @@ def _summary(found: TuningResult, output: str) -> list[str]:
 
 
 def _as_json(found: TuningResult) -> dict[str, Any]:
-    from boostrank.tuning.toml import plain
+    from boostrank.tuning.result import plain
 
     gain = found.gain
     return {

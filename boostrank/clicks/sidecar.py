@@ -29,7 +29,7 @@ Tell = Callable[[str], None]
 ENDING = ".clicks"
 
 
-def prepare(
+def click_reading(
     names: Sequence[str] | None, files: Sequence[str], reading: Reading, *, logs: bool = True
 ) -> tuple[ClickColumns | None, Reading]:
     """Check the files whose clicks will be used; return their columns, and options that drop these as features."""

@@ -9,7 +9,7 @@ A launcher, one file an engine of clusters, starts `worker.serve` on each of the
 
 from __future__ import annotations
 
-from boostrank.cluster.launcher import Launcher
 from boostrank.cluster.train import launcher_of, train
+from boostrank.cluster.workers import Launcher
 
 __all__ = ["Launcher", "launcher_of", "train"]

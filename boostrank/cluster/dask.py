@@ -10,7 +10,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from boostrank.cluster.channel import Address, Call
-from boostrank.cluster.launcher import Launcher, by_worker, package, scored
+from boostrank.cluster.workers import Launcher, by_worker, package, scored
 from boostrank.core.errors import InputError, ParameterError
 from boostrank.model.ranking_model import RankingModel
 
@@ -96,7 +96,6 @@ class DaskWorkers(Launcher):
             self._client.restart_workers(late, timeout=_RESTART_SECONDS, raise_for_error=False)
 
     def _present(self) -> dict[str, int]:
-        """Address -> threads."""
         info = self._client.scheduler_info(n_workers=-1)["workers"]
         return {address: about["nthreads"] for address, about in info.items() if about.get("nthreads")}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from boostrank.cluster.channel import Call
-from boostrank.cluster.launcher import Launcher
+from boostrank.cluster.workers import Launcher
 from boostrank.core.errors import TrainingError
 from boostrank.core.machine import resolve_threads
 

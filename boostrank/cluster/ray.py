@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from boostrank.cluster.channel import Address, Call
-from boostrank.cluster.launcher import Launcher, by_worker, package, scored
+from boostrank.cluster.workers import Launcher, by_worker, package, scored
 from boostrank.model.ranking_model import RankingModel
 
 

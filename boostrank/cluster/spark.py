@@ -8,8 +8,8 @@ from functools import reduce
 from typing import Any
 
 from boostrank.cluster.channel import Address, Call
-from boostrank.cluster.launcher import Launcher, package, scored
 from boostrank.cluster.train import train as train_on
+from boostrank.cluster.workers import Launcher, package, scored
 from boostrank.model.ranking_model import RankingModel
 
 _SET = "boostrank_set"  # column: number of the data set of a row

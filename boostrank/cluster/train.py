@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.cluster.launcher import Launcher, by_worker
 from boostrank.cluster.worker import CLIENT_SILENCE_SECONDS, Last, News, Shard
-from boostrank.cluster.workers import WORKER_TIMEOUT, Workers
+from boostrank.cluster.workers import WORKER_TIMEOUT, Launcher, Workers, by_worker
 from boostrank.core import errors
 from boostrank.core.errors import BoostrankError, DataError, DataWarning, ParameterError, TrainingError, WorkerLost
 from boostrank.core.text import count_of
@@ -28,15 +27,12 @@ from boostrank.data.source import matching
 from boostrank.engines import get_backend, workers_of
 from boostrank.engines.base import CallbackEnv, EvalResult, StopTraining
 from boostrank.fit.checkpoint import Checkpoint
-from boostrank.fit.prepare import with_objective_of
-from boostrank.fit.train import draft, named_sets, with_params
-from boostrank.model.ranking_model import RankingModel
-from boostrank.model.within_query import WithinQuery
+from boostrank.fit.train import draft, named_sets, with_objective_of, with_params
+from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.options import TrainOptions, declared
 from boostrank.records import ModelInfo
 
 _LAUNCHERS = ("local", "env", "dask", "spark", "ray")
-_ALONE = ("quality", "folds", "max_trees", "feval")
 
 
 def launcher_of(workers: Any) -> Launcher:
@@ -120,16 +116,13 @@ class ClusterTraining:
         own = {name: given.pop(name) for name in declared(TrainOptions) if name in given}
         options = with_params(TrainOptions(**own, rounds=rounds), params or {})
         together = workers_of(options.backend)
-        for name in _ALONE:
-            if name in options.changed:
+        for name in options.changed:
+            if declared(TrainOptions)[name].alone:
                 raise ParameterError(f"{name} is for a training on one machine")
         self._checkpoint, self._callbacks = options.checkpoint, options.callbacks or ()
         if not isinstance(self._checkpoint, Checkpoint | None) or (self._checkpoint and self._checkpoint.resume):
             raise ParameterError("checkpoint: Checkpoint(path, every=N); workers go on by init_model=, without resume")
-        within, model = WithinQuery.given(options.within_query), options.init_model
-        if "auto" in (options.of, within and within.of):
-            raise ParameterError("within_query: name the features, workers of a cluster do not choose them")
-        self._model = RankingModel.load(model) if isinstance(model, str | os.PathLike) else model
+        self._model = None if options.init_model is None else as_model(options.init_model)
         self._options = replace(options, init_model=self._model, checkpoint=None, callbacks=None)
         self._tell, self._timeout, self._reading = tell, worker_timeout, given
         self._engine, drafted = get_backend(options.backend), draft(self._options)
@@ -208,7 +201,6 @@ class ClusterTraining:
 
     @property
     def _inventory(self) -> str:
-        """Workers and data in one line."""
         workers, shards = [self._workers.info[rank] for rank in self._workers.ranks], self._shards
         return (
             f"{count_of(len(workers), 'worker')} with {count_of(sum(info.threads for info in workers), 'thread')} on "

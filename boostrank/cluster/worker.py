@@ -261,7 +261,8 @@ class Worker:
             rounds = _Rounds(self, mesh, member, every)
             plan = resolve(options, train_set, valid, peers=Peers(rank, mesh.all_reduce))
             start = StartTogether(mesh, self._training, order)
-            model = run(replace(plan, engine=member, fitted=start, callbacks=(rounds, StopWhenAsked(rounds))))
+            plan = replace(plan, engine=member, fitted=start)
+            model = run(plan.with_options(callbacks=(rounds, StopWhenAsked(rounds))))
         return model if rank == 0 else None, zlib.crc32(model.to_bytes()), rounds.heeded, mesh.sent
 
     @property

@@ -8,25 +8,22 @@ the text, comments before the first row name features: `# f1: name`, one per lin
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from boostrank.core.errors import FileFormatError, ParameterError
 from boostrank.core.files import read_text
-from boostrank.options import ReadOptions
+from boostrank.options import Option, ReadOptions, declared, takes_options
 
-F = TypeVar("F", bound=Callable[..., Any])
 Progress = Callable[[int, int | None], None] | None
 """Called with the bytes read and their total, None if unknown."""
 
 NUMBERED = re.compile(r"f\d+")
 """Pattern of generated feature names."""
-_READING = ("like", "threads", "progress")
 _PAIR = re.compile(r"[fF]?(\d+)(?:\s*[:=,]\s*|\s+)(\S.*)")
 _HEADER = re.compile(
     r"""(".*|,.*|(feature_?)?names?|features?|(index|id|feature\w*),.*|0(?=\r?\n\D)|\d+\t(Label|GroupId|Num|Categ)\b.*)\r?$""",
@@ -65,15 +62,9 @@ class FeatureSpace:
     ignored: frozenset[str] = frozenset()
 
 
-def takes_reader_options(function: F) -> F:
-    """Decorator: show `like`, `threads`, `progress` and the fields of `ReadOptions` in place of `**options`."""
-    signature = inspect.signature(function)
-    more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in _READING]
-    more += inspect.signature(ReadOptions).parameters.values()
-    given = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
-    more = [one for one in more if one.name not in signature.parameters]
-    function.__signature__ = signature.replace(parameters=[*given, *more])  # type: ignore[attr-defined]
-    return function
+_READING = (Option(name="like", help=""), Option(name="threads", help=""), Option(name="progress", help=""))
+takes_reader_options = takes_options((*_READING, *declared(ReadOptions).values()))
+"""Decorator: show `like`, `threads`, `progress` and the fields of `ReadOptions` in place of `**options`."""
 
 
 # Names ---------------------------------------------------------------------------------------------------------------

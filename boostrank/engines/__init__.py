@@ -36,7 +36,6 @@ class Engine:
     routes: tuple[str, ...] = ("memory",)
 
 
-DEFAULT_BACKEND = "lightgbm"
 _ON_WORKERS = ("xgboost", "lightgbm")
 
 ENGINES = {

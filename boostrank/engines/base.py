@@ -253,10 +253,10 @@ class TrainRequest:
         rounds: number of rounds to add.
         gradient: our objective, or None to use `native_objective`.
         native_objective: name of one of the engine's own objectives.
-        init_model: model to continue, or None.
+        earlier: model to continue, or None.
         rows: data sets from which `train` and then each member of `valid` were made.
         start_scores: initial scores float64[N] of `train` and then of each member of `valid`; None or absent: the
-            scores of `init_model`.
+            scores of `earlier`.
         resumed: interrupted training to resume; `rounds` is still its full number of rounds.
         objective, evaluate: our objective and its losses, for a backend that compares losses; otherwise None.
     """
@@ -268,7 +268,7 @@ class TrainRequest:
     gradient: GradientFunction | None
     native_objective: str | None
     metrics: list[MetricFunction]
-    init_model: Any = None
+    earlier: Any = None
     rows: list[RankingDataset] = field(default_factory=list)
     start_scores: Sequence[Float64Array | None] = ()
     callbacks: list[Callback] = field(default_factory=list)

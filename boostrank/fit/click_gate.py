@@ -6,13 +6,14 @@ import contextlib
 import sys
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 
 from boostrank.clicks.estimation import estimate_propensities
 from boostrank.clicks.gate import FOLDS, Judged, gate, held_out, judging_propensities
 from boostrank.clicks.sidecar import ClickTraining, queries_of
 from boostrank.core.errors import DataError, NothingToLearn
 from boostrank.fit.params import STOPPING_NAMES
-from boostrank.fit.train import train
+from boostrank.fit.train import fit, resolve
 from boostrank.options import TrainOptions
 
 _ROUNDS = 100
@@ -50,8 +51,8 @@ def tell_gate(found: ClickTraining, options: TrainOptions, rounds: int, *, estim
         tell(f"no gate: {count} held-out queries are too few for a comparison")
         return
     rounds = min(rounds, _ROUNDS)
-    plain = {name: value for name, value in options.flat().items() if name not in STOPPING_NAMES}
-    how = {"backend": options.backend, "start": options.start, "within_query": options.within_query}
+    plain = {name: value for name, value in options.params.items() if name not in STOPPING_NAMES}
+    single = replace(options.single, rounds=rounds, early_stopping=None, params=plain)
     judged, own = [], True
     try:
         with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
@@ -66,7 +67,7 @@ def tell_gate(found: ClickTraining, options: TrainOptions, rounds: int, *, estim
                     if estimated:  # use the training clicks only
                         curve = estimate_propensities(clicked, queries_of(part))
                 naive, debiased = (  # one copy of the rows at a time
-                    train(plain, clicked.training_set(part, one, found.prior), rounds, **how).predict(held)
+                    fit(resolve(single, clicked.training_set(part, one, found.prior))).predict(held)
                     for one in (None, curve)
                 )
                 judge, theirs = judging_propensities(held_log, queries_of(held), curve)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from boostrank.core.errors import FileFormatError, InputError
@@ -69,7 +68,7 @@ def with_refusal(findings: Findings, profiles: Sequence[Profile]) -> Findings:
             train_set = read_files(used[0].files, **used[0].options)
             valid = [(f"valid_{i}", read_files(p.files, like=train_set, **p.options)) for i, p in enumerate(used[1:])]
             options = TrainOptions(quality=GOOD, gain=used[0].gain, params={"verbosity": -1})
-            check(replace(resolve(options, train_set, valid), start=None))
+            check(resolve(options, train_set, valid).with_options(start="none"))
     except InputError as error:
         file, line, column, words = used[0].parts[0].name, 0, 0, str(error)
         if isinstance(error, FileFormatError):

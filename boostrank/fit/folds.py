@@ -1,18 +1,14 @@
-"""Folds of whole queries: `each` trains without each fold, `train_folds` averages the models, `choose_within_query`
-cross-validates.
+"""Folds of whole queries: `each` trains without each fold, `train_folds` averages the models.
 
 A validation set selects the round, but is lost to training. Here each of K models stops on a fold of its own, so their
-mean is trained on all queries (Breiman 1996, "Bagging predictors"; van der Laan et al. 2007, "Super learner", for the
-cross-validated choice). `make selection` measures the gain.
-
-Columns within queries are selected by the same loop, all or none. They help if relevance depends on how a document
-compares with others of its query. Otherwise they hurt: with few queries, trees overfit them.
+mean is trained on all queries (Breiman 1996, "Bagging predictors").
+`make selection` measures the gain.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -22,24 +18,21 @@ import numpy.typing as npt
 
 from boostrank.core.errors import BoostrankError, DataError, DataWarning, ParameterError, warn_user
 from boostrank.core.gains import Gain
-from boostrank.core.resampling import bootstrap_intervals, paired_difference
+from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import Whole
 from boostrank.engines.params import Limits
-from boostrank.fit.observe import SILENT, Observer
 from boostrank.fit.plan import Member, Plan
-from boostrank.fit.provenance import describe_data
-from boostrank.fit.run import run
+from boostrank.fit.run import describe_data, run
 from boostrank.fit.start.cross_fit import CrossFitted, FoldStarts
-from boostrank.fit.start.rows import FOLDS
+from boostrank.fit.start.ridge import FOLDS
 from boostrank.metric import BoundMetrics
 from boostrank.model.averaging import average, capped, count_trees, deviation
 from boostrank.model.ranking_model import RankingModel
-from boostrank.model.within_query import WithinQuery
 
-CHOICE_FOLDS = 4
-"""Number of folds in the cross-validation of columns within queries."""
+FoldEnded = Callable[[int, Member, RankingModel], bool]
+"""Called after each fold with its number, from 0; returns False to skip the remaining folds."""
 HELD_OUT = "held out"
 """Name of a fold as validation set."""
 
@@ -170,7 +163,7 @@ def each(
             yield Fitted(fold, variant, model, held_out)
 
 
-def train_folds(plan: Plan, observer: Observer = SILENT) -> RankingModel:
+def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
     """Train each member of the recipe on the queries outside of its fold, and average the models.
 
     Each model stops on its fold. The seed increases by 1 per model. Models of different members are scaled before
@@ -185,8 +178,8 @@ def train_folds(plan: Plan, observer: Observer = SILENT) -> RankingModel:
         queries, scored by the models trained without them.
     """
     joined, ends = _joined(plan)
-    data, members, trees, seed = joined.train_set, plan.recipe.members, plan.max_trees, plan.seed
-    engine, settings = plan.engine, joined.settings
+    data, members, trees, seed = joined.train_set, plan.recipe.members, plan.options.max_trees, plan.seed
+    engine, settings, options = plan.engine, joined.settings, plan.options
     bound = BoundMetrics(settings.metrics, data.labels, data.queries, joined.rules, settings.threads)
     metric = joined.metric
     counted = None if metric is None else np.isfinite(bound.per_query(np.zeros(data.n_documents))[metric])
@@ -197,31 +190,22 @@ def train_folds(plan: Plan, observer: Observer = SILENT) -> RankingModel:
         def variant(member: Member, instead: Variant | None = None) -> Variant:
             rounds = min(plan.rounds, member.rounds or plan.rounds)
             one = replace(of_fold, params=member.over(of_fold.params), rounds=rounds).seeded(seed + fold)
-            return Variant(
-                member,
-                replace(
-                    one,
-                    start=member.start,
-                    begins_linear=member.begins_linear,
-                    at_once=member.objective is not None,
-                    checkpoint=checkpoint,
-                ),
-                instead,
-            )
+            one = replace(one, begins_linear=member.begins_linear, at_once=member.objective is not None)
+            return Variant(member, one.with_options(start=member.start, checkpoint=checkpoint), instead)
 
-        checkpoint = None if plan.checkpoint is None else plan.checkpoint.of_fold(fold)
+        checkpoint = options.checkpoint and options.checkpoint.of_fold(fold)
         member = members[fold]
         yield variant(member, None if member in (members[0], *trained) else variant(members[0]))
 
     kinds = {"boosting", "booster"} & engine.params.named(settings.engine).keys()
-    watched = bool(plan.callbacks or observer is not SILENT or plan.functions or settings.stopping_rounds)
+    watched = bool(options.callbacks or fold_ended or options.feval or settings.stopping_rounds)
     fitted: list[Fitted] = []
     for one in each(joined, deal, variants, watched=watched, folds=len(members)):
         if not fitted and kinds:
             average([one.model])  # refuse models that cannot be averaged, such as dart, after the first fold
         fitted.append(one)
         trained.append(one.variant.name)
-        if not observer.fold_ended(one.fold, one.variant.name, one.model):
+        if fold_ended is not None and not fold_ended(one.fold, one.variant.name, one.model):
             break
     models = [one.model for one in fitted]
     models = models if trees is None else capped(models, trees)
@@ -274,57 +258,3 @@ def _mean(per_query: Float64Array, weights: Float64Array) -> dict[str, Any]:
     low, high = bootstrap_intervals(per_query[counted][:, None], weights[counted])
     value = float(share @ per_query[counted])
     return {"value": value, "low": float(low[0]), "high": float(high[0]), "queries": int(counted.sum())}
-
-
-def choose_within_query(plan: Plan, observer: Observer = SILENT) -> WithinQuery:
-    """Cross-validate the columns within queries, and use them if the 95% interval of the mean difference is above 0.
-
-    Returns:
-        The requested columns or none; `choice` holds the difference, its interval and the number of queries.
-    """
-    asked, metric, seed = plan.within, plan.metric, plan.seed
-    assert asked is not None
-    if metric is None:
-        raise ParameterError("within_query: 'auto' needs a metric: metric='ndcg'")
-    observer.choosing(2 * CHOICE_FOLDS)
-    alone = replace(plan, valid=(), functions=(), callbacks=(), checkpoint=None)
-    deal = Deal(alone, CHOICE_FOLDS, shares="bins")
-
-    def variants(of_fold: Plan, fold: int) -> Iterator[Variant]:
-        of_fold = replace(of_fold.seeded(seed + fold), measured=True)
-        yield Variant(False, replace(of_fold, within=None))
-        yield Variant(True, replace(of_fold, within=replace(asked, of=None)))
-
-    values: dict[bool, list[Any]] = {False: [], True: []}
-    weights = []
-    watched = bool(plan.settings.stopping_rounds)
-    for one in each(alone, deal, variants, watched=watched):
-        held = one.held_out
-        measured = BoundMetrics([metric], held.labels, held.queries, plan.rules, plan.settings.threads)
-        values[one.variant.name].append(measured.per_query(one.scores)[metric])
-        if one.variant.name:
-            weights.append(held.queries.each_weight)
-    difference = paired_difference(
-        np.concatenate(values[True]), np.concatenate(values[False]), weights=np.concatenate(weights), seed=seed
-    )
-    choice = {
-        "kinds": list(asked.kinds),
-        "used": bool(difference.low > 0.0),
-        "metric": metric,
-        "folds": CHOICE_FOLDS,
-        "difference": difference.mean,
-        "low": difference.low,
-        "high": difference.high,
-        "queries": difference.queries,
-    }
-    observer.chosen(choice)
-    return WithinQuery(asked.kinds if choice["used"] else (), None, choice)
-
-
-def choice_words(choice: Mapping[str, Any]) -> str:
-    kinds = ", ".join(choice["kinds"])
-    verdict = "used" if choice["used"] else "not used: no gain beyond chance"
-    return (
-        f"within queries, {kinds}: {choice['metric']} {choice['difference']:+.4f} [{choice['low']:+.4f}, "
-        f"{choice['high']:+.4f}] with them on {choice['queries']:,} queries of {choice['folds']} folds: {verdict}"
-    )

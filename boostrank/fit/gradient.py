@@ -17,7 +17,6 @@ from boostrank.engines.trees import in_range
 from boostrank.kernels.driver import AllReduce, PassStats, alone
 from boostrank.metric import BoundMetrics, Conventions
 from boostrank.objective.bound import BoundObjective, Gradient
-from boostrank.objective.description import TrainingObjective
 
 _STANDSTILL_ROUNDS = 3
 
@@ -26,40 +25,21 @@ class GuardedGradient:
     """Compute a valid gradient and hessian from (scores, engine's data set, round).
 
     Args:
-        objective: our objective, or None with `function`.
-        labels_of: returns labels and queries of an engine's data set.
+        bound: our objective, or None with `function`.
+        function: a user's objective, from (scores, engine's data set).
     """
 
-    def __init__(
-        self,
-        objective: TrainingObjective | None,
-        labels_of: Callable[[Any], tuple[npt.NDArray[Any], QueryIndex]],
-        function: Any = None,
-        all_reduce: AllReduce = alone,
-    ) -> None:
-        self._objective, self._labels_of = objective, labels_of
-        self._function: Any = None if function is None else by_arguments(function, labels_of, "objective")
-        self._all_reduce = all_reduce
-        self._bound: BoundObjective | None = None
+    def __init__(self, bound: BoundObjective | None, function: Any = None, all_reduce: AllReduce = alone) -> None:
+        self._bound, self._function, self._all_reduce = bound, function, all_reduce
         self.seconds = 0.0
         self.stats: PassStats | None = None
         self._previous: npt.NDArray[Any] | None = None
         self._still = 0
 
-    def bind(self, dataset: Any) -> None:
-        """Bind our objective to the data, unless already done.
-
-        By default this happens at the first call: LightGBM must first merge the training parameters into a
-        `lgb.Dataset`.
-        """
-        if self._objective is not None and self._bound is None:
-            self._bound = self._objective.bind(*self._labels_of(dataset), self._all_reduce)
-
     def __call__(self, scores: npt.NDArray[Any], dataset: Any, round: int) -> tuple[Any, Any]:
         self._watch(scores, round)
         started = time.perf_counter()
         try:
-            self.bind(dataset)
             if self._bound is None:
                 return _checked(self._function(scores, dataset), scores.size, round)
             result = self._bound.gradient(scores, round, loss=False)
@@ -71,7 +51,6 @@ class GuardedGradient:
     def evaluate(self, scores: npt.NDArray[Any], dataset: Any, round: int) -> Gradient:
         """Evaluate our objective, unscaled; not available for a user's function."""
         started = time.perf_counter()
-        self.bind(dataset)
         assert self._bound is not None
         found = self._bound.evaluate(scores, round)
         self.stats = found.stats
@@ -140,7 +119,6 @@ def by_arguments(function: Any, labels_of: Callable[[Any], tuple[npt.NDArray[Any
 
 
 def _checked(result: Any, documents: int, round: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """Return a user's gradient and hessian as float32[N]."""
     grad, hess = (np.ascontiguousarray(part, dtype=np.float32).reshape(-1) for part in result)
     for name, part in (("gradient", grad), ("hessian", hess)):
         if part.size != documents:

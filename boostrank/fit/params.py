@@ -28,37 +28,23 @@ from boostrank.metric import Metric
 from boostrank.objective.description import Objective, TrainingObjective
 from boostrank.objective.mixture import MIXTURE_PARAMS, accepted_params, parse_objective
 from boostrank.objectives import OBJECTIVES
+from boostrank.options import DEFAULT_EVAL_AT, TrainOptions, declared
 
 DEFAULT_OBJECTIVE = "auto"
-DEFAULT_EVAL_AT = (1, 3, 5, 10)
 
-OBJECTIVE_NAMES = ("objective", "objective_type", "app", "application", "loss")
-ROUNDS_NAMES = (
-    "num_iterations",
-    "num_iteration",
-    "n_iter",
-    "num_tree",
-    "num_trees",
-    "num_round",
-    "num_rounds",
-    "nrounds",
-    "num_boost_round",
-    "n_estimators",
-    "max_iter",
-    "iterations",  # CatBoost's
-)
-STOPPING_NAMES = ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change")
+
+def _names(option: str) -> tuple[str, ...]:
+    return declared(TrainOptions)[option].params
+
+
+OBJECTIVE_NAMES, ROUNDS_NAMES, STOPPING_NAMES = map(_names, ("objective", "rounds", "early_stopping"))
+GAIN_NAMES, _METRIC, _EVAL_AT, _THREADS = map(_names, ("gain", "metrics", "eval_at", "threads"))
+SEED_NAMES = (SEED.name, *SEED.aliases)
 _MIN_DELTA = Param("early_stopping_min_delta", 0.0, low=0.0, help="improvement that counts for early stopping")
 AUTO_START, LINEAR_START = "auto", "linear"
 """Values of `start`: a linear start if the objective is `auto`; always a linear start."""
-_METRIC = ("metric", "metrics", "metric_types", "eval_metric")
-_EVAL_AT = ("eval_at", "ndcg_eval_at", "ndcg_at", "map_eval_at", "map_at")
-GAIN_NAMES = ("gain", "label_gain")
 _EXP_GAIN = {"true": "exponential", "1": "exponential", "false": "linear", "0": "linear"}
 """XGBoost's `ndcg_exp_gain` -> gain."""
-SEED_NAMES = (SEED.name, *SEED.aliases)
-_THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")
-
 _LISTED = 4
 
 # A single switch in LightGBM that is two parameters here.

@@ -1,23 +1,24 @@
-"""Plan of a training: parameters, data and choices, normalised once by `fit.train.resolve`."""
+"""Plan of a training: options and data, normalised once by `fit.train.resolve`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from boostrank.core.machine import resolve_threads
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines.base import Backend, Callback
-from boostrank.fit.checkpoint import Checkpoint
+from boostrank.engines.base import Backend
 from boostrank.fit.params import AUTO_START, SEED_NAMES, TrainingParameters, headline, pop_seed, split_params
 from boostrank.kernels.driver import AllReduce, alone
 from boostrank.metric import Conventions
-from boostrank.model.within_query import WithinQuery
+from boostrank.model.query_columns import WithinQuery
+from boostrank.model.ranking_model import RankingModel
+from boostrank.options import TrainOptions
 
 if TYPE_CHECKING:
-    from boostrank.fit.start.begin import Fitted
+    from boostrank.fit.start.cross_fit import Fitter
 
 
 PLAIN = "plain"
@@ -114,24 +115,20 @@ class Draft:
     """Training parameters without data.
 
     Args:
+        options: options as given.
         params: as in `boostrank.train`; `fit.train.resolve` handles those that name columns.
         rounds: boosting rounds, unless `params` set them.
-        conventions: conventions of the metrics; None for those of the objective's gain.
     """
 
+    options: TrainOptions
     engine: Backend
     params: Mapping[str, Any]
     rounds: int
-    conventions: Conventions | str | None = None
 
     @cached_property
     def settings(self) -> TrainingParameters:
         """Parameters by consumer."""
         return split_params(self.params, self.rounds, self.engine)
-
-    @cached_property
-    def rules(self) -> Conventions:
-        return Conventions.of(self.conventions, self.settings.gain)
 
     @property
     def metric(self) -> str | None:
@@ -146,12 +143,12 @@ class Draft:
     def seed(self) -> int:
         return pop_seed(dict(self.params))
 
-    def over(self, **params: Any) -> Self:
-        return replace(self, params={**self.params, **params})
-
     def seeded(self, seed: int) -> Self:
         kept = {name: value for name, value in self.params.items() if name not in SEED_NAMES}
-        return replace(self, params=kept).over(seed=seed)
+        return replace(self, params={**kept, "seed": seed})
+
+    def with_options(self, **changed: Any) -> Self:
+        return replace(self, options=replace(self.options, **changed))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -162,10 +159,8 @@ class Plan(Draft):
         train_set: training set; its labels are gains if the gain is an expression.
         valid: names and data sets to evaluate each round; may include `train_set`.
         record: parameters for the model's record; None for `params`.
-        start, begins_linear: the linear start, see `fit.start.begin`.
-        init_model: `RankingModel` or engine's booster to continue.
-        within: columns within queries; None for none, or those of `init_model`.
-        functions: user-defined metrics, (scores, data set) -> (name, value, higher is better).
+        begins_linear: with start="auto", use a linear start if possible, for any objective.
+        earlier: model to continue.
         recipe: a single training, or members on folds.
         fitted: creates the linear start; None for `cross_fit.cross_fitted`.
         at_once: allow early stopping before a changing objective has settled.
@@ -175,19 +170,24 @@ class Plan(Draft):
     train_set: RankingDataset
     valid: tuple[tuple[str, RankingDataset], ...] = ()
     record: Mapping[str, Any] | None = None
-    start: Any = AUTO_START
     begins_linear: bool = False
-    init_model: Any = None
-    within: WithinQuery | None = None
-    functions: tuple[Callable[..., Any], ...] = ()
-    callbacks: tuple[Callback, ...] = ()
-    checkpoint: Checkpoint | None = None
-    max_trees: int | None = None
+    earlier: RankingModel | None = None
     recipe: Recipe = Recipe()
-    fitted: Fitted | None = None
+    fitted: Fitter | None = None
     measured: bool = True
     at_once: bool = False
     peers: Peers = ALONE
+
+    @cached_property
+    def rules(self) -> Conventions:
+        """Conventions of the metrics."""
+        found = Conventions.of(self.options.conventions, self.settings.gain)
+        return found if self.train_set.gain is None else replace(found, gain="linear")
+
+    @cached_property
+    def within(self) -> WithinQuery | None:
+        """Requested columns within queries; None for none, or those of `earlier`."""
+        return WithinQuery.given(self.options.within_query, self.options.of)
 
     @property
     def others(self) -> tuple[RankingDataset, ...]:

@@ -7,23 +7,23 @@ folds were level with or above a race among candidates, in a tenth of the time (
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from boostrank.core.errors import ParameterError, did_you_mean
+from boostrank.core.errors import ParameterError
 from boostrank.core.params import find_param
+from boostrank.core.types import Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import Backend
-from boostrank.fit.params import AUTO_START, OBJECTIVE_NAMES, TrainingParameters
-from boostrank.fit.plan import FIXED_ROUNDS, PLAIN, Draft, Member, Plan, Recipe
-from boostrank.fit.wide import named_columns
+from boostrank.fit.params import AUTO_START, OBJECTIVE_NAMES
+from boostrank.fit.plan import FIXED_ROUNDS, PLAIN, Member, Plan, Recipe
 from boostrank.objective.mixture import accepted_params
 
-QUICK, GOOD = "quick", "good"
-PRESETS = (PLAIN, QUICK, GOOD)
+GOOD = "good"
 
 MANY_QUERIES = 1_000
 """Number of queries from which trees have 31 leaves in place of 15 (`experiments/defaults`: 60 to 3,300 queries)."""
@@ -72,7 +72,7 @@ class Sizes:
     @classmethod
     def of(cls, *sets: RankingDataset) -> Sizes:
         """Return the total size of several data sets."""
-        used = named_columns(sets[0])
+        used = occurring_columns(sets[0])
         features = sets[0].n_features if used is None else used.size
         return cls(sum(one.n_documents for one in sets), sum(len(one.queries) for one in sets), features)
 
@@ -82,39 +82,43 @@ class Sizes:
         return self.rows * self.features > LARGE
 
 
-def choose_recipe(quality: str, plan: Plan, *, rounds: int | None = None, folds: int | None = None) -> Recipe:
+def occurring_columns(data: RankingDataset) -> Int64Array | None:
+    """Return the columns that occur in some row, ascending; None if most do, or the data are not sparse."""
+    if not sparse.issparse(data.features):
+        return None
+    used = np.flatnonzero(np.bincount(data.features.indices, minlength=data.n_features))
+    return used if 0 < 2 * used.size <= data.n_features else None
+
+
+def choose_recipe(plan: Plan) -> Recipe:
     """Apply a preset to a plan.
 
-    Args:
-        quality: one of `PRESETS`.
-        plan: engine, parameters, start and data. Folds use the queries of all sets; a single training stops on the
-            first validation set.
+    Folds use the queries of all sets; a single training stops on the first validation set.
 
     Raises:
-        ParameterError: an unknown preset; parameters that folds do not support.
+        ParameterError: parameters that folds do not support.
     """
-    if quality not in PRESETS:
-        raise ParameterError(f"unknown quality {quality!r}.{did_you_mean(str(quality), PRESETS)}")
     engine, checked, train_set, valid_sets = plan.engine, plan.settings, plan.train_set, plan.others
-    if rounds is None and checked.rounds != FIXED_ROUNDS:  # by a parameter
-        rounds = checked.rounds
+    quality, folds = plan.options.quality or PLAIN, plan.options.folds
+    rounds = checked.rounds if plan.options.rounds or checked.rounds != FIXED_ROUNDS else None  # option or parameter
+    note = unfit(train_set) if quality == GOOD and folds is None else ""
+    on_folds = bool(folds) or (quality == GOOD and not note)
+    if on_folds:
+        _check_folds(plan)
     if quality == PLAIN:
-        given = Member(start=plan.start)
+        given = Member(start=plan.options.start)
         rows = train_set.n_documents
         trees = beside(engine, few_a_leaf(engine, rows), checked.engine) if rows < _TOO_FEW_ROWS else {}
         return Recipe(PLAIN, rounds or FIXED_ROUNDS, trees, members=(given,) * (folds or 1), folds=folds or 0)
-    note = unfit(train_set) if quality == GOOD and folds is None else ""
-    on_folds = bool(folds) or (quality == GOOD and not note)
     sizes = Sizes.of(train_set, *(valid_sets if on_folds else ()))
     listed: tuple[Member, ...] = (_LAMBDARANK if sizes.are_large else _AUTO,)
-    if plan.init_model is not None or not engine.grows_trees:  # keep the objective of a continued model
+    if plan.earlier is not None or not engine.grows_trees:  # keep the objective of a continued model
         listed = (Member(),)
     if quality == GOOD and on_folds:
         few = FEW_MEMBERS if sizes.queries < MANY_QUERIES else MANY_MEMBERS
         listed = LARGE_MEMBERS if sizes.are_large else few
-    members = members_of(listed, engine, plan.params, checked.engine, plan.start)
+    members = _members(listed, plan)
     if on_folds:
-        check_folds(engine, checked)
         many = folds or len(listed)
         folds = folds or (FOLDS_OF_LARGE if sizes.are_large else FOLDS)
         members = tuple(members[k % len(members)] for k in range(many))
@@ -130,26 +134,24 @@ def choose_recipe(quality: str, plan: Plan, *, rounds: int | None = None, folds:
     return Recipe(quality, most, trees, wait if waits else 0, members, folds, note)
 
 
-def check_folds(engine: Backend, checked: TrainingParameters) -> None:
-    """Refuse parameters with which models cannot be stopped early or averaged.
+def _check_folds(plan: Plan) -> None:
+    """Refuse a training that cannot be stopped early, averaged or split.
 
     Raises:
-        ParameterError: such a parameter, with the alternative.
+        ParameterError: the reason, with the alternative.
     """
+    engine = plan.engine
     if not engine.format.averages:
-        raise ParameterError(f"models of {engine.name} cannot be averaged over folds: use quality='plain', no folds")
-    if drops_trees(engine, checked.engine):
+        raise ParameterError(f"folds: models of {engine.name} cannot be averaged: use quality='plain', no folds")
+    if plan.earlier is not None:
+        raise ParameterError("init_model continues a single training: use quality='quick' or 'plain', and no folds")
+    if plan.options.quality != PLAIN and drops_trees(engine, plan.settings.engine):
         raise ParameterError("folds need early stopping, which dart does not support: use quality='quick', no folds")
 
 
-def members_of(
-    listed: Sequence[Member], engine: Backend, params: Mapping[str, Any], given: Mapping[str, Any], start: Any
-) -> tuple[Member, ...]:
-    """Apply the options to the members of a preset.
-
-    Args:
-        params: as in `boostrank.train`. A given objective replaces that of all members; given parameters are kept.
-    """
+def _members(listed: tuple[Member, ...], plan: Plan) -> tuple[Member, ...]:
+    """Apply the options to the members of a preset; a given objective or parameter takes precedence."""
+    engine, params, start = plan.engine, plan.params, plan.options.start
     found: list[Member] = []
     for one in listed:
         if any(name in params for name in OBJECTIVE_NAMES):
@@ -160,8 +162,9 @@ def members_of(
             takes = accepted_params(str(one.objective))
             options = {find_param(name, takes) for name in params}
             one = replace(one, params={k: v for k, v in one.params.items() if find_param(k, takes) not in options})
-        found.append(replace(one, trees=beside(engine, one.trees, given) if _has(engine, one.trees) else {}))
-    return tuple(one for one in found if _is_known(one, params, engine)) or (Member(start=start),)
+        trees = beside(engine, one.trees, plan.settings.engine) if _has(engine, one.trees) else {}
+        found.append(replace(one, trees=trees))
+    return tuple(one for one in found if _is_known(one, plan)) or (Member(start=start),)
 
 
 def _has(engine: Backend, trees: Mapping[str, Any]) -> bool:
@@ -172,10 +175,10 @@ def _has(engine: Backend, trees: Mapping[str, Any]) -> bool:
     return True
 
 
-def _is_known(member: Member, params: Mapping[str, Any], engine: Backend) -> bool:
+def _is_known(member: Member, plan: Plan) -> bool:
     """Return True if a member's objective supports the given parameters."""
     try:
-        _ = Draft(engine=engine, params=member.over(params), rounds=1).settings
+        _ = replace(plan, params=member.over(plan.params), rounds=1).settings
     except ParameterError:
         return False
     return True

@@ -4,33 +4,38 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
+import platform
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from boostrank.core import __version__
 from boostrank.core.errors import DataError, DataWarning, ParameterError, TrainingError, warn_user
 from boostrank.core.gains import MAX_EXPONENTIAL_LABEL
 from boostrank.core.queries import QueryIndex
+from boostrank.data.categories import to_record
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import Backend, Callback, TrainRequest
 from boostrank.engines.params import refusal
 from boostrank.fit.callbacks import EarlyStopping, Gated, History, StopWhenAsked
 from boostrank.fit.checkpoint import AS_ARGUMENT, Checkpoint, settings_of
-from boostrank.fit.gradient import GuardedGradient, RoundMetrics
+from boostrank.fit.gradient import GuardedGradient, RoundMetrics, by_arguments
 from boostrank.fit.params import AUTO_START, TrainingParameters, headline, is_auto, say_left_out
 from boostrank.fit.plan import Plan
-from boostrank.fit.provenance import describe_data, describe_identity, describe_training
-from boostrank.fit.start.begin import Beginning, beginning, limits_of, say_without_start
+from boostrank.fit.start.cross_fit import CrossFitted, limits_of, start_of
 from boostrank.model import constraints
 from boostrank.model.averaging import check_start
+from boostrank.model.files import content_sha256
+from boostrank.model.query_columns import WithinColumns
 from boostrank.model.ranking_model import RankingModel, TrainingSummary
-from boostrank.model.within_query import WithinColumns
 from boostrank.objective.description import TrainingObjective
-from boostrank.records import ModelInfo
+from boostrank.records import DataRecord, ModelInfo, jsonable
 
 _SEEDS_APART = 1 << 42
 """Above every seed that people choose, and away from those that `kernels.options` derives from them."""
@@ -46,7 +51,7 @@ def run(plan: Plan) -> RankingModel:
     """
     started = time.perf_counter()
     ready = _prepared(plan)
-    engine, given, objective = plan.engine, ready.given, ready.objective
+    engine, given, objective, options = plan.engine, ready.given, ready.objective, plan.options
     with _engine_errors(engine, ready.train_set):
         native, valid = _native(ready, engine)
     sources = dict(zip([id(native), *(id(data) for _, data in valid)], ready.rows, strict=True))
@@ -54,18 +59,20 @@ def run(plan: Plan) -> RankingModel:
     def labels_of(data: Any) -> tuple[npt.NDArray[Any], QueryIndex]:
         return sources[id(data)].labels, sources[id(data)].queries
 
-    gradient = None
-    if objective is not None or given.function is not None:
-        gradient = GuardedGradient(objective, labels_of, given.function, plan.peers.all_reduce)
-        gradient.bind(native)  # check the labels before binning the features
+    gradient, all_reduce = None, plan.peers.all_reduce
+    if objective is not None:  # checks the labels before the features are binned
+        gradient = GuardedGradient(objective.bind(*labels_of(native), all_reduce), all_reduce=all_reduce)
+    elif given.function is not None:
+        gradient = GuardedGradient(None, by_arguments(given.function, labels_of, "objective"), all_reduce)
     measured = given.metrics if plan.measured else ()
-    metrics = RoundMetrics(measured, labels_of, plan.rules, given.threads, plan.functions, plan.peers.all_reduce)
+    functions = options.feval if isinstance(options.feval, list | tuple) else [options.feval] if options.feval else []
+    metrics = RoundMetrics(measured, labels_of, plan.rules, given.threads, functions, all_reduce)
     history = History()
     settles = None if plan.at_once else objective
-    stopper, late = stopping(given, settles, ready.before, valid, native, plan.callbacks)
+    stopper, late = stopping(given, settles, ready.before, valid, native, options.callbacks or ())
     for one in late:
         if isinstance(one, StopWhenAsked):
-            one.watch(stopper, plan.checkpoint)
+            one.watch(stopper, options.checkpoint)
     info = _info(plan, ready)
     for one in late:
         if hasattr(one, "begins"):
@@ -90,10 +97,10 @@ def run(plan: Plan) -> RankingModel:
 
     with contextlib.ExitStack() as held:
         resumed = None
-        if plan.checkpoint is not None:
-            identity = _identity(plan, ready, [name for name, _ in valid], [*late, stopper])
-            held.enter_context(plan.checkpoint.reserved())
-            resumed = plan.checkpoint.begin(engine, identity)
+        if options.checkpoint is not None:
+            identity = _identity(plan, ready, [*late, stopper])
+            held.enter_context(options.checkpoint.reserved())
+            resumed = options.checkpoint.begin(engine, identity)
         request = TrainRequest(
             params=given.engine,
             train=native,
@@ -103,9 +110,9 @@ def run(plan: Plan) -> RankingModel:
             gradient=gradient,
             native_objective=given.native_objective,
             metrics=[metrics] if metrics else [],
-            init_model=ready.booster,
+            earlier=ready.booster,
             start_scores=() if ready.begin is None else ready.begin.scores_of(ready.rows, plan.threads),
-            callbacks=[history, *late, *filter(None, [stopper, plan.checkpoint])],
+            callbacks=[history, *late, *filter(None, [stopper, options.checkpoint])],
             resumed=resumed,
             objective=objective,
             evaluate=None if gradient is None or objective is None else gradient.evaluate,
@@ -132,13 +139,11 @@ def check(plan: Plan) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Prepared:
-    """A training ready for the engine."""
-
     given: TrainingParameters
     train_set: RankingDataset
     valid: tuple[tuple[str, RankingDataset], ...]
     within: WithinColumns | None
-    begin: Beginning | None
+    begin: CrossFitted | None
     booster: Any
     before: int
     objective: TrainingObjective | None
@@ -167,8 +172,8 @@ def _prepared(plan: Plan) -> _Prepared:
     given = replace(plan.settings, engine=params)
     begin = None
     if booster is None:
-        begin = beginning(
-            plan.start,
+        begin = start_of(
+            plan.options.start,
             engine,
             train_set,
             given,
@@ -176,14 +181,15 @@ def _prepared(plan: Plan) -> _Prepared:
             fitted=plan.fitted,
         )
         if begin is not None:
-            booster = begin.booster
-            if plan.max_trees is not None:
-                check_start(len(begin.made.start.curves), plan.max_trees)
-    elif plan.start not in (None, AUTO_START, "none"):
+            booster = engine.begin_with(begin.start)
+            if plan.options.max_trees is not None:
+                check_start(len(begin.start.curves), plan.options.max_trees)
+    elif plan.options.start not in (None, AUTO_START, "none"):
         raise ParameterError("init_model has its own start: pass init_model or start, not both")
     if begin is None and booster is not None:
-        if plan.start == AUTO_START:
-            say_without_start(engine, booster, plan.params)
+        auto = plan.options.start == AUTO_START and is_auto(plan.params, engine.name)
+        if auto and engine.starts_linear and not booster.start_trees:
+            warn_user("auto continues a model without a linear start, and adds none", DataWarning)
         broken = constraints.broken(engine, booster, params, booster.feature_names)
         if broken:
             raise ParameterError(f"init_model contradicts these parameters: {broken}")
@@ -219,24 +225,7 @@ def _native(ready: _Prepared, engine: Backend) -> tuple[Any, list[tuple[str, Any
     return train, valid
 
 
-def _identity(plan: Plan, ready: _Prepared, names: Sequence[str], callbacks: Sequence[Any]) -> dict[str, Any]:
-    """Return the identity of the training for its checkpoint."""
-    reason = plan.engine.params.unresumable(ready.given.engine, ready.given.native_objective)
-    if reason:
-        raise ParameterError(f"no checkpoint with these parameters: {reason}")
-    sets = dict(zip(names, (data for _, data in plan.valid), strict=True))
-    identity = describe_identity(
-        plan.engine, ready.given, ready.objective, plan.rules, ready.booster, sets, plan.train_set
-    )
-    if ready.within is not None:
-        identity["within_query"] = ready.within.record
-        if plan.train_set.candidates is not None:
-            identity["candidates"] = plan.train_set.candidates.data.fingerprint
-    return identity | {"stopping": settings_of(callbacks)}
-
-
 def _finished(plan: Plan, ready: _Prepared, booster: Any) -> Any:
-    """Return the trained booster as it is saved."""
     data = plan.train_set
     booster = booster.finished({data.feature_names.index(name): one for name, one in data.categories.items()})
     broken = constraints.broken(plan.engine, booster, ready.given.engine, booster.feature_names)
@@ -245,24 +234,8 @@ def _finished(plan: Plan, ready: _Prepared, booster: Any) -> Any:
     return booster
 
 
-def _info(plan: Plan, ready: _Prepared) -> ModelInfo:
-    """Return the record of the model."""
-    engine, data = plan.engine, plan.train_set
-    record = dict(plan.params if plan.record is None else plan.record)
-    described = describe_data(data)
-    info = describe_training(engine, ready.given, ready.objective, plan.rules, described, ready.before, record)
-    choice = None if plan.within is None else plan.within.choice
-    if ready.within is not None or choice is not None:
-        kinds = {"kinds": []} if ready.within is None else ready.within.record
-        info |= {"within_query": kinds | ({} if choice is None else {"choice": dict(choice)})}
-    if ready.begin is not None:
-        info |= {"start": ready.begin.made.description}
-    return info
-
-
 @contextlib.contextmanager
 def _engine_errors(engine: Backend, train_set: RankingDataset) -> Iterator[None]:
-    """Convert an engine's exceptions to ours."""
     try:
         yield
     except engine.error_types as error:
@@ -279,15 +252,9 @@ def _engine_errors(engine: Backend, train_set: RankingDataset) -> Iterator[None]
 
 def _booster_to_continue(plan: Plan) -> Any:
     """Return the booster to continue, truncated to the rounds used in prediction; None if there is none."""
-    model, engine = plan.init_model, plan.engine
+    model, engine = plan.earlier, plan.engine
     if model is None:
         return None
-    if not isinstance(model, RankingModel):
-        if engine.booster_type is None or not isinstance(model, engine.booster_type):
-            raise ParameterError(
-                f"init_model must be a path, a RankingModel or {engine.name}'s Booster, not {type(model).__name__}"
-            )
-        return engine.booster(model)
     if model.backend != engine.name:
         raise ParameterError(f"a model of {model.backend} cannot be continued by {engine.name}")
     if model.check_features(plan.train_set).feature_names != plan.train_set.feature_names:
@@ -298,19 +265,12 @@ def _booster_to_continue(plan: Plan) -> Any:
 
 def _columns_within(plan: Plan, booster: Any, params: dict[str, Any]) -> WithinColumns | None:
     """Return the requested columns within queries, or those of the continued model."""
-    asked, model, engine, data = plan.within, plan.init_model, plan.engine, plan.train_set
-    names = data.feature_names
-    before = None
-    if isinstance(model, RankingModel):
-        before = model.within_query
-    elif booster is not None:
-        before = WithinColumns.from_names(booster.feature_names)
+    asked, data, names = plan.within, plan.train_set, plan.train_set.feature_names
+    before = None if plan.earlier is None else plan.earlier.within_query
     if asked is None:
         return before and replace(before, features=names)
-    if booster is not None and asked.is_auto:
-        raise ParameterError("init_model already has its columns within queries: remove 'auto'")
     # This also holds for a continued model: categories are the only unused features.
-    unused = limits_of(engine, params, names, data).unused
+    unused = limits_of(plan.engine, params, names, data).unused
     within = asked.columns(names, data.provenance.index_base, unused)
     if asked.of is None:
         say_left_out(data, "within_query")
@@ -354,3 +314,107 @@ def stopping(
         return Gated(callback, settled) if settled and hasattr(callback, "stopping_rounds") else callback
 
     return (None if stopper is None else held_back(stopper)), [held_back(cb) for cb in callbacks]
+
+
+# Provenance: the record in the sidecar, and what distinguishes trainings.
+
+_INDIFFERENT = {"num_threads", "nthread", "verbosity", "verbose"}
+"""Parameters that do not affect the model."""
+
+
+def _info(plan: Plan, ready: _Prepared) -> ModelInfo:
+    """Return the record of the model, without values that change between runs: equal trainings give equal bytes."""
+    record = plan.params if plan.record is None else plan.record
+    return ModelInfo(
+        backend=plan.engine.name,
+        objective=_described(plan.engine, ready),
+        metrics=list(ready.given.metrics),
+        conventions=dataclasses.asdict(plan.rules),
+        parameters={k: v for k, v in record.items() if isinstance(v, str | int | float | bool | list | tuple | dict)},
+        training={"rounds": ready.given.rounds, "rounds_before": ready.before},
+        data=describe_data(plan.train_set),
+        versions=_versions(plan.engine),
+        within_query=None if ready.within is None else ready.within.record,
+        start=None if ready.begin is None else ready.begin.description,
+    )
+
+
+def describe_data(train_set: RankingDataset) -> DataRecord:
+    """Create the record of the training set for the sidecar."""
+    options = dict(train_set.provenance.options)
+    data: DataRecord = {
+        "rows": train_set.n_documents,
+        "queries": len(train_set.queries),
+        "absent": options.pop("absent", "zero"),
+        "files": list(train_set.provenance.files),
+        "index_base": train_set.provenance.index_base,
+        "reader": options,
+        "features": train_set.n_features,
+        "feature_names": list(train_set.feature_names),
+        "fingerprint": train_set.fingerprint,
+    }
+    if train_set.categories:
+        data["categories"] = to_record(train_set.categories)
+    return data
+
+
+def _described(engine: Backend, ready: _Prepared) -> dict[str, Any]:
+    function = ready.given.function
+    if ready.objective is not None:
+        return ready.objective.to_dict()
+    if ready.given.native_objective is not None:
+        return {"name": f"{engine.name}:{ready.given.native_objective}"}
+    return {"name": "custom", "function": getattr(function, "__qualname__", type(function).__name__)}
+
+
+def _identity(plan: Plan, ready: _Prepared, callbacks: Sequence[Any]) -> dict[str, Any]:
+    """Return everything that the bytes of a model depend on, as plain data, for its checkpoint."""
+    given, train_set = ready.given, plan.train_set
+    reason = plan.engine.params.unresumable(given.engine, given.native_objective)
+    if reason:
+        raise ParameterError(f"no checkpoint with these parameters: {reason}")
+    identity = {
+        "versions": {name: v for name, v in _versions(plan.engine).items() if name != "python"},
+        "objective": _described(plan.engine, ready),
+        "rounds": given.rounds,
+        "parameters": {name: value for name, value in given.engine.items() if name not in _INDIFFERENT},
+        "metrics": list(given.metrics),
+        "conventions": dataclasses.asdict(plan.rules),
+        "init_model": None if ready.booster is None else content_sha256(ready.booster.to_bytes()),
+        "train": _fingerprints(train_set),
+        "valid": {name: "the training set" if d is train_set else _fingerprints(d) for name, d in plan.valid},
+    }
+    if ready.within is not None:
+        identity["within_query"] = ready.within.record
+        if train_set.candidates is not None:
+            identity["candidates"] = train_set.candidates.data.fingerprint
+    plain: dict[str, Any] = jsonable(identity)
+    return plain | {"stopping": settings_of(callbacks)}
+
+
+def _fingerprints(data: RankingDataset) -> dict[str, Any]:
+    known: dict[str, Any] = {"categories": to_record(data.categories)} if data.categories else {}
+    if data.document_weights is not None:
+        known["document_weights"] = _digest(data.document_weights)
+    return {
+        "data": data.fingerprint,
+        "features": content_sha256("\n".join(data.feature_names).encode())[:32],
+        "weights": _digest(data.queries.weights),
+        "k": _digest(data.queries.k),
+        **known,
+    }
+
+
+def _digest(values: npt.ArrayLike | None) -> str | None:
+    return None if values is None else content_sha256(np.asarray(values, dtype=np.float64).tobytes())[:32]
+
+
+def _versions(engine: Backend) -> dict[str, str]:
+    # Use our own version from the code: package metadata of a checkout may be outdated.
+    versions = {"python": platform.python_version(), engine.name: engine.version, "boostrank": __version__}
+    for package in ("numpy", "numba"):
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = "unknown"
+    return versions

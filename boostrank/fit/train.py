@@ -5,49 +5,46 @@ Every training is `fit(resolve(options, data))`: `resolve` validates and makes a
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+from scipy import sparse
+
 from boostrank.core.errors import DataError, DataWarning, ParameterError, TrainingError, warn_user
+from boostrank.core.gains import expression_of, parse_gain
+from boostrank.core.types import Int64Array
+from boostrank.data.categories import Categories, check_codes, named_columns
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines import get_backend
-from boostrank.engines.base import Backend, Callback
+from boostrank.engines.trees import engine_names
 from boostrank.fit.checkpoint import Checkpoint
-from boostrank.fit.folds import choose_within_query, train_folds
-from boostrank.fit.observe import SILENT, Observer
-from boostrank.fit.params import AUTO_START, STOPPING_NAMES
-from boostrank.fit.plan import ALONE, FIXED_ROUNDS, PLAIN, Draft, Peers, Plan, Recipe
-from boostrank.fit.prepare import prepare
-from boostrank.fit.presets import GOOD, choose_recipe
+from boostrank.fit.folds import FoldEnded, train_folds
+from boostrank.fit.params import GAIN_NAMES, OBJECTIVE_NAMES, STOPPING_NAMES, pop_param
+from boostrank.fit.plan import ALONE, FIXED_ROUNDS, Draft, Peers, Plan
+from boostrank.fit.presets import choose_recipe, occurring_columns
 from boostrank.fit.run import run
-from boostrank.fit.wide import narrowed, used_columns, widened
-from boostrank.metric import Conventions
 from boostrank.model.averaging import limited
-from boostrank.model.ranking_model import RankingModel, as_model
-from boostrank.model.within_query import WithinQuery
-from boostrank.options import TrainOptions, declared
+from boostrank.model.ranking_model import RankingModel, find_model
+from boostrank.objective.description import TrainingObjective
+from boostrank.objective.mixture import objective_from_dict
+from boostrank.options import KEYWORDS, TrainOptions, takes_options
+
+CATEGORY_NAMES = ("categorical_feature", "categorical_features", "categorical_column", "cat_feature", "cat_column")
+"""LightGBM's names, accepted for every engine."""
+_LINEAR = "linear"
+_WHOLE_GRADES = ("lightgbm:lambdarank", "lightgbm:rank_xendcg")
 
 
+@takes_options(KEYWORDS.values())
 def train(
     params: Mapping[str, Any] | None,
     train_set: RankingDataset,
     num_boost_round: int | None = None,
     valid_sets: Any = None,
     valid_names: Sequence[str] | str | None = None,
-    feval: Any = None,
-    init_model: Any = None,
-    callbacks: Sequence[Callback] | None = None,
-    *,
-    backend: str = "lightgbm",
-    conventions: Conventions | str | None = None,
-    checkpoint: Checkpoint | None = None,
-    start: str | None = AUTO_START,
-    within_query: WithinQuery | str | Sequence[str] | None = None,
-    quality: str = PLAIN,
-    folds: int | None = None,
-    max_trees: int | None = None,
+    **options: Any,
 ) -> RankingModel:
     """Train a ranker. The signature follows `lgb.train`.
 
@@ -59,34 +56,31 @@ def train(
         train_set: data set.
         num_boost_round: number of rounds; None for 100. Schedules that span the training span these, plus those of
             `init_model`.
-        valid_sets: data sets to evaluate each round; may include `train_set`.
+        valid_sets: data sets to evaluate each round; may include `train_set`. With folds, their queries join the folds.
         valid_names: names for the log; `valid_0`, ... by default, and "training" for the training set.
-        feval: one function or a list, (scores, engine's data set) -> (name, value, higher is better) or a list.
         init_model: path, booster, fitted ranker or RankingModel to continue from its best round. Its objective is kept
             unless `params` sets another.
-        callbacks: LightGBM's (on either backend), ours, or any callable that takes a `CallbackEnv`. Called in every
-            fold.
         backend: "lightgbm", "xgboost", or "linear": scores X w, where a round is a step of the optimiser and the
             parameters are those in `boostrank.engines.linear.adapter.PARAMS`.
         conventions: treatment of gains, ties and empty queries in metrics; a `Conventions`, or the name of a preset. By
             default, the objective's gain, the mean over tie orders, and no queries without relevant documents.
-        checkpoint: saves the state of the training periodically, and resumes from it (`resume=True`) with a
-            byte-identical result. Callable objectives and callbacks that change parameters must be pure functions. Each
-            fold has its own file.
-        start: "linear": trees start from a cross-fitted ridge regression (`boostrank.fit.start.cross_fit`), which is
-            part of the model. "auto": linear for the objective `auto` if possible; "none" or None: no start.
+        checkpoint: a `Checkpoint`: saves the state of the training periodically, and resumes from it (`resume=True`)
+            with a byte-identical result. Callable objectives and callbacks that change parameters must be pure
+            functions. Each fold has its own file.
         within_query: adds per-query features such as rank and z-score: a `WithinQuery`, or its kinds, as in
-            "rank,zscore".
-            The model computes them itself, and `init_model` keeps its own.
-        quality: "plain": a single training with the engine's defaults, as `lgb.train`.
-            "quick": a single training with trees suited to the data, and early stopping if there is a validation set
-            and no `num_boost_round`.
-            "good": the average of such trainings on 4 folds of whole queries, with different objectives or starts.
-            Validation queries are added to the folds. See `boostrank.fit.presets`.
+            "rank,zscore". The model computes them itself, and a continued model keeps its own.
+        of: features to which `within_query` applies, by name or number; None for all numeric ones.
+        start: "linear": trees start from a cross-fitted ridge regression (`boostrank.fit.start.cross_fit`), which is
+            part of the model. "auto": linear for the objective `auto` if possible; "none": no start.
+        quality: "plain": a single training with the engine's defaults. "quick": a single training with trees suited to
+            the data, and early stopping if there is a validation set and no `num_boost_round`. "good": the average of
+            such trainings on folds of whole queries. See `boostrank.fit.presets`.
         folds: number of folds of whole queries. A model is trained without each fold and stopped on it, and the models
             are averaged. None for the number of `quality`.
-        max_trees: maximum number of trees in the model, including the linear start (one per feature). Later rounds are
-            removed; all models of an average keep the same number of rounds.
+        max_trees: maximum number of trees in the model, including the linear start (one per feature).
+        callbacks: LightGBM's (on either backend), ours, or any callable that takes a `CallbackEnv`. Called in every
+            fold.
+        feval: one function or a list, (scores, engine's data set) -> (name, value, higher is better) or a list.
 
     Returns:
         The model; `.booster` is the engine's own. Leaves are rounded once, so that every program computes the same sums
@@ -104,50 +98,38 @@ def train(
                 "RankingDataset.from_arrays(X, y, group=sizes), or qid=ids"
             )
     valid = named_sets(sets, valid_names, train_set)
-    options = TrainOptions(
-        rounds=num_boost_round,
-        feval=feval,
-        init_model=init_model,
-        callbacks=callbacks,
-        backend=backend,
-        conventions=conventions,
-        checkpoint=checkpoint,
-        start=start,
-        within_query=within_query,
-        quality=quality,
-        folds=folds,
-        max_trees=max_trees,
-    )
-    return fit(resolve(with_params(options, params or {}), train_set, valid))
+    return fit(resolve(with_params(TrainOptions(rounds=num_boost_round, **options), params or {}), train_set, valid))
 
 
 def with_params(options: TrainOptions, params: Mapping[str, Any]) -> TrainOptions:
     """Move arguments of `train` in `params` to the options, as used by searches."""
-    known = {name: one for name, one in declared(TrainOptions).items() if not one.params and name != "params"}
-    moved = {name: value for name, value in params.items() if name in known}
+    moved = {name: value for name, value in params.items() if name in KEYWORDS}
     for name in moved.keys() & options.changed.keys():
         raise ParameterError(f"{name} is given twice: in params, and as an argument")
     return replace(options, params={name: value for name, value in params.items() if name not in moved}, **moved)
 
 
-def fit(plan: Plan, observer: Observer = SILENT) -> RankingModel:
+def fit(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
     """Train a plan.
+
+    Args:
+        fold_ended: called after each fold.
 
     Raises:
         InputError: invalid data; nothing was trained.
         TrainingError: a gradient that is not finite, or nothing to learn.
     """
-    wide, columns = plan.train_set, used_columns(plan)
-    plan = plan if columns is None else narrowed(plan, columns)
+    wide, columns, most = plan.train_set, used_columns(plan), plan.options.max_trees
+    plan = plan if columns is None else _narrowed(plan, columns)
     try:
-        model = train_folds(plan, observer) if plan.recipe.folds else run(plan)
-        if plan.max_trees is not None and not plan.recipe.folds:
-            model = limited(model, plan.max_trees)
+        model = train_folds(plan, fold_ended) if plan.recipe.folds else run(plan)
+        if most is not None and not plan.recipe.folds:
+            model = limited(model, most)
     except TrainingError as error:
         if columns is not None and error.model is not None:
-            error.model = widened(error.model, wide, columns)
+            error.model = _widened(error.model, wide, columns)
         raise
-    return model if columns is None else widened(model, wide, columns)
+    return model if columns is None else _widened(model, wide, columns)
 
 
 def named_sets(
@@ -166,26 +148,16 @@ def named_sets(
 
 def draft(options: TrainOptions) -> Draft:
     """Validate as much as possible before the data are read."""
-    return Draft(
-        engine=_engine(options),
-        params=options.flat(),
-        rounds=options.rounds or FIXED_ROUNDS,
-        conventions=options.conventions,
-    )
-
-
-def _engine(options: TrainOptions) -> Backend:
     engine = get_backend(options.backend)
     if options.max_trees is not None and not engine.grows_trees:
         raise ParameterError(f"max_trees: models of backend={engine.name!r} have no trees")
-    return engine
+    return Draft(options=options, engine=engine, params=options.flat(), rounds=options.rounds or FIXED_ROUNDS)
 
 
 def resolve(
     options: TrainOptions,
     train_set: RankingDataset,
     valid: Sequence[tuple[str, RankingDataset]] = (),
-    observer: Observer = SILENT,
     peers: Peers = ALONE,
 ) -> Plan:
     """Create the plan of a training.
@@ -195,70 +167,53 @@ def resolve(
         valid: names and validation sets; may include `train_set`.
         peers: workers that train together; a validation set of one of them may have no rows.
     """
-    checkpoint = options.checkpoint
-    if not isinstance(checkpoint, Checkpoint | None):
-        raise ParameterError(f"checkpoint={checkpoint!r}: expected a Checkpoint(path)")
-    model = options.init_model
-    if isinstance(model, str | os.PathLike) or any(hasattr(model, a) for a in ("get_booster", "booster_", "model_")):
-        model = as_model(model)  # a path, or a ranker, which keeps the rounds of its own predict
-    given = options.flat()
+    if not isinstance(options.checkpoint, Checkpoint | None):
+        raise ParameterError(f"checkpoint={options.checkpoint!r}: expected a Checkpoint(path)")
+    earlier, given = _earlier(options.init_model, train_set.feature_names), draft(options)
     names, sets = [name for name, _ in valid], [data for _, data in valid]
     _check(train_set, valid if peers is ALONE else ())
-    ready = prepare(given, train_set, sets, options.conventions, model)
-    functions = options.feval
+    params, prepared, of_valid = prepare(given.params, train_set, sets, earlier)
     plan = Plan(
-        engine=_engine(options),
-        params=ready.params,
-        rounds=options.rounds or FIXED_ROUNDS,
-        conventions=ready.conventions,
-        train_set=ready.train_set,
-        valid=tuple(zip(names, ready.valid, strict=True)),
-        start=options.start,
-        init_model=model,
-        within=_within_query(options),
-        functions=tuple(functions) if isinstance(functions, list | tuple) else (functions,) if functions else (),
-        callbacks=tuple(options.callbacks or ()),
-        checkpoint=checkpoint,
-        max_trees=None if options.max_trees is None else int(options.max_trees),
+        options=options,
+        engine=given.engine,
+        params=params,
+        rounds=given.rounds,
+        train_set=prepared,
+        valid=tuple(zip(names, of_valid, strict=True)),
+        earlier=earlier,
         peers=peers,
     )
     if train_set.document_weights is not None:
         plan.settings.check_document_weights()
-    quality = options.quality or PLAIN
-    recipe = choose_recipe(quality, plan, rounds=options.rounds, folds=options.folds)
-    if recipe.folds:
-        _check_folds(plan, recipe)
-    _warn_of_weights((train_set, *sets) if recipe.folds else sets)
+    recipe = choose_recipe(plan)
+    if any(one.document_weights is not None for one in ((train_set, *sets) if recipe.folds else sets)):
+        warn_user("metrics ignore document weights; only query weights are used", DataWarning)
     if recipe.note:
-        warn_user(f"quality={quality!r} trains a single model: {recipe.note}", DataWarning)
-    plan = _with_recipe(plan, recipe, given)
-    if plan.within is not None and plan.within.is_auto and model is None:
-        plan = replace(plan, within=choose_within_query(plan, observer))
-    observer.planned(plan)
-    return plan
+        warn_user(f"quality={recipe.preset!r} trains a single model: {recipe.note}", DataWarning)
+    # Apply the parameters of the recipe, and of its member if there is a single training.
+    own = dict(recipe.trees) | ({"early_stopping_round": recipe.patience} if recipe.patience else {})
 
-
-def _with_recipe(plan: Plan, recipe: Recipe, given: dict[str, Any]) -> Plan:
-    """Apply the parameters of a recipe, and of its member if there is a single training."""
-    own: dict[str, Any] = dict(recipe.trees)
-    if recipe.patience:
-        own["early_stopping_round"] = recipe.patience
-
-    def over(params: dict[str, Any]) -> dict[str, Any]:
+    def over(params: Mapping[str, Any]) -> dict[str, Any]:
         dropped = STOPPING_NAMES if recipe.patience else ()
         found = {name: value for name, value in params.items() if name not in dropped} | own
         return found if recipe.folds else recipe.members[0].over(found)
 
-    plan = replace(plan, recipe=recipe, rounds=recipe.rounds, params=over(dict(plan.params)))
+    plan = replace(plan, recipe=recipe, rounds=recipe.rounds, params=over(params))
     if recipe.folds:
         return plan
-    return replace(plan, record=over(given), begins_linear=recipe.members[0].begins_linear)
+    return replace(plan, record=over(given.params), begins_linear=recipe.members[0].begins_linear)
 
 
-def _within_query(options: TrainOptions) -> WithinQuery | None:
-    """Return the columns within queries, from either of their options."""
-    asked = WithinQuery.given(options.within_query)
-    return asked if asked is None or options.of is None else replace(asked, of=options.of)
+def _earlier(given: Any, names: tuple[str, ...]) -> RankingModel | None:
+    """Return the model to continue; a ranker keeps the rounds of its own predict."""
+    found = None if given is None else find_model(given)
+    if given is not None and found is None:
+        kind = type(given).__name__
+        raise ParameterError(f"init_model must be a path, a RankingModel, a Booster or a fitted ranker, not {kind}")
+    if found is not None and found.feature_names == engine_names(names) != names:  # a booster without its record
+        within = {} if found.within_query is None else {"within_query": found.within_query.record}
+        found = found.altered(info=found.info | {"data": {"feature_names": list(names)}, **within})
+    return found
 
 
 def _check(train_set: RankingDataset, valid: Iterable[tuple[str, RankingDataset]]) -> None:
@@ -272,36 +227,139 @@ def _check(train_set: RankingDataset, valid: Iterable[tuple[str, RankingDataset]
             raise DataError(f"the validation set {name!r} has no rows")
 
 
-def _check_folds(plan: Plan, recipe: Recipe) -> None:
-    """Refuse options that folds do not support."""
-    if plan.init_model is not None:
-        raise ParameterError("init_model continues a single training: use quality='quick' or 'plain', and no folds")
-    if not plan.engine.format.averages:
-        raise ParameterError(f"folds: models of {plan.engine.name} cannot be averaged")
+# Parameters that refer to the data: categories, gain expressions, and the objective of a continued model.
 
 
-def _warn_of_weights(sets: Iterable[RankingDataset]) -> None:
-    """Warn that metrics ignore document weights, if an evaluated data set has some."""
-    if any(one.document_weights is not None for one in sets):
-        warn_user("metrics ignore document weights; only query weights are used", DataWarning)
+def prepare(
+    params: Mapping[str, Any],
+    train_set: RankingDataset,
+    valid: Sequence[RankingDataset] = (),
+    earlier: RankingModel | None = None,
+) -> tuple[dict[str, Any], RankingDataset, list[RankingDataset]]:
+    """Return parameters without categories and gain expressions, and data sets that hold them instead.
+
+    Labels become gains if the gain is an expression. A training set among the validation sets stays the same object.
+
+    Args:
+        earlier: model to continue; its categories, objective and gain are kept.
+
+    Raises:
+        DataError: a categorical column that does not exist or holds no codes; labels computed from another expression.
+        ParameterError: a parameter given under two names; an expression that contradicts the objective.
+    """
+    rest, coded = _with_categories(params, train_set, earlier)
+    rest = with_objective_of(earlier, rest)
+    learnt = None if earlier is None else earlier.info.gain
+    if learnt is not None and coded.gain is None and not any(name in rest for name in GAIN_NAMES):
+        rest[GAIN_NAMES[0]] = learnt
+    rest, sets = _with_gain(rest, [coded, *(coded if one is train_set else one for one in valid)])
+    return rest, sets[0], sets[1:]
 
 
-def settled_quality(options: TrainOptions, cluster: bool, tell: Callable[[str], None]) -> TrainOptions:
-    """Set the quality: "good" by default, or "plain" if folds are not available."""
-    reason = ""
-    if cluster:
-        reason = "workers of a cluster train a single model with the engine's defaults"
-    elif not get_backend(options.backend).grows_trees:
-        reason = f"{options.backend} grows no trees"
-    if reason and options.quality not in (None, PLAIN):
-        raise ParameterError(f"--quality {options.quality} is not available: {reason}. Use --quality plain")
-    quality = options.quality or (PLAIN if reason else GOOD)
-    if reason and options.quality is None:
-        tell(f"quality plain: {reason}")
-    if options.init_model and quality == GOOD:
-        default = "the default" if options.quality is None else "--quality good"
+def _with_categories(
+    params: Mapping[str, Any], train_set: RankingDataset, earlier: RankingModel | None
+) -> tuple[dict[str, Any], RankingDataset]:
+    """Move `categorical_feature` from the parameters to the training set."""
+    rest = dict(params)
+    names, known, found = train_set.feature_names, train_set.categories, train_set
+    named = [
+        name
+        for name in named_columns(pop_param(rest, CATEGORY_NAMES, None), names)
+        if name not in known or known[name].ordered
+    ]
+    features = train_set.features
+    for name in named if isinstance(features, np.ndarray) or sparse.issparse(features) else ():
+        column = features[:, names.index(name)]
+        check_codes(column.data if sparse.issparse(column) else column, name)
+    if named:
+        added = {name: replace(known.get(name, Categories()), ordered=False) for name in named}
+        found = replace(train_set, categories={**known, **added})
+    if earlier is not None:
+        coded = found.with_features(earlier.feature_names, whose="the model", categories=earlier.categories)
+        found = coded if coded.feature_names == names else found
+    return rest, found
+
+
+def with_objective_of(earlier: RankingModel | None, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep the objective of the continued model unless another one is given.
+
+    Raises:
+        ParameterError: the objective is a user's own code.
+    """
+    given = dict(params)
+    before = None if earlier is None else earlier.info.objective
+    if not before or any(name in given for name in OBJECTIVE_NAMES):
+        return given
+    name = str(before.get("name"))
+    if ":" in name:
+        return given | {"objective": name}
+    try:
+        return given | {"objective": objective_from_dict(before)}
+    except ParameterError as error:
         raise ParameterError(
-            f"--init-model continues a single training, but {default} trains several models: add --quality quick or "
-            "--quality plain"
-        )
-    return replace(options, quality=quality)
+            f"the model to continue was trained with objective {name[:40]!r}, which cannot be restored from its "
+            "file: pass objective="
+        ) from error
+
+
+def _with_gain(params: dict[str, Any], sets: list[RankingDataset]) -> tuple[dict[str, Any], list[RankingDataset]]:
+    """Compute a gain expression: its values become the labels, with linear gain."""
+    name = next((name for name in GAIN_NAMES if name in params), GAIN_NAMES[0])
+    given = params.get(name)
+    expression = expression_of(given)
+    held = next((one.gain for one in sets if one.gain is not None), None)
+    text = expression.text if expression is not None else held
+    chosen = next((params[one] for one in OBJECTIVE_NAMES if one in params), None)
+    clicked = any("clicks" in one.provenance.options for one in sets)
+    if (clicked or text is not None) and isinstance(chosen, str) and chosen.strip() in _WHOLE_GRADES:
+        what = "gains of clicks are real numbers" if clicked else f"the gain {text!r} is a real number"
+        raise ParameterError(f"{chosen} needs integer grades, but {what}: use our lambdarank or xe-ndcg")
+    if text is None:
+        return params, sets
+    if expression is None and given is not None and parse_gain(given) != _LINEAR:
+        raise DataError(f"the labels are already the gain {held!r}, but gain={given!r} expects labels: remove it")
+    rest = {key: value for key, value in params.items() if key != name}
+    if not isinstance(chosen, TrainingObjective):
+        rest[name] = _LINEAR
+    elif chosen.gain != _LINEAR:
+        raise ParameterError(f"the labels are the gain {text!r}: create the objective with gain='linear'")
+    made = {id(one): one.with_gain(text) for one in sets}
+    return rest, [made[id(one)] for one in sets]
+
+
+# Wide sparse data: train without features that never occur, and restore them in the model.
+
+
+def used_columns(plan: Plan) -> Int64Array | None:
+    """Return the columns that occur in the training set, ascending; None if training keeps all columns.
+
+    Training keeps them if most occur, or if a parameter, a model or a column within queries refers to columns.
+    """
+    data, engine = plan.train_set, plan.engine
+    if data.categories or not engine.grows_trees:
+        return None
+    if any(one is not None for one in (data.candidates, plan.within, plan.earlier)):
+        return None
+    named = engine.params.named(plan.settings.engine).keys() & engine.params.of_features
+    return None if named else occurring_columns(data)
+
+
+def _narrowed(plan: Plan, columns: Int64Array) -> Plan:
+    wide, names = plan.train_set, tuple(plan.train_set.feature_names[i] for i in columns.tolist())
+
+    def of(data: RankingDataset) -> RankingDataset:
+        features = (data if data is wide else data.like(wide)).features
+        return replace(data, features=features[:, columns], feature_names=names)
+
+    train = of(wide)
+    valid = tuple((name, train if one is wide else of(one)) for name, one in plan.valid)
+    return replace(plan, train_set=train, valid=valid)
+
+
+def _widened(model: RankingModel, data: RankingDataset, columns: Int64Array) -> RankingModel:
+    """Convert a model of some columns to all features of a data set."""
+    engine = model._engine
+    body = engine.format.widened(model._booster.to_bytes(), columns.tolist(), engine_names(data.feature_names))
+    known = {"features": data.n_features, "feature_names": list(data.feature_names), "fingerprint": data.fingerprint}
+    info = model.info | {"data": {**(model.info.data or {}), **known}}
+    return model.altered(booster=engine.load(body), info=info)

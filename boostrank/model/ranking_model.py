@@ -25,7 +25,7 @@ from boostrank.engines import booster_of, format_of, get_backend
 from boostrank.engines.base import CONTRIBUTIONS, LEAVES, SCORES, Backend, Booster, Wanted
 from boostrank.engines.trees import LARGEST_SCORE, Trees, in_range
 from boostrank.model.files import check_ending, read_model_files, sidecar_path, write_model_files
-from boostrank.model.within_query import WithinColumns
+from boostrank.model.query_columns import WithinColumns
 from boostrank.records import CalibrationRecord, History, ModelInfo, as_record, jsonable
 
 IMPORTANCES = ("split", "gain")

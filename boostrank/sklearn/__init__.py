@@ -15,6 +15,6 @@ except ImportError as error:
     ) from error
 
 from boostrank.sklearn.estimator import BoostRanker
-from boostrank.sklearn.splitters import QueryKFold, QueryShuffleSplit, QueryTimeSplit
+from boostrank.sklearn.splitters import QueryKFold, QueryTimeSplit
 
-__all__ = ["BoostRanker", "QueryKFold", "QueryShuffleSplit", "QueryTimeSplit"]
+__all__ = ["BoostRanker", "QueryKFold", "QueryTimeSplit"]

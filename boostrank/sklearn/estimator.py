@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any
 
@@ -12,15 +12,15 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
+from boostrank.core.errors import DataError, DataWarning, ParameterError, did_you_mean, warn_user
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.fit.gradient import required_names
 from boostrank.fit.train import train
 from boostrank.metric import BoundMetrics, Conventions, Metric
 from boostrank.model.ranking_model import RankingModel
-from boostrank.options import DEFAULT_EVAL_AT, TrainOptions, declared
-from boostrank.sklearn.columns import QID, split_table
-from boostrank.sklearn.habits import fit_arguments, predict_arguments
+from boostrank.options import DEFAULT_EVAL_AT, KEYWORDS, TrainOptions, declared
+from boostrank.sklearn.splitters import QID, split_table
 
 _NAMES = {
     "rounds": "n_estimators",
@@ -29,9 +29,9 @@ _NAMES = {
     "threads": "n_jobs",
 }
 """Option -> name in scikit-learn."""
-_OF_FIT = ("settings", "params", "metrics", "gain", "of", "init_model", "checkpoint", "callbacks", "feval")
+_OF_FIT = ("settings", "params", "metrics", "gain", "init_model", "checkpoint", "callbacks", "feval")
 _DECLARED = {name: one for name, one in declared(TrainOptions).items() if name not in _OF_FIT}
-_OF_TRAIN = tuple(name for name, one in _DECLARED.items() if not one.params)
+_OF_TRAIN = tuple(name for name in _DECLARED if name in KEYWORDS)
 """Parameters that are keywords of `boostrank.train`; the others go into its `params`."""
 _PARAMETERS: dict[str, Any] = {
     **{_NAMES.get(name, name): one.default for name, one in _DECLARED.items()},
@@ -45,6 +45,33 @@ _OF_ESTIMATOR = ("sort", "importance_type")
 _FREQUENCY = ("bagging_freq", "subsample_freq")
 _IMPORTANCES = ("gain", "split")
 _MOST_OF_ONE_QUERY = 1000
+_FIT = (
+    *("eval_set", "eval_names", "eval_qid", "eval_group", "eval_sample_weight"),
+    *("eval_metric", "eval_at", "feval", "early_stopping_rounds"),
+    *("init_model", "callbacks", "checkpoint", "feature_name", "categorical_feature"),
+)
+_PREDICT = ("num_iteration", "start_iteration", "pred_leaf", "pred_contrib", "threads")
+_RENAMED = {
+    "xgb_model": "init_model",
+    "sample_weight_eval_set": "eval_sample_weight",
+    "valid_sets": "eval_set",
+    "valid_names": "eval_names",
+    "num_threads": "threads",
+    "n_jobs": "threads",
+    "ntree_limit": "num_iteration",
+}
+"""Their name -> our name, with the same meaning."""
+_NEEDLESS = ("raw_score", "output_margin", "validate_features", "predict_disable_shape_check")
+"""Ignored arguments of `predict`: scores are always raw, and columns are checked by name."""
+_START = "the model could not add it in predict; continue a model instead: init_model="
+_REFUSED = {
+    "init_score": _START,
+    "base_margin": _START,
+    "eval_init_score": _START,
+    "base_margin_eval_set": _START,
+    "feature_weights": "columns are sampled uniformly: BoostRanker(backend='xgboost', colsample_bytree=...)",
+    "eval_class_weight": "rankers have no classes",
+}
 
 
 def _of_model(name: str, doc: str, kind: Callable[[Any], Any] = lambda value: value) -> Any:
@@ -60,14 +87,11 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
 
         cross_validate(BoostRanker(), X, y, cv=QueryKFold(5), params={"qid": qid})
 
-    Parameters that are None take the default of `boostrank.train`, which may depend on `quality`. Any other entry of
-    its `params` is also a keyword (`BoostRanker(sigma=0.5, min_data_in_bin=5)`), under any alias (`num_boost_round` for
-    `n_estimators`). `fit` rejects unknown names.
+    Parameters are the options of `boostrank.train`, with its defaults, and any entry of its `params`, under any alias
+    (`BoostRanker(sigma=0.5, min_data_in_bin=5)`). `fit` rejects unknown names. Some have scikit-learn's names:
 
     Args:
-        objective: as for `boostrank.train`: a name, an `Objective` or a callable; None means `auto`.
-        backend: "lightgbm", "xgboost" or "linear".
-        quality: "plain", "quick" or "good".
+        objective: a name, an `Objective` or a callable; None means `auto`.
         n_estimators: rounds; None means 100, or the number of the preset.
         learning_rate, num_leaves, max_depth, min_child_weight, subsample, colsample_bytree, reg_alpha, reg_lambda:
             parameters of the trees, with these names on either engine. `subsample` applies in every round, on LightGBM
@@ -76,12 +100,11 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         early_stopping_rounds: patience on the first validation set, by `metric` (see `boostrank.train`; NDCG) at the
             largest cut-off in `eval_at`.
         eval_at: cut-offs of metrics; `score` uses the largest. None means 1, 3, 5, 10.
-        start, within_query, conventions, folds, max_trees: as for `boostrank.train`.
         sort: sort rows by query (stably); otherwise the rows of a query must be contiguous.
         importance_type: type of `feature_importances_`: "gain" or "split".
         random_state: seed, or a NumPy generator that draws one. None gives the same model each time.
         n_jobs: threads; None and -1 mean every available core.
-        params: other parameters of `boostrank.train`.
+        params: other options and parameters of `boostrank.train`.
 
     Attributes:
         model_: the `RankingModel`.
@@ -156,8 +179,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
                 eval_metric, eval_at, early_stopping_rounds: replace the parameters for this training. A metric is a
                     name, a function as in LGBMRanker, (labels, scores[, weights[, sizes of queries]]) -> (name, value,
                     higher is better), or a list of both.
-                feval, callbacks, checkpoint: as for `boostrank.train`.
-                init_model: model to continue, as for `boostrank.train`; also a BoostRanker, LGBMRanker or XGBRanker.
+                feval, callbacks, checkpoint, init_model: as for `boostrank.train`.
                 feature_name: d names, if X has none.
                 categorical_feature: as for `RankingDataset.from_arrays`.
 
@@ -167,12 +189,12 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         Raises:
             InputError: as `boostrank.train`; a ValueError.
         """
-        more = fit_arguments(options)
-        names, categories = more.pop("feature_name", "auto"), more.pop("categorical_feature", "auto")
-        names = None if isinstance(names, str) else list(names)
-        data = self._dataset(X, y, qid, group, sample_weight, names=names, categories=categories, what="fit")
-        given = (more.pop(f"eval_{what}", None) for what in ("set", "qid", "group", "sample_weight"))
-        sets = self._evaluation_sets((X, y), data, categories, *given)
+        more = _fit_arguments(options)
+        names, how = more.pop("feature_name", "auto"), {"categorical_feature": more.pop("categorical_feature", "auto")}
+        how["feature_names"] = None if isinstance(names, str) else list(names)
+        data = self._dataset("fit", X, y, qid=qid, group=group, sample_weight=sample_weight, **how)
+        given = {name: more.pop(f"eval_{name}", None) for name in ("qid", "group", "sample_weight")}
+        sets = self._evaluation_sets(more.pop("eval_set", None), given, (X, y, data), how)
         params = self._train_params()
         for name in ("eval_metric", "eval_at", "early_stopping_rounds"):
             params |= {name.replace("eval_metric", "metric"): more.pop(name)} if name in more else {}
@@ -181,7 +203,6 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             data,
             valid_sets=sets,
             valid_names=more.pop("eval_names", None),
-            init_model=more.pop("init_model", None),
             **more,
             **{name: getattr(self, name) for name in _OF_TRAIN},
         )
@@ -207,7 +228,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             DataError: as `RankingModel.predict`.
         """
         check_is_fitted(self, "model_")
-        more = {"threads": self._threads, **predict_arguments(options)}
+        more = {"threads": self._threads, **_predict_arguments(options)}
         rows, qid = self._rows(X, qid, group)
         return self.model_.predict(rows, qid=qid, group=group, **more)
 
@@ -308,7 +329,6 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _train_params(self) -> dict[str, Any]:
-        """Return the given parameters under the names of `boostrank.train`."""
         params: dict[str, Any] = {}
         for name, value in self.get_params().items():
             if value is None or name in _OF_TRAIN or name in _OF_ESTIMATOR:
@@ -342,38 +362,19 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         ), qid
 
     def _dataset(
-        self,
-        X: Any,
-        y: Any,
-        qid: Any,
-        group: Any,
-        weight: Any,
-        *,
-        names: Sequence[str] | None,
-        categories: Any,
-        what: str,
+        self, what: str, X: Any, y: Any, *, qid: Any, group: Any, sample_weight: Any, feature_names: Any, **more: Any
     ) -> RankingDataset:
-        """Return rows as a data set."""
         if y is None:
             raise DataError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         rows, qid = self._rows(X, qid, group, reset=what == "fit")
         group = self._one_query(rows, what, qid, group)
         if hasattr(rows, "columns"):
             own = [str(name) for name in getattr(rows, "column_names", rows.columns)]
-            if what == "fit" and names is not None and list(names) != own:
+            if what == "fit" and feature_names is not None and feature_names != own:
                 raise ParameterError("feature_name differs from the column names of X; rename the columns instead")
-            names = None
-        return RankingDataset.from_arrays(
-            rows,
-            y,
-            qid=qid,
-            group=group,
-            weight=weight,
-            feature_names=names,
-            sort=self.sort,
-            categorical_feature=categories,
-            copy=False,
-        )
+            feature_names = None
+        more |= {"weight": sample_weight, "feature_names": feature_names, "sort": self.sort, "copy": False}
+        return RankingDataset.from_arrays(rows, y, qid=qid, group=group, **more)
 
     def _one_query(self, rows: Any, what: str, qid: Any, group: Any) -> Any:
         """Return the query sizes; one query if neither this call nor `fit` specifies queries."""
@@ -392,40 +393,28 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         return [rows.shape[0]]
 
     def _evaluation_sets(
-        self,
-        of_fit: tuple[Any, Any],
-        data: RankingDataset,
-        categories: Any,
-        sets: Any,
-        qid: Any,
-        group: Any,
-        weight: Any,
+        self, sets: Any, given: dict[str, Any], of_fit: tuple[Any, Any, RankingDataset], how: dict[str, Any]
     ) -> list[RankingDataset] | None:
-        """Return the validation sets as data sets."""
+        X, y, data = of_fit
         if sets is None:
-            if any(one is not None for one in (qid, group, weight)):
+            if any(one is not None for one in given.values()):
                 raise ParameterError("eval_qid, eval_group and eval_sample_weight need eval_set")
             return None
         if isinstance(sets, tuple) and len(sets) == 2 and not isinstance(sets[0], tuple):
-            sets, qid, group, weight = [sets], *map(_of_one_set, (qid, group, weight))
+            sets, given = [sets], {name: _of_one_set(one) for name, one in given.items()}
         if not isinstance(sets, list | tuple) or not all(
             isinstance(one, list | tuple) and len(one) == 2 for one in sets
         ):
             raise ParameterError("eval_set must be a list of pairs (X, y), or one pair")
-        made: list[RankingDataset] = []
-        for name, one in {"eval_qid": qid, "eval_group": group, "eval_sample_weight": weight}.items():
+        for name, one in given.items():
             if one is not None and len(one) != len(sets):
-                raise ParameterError(f"{name} has {len(one)} entries for {len(sets)} validation sets")
+                raise ParameterError(f"eval_{name} has {len(one)} entries for {len(sets)} validation sets")
+        how = {**how, "feature_names": data.feature_names}
+        made: list[RankingDataset] = []
         for i, (features, labels) in enumerate(sets):
-            if features is of_fit[0] and labels is of_fit[1]:
-                made.append(data)
-                continue
-            of_set = [None if one is None else one[i] for one in (qid, group, weight)]
-            made.append(
-                self._dataset(
-                    features, labels, *of_set, names=data.feature_names, categories=categories, what="eval_set"
-                )
-            )
+            of_set = {name: None if one is None else one[i] for name, one in given.items()}
+            is_fit = features is X and labels is y
+            made.append(data if is_fit else self._dataset("eval_set", features, labels, **of_set, **how))
         return made
 
 
@@ -456,3 +445,82 @@ def _largest(eval_at: Any) -> tuple[int, ...]:
     """Return the largest cut-off as a tuple; () without cut-offs."""
     cuts = eval_at.split(",") if isinstance(eval_at, str) else eval_at if hasattr(eval_at, "__iter__") else [eval_at]
     return tuple(sorted(int(cut) for cut in cuts)[-1:])
+
+
+# Arguments of LGBMRanker and XGBRanker.
+
+
+def _fit_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `fit` under our names.
+
+    Raises:
+        ParameterError: an unknown or unsupported argument, or the same argument twice.
+    """
+    rest = dict(given)
+    if rest.pop("verbose", None):
+        raise ParameterError("verbose is not supported; log rounds with callbacks=[lightgbm.log_evaluation(1)]")
+    X, y = rest.pop("eval_X", None), rest.pop("eval_y", None)
+    if (X is None) != (y is None):
+        raise ParameterError("eval_X and eval_y must be given together")
+    if X is not None:
+        sets = list(zip(X, y, strict=True)) if isinstance(X, tuple) else (X, y)
+        rest = _with(rest, "eval_set", sets, "eval_X")
+    found = _ours(rest, _FIT, "fit")
+    metrics = found.get("eval_metric")
+    listed = metrics if isinstance(metrics, list | tuple) else [metrics]
+    functions = [_metric(one) for one in listed if callable(one)]
+    if functions:
+        found["eval_metric"] = [one for one in listed if not callable(one)] or None
+        own = found.get("feval")
+        found["feval"] = [*functions, *(own if isinstance(own, list | tuple) else [own] if own else [])]
+    return found
+
+
+def _predict_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `predict` under the names of `RankingModel.predict`.
+
+    Raises:
+        ParameterError: as `_fit_arguments`.
+    """
+    rest = {name: value for name, value in given.items() if name not in _NEEDLESS}
+    first, last = rest.pop("iteration_range", None) or (0, 0)
+    if last:
+        rest = _with(rest, "num_iteration", last - first, "iteration_range")
+    if first:
+        rest = _with(rest, "start_iteration", first, "iteration_range")
+    return _ours(rest, _PREDICT, "predict")
+
+
+def _ours(given: Mapping[str, Any], known: tuple[str, ...], method: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        if value is not None and name in _REFUSED:
+            raise ParameterError(f"{method}({name}=...): {_REFUSED[name]}")
+        own = _RENAMED.get(name, name)
+        if own not in known and name not in _REFUSED:
+            hint = did_you_mean(name, (*known, *_RENAMED, "eval_X", "eval_y"), list_all=False)
+            raise ParameterError(f"{method} has no argument {name!r}.{hint}")
+        found = found if value is None else _with(found, own, value, name)
+    return found
+
+
+def _with(given: Mapping[str, Any], name: str, value: Any, alias: str) -> dict[str, Any]:
+    if given.get(name) is not None:
+        raise ParameterError(f"{name} is given twice, also as {alias}")
+    return {**given, name: value}
+
+
+def _metric(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a metric so that its signature shows LGBMRanker's arguments: labels, scores, weights, query sizes."""
+    own = required_names(function)
+    if not own:
+        return function
+    more = own[2:] if set(own[2:]) <= {"weight", "group"} else ["weight", "group"][: len(own) - 2]
+
+    def called(*arguments: Any) -> Any:
+        return function(*arguments)
+
+    either = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    names = [inspect.Parameter(name, either) for name in ("y_true", "y_pred", *more)]
+    called.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]
+    return called

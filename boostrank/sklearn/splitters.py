@@ -1,4 +1,4 @@
-"""Scikit-learn splitters of whole queries."""
+"""Scikit-learn splitters of whole queries, and tables with the query ids in a column."""
 
 from __future__ import annotations
 
@@ -7,12 +7,45 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.model_selection import BaseCrossValidator, KFold, ShuffleSplit, TimeSeriesSplit
+from sklearn.model_selection import BaseCrossValidator, KFold, TimeSeriesSplit
 
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.queries import checked_ids, query_numbers
 from boostrank.core.types import Int64Array, check_in_step
-from boostrank.sklearn.columns import column_of, split_table
+from boostrank.data.frames import as_frame, names_of, values_of
+
+QID = "qid"
+"""Name of that column."""
+
+
+def split_table(X: Any) -> tuple[Any, npt.NDArray[Any] | None, bool]:
+    """Return the features, the query ids, and whether X is a table with column names.
+
+    Without a column of query ids, the features are X, and the ids None.
+
+    Raises:
+        DataError: unreadable table.
+    """
+    table = as_frame(X)
+    if table is None:
+        return X, None, False
+    names = names_of(table)
+    if QID not in names:
+        return table.to_native(), None, True
+    kept = [i for i, name in enumerate(names) if name != QID]
+    return table[:, kept].to_native(), values_of(table, names.index(QID)), True
+
+
+def column_of(X: Any, name: str) -> npt.NDArray[Any]:
+    """Return a column of a table.
+
+    Raises:
+        DataError: X is not a table, or has no such column.
+    """
+    table = as_frame(X)
+    if table is None or name not in names_of(table):
+        raise DataError(f"X has no column {name!r}")
+    return values_of(table, names_of(table).index(name))
 
 
 class _QuerySplitter(BaseCrossValidator):  # type: ignore[misc]
@@ -77,36 +110,6 @@ class QueryKFold(_QuerySplitter):
         yield from of_queries.split(np.arange(count))
 
 
-class QueryShuffleSplit(_QuerySplitter):
-    """Random splits into training and test queries, drawn anew for each split.
-
-    Args:
-        n_splits: number of splits.
-        test_size: fraction of the queries (not rows), or their number; None means the complement of `train_size`, or
-            0.2.
-        train_size: likewise; None means the complement of `test_size`.
-        random_state: seed of the draws; None varies between calls.
-    """
-
-    def __init__(
-        self,
-        n_splits: int = 5,
-        *,
-        test_size: float | None = None,
-        train_size: float | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_splits, self.random_state = n_splits, random_state
-        self.test_size, self.train_size = test_size, train_size
-
-    def _of_queries(self, X: Any, number: Int64Array, count: int) -> Iterator[tuple[Int64Array, Int64Array]]:
-        test_size = 0.2 if self.test_size is None and self.train_size is None else self.test_size
-        of_queries = ShuffleSplit(
-            self.n_splits, test_size=test_size, train_size=self.train_size, random_state=self.random_state
-        )
-        yield from of_queries.split(np.arange(count))
-
-
 class QueryTimeSplit(_QuerySplitter):
     """Time series splitter: each split trains on earlier queries and tests on later ones.
 
@@ -117,22 +120,11 @@ class QueryTimeSplit(_QuerySplitter):
         n_splits: number of test sets.
         time: time of each query: a column name of X, or an array with one sortable value per query (in order of
             appearance) or per row (constant within queries). None means order of appearance.
-        max_train_size: maximum number of training queries; the latest are kept.
         test_size: queries per test set; None means all queries / (n_splits + 1).
-        gap: number of queries left out between a training set and its test set.
     """
 
-    def __init__(
-        self,
-        n_splits: int = 5,
-        *,
-        time: Any = None,
-        max_train_size: int | None = None,
-        test_size: int | None = None,
-        gap: int = 0,
-    ) -> None:
-        self.n_splits, self.time = n_splits, time
-        self.max_train_size, self.test_size, self.gap = max_train_size, test_size, gap
+    def __init__(self, n_splits: int = 5, *, time: Any = None, test_size: int | None = None) -> None:
+        self.n_splits, self.time, self.test_size = n_splits, time, test_size
 
     def _of_queries(self, X: Any, number: Int64Array, count: int) -> Iterator[tuple[Int64Array, Int64Array]]:
         if self.n_splits >= count:
@@ -141,9 +133,7 @@ class QueryTimeSplit(_QuerySplitter):
         order = np.argsort(time, kind="stable")
         for train, test in TimeSeriesSplit(self.n_splits, test_size=self.test_size).split(order):
             earlier = order[train]
-            earlier = earlier[time[earlier] < time[order[test[0]]]]
-            earlier = earlier[: max(0, earlier.size - self.gap)]
-            yield earlier[-self.max_train_size :] if self.max_train_size else earlier, order[test]
+            yield earlier[time[earlier] < time[order[test[0]]]], order[test]
 
     def _times(self, X: Any, number: Int64Array, count: int) -> Int64Array:
         """Return the rank of each query's time, int64[Q]."""

@@ -1,12 +1,18 @@
-"""Result of a parameter search."""
+"""Result of a parameter search, and its configuration file for `boostrank train --config`."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from boostrank.core.params import find_param
 from boostrank.core.resampling import PairedDifference
-from boostrank.model.within_query import WithinQuery
+from boostrank.engines import of_engine
+from boostrank.objective.mixture import accepted_params
+from boostrank.options import FitOptions, declared
+from boostrank.tuning.space import TREES
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,6 @@ class TuningResult:
         folds: number of folds of whole queries; 0 with a validation set.
         queries: number of held-out queries included in the metric.
         rounds: maximum rounds of each training.
-        within_query: columns within queries of every trial; "auto" is resolved.
     """
 
     metric: str
@@ -60,7 +65,6 @@ class TuningResult:
     queries: int
     rounds: int
     patience: int
-    within_query: WithinQuery | None = None
 
     @property
     def params(self) -> dict[str, Any]:
@@ -71,3 +75,53 @@ class TuningResult:
     def best_rounds(self) -> int:
         """Best number of rounds for `params`."""
         return self.best.rounds if self.best else self.start_rounds
+
+
+def as_toml(found: TuningResult, given: FitOptions, others: Mapping[str, Any]) -> str:
+    """Create a file for `--config`: options, then parameters of the objective, then of the engine.
+
+    Args:
+        given: options of the search, as typed.
+        others: further options of a training.
+    """
+    known, best = declared(FitOptions), dict(found.best.params) if found.best else {}
+    chosen = found.params["objective"]
+    own = accepted_params(chosen) if isinstance(chosen, str) and not of_engine(chosen) else ()
+    values = {"objective": best.pop("objective", given.objective or chosen)}
+    values |= {name: value for name, value in given.changed.items() if name not in (*values, *_NOT_WRITTEN)}
+    tables = {"set": dict(given.settings), "param": dict(given.params)}
+    for name, value in best.items():
+        of_file = not isinstance(chosen, str) and name not in TREES
+        if name in known:
+            values[name] = value
+        else:
+            tables["set" if of_file or find_param(name, own) else "param"][name] = value
+    options = {known[name].spelled[2:]: value for name, value in values.items()}
+    options |= {name.replace("_", "-"): value for name, value in others.items()}
+    options["quality"] = "plain"  # as in the trials
+    options["rounds"] = found.best_rounds if found.folds else found.rounds
+    if not found.folds:
+        options["early-stopping"] = found.patience
+    lines = [
+        f"# boostrank tune: {found.metric} {found.best.value if found.best else found.start:.6f} on "
+        f"{found.queries:,} queries, {found.start:.6f} with the parameters as given"
+    ]
+    lines += [f"{name} = {_toml(value)}" for name, value in options.items()]
+    for table, content in tables.items():
+        if content:
+            lines += ["", f"[{table}]", *(f"{name} = {_toml(value)}" for name, value in content.items())]
+    return "\n".join(lines) + "\n"
+
+
+_NOT_WRITTEN = ("settings", "params", "threads", "rounds", "early_stopping")
+
+
+def plain(value: Any) -> Any:
+    """Return numbers, switches, text and lists as they are, and the name of any other object."""
+    return value if isinstance(value, int | float | bool | str | list | tuple) else str(getattr(value, "name", value))
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return json.dumps(plain(value), ensure_ascii=False)  # strings, numbers and switches are written alike

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from boostrank.core.errors import DataError, MissingDependency, ParameterError
+from boostrank.core.errors import DataError, InputError, MissingDependency, ParameterError
 from boostrank.core.params import Param
 from boostrank.core.resampling import paired_difference
 from boostrank.core.types import Float64Array, takes
@@ -29,15 +29,13 @@ from boostrank.fit.plan import Plan
 from boostrank.fit.train import resolve
 from boostrank.kernels.objective import ObjectiveSpec
 from boostrank.kernels.options import OPTIONS
-from boostrank.metric import BoundMetrics, Conventions
-from boostrank.model.within_query import WithinQuery
+from boostrank.metric import BoundMetrics
 from boostrank.objective.mixture import accepted_params
 from boostrank.objectives import OBJECTIVES
-from boostrank.options import TrainOptions
+from boostrank.options import KEYWORDS, SingleOptions, TrainOptions, declared, takes_options
 from boostrank.records import jsonable
 from boostrank.tuning.result import Trial, TuningResult
 from boostrank.tuning.space import TREES, Dimension, full_space
-from boostrank.tuning.study import finished, leader_of, open_study
 
 _BASELINE_RUNS = 5
 _PATIENCE = 50
@@ -51,6 +49,7 @@ Progress = Callable[[Trial, int, "Trial | None"], None]
 """Called after each trial with the trial, the requested number of trials, and the best trial so far."""
 
 
+@takes_options(one for name, one in KEYWORDS.items() if name in declared(SingleOptions))
 @takes(
     params=Mapping | None,
     train_set=RankingDataset,
@@ -59,7 +58,6 @@ Progress = Callable[[Trial, int, "Trial | None"], None]
     trials=int,
     folds=int,
     space=Mapping | None,
-    backend=str,
     study=str | os.PathLike | None,
     progress=Callable | None,
 )
@@ -72,12 +70,9 @@ def tune(
     trials: int = 50,
     folds: int = 5,
     space: Mapping[str, Dimension] | None = None,
-    trees: bool = True,
-    backend: str = "lightgbm",
-    conventions: Conventions | str | None = None,
     study: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
-    within_query: WithinQuery | str | Sequence[str] | None = None,
+    **options: Any,
 ) -> TuningResult:
     """Search for parameters.
 
@@ -90,12 +85,9 @@ def tune(
         folds: number of folds of whole queries, at least 2; ignored with `valid_set`.
         space: name -> `Span` or `Choice`, for parameters of the objective or the engine. Adds to or replaces the
             default space: the ranges declared by the objective, and `space.TREES`. "objective" may be a `Choice`.
-        trees: search the trees' parameters; a linear model has none.
-        backend: "lightgbm", "xgboost" or "linear".
-        conventions: conventions of the metrics.
         study: file that stores the trials; if it exists, the search is resumed. None stores nothing.
         progress: called after each trial.
-        within_query: as in `boostrank.train`, for every trial; "auto" is resolved once, with the given parameters.
+        options: as in `boostrank.train`, for every trial.
 
     Raises:
         InputError: invalid parameters or data; a study of another search, with the differences.
@@ -107,18 +99,12 @@ def tune(
         raise MissingDependency("tuning needs Optuna: pip install 'boostrank[tune]'") from None
     if trials < 0:
         raise ParameterError(f"trials={trials}: expected at least 0")
-    options = TrainOptions(
-        params=dict(params or {}),
-        rounds=num_boost_round,
-        backend=backend,
-        conventions=conventions,
-        within_query=within_query,
-    )
-    search = _Search(options, train_set, valid_set, folds, dict(space or {}), trees)
+    single = SingleOptions(params=dict(params or {}), rounds=num_boost_round, **options)
+    search = _Search(TrainOptions(**vars(single)), train_set, valid_set, folds, dict(space or {}))
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    remembered = open_study(optuna, study, search.identity())
+    remembered = _open_study(optuna, study, search.identity())
     search.measure_start(remembered)
-    while (done := len(finished(optuna, remembered))) < trials:
+    while (done := len(_finished(optuna, remembered))) < trials:
         # Seed a new sampler for each trial, so that a resumed search proposes the same values.
         remembered.sampler = optuna.samplers.TPESampler(seed=search.seed + done, multivariate=True)
         trial = remembered.ask()
@@ -128,6 +114,51 @@ def tune(
             every = search.trials(optuna, remembered)
             progress(every[-1], trials, _best(every))
     return search.result(optuna, remembered)
+
+
+def _open_study(optuna: Any, path: str | os.PathLike[str] | None, identity: dict[str, Any]) -> Any:
+    """Create or load a study. Trials left running by a killed process are marked as failed.
+
+    Raises:
+        InputError: the file holds another search, or is not a study.
+    """
+    storage = None
+    if path is not None:
+        from optuna.storages import JournalStorage
+        from optuna.storages.journal import JournalFileBackend
+
+        try:
+            storage = JournalStorage(JournalFileBackend(os.fspath(path)))
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{os.fspath(path)}: not a study of Optuna's: {error}") from error
+        except OSError as error:
+            raise InputError(f"{os.fspath(path)}: {error.strerror}") from error
+    study = optuna.create_study(storage=storage, study_name="boostrank", direction="maximize", load_if_exists=True)
+    before = study.user_attrs.get("search")
+    if before is None:
+        study.set_user_attr("search", identity)
+    elif before != identity:
+        differ = sorted(key for key in {*before, *identity} if before.get(key) != identity.get(key))
+        raise InputError(
+            f"{os.fspath(path or '')}: this file holds another search, which differs in {', '.join(differ)}. Choose "
+            "another file, or remove it"
+        )
+    for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
+        study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+    return study
+
+
+def _finished(optuna: Any, study: Any) -> list[Any]:
+    """Return the finished trials in order, without those interrupted by a kill."""
+    state = optuna.trial.TrialState
+    every = study.get_trials(deepcopy=False, states=(state.COMPLETE, state.PRUNED, state.FAIL))
+    return [t for t in every if t.state != state.FAIL or "why" in t.user_attrs]
+
+
+def _leader_of(study: Any) -> Any:
+    """Return the best trial that beats the start; None if there is none."""
+    found = [t for t in study.get_trials(deepcopy=False) if t.value is not None and "per_query" in t.user_attrs]
+    return max(found, key=lambda t: (t.value, -t.number), default=None)
 
 
 class _Search:
@@ -140,7 +171,6 @@ class _Search:
         valid_set: RankingDataset | None,
         folds: int,
         space: dict[str, Dimension],
-        trees: bool,
     ) -> None:
         if train_set.on_disk:
             raise DataError("rows on disk cannot be split into folds: read them into memory")
@@ -161,7 +191,7 @@ class _Search:
         plan = resolve(replace(options, params=fixed | own), train_set, valid)
         self.plan, self.seed = plan, plan.seed
         self.fixed = {name: value for name, value in plan.params.items() if name not in (*own, *SEED_NAMES)}
-        self._space, self._trees = space, trees and plan.engine.grows_trees
+        self._space, self._trees = space, plan.engine.grows_trees
         if plan.metric is None:
             raise ParameterError("a search needs a metric: metric='ndcg'")
         self.metric = plan.metric
@@ -218,7 +248,7 @@ class _Search:
         """Run a trial; return the name of its state, and its value."""
         found = self._suggest(trial)
         trial.set_user_attr("params", found)
-        leader = leader_of(study)
+        leader = _leader_of(study)
         against = self._start if leader is None else np.array(leader.user_attrs["per_query"], np.float64)
         try:
             per_query, rounds = self._evaluate(found, self.seed, against)
@@ -318,12 +348,12 @@ class _Search:
                 rounds=int(t.user_attrs.get("rounds", 0)),
                 state=words.get(t.state.name, f"failed: {t.user_attrs.get('why', '')}"),
             )
-            for i, t in enumerate(finished(optuna, study))
+            for i, t in enumerate(_finished(optuna, study))
         ]
 
     def result(self, optuna: Any, study: Any) -> TuningResult:
         every = self.trials(optuna, study)
-        leader = leader_of(study)
+        leader = _leader_of(study)
         gain, best = None, None
         if leader is not None:
             best, values = _best(every), np.array(leader.user_attrs["per_query"], np.float64)
@@ -344,7 +374,6 @@ class _Search:
             queries=int((~np.isnan(self._start)).sum()),
             rounds=self.plan.rounds,
             patience=self.patience,
-            within_query=self.plan.within,
         )
 
 

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import boostrank
-from boostrank.model.within_query import WithinQuery
+from boostrank.model.query_columns import WithinQuery
 from experiments.common import arguments, data_root, markdown
 
 REPEATS = 15

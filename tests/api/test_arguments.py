@@ -29,7 +29,7 @@ def model() -> boostrank.RankingModel:
             boostrank.tune, (None, DATA),
             {
                 "params": [1], "train_set": [[1.0]], "valid_set": "soon", "num_boost_round": NO_NUMBERS,
-                "trials": NO_NUMBERS, "folds": NO_NUMBERS, "space": "soon", "backend": NO_TEXT, "study": 1.5,
+                "trials": NO_NUMBERS, "folds": NO_NUMBERS, "space": "soon", "study": 1.5,
                 "progress": True,
             },
         ),

@@ -74,12 +74,6 @@ def test_routes_folds_and_configurations_train_with_the_columns(data: Path, mode
     floats = 4 * surveyed.features * (surveyed.rows or 0)
     assert one - plain > floats  # of the features alone, which stay beside those with their columns
     assert wide - one > 300 * floats / surveyed.features
-    result = invoke("train", data / "train.txt", "-m", tmp_path / "folds", *TRAIN, "--folds", 2, "--of", "auto",
-                    "--early-stopping", 2)  # fmt: skip
-    assert result.exit_code == 0, result.stderr
-    line = next(line for line in messages(result) if line.startswith("within queries, rank, zscore: ndcg@10 "))
-    choice = sidecar(tmp_path / "folds")["within_query"]["choice"]  # type: ignore[index]
-    assert f"{choice['difference']:+.4f} [{choice['low']:+.4f}, {choice['high']:+.4f}]" in line
 
 
 def test_what_cannot_be_is_refused_by_name(data: Path, model: Path, tmp_path: Path) -> None:
@@ -88,17 +82,6 @@ def test_what_cannot_be_is_refused_by_name(data: Path, model: Path, tmp_path: Pa
         (*train, "--of", "f2"): "--of is for --within-query",
         (*train, "--within-query", "ranks"): "within_query: unknown kind 'ranks'",
         (*train, "--within-query", "rank", "--of", "f2000"): "no feature 'f2000'",
-        (
-            *train,
-            "--within-query",
-            "rank",
-            "--of",
-            "auto",
-            "--route",
-            "bins",
-            "--cache",
-            "none",
-        ): "cannot be split into folds",
         ("export", model, "--to", "solr", "-o", tmp_path / "m"): "sees one document at a time",
     }.items():
         result = invoke(*command)
@@ -138,7 +121,3 @@ def test_a_search_trains_with_the_columns_and_writes_them_down(
     )
     assert result.exit_code == 0, result.stderr
     assert sidecar(tmp_path / "m")["within_query"] == {"kinds": ["zscore"], "of": ["f1", "f3"]}
-    result = invoke(*search[:3], tmp_path / "auto.toml", *search[4:], "--within-query", "zscore", "--of", "auto")
-    assert result.exit_code == 0, result.stderr
-    taken = next(line for line in messages(result) if line.startswith("within queries, zscore: ")).endswith("used")
-    assert ("within-query" in (tmp_path / "auto.toml").read_text()) is taken

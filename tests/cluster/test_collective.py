@@ -98,7 +98,8 @@ def test_trees_stand_still_only_when_they_do_so_on_every_worker(moving: bool) ->
         def work(mesh: Mesh) -> list[str]:
             queries = QueryIndex.from_sizes([sizes[number]] if sizes[number] else [])
             labels = np.arange(sizes[number], dtype=np.float64)
-            guarded = GuardedGradient(Objective("shf-sdcg"), lambda _: (labels, queries), all_reduce=mesh.all_reduce)
+            bound = Objective("shf-sdcg").bind(labels, queries, mesh.all_reduce)
+            guarded = GuardedGradient(bound, all_reduce=mesh.all_reduce)
             scores = np.zeros(sizes[number])
             for round in range(5):
                 guarded(scores, None, round)

@@ -29,7 +29,7 @@ from boostrank.engines import parse_model
 from boostrank.engines.base import StopTraining
 from boostrank.fit.checkpoint import Checkpoint
 from boostrank.fit.start import cross_fit
-from boostrank.fit.start import rows as start_rows
+from boostrank.fit.start import ridge as start_rows
 from tests.cli.conftest import invoke
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'boostrank[dask]'")

@@ -303,7 +303,6 @@ def test_fault_95_weights_and_several_validation_sets_count_as_on_one_machine(
         ({"data": ["a.txt", "./a.txt"]}, r"a\.txt is given twice"),
         ({"params": {"early_stopping_round": 3}}, "early stopping needs a validation set"),
         ({"params": {"max_trees": 3}}, "max_trees"),
-        ({"within_query": "rank", "params": {"of": "auto"}}, "within_query"),
     ],
     ids=str,
 )

@@ -176,7 +176,7 @@ def test_fault_076_another_training_is_refused_with_what_differs(
 
 
 def test_fault_076_other_versions_are_refused(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from boostrank.fit import provenance as described
+    from boostrank.fit import run as described
 
     real = described._versions
     monkeypatch.setattr(described, "_versions", lambda engine: {**real(engine), "lightgbm": "0.1"})

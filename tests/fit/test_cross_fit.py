@@ -19,10 +19,9 @@ from boostrank.core.gains import gains_from_labels
 from boostrank.data.text.writer import write_libsvm
 from boostrank.engines.trees import LinearStart
 from boostrank.fit.start import cross_fit, ridge, steps
-from boostrank.fit.start import rows as start_rows
+from boostrank.fit.start import ridge as start_rows
 from boostrank.fit.start.cross_fit import cross_fitted
-from boostrank.fit.start.ridge import RIDGES
-from boostrank.fit.start.rows import FOLDS
+from boostrank.fit.start.ridge import FOLDS, RIDGES
 from boostrank.kernels.curves import Curves
 
 SIZES = np.array([3, 9, 1, 6, 12, 2, 7, 8, 4, 10, 5, 11])
@@ -292,7 +291,7 @@ import hashlib, sys
 import numpy as np
 import boostrank
 from boostrank.fit.start import cross_fit
-from boostrank.fit.start import rows as start_rows, steps
+from boostrank.fit.start import ridge as start_rows, steps
 rng = np.random.default_rng(0)
 x = rng.normal(size=(1500, 300)).astype(np.float32)
 data = boostrank.RankingDataset.from_arrays(x, rng.integers(0, 3, 1500), group=[30] * 50)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,10 +13,9 @@ from boostrank import RankingDataset, RankingModel, train
 from boostrank.core.errors import InputError, ParameterError
 from boostrank.data.rows import Whole
 from boostrank.fit.folds import fold_numbers
-from boostrank.fit.observe import Observer
 from boostrank.fit.plan import Member
 from boostrank.fit.start import cross_fit
-from boostrank.fit.start import rows as start_rows
+from boostrank.fit.start import ridge as start_rows
 from boostrank.fit.train import fit, resolve
 from boostrank.metric import BoundMetrics
 from boostrank.options import TrainOptions
@@ -54,14 +52,7 @@ def folded(
         return True
 
     options = TrainOptions(params=params, rounds=rounds, folds=folds, start=start, **options)
-    return fit(resolve(options, data), watching(keep)), seen
-
-
-def watching(after: Callable[[int, Member, RankingModel], bool]) -> Observer:
-    """An observer that calls a function with each fold's model."""
-    observer = Observer()
-    observer.fold_ended = after  # type: ignore[method-assign]
-    return observer
+    return fit(resolve(options, data), keep), seen
 
 
 def parts_of(data: RankingDataset, folds: int, seed: int) -> list[tuple[RankingDataset, RankingDataset]]:
@@ -186,7 +177,7 @@ def assert_same(one: cross_fit.CrossFitted, other: cross_fit.CrossFitted, least:
 
 def test_it_can_be_ended_after_a_fold(data: RankingDataset) -> None:
     plan = resolve(TrainOptions(params=PARAMS, rounds=5, folds=4), data)
-    one = fit(plan, watching(lambda k, *_: k < 1))
+    one = fit(plan, lambda k, *_: k < 1)
     assert len(one.info["folds"]["rounds"]) == 2
     assert one.best_iteration == sum(one.info["folds"]["rounds"])
 

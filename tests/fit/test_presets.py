@@ -33,7 +33,6 @@ from boostrank.fit.presets import (
 from boostrank.fit.train import fit, resolve
 from boostrank.metric import BoundMetrics
 from boostrank.options import TrainOptions
-from tests.fit.test_folds import watching
 from tests.tuning.test_tuning import made
 
 PARAMS: dict[str, Any] = {"num_threads": 1, "eval_at": [3, 5], "seed": 7, "verbosity": -1, "min_data_in_leaf": 3}
@@ -86,7 +85,7 @@ def trained(
 
     given = params_of(backend) | params
     options = TrainOptions(params=given, backend=backend, quality="good", rounds=rounds, start=start)
-    return fit(resolve(options, data, named(valid)), watching(keep)), seen
+    return fit(resolve(options, data, named(valid)), keep), seen
 
 
 def sized(rows: int, queries: int, features: int) -> RankingDataset:

@@ -15,10 +15,9 @@ from boostrank import DataError, ParameterError, RankingDataset, RankingModel, W
 from boostrank.clicks.log import some_documents
 from boostrank.data.rows import Candidates, Whole
 from boostrank.export.target import ExportError
-from boostrank.fit.folds import choice_words
 from boostrank.model.files import sidecar_path
+from boostrank.model.query_columns import RowsWithin, WithinColumns
 from boostrank.model.scores import scores_of_files
-from boostrank.model.within_query import RowsWithin, WithinColumns
 
 PARAMS: dict[str, Any] = {"objective": "regression", "num_threads": 1, "seed": 1}
 OWN: dict[str, dict[str, Any]] = {
@@ -175,7 +174,7 @@ def test_zeros_that_a_sparse_row_does_not_name_are_values(backend: str, kinds: t
     wide = columns.dataset(named, 1)
     assert sparse.issparse(wide.features) is ("rank" not in kinds)
     with pytest.MonkeyPatch.context() as patch:  # in blocks too
-        patch.setattr("boostrank.model.within_query._NUMBERS_AT_A_TIME", 300)
+        patch.setattr("boostrank.model.query_columns._NUMBERS_AT_A_TIME", 300)
         again = columns.dataset(named, 1)
     for one in (wide.features, again.features):
         rows = one.toarray() if sparse.issparse(one) else one
@@ -231,9 +230,8 @@ def test_a_continued_model_goes_on_with_its_own_columns(models: dict[str, Rankin
     if backend != "linear":
         raw = train(params, TRAIN, 3, init_model=model.booster, backend=backend)
         np.testing.assert_array_equal(raw.predict(TEST), more.predict(TEST))
-    for wrong in ("rank", WithinQuery(of="auto")):
-        with pytest.raises(ParameterError, match=r"init_model (has rank|already has)"):
-            train(params, TRAIN, 3, init_model=model, backend=backend, within_query=wrong)
+    with pytest.raises(ParameterError, match="init_model has rank"):
+        train(params, TRAIN, 3, init_model=model, backend=backend, within_query="rank")
     plain = train(params, TRAIN, 2, backend=backend)
     with pytest.raises(ParameterError, match="has no columns within queries, which cannot change"):
         train(params, TRAIN, 3, init_model=plain, backend=backend, within_query="rank")
@@ -310,21 +308,3 @@ def test_categories_and_features_that_are_not_there_have_no_columns() -> None:
 def test_names_that_were_not_made_so_are_ordinary(names: tuple[str, ...]) -> None:
     found = WithinColumns.from_names(names)
     assert (found is None) is (names != ("a", "rank(a|query)"))
-
-
-def test_cross_validation_takes_columns_that_help_and_leaves_others() -> None:
-    params = PARAMS | OWN["lightgbm"]
-    level = train(params, made(150, 3), 15, within_query=WithinQuery("zscore", "auto"))
-    choice = level.info["within_query"]["choice"]
-    assert choice["used"]
-    assert 0 < choice["low"] < choice["difference"] < choice["high"]
-    assert level.within_query is not None
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 3))
-    noise = RankingDataset.from_arrays(X, rng.integers(0, 2, 300), group=[10] * 30)
-    model = train(params, noise, 2, folds=2, within_query=WithinQuery("zscore", "auto"))
-    assert model.within_query is None
-    left = model.info["within_query"]
-    assert left["kinds"] == []
-    assert choice_words(left["choice"]).endswith("not used: no gain beyond chance")
-    assert train(params, noise, 2, folds=2, within_query="zscore").within_query is not None

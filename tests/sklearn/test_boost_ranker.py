@@ -58,7 +58,7 @@ def as_dataset(rows: Rows) -> RankingDataset:
 
 
 # A tenth of the check data are fewer rows than LightGBM puts into a leaf.
-CHECKED = [BoostRanker(n_estimators=3, n_jobs=1, min_child_samples=1), BoostRanker(backend="xgboost", n_estimators=3)]
+CHECKED = [BoostRanker(n_estimators=3, n_jobs=1, min_child_samples=1)]
 _OF_GAINS = "a weight multiplies a document's gain: of weight 0 or 2 it is one rival of the others, not none or two"
 EXPECTED_FAILURES = {
     "check_sample_weight_equivalence_on_dense_data": _OF_GAINS,

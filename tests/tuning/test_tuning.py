@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boostrank import RankingDataset, WithinQuery, train
+from boostrank import RankingDataset, train
 from boostrank.core.errors import DataError, InputError, ParameterError
 from boostrank.core.params import Param
 from boostrank.fit.folds import Deal
 from boostrank.fit.train import resolve
 from boostrank.metric import BoundMetrics
 from boostrank.options import TrainOptions
-from boostrank.tuning import Choice, Span, tune
+from boostrank.tuning import Choice, Span, TuningResult, search
+from boostrank.tuning import space as space_module
+from boostrank.tuning import tune as tune_all
 from boostrank.tuning.search import _Search
 from boostrank.tuning.space import declared_dimension, full_space, parse_dimension
 from tests.cli.conftest import invoke
@@ -27,6 +29,14 @@ pytest.importorskip("optuna")
 
 FIXED = {"objective": "regression", "eval_at": [5], "verbosity": -1, "num_threads": 1, "seed": 3}
 LEAVES = {"num_leaves": Span(2, 31, log=True, integer=True), "learning_rate": Span(0.01, 0.5, log=True)}
+
+
+def tune(*given: Any, trees: bool = True, **options: Any) -> TuningResult:
+    """Search, on request without the trees' own dimensions."""
+    with pytest.MonkeyPatch.context() as patched:
+        for module in () if trees else (search, space_module):
+            patched.setattr(module, "TREES", {})
+        return tune_all(*given, **options)
 
 
 def made(queries: int, seed: int) -> RankingDataset:
@@ -116,7 +126,7 @@ def test_folds_hold_out_each_query_once_and_cut_none(data: RankingDataset) -> No
 
 
 def test_a_trial_is_given_up_only_when_neither_queries_nor_seeds_explain_it(data: RankingDataset) -> None:
-    search = _Search(TrainOptions(params=FIXED), data, None, 2, {}, True)
+    search = _Search(TrainOptions(params=FIXED), data, None, 2, {})
     rng = np.random.default_rng(0)
     against = rng.uniform(0.3, 0.9, len(data.queries))
     noisy = against[:30] + rng.normal(0.0, 0.1, 30)
@@ -189,12 +199,6 @@ def test_a_trial_that_falls_far_behind_is_given_up_after_some_folds(data: Rankin
     worst = [trial for trial in found.trials if trial.params["num_leaves"] == 2]
     assert "given up" in {trial.state for trial in worst}
     assert all(math.isnan(trial.value) for trial in worst if trial.state == "given up")
-
-
-def test_columns_within_queries_are_chosen_once_for_all_trials(data: RankingDataset) -> None:
-    found = tune(FIXED, data, num_boost_round=4, trials=1, folds=2, space=LEAVES, trees=False,
-                 within_query=WithinQuery("rank", of="auto"))  # fmt: skip
-    assert found.trials[0].state == "done"
 
 
 def test_trials_that_all_fail_end_the_search(data: RankingDataset) -> None:

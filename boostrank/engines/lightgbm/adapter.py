@@ -180,7 +180,7 @@ class LightGBM(Backend):
         params = _with_defaults(request.params) | own
         if "num_threads" in params:
             params["num_threads"] = engine_threads("LightGBM", params["num_threads"])
-        model, start_scores = request.init_model, request.start_scores
+        model, start_scores = request.earlier, request.start_scores
         first = 0 if model is None else model.start_trees
         sets = [("training", request.train), *request.valid]
         holders = [data for _, data in sets]

@@ -163,7 +163,7 @@ class Linear(Backend):
             )
         settings = _settings(request.params)
         data: LinearData = request.train
-        earlier: LinearModel | None = None if request.init_model is None else request.init_model.native
+        earlier: LinearModel | None = None if request.earlier is None else request.earlier.native
         if earlier is not None:
             asked, there = data.rows.scaling.kind, earlier.scaling.kind
             if asked != there:

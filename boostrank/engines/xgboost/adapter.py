@@ -257,28 +257,28 @@ class XGBoost(Backend):
 
     def train(self, request: TrainRequest) -> tuple[XGBoostBooster, int]:
         params = translate(request.params)
-        resumed, earlier = request.resumed, request.init_model
+        resumed, earlier = request.resumed, request.earlier
         if earlier is not None and "c" in (earlier.native.feature_types or ()):
             # The data has codes: XGBoost raises if only one of model and data has names of categories.
             body = with_names(earlier.to_bytes(), {})
             earlier = earlier if body is None else XGBoostBooster.load(body)
-        init_model, start = apart(earlier)
+        continued, start = apart(earlier)
         entries, before = getattr(request.train, "entries", None), 0
-        if entries is not None and init_model is not None:  # its trees use features, not entries
-            before = init_model.rounds
-            init_model, start = None, earlier
+        if entries is not None and continued is not None:  # its trees use features, not entries
+            before = continued.rounds
+            continued, start = None, earlier
         if resumed is not None:
-            init_model = XGBoostBooster.load(resumed.snapshot.model)
-        before += 0 if init_model is None else init_model.rounds
+            continued = XGBoostBooster.load(resumed.snapshot.model)
+        before += 0 if continued is None else continued.rounds
         # The booster is saved under this name, which XGBRanker and serving tools accept; our gradient replaces its own.
         params["objective"] = request.native_objective or "rank:ndcg"
-        if init_model is None:  # a continued model keeps its own base score
+        if continued is None:  # a continued model keeps its own base score
             params["base_score"] = base_score(params["objective"])
         params |= {"disable_default_eval_metric": True, "validate_parameters": True}
         if start is not None:
             self._begin(request, start)
         sets = [request.train, *(data for _, data in request.valid)]
-        booster = xgboost.Booster(params, sets, model_file=None if init_model is None else init_model.native)
+        booster = xgboost.Booster(params, sets, model_file=None if continued is None else continued.native)
         if resumed is not None:
             _check_resumed(booster, request.train, resumed.snapshot)
         gradient = request.gradient

@@ -21,6 +21,7 @@ the regression ranks correctly would have hardly any gradient left (`experiments
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -30,24 +31,35 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import minimize_scalar
 
-from boostrank.core.errors import DataWarning, warn_user
+from boostrank.core.errors import DataWarning, ParameterError, warn_user
 from boostrank.core.gains import Gain, above_least, weighted_gains
+from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.rows import whole_of
+from boostrank.engines.base import Backend
 from boostrank.engines.params import Limits
 from boostrank.engines.trees import LinearStart
-from boostrank.fit.start.ridge import RIDGES, Sums, best_ridge, over, solved, sums_of, targets, without
-from boostrank.fit.start.rows import (
+from boostrank.fit.params import AUTO_START, LINEAR_START, TrainingParameters, say_left_out
+from boostrank.fit.start.ridge import (
     FOLDS,
     RANKED,
     REGRESSED,
+    RIDGES,
     Part,
     Rows,
     Source,
+    Sums,
+    best_ridge,
     each_of,
+    over,
     parts_of,
+    solved,
     spread,
+    sums_of,
+    targets,
+    without,
 )
 from boostrank.fit.start.steps import MOVED, RARE, Values, isotonic, simplified
 from boostrank.kernels.curves import Curve, Curves
@@ -79,6 +91,58 @@ class CrossFitted:
     start: LinearStart
     scores: Float64Array
     description: dict[str, Any]
+
+    def scores_of(self, sets: Sequence[RankingDataset], threads: int) -> list[Float64Array | None]:
+        """Return the initial scores of the training set and others; None if the engine can compute them."""
+        parts = ((data, whole_of(data.features) is not None) for data in sets[1:])
+        return [self.scores, *(scores_of(self.start, data, threads) if part else None for data, part in parts)]
+
+
+Fitter = Callable[[RankingDataset, Gain, int, Limits], CrossFitted]
+
+
+def limits_of(engine: Backend, params: dict[str, Any], names: Sequence[str], train_set: RankingDataset) -> Limits:
+    """Return the constraints on a model, from the parameters and the categorical features."""
+    limits = engine.params.limits(params, names)
+    turned = next((i for i in train_set.categorical if limits.direction[i]), None)
+    if turned is not None:
+        raise ParameterError(f"monotone_constraints: {names[turned]!r} is categorical, and has no direction")
+    return replace(limits, unused=tuple(sorted({*limits.unused, *train_set.categorical})))
+
+
+def start_of(
+    start: Any,
+    engine: Backend,
+    train_set: RankingDataset,
+    given: TrainingParameters,
+    *,
+    is_auto: bool = False,
+    fitted: Fitter | None = None,
+) -> CrossFitted | None:
+    """Fit the start of a training; return None without one.
+
+    Args:
+        start: "linear", "none", None; or "auto": "linear" if `is_auto` and the engine supports it.
+        fitted: fits the start; None for `cross_fitted`.
+    """
+    if start in (None, "none") or (start == AUTO_START and not (is_auto and engine.starts_linear)):
+        return None
+    if start not in (AUTO_START, LINEAR_START):
+        raise ParameterError(f"start={start!r}: expected {LINEAR_START!r}, {AUTO_START!r} or 'none'")
+    try:
+        reason = engine.params.unstartable(given.engine) if engine.starts_linear else f"{engine.name} grows no trees"
+        if reason:
+            raise ParameterError(f"no linear start with these parameters: {reason}; start='none' omits it")
+        if given.objective is not None and train_set.document_weights is not None:
+            given.objective.check_gain_weights("the linear start", "start='none' omits it")
+    except ParameterError as error:
+        if start == LINEAR_START:
+            raise
+        warn_user(str(error), DataWarning)
+        return None
+    limits = limits_of(engine, given.engine, train_set.feature_names, train_set)
+    say_left_out(train_set, "the linear start")
+    return (fitted or cross_fitted)(train_set, given.gain, resolve_threads(given.threads), limits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,7 +356,6 @@ def _basis(rows: Float32Array, threads: int) -> _Basis:
 
 
 def _regressed(rows: Rows) -> Regressions:
-    """Fit all regressions, unscaled."""
     basis = _basis(rows.together(spread(rows.parts, RANKED)), rows.threads)
     return _solutions(rows, basis, sums_of(rows, basis[0]))
 

@@ -80,7 +80,6 @@ class Values:
 
     @cached_property
     def _step(self) -> Int64Array:
-        """Step of each value, int64[u]."""
         return np.searchsorted(self.bounds, self.distinct)
 
     def in_steps(self, values: Float64Array, missing: float) -> Curve:

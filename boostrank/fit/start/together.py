@@ -31,7 +31,7 @@ class _Fetched:
 
 
 class _Everywhere(NamedTuple):
-    """Rows of all workers, as a `fit.start.rows.Source`."""
+    """Rows of all workers, as a `fit.start.ridge.Source`."""
 
     queries: QueryIndex
     feature_names: tuple[str, ...]
@@ -52,7 +52,7 @@ class StartTogether:
 
     def __call__(self, data: RankingDataset, gain: Gain, threads: int, limits: Limits) -> CrossFitted:
         from boostrank.fit.start import cross_fit
-        from boostrank.fit.start import rows as start_rows
+        from boostrank.fit.start import ridge as start_rows
 
         mesh, names, ranks = self._mesh, data.feature_names, [rank for rank, _ in self._order]
         layout = mesh.share([(part.queries.sizes, part.queries.each_weight) for part in self._parts])

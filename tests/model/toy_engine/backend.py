@@ -54,9 +54,7 @@ class Toy(Backend):
     def train(self, request: TrainRequest) -> tuple[ToyBooster, int]:
         assert request.gradient is not None
         rows, rate = request.train.rows, float(request.params.get("learning_rate", 0.3))
-        booster = Stumps(
-            request.train.feature_names, list(request.init_model.native.trees if request.init_model else [])
-        )
+        booster = Stumps(request.train.feature_names, list(request.earlier.native.trees if request.earlier else []))
         rounds = Rounds(request, booster, len(booster.trees), lambda data: booster.scores(data.rows))
         for number in rounds:
             grad, hess = request.gradient(booster.scores(rows), request.train, number)

@@ -7,7 +7,7 @@ also in the engine's own file, so a model is recognised without its sidecar.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,8 +23,8 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import Rows, Whole, is_on_disk, whole_of
 from boostrank.engines.trees import engine_names
 from boostrank.kernels.within_query import KINDS, fill_within_queries
+from boostrank.records import WithinRecord
 
-AUTO = "auto"
 _ADDED = re.compile(rf"({'|'.join(KINDS)})\((.+)\|query\)")
 _NUMBERS_AT_A_TIME = 1 << 22
 # Below this size, free memory is not checked.
@@ -40,9 +40,7 @@ class WithinQuery:
             deviation; "best", the difference to the largest; "mean", the difference to the mean. A sequence, or
             names separated by commas.
         of: the features, by name or by number in their file (for arrays: the column, from 0); a sequence, or names
-            separated by commas. None for all numeric features. "auto" for these if cross-validation over whole
-            queries finds the columns useful; see `boostrank.fit.folds`.
-        choice: result of the cross-validation, for the model's record.
+            separated by commas. None for all numeric features.
 
     Raises:
         ParameterError: an unknown or repeated kind.
@@ -50,7 +48,6 @@ class WithinQuery:
 
     kinds: Sequence[str] = ("rank", "zscore")
     of: Sequence[str | int] | str | None = None
-    choice: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         kinds, of = _words(self.kinds), self.of
@@ -60,17 +57,13 @@ class WithinQuery:
         if len(set(kinds)) < len(kinds):
             raise ParameterError("within_query names a kind twice")
         object.__setattr__(self, "kinds", kinds)
-        object.__setattr__(self, "of", of if of is None or of == AUTO else _words(of))
+        object.__setattr__(self, "of", None if of is None else _words(of))
 
     @classmethod
-    def given(cls, value: WithinQuery | str | Sequence[str] | None) -> WithinQuery | None:
-        """Convert the argument `within_query`; kinds alone apply to all features."""
-        return value if value is None or isinstance(value, WithinQuery) else cls(value)
-
-    @property
-    def is_auto(self) -> bool:
-        """True if cross-validation decides."""
-        return isinstance(self.of, str)
+    def given(cls, value: WithinQuery | str | Sequence[str] | None, of: Any = None) -> WithinQuery | None:
+        """Convert the options `within_query` and `of`; kinds alone apply to all features."""
+        found = value if value is None or isinstance(value, WithinQuery) else cls(value)
+        return found if found is None or of is None else replace(found, of=of)
 
     def columns(self, names: Sequence[str], base: int | None, unused: Collection[int] = ()) -> WithinColumns | None:
         """Resolve the columns for given features; return None without kinds.
@@ -84,7 +77,7 @@ class WithinQuery:
         """
         if not self.kinds:
             return None
-        if self.of is None or self.is_auto:
+        if self.of is None:
             chosen = [i for i in range(len(names)) if i not in unused]
         else:
             chosen = [_column(one, names, base or 0) for one in self.of]
@@ -158,7 +151,7 @@ class WithinColumns:
         return list(self.of) * len(self.kinds)
 
     @property
-    def record(self) -> dict[str, Any]:
+    def record(self) -> WithinRecord:
         """Plain data for the model's record."""
         return {"kinds": list(self.kinds), "of": [self.features[column] for column in self.of]}
 
