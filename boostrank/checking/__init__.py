@@ -61,7 +61,7 @@ def check_contract(spec: ObjectiveSpec, function: Callable[..., float] | None = 
 
 
 def check_objective(spec: ObjectiveSpec) -> Iterator[Finding]:
-    """Check the contract, threads, cost by list length, and a short training on every installed engine.
+    """Check the contract, cost by list length, and a short training on every installed engine.
 
     Findings are yielded as they are made, within a few seconds.
     """
@@ -73,7 +73,6 @@ def check_objective(spec: ObjectiveSpec) -> Iterator[Finding]:
         yield found
         if _is_fatal(found):
             return
-    yield threads_agree(spec)
     yield cost(spec)
     yield from learning(spec)
 
@@ -81,31 +80,6 @@ def check_objective(spec: ObjectiveSpec) -> Iterator[Finding]:
 def _is_fatal(found: Finding) -> bool:
     """Return True if later results are meaningless."""
     return found.status is Status.FAIL and found.check in ("memory", "runs")
-
-
-def threads_agree(spec: ObjectiveSpec) -> Finding:
-    """Check that one thread, two threads, and one again give the same bytes."""
-    rng = np.random.default_rng(2)
-    sizes = rng.integers(1, 60, 1500)
-    labels, scores = rng.integers(0, 5, sizes.sum()), rng.normal(size=sizes.sum())
-    seen = []
-    try:
-        for threads in (1, 2, 1):
-            objective = Objective(spec, threads=threads, total_rounds=ROUNDS)
-            result = objective.bind(labels, QueryIndex.from_sizes(sizes)).gradient(scores, 0)
-            seen.append((result.grad.tobytes(), result.hess.tobytes()))
-    except BoostrankError as error:
-        return _broken("threads", error)
-    if len(set(seen)) > 1:
-        return Finding(
-            "threads",
-            Status.FAIL,
-            "one thread, two threads, and one again do not give the same bytes",
-            f"{len(sizes):,} queries of 1 to 59 documents",
-            "training would not be reproducible",
-            "use only the arguments: no global arrays, no numpy.random; set scratch before reading it",
-        )
-    return Finding("threads", Status.PASS, "one thread and two threads give the same bytes")
 
 
 def cost(spec: ObjectiveSpec) -> Finding:

@@ -82,11 +82,9 @@ def capped(models: Sequence[RankingModel], trees: int) -> list[RankingModel]:
 
     if total(1) > trees:
         raise _too_few(trees, start, total(1) - start)
-    low, high = 1, max(model.best_iteration for model in models)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if total(middle) <= trees else (low, middle - 1)
-    return [cut_model(model, low) for model in models]
+    most = max(model.best_iteration for model in models)
+    rounds = next(rounds for rounds in range(most, 0, -1) if total(rounds) <= trees)
+    return [cut_model(model, rounds) for model in models]
 
 
 def cut_model(model: RankingModel, rounds: int) -> RankingModel:

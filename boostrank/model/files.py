@@ -50,18 +50,7 @@ def content_sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-_OTHER_FORMATS = {
-    ".ubj": "XGBoost's UBJSON",
-    ".bin": "a binary model",
-    ".pkl": "a pickle",
-    ".pickle": "a pickle",
-    ".joblib": "a pickle",
-    ".cbm": "CatBoost's models",
-    ".onnx": "ONNX, which `boostrank export --to onnx` writes",
-    ".pmml": "PMML",
-    ".zip": "an archive",
-    ".gz": "compressed files",
-}
+_OTHER_FORMATS = (".ubj", ".bin", ".pkl", ".pickle", ".joblib", ".cbm", ".onnx", ".pmml", ".zip", ".gz")
 
 
 def check_ending(path: str | os.PathLike[str]) -> None:
@@ -69,8 +58,8 @@ def check_ending(path: str | os.PathLike[str]) -> None:
     ending = Path(path).suffix.lower()
     if ending in _OTHER_FORMATS:
         raise ParameterError(
-            f"{os.fspath(path)}: {ending} is the extension of {_OTHER_FORMATS[ending]}, but models are saved as "
-            "LightGBM text or JSON: name it model.txt or model.json"
+            f"{os.fspath(path)}: {ending} is the extension of another format, but models are saved as LightGBM text or "
+            "JSON: name it model.txt or model.json"
         )
 
 

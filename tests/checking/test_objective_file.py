@@ -218,7 +218,7 @@ def test_the_printed_template_passes(tmp_path: Path, monkeypatch: pytest.MonkeyP
     verdict = json.loads(result.stdout)
     assert verdict["passed"]
     checks = {c["check"]: c["status"] for c in verdict["checks"]}
-    assert {"threads", "speed", "lightgbm", "xgboost"} <= set(checks)
+    assert {"speed", "lightgbm", "xgboost"} <= set(checks)
     assert set(checks.values()) == {"pass"}
 
 
@@ -342,7 +342,6 @@ def test_a_kernel_that_breaks_ends_its_check_with_the_reason(tmp_path: Path) -> 
     broken = OWN.replace("    return loss", "    if scores.shape[0] > 40:\n        grad[0] = math.nan\n    return loss")
     spec = _of(tmp_path, "import math\n" + broken)
     for one in (
-        boostrank.checking.threads_agree(spec),
         boostrank.checking.cost(spec),
         *boostrank.checking.learning(spec),
     ):

@@ -89,15 +89,11 @@ def example(kind: str) -> Example:
         model = boostrank.train(params, data, 8, backend=engine, start=begin)
     elif engine == "lightgbm":
         own = lgb.Dataset(X, y, group=groups, categorical_feature=[4, 5], params={"verbose": -1, "num_threads": 1})
-        model = boostrank.train({**params, "verbose": -1}, own, 8, start="none")
-        if start == "start":
+        begins = None
+        if start == "start":  # LightGBM itself goes on from the trees of the start
             first = boostrank.train(TREES, data, 1, start="linear")
             begins = lgb.Booster(model_str=first.booster.model_to_string(num_iteration=first.booster.num_trees() - 1))
-            own = lgb.Dataset(X, y, group=groups, categorical_feature=[4, 5], params={"verbose": -1, "num_threads": 1})
-            begins = lgb.train(
-                {**TREES, **SETS, "verbose": -1}, own, 8, init_model=begins
-            )  # LightGBM itself goes on from the trees of the start
-            model = RankingModel(begins)
+        model = RankingModel(lgb.train({**params, "verbose": -1}, own, 8, init_model=begins))
     else:
         own = xgb.DMatrix(X, y, group=groups, feature_types=["q"] * 4 + ["c"] * 2, enable_categorical=True, nthread=1)
         params = {"objective": "rank:ndcg", "max_depth": 4, "nthread": 1, "base_score": 0.0, "max_cat_to_onehot": 1}

@@ -1,6 +1,4 @@
-"""elastic: Elasticsearch's own learning to rank from 8.15, without a plugin.
-elastic-8.12: Elasticsearch's own learning to rank, 8.12 to 8.14.
-"""
+"""elastic: Elasticsearch's own learning to rank from 8.15, without a plugin."""
 
 from __future__ import annotations
 
@@ -9,8 +7,6 @@ import gzip
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,12 +21,8 @@ _ID = re.compile("[a-z0-9]([a-z0-9_.-]{0,62}[a-z0-9])?")
 _MOST_BYTES = 100 * 2**20  # of a request, unless http.max_content_length says otherwise
 
 
-def write(model: ServedModel, *, fields: bool = False) -> bytes:
-    """Write the body of `PUT _ml/trained_models/ID`.
-
-    Args:
-        fields: name the input fields, which versions before 8.15 need and later ones refuse.
-    """
+def _write(model: ServedModel) -> bytes:
+    """Write the body of `PUT _ml/trained_models/ID`."""
     if not _ID.fullmatch(model.name):
         raise ExportError(
             f"{model.name!r} is not a valid model id in Elasticsearch: use up to 64 lowercase letters and digits, with "
@@ -46,8 +38,6 @@ def write(model: ServedModel, *, fields: bool = False) -> bytes:
     definition = json.dumps({"trained_model": {"ensemble": ensemble}}, separators=(",", ":")).encode()
     extractors = [model.extractors.get(name, _template(name)) for name in names]
     document: dict[str, Any] = {"inference_config": {"learning_to_rank": {"feature_extractors": extractors}}}
-    if fields:
-        document["input"] = {"field_names": names}
     document["compressed_definition"] = base64.b64encode(gzip.compress(definition, mtime=0)).decode()
     body = (json.dumps(document, indent=1) + "\n").encode()
     if len(body) > _MOST_BYTES:
@@ -106,10 +96,10 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
     return rounded
 
 
-ELASTIC = TargetSpec(
+SPEC = TargetSpec(
     name="elastic",
     title="Elasticsearch 8.15 or later without a plugin",
-    write=write,
+    write=_write,
     read=_read,
     proved_by="reading the file by the rules of Elasticsearch's TreeInferenceModel",
     how=(
@@ -122,13 +112,4 @@ ELASTIC = TargetSpec(
     adds="float64",
     finite=True,
     categories=False,
-)
-SPECS = (
-    ELASTIC,
-    replace(
-        ELASTIC,
-        name="elastic-8.12",
-        title="Elasticsearch 8.12 to 8.14 without a plugin",
-        write=partial(write, fields=True),
-    ),
 )
