@@ -88,7 +88,7 @@ def check_against_twin(text: bytes, *, chunk_bytes: int, layout: str, skip: bool
     assert data.document_names.tolist() == [row.name for row in wanted.rows]
 
 
-@settings(max_examples=600)
+@settings(max_examples=300)
 @given(
     text=files(),
     chunk_bytes=st.sampled_from([1, 5, 40, 1 << 20]),
@@ -101,7 +101,7 @@ def test_reads_what_the_twin_reads_and_refuses_what_it_refuses(text: bytes, **ho
     check_against_twin(text, **how)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(text=st.binary(max_size=80), skip=st.booleans())
 def test_no_bytes_crash_the_reader(text: bytes, skip: bool) -> None:
     try:

@@ -146,7 +146,7 @@ def test_it_can_be_learned_but_not_perfectly(data: SyntheticData) -> None:
     booster = lgb.train(
         {"objective": "lambdarank", "num_leaves": 31, "verbose": -1, "num_threads": 2, "seed": 1},
         lgb.Dataset(train.dataset.features, train.dataset.labels, group=train.dataset.queries.sizes),
-        num_boost_round=60,
+        num_boost_round=30,
     )
     singles = [
         mean_ndcg_at_10(sign * np.nan_to_num(column(test, name)), test)

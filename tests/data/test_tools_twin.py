@@ -38,7 +38,7 @@ def refusal_of(call: Callable[[], object]) -> FileFormatError | None:
 
 
 @given(st.lists(st.sampled_from(TOKENS + LINES * 20), max_size=30).map(b"".join), st.sampled_from([23, 1 << 20]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 def test_sorting_is_what_the_reader_regroups(text: bytes, chunk: int) -> None:
     options = {"layout": "dense", "keep_names": True, "max_feature": 99}
     with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
