@@ -87,7 +87,7 @@ class ColumnarFile:
         numbers, texts = columns.needed(source.reading)
         self._places = sorted({*numbers, *texts, *(range(len(names)) if source.reading.whole else ())})
         for place in columns.places:
-            (_check_categories if place in columns.coded else _check_number)(self.schema.field(place), self.name)
+            _check_type(self.schema.field(place), place in columns.coded, self.name)
 
     def loads(self, chunk_bytes: int) -> Iterator[Callable[[Any], Cells]]:
         """Yield the batches in order; each is read when the iterator advances."""
@@ -155,25 +155,22 @@ def _of_pandas(schema: Any) -> set[str]:
         return set()
 
 
-def _check_number(column: Any, file: str) -> None:
-    """Refuse a feature that is not numeric."""
+def _check_type(column: Any, is_coded: bool, file: str) -> None:
+    """Refuse a feature that is neither numeric nor, if it is categorical, text or numbers except decimals."""
     types, kind = arrow().types, column.type
-    if is_number(kind):
+    value = kind.value_type if types.is_dictionary(kind) else kind
+    if is_number(kind) and not is_coded:
         return
+    if is_coded and not types.is_decimal(value) and (is_text(value) or is_number(value)):
+        return
+    drop = f"--drop {typed_names(column.name)} leaves it out"
     what = f"is of type {kind}"
-    if types.is_dictionary(kind):
+    if is_coded:
+        what += ", but categories must be text"
+    elif types.is_dictionary(kind):
         what = "contains categories, but the model or its training data has numbers there"
     elif is_text(kind):
         what = f"contains text: --categorical {typed_names(column.name)} reads it as categories"
     elif types.is_temporal(kind):
         what = f"contains times ({kind}): convert it to numbers, such as days since a date"
-    raise FileFormatError(f"column {column.name!r} {what}; --drop {typed_names(column.name)} leaves it out", file=file)
-
-
-def _check_categories(column: Any, file: str) -> None:
-    """Refuse a categorical column that contains decimals, or neither text nor numbers."""
-    types, kind = arrow().types, column.type
-    value = kind.value_type if types.is_dictionary(kind) else kind
-    if types.is_decimal(value) or not (is_text(value) or is_number(value)):
-        words = f"column {column.name!r} is of type {kind}, but categories must be text"
-        raise FileFormatError(f"{words}; --drop {typed_names(column.name)} leaves it out", file=file)
+    raise FileFormatError(f"column {column.name!r} {what}; {drop}", file=file)
