@@ -48,11 +48,10 @@ class Reader:
         from boostrank.core.gains import expression_of
 
         expression = expression_of(gain)
-        text = None if expression is None else expression.text
-        self.options = replace(reading, keep_names=names, gain=text)
+        self.options = replace(reading, keep_names=names, gain=None if expression is None else expression.text)
         self._stream, self._labelled, self._threads = stream, labelled, threads
         self._asks_for_gain = asks and gain is None
-        self._keywords = self.options.keywords | {"threads": threads}
+        self._keywords = self.options.keywords | {"threads": threads, "format": reading.data_format}
 
     def read(
         self, paths: str | Sequence[str], *, like: RankingDataset | FeatureSpace | None = None, labelled: bool = True
@@ -70,27 +69,21 @@ class Reader:
 
         started, name = time.monotonic(), name_of(paths)
         with ReadProgress(name) as progress:
-            read, stream = (read_files, {}) if self._stream is None else (stream_files, self._stream)
-            data: RankingDataset = read(
-                paths,
-                format=self.options.data_format,
-                like=like,
-                progress=progress,
-                labelled=labelled and self._labelled,
-                **stream,
-                **self._keywords,
+            how = self._keywords | {"labelled": labelled and self._labelled, "like": like, "progress": progress}
+            data: RankingDataset = (
+                read_files(paths, **how) if self._stream is None else stream_files(paths, **self._stream, **how)
             )
         action = "remembered" if data.on_disk and not data.features.is_open else "read"
-        how = data.provenance.options
         weights = "weights" if data.document_weights is None else "weights of documents (not for metrics)"
         roles = {"label": "labels", "qid": "queries", "weight": weights, "id": "names"}
-        taken = [f"{word} from column {how[role]!r}" for role, word in roles.items() if role in how]
-        beside = [f"{', '.join(taken)}, "] if taken else []
-        beside += [f"labels are the gain {data.gain}, "] if data.gain is not None else []
-        beside += [f"{weights} from {file}, " for file in data.provenance.files[1:] if file.endswith(WEIGHT_SUFFIX)]
+        columns, files = data.provenance.options, data.provenance.files[1:]
+        said = [f"{word} from column {columns[role]!r}" for role, word in roles.items() if role in columns]
+        said += [f"labels are the gain {data.gain}"] if data.gain is not None else []
+        said += [f"{weights} from {file}" for file in files if file.endswith(WEIGHT_SUFFIX)][:3]
+        said.append(f"{action} in {duration(time.monotonic() - started)}")
         say(
             f"{name}: {data.n_documents:,} rows, {len(data.queries):,} queries, {data.n_features:,} features, "
-            f"{''.join(beside[:4])}{action} in {duration(time.monotonic() - started)}"
+            f"{', '.join(said)}"
         )
         return data
 
@@ -110,15 +103,8 @@ class Reader:
         started, rows, name = time.monotonic(), 0, name_of(paths)
         like = self.feature_space(model, path, paths)
         with ReadProgress(name) as progress:
-            pieces = scores_of_files(
-                model,
-                paths,
-                num_iteration=num_iteration,
-                like=like,
-                progress=progress,
-                format=self.options.data_format,
-                **self._keywords,
-            )
+            how = self._keywords | {"like": like, "progress": progress}
+            pieces = scores_of_files(model, paths, num_iteration=num_iteration, **how)
             for piece in pieces or ():
                 rows += len(piece.values if self.options.keep_names else piece)
                 yield piece
@@ -146,7 +132,8 @@ class Reader:
         Args:
             model, path: the model and its file.
             data: files that will be read.
-        """  # A model of arrays does not say from which number files count: feature 0 in their first rows does.
+        """
+        # A model of arrays does not say from which number files count: feature 0 in their first rows does.
         base = model.info.index_base
         if base is None and not self._format_of(data).is_table and not self.options.feature_names:
             from boostrank.data.formats.libsvm import LibsvmSource, counts_from_zero
@@ -198,11 +185,8 @@ class Reader:
         spaces = {name: replace(one, ignored=known.difference(one.feature_names)) for name, one in spaces.items()}
         first = next(iter(spaces), None)
         different = [name for name in spaces if spaces[name] != spaces[first]] if first else []
-        once = [
-            one
-            for one in paths
-            if one == "-" or (os.path.exists(one) and not os.path.isfile(one) and not os.path.isdir(one))
-        ]
+        pipes = (os.path.exists(one) and not os.path.isfile(one) and not os.path.isdir(one) for one in paths)
+        once = [one for one, pipe in zip(paths, pipes, strict=True) if one == "-" or pipe]
         if different and once:
             raise InputError(
                 f"{first} and {different[0]} count features differently, so that {once[0]} would have to be read "
