@@ -51,7 +51,7 @@ MUTATIONS = [
     (SOFT, "gains[i] / ideal\n            log", "gains[i]\n            log", "sdcg"),
     (SOFT, "gains[i] / ideal\n        x", "gains[i]\n        x", "sdcg"),
     (SOFT, "((1.0 + e) * (1.0 + e)) / width", "((1.0 + e) * (1.0 + e))", "approx-ndcg"),
-    (SOFT, "/ ideal * blend / n * width * sunk", "/ ideal * blend / n * sunk", "shf-sdcg"),
+    (SOFT, "/ ideal * blend / n * width * sunk", "/ ideal * blend / n * sunk", "reg-shf-sdcg"),
     (APPROX, "1.0 / params.beta", "params.beta", "approx-ndcg"),
     (LAMBDA, "h = sigmoid * sigmoid * w", "h = sigmoid * w", "lambdarank"),
     (LAMBDA, "_DISTANCE_OFFSET = 0.01", "_DISTANCE_OFFSET = 0.1", "lambdarank"),
