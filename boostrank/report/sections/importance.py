@@ -215,7 +215,7 @@ def importance(
     if len(one.cutoffs) > 1:
         raise ParameterError(f"{one} has several cut-offs; choose one, such as {one.names[0]}")
     ranges: list[tuple[str, float | None, int, float]] = [
-        ("repeats", repeats, 1, math.inf),
+        ("repeats", repeats, 1, 1000),
         ("shap_documents", shap_documents, 0, math.inf),
         ("negligible", negligible, 0, math.inf),
         ("redundant", redundant, 0, 1),
