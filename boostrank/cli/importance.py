@@ -29,7 +29,9 @@ class ImportanceOptions(MeasureOptions, group="Measures"):
     groups: str | None = option(
         None, "Features shuffled together, one group per line: `text: bm25_*, tf_title`.", file="read"
     )
-    repeats: int | None = option(None, "Number of shuffles of each query.", ge=1, le=1000, shown="1 to 5, as the work allows")
+    repeats: int | None = option(
+        None, "Number of shuffles of each query.", ge=1, le=1000, shown="1 to 5, as the work allows"
+    )
     documents: int | None = option(
         None,
         "Shuffle, and explain by SHAP, a sample of whole queries with about N documents; 0: all.",
