@@ -347,7 +347,7 @@ def prove(
     Args:
         served: the same model, prepared for export.
         body: file that `target.write` returned.
-        allow: kinds of rows (`pack.KINDS`) whose scores may differ, and "moved".
+        allow: kinds of rows (`KINDS`) whose scores may differ, and "moved".
 
     Raises:
         ExportError: scores or ranks differ, and `allow` does not name that kind.

@@ -14,7 +14,6 @@ import numpy as np
 from boostrank.core.types import Int64Array
 from boostrank.engines.base import Backend, Booster
 from boostrank.engines.trees import Trees
-from boostrank.kernels.curves import Curve
 from boostrank.kernels.forest import NAN_LEFT, Forest
 
 _Box = dict[int, tuple[float, float, bool]]
@@ -46,15 +45,12 @@ def first_break(trees: Trees, direction: Int64Array) -> int | None:
     forest = trees.forest
     assert forest is not None
     for feature, curve in forest.start or ():
-        if not _goes(curve, int(direction[feature])):
+        if np.any(direction[feature] * np.diff(curve.constant) < 0.0):
             return feature
     if not np.any(direction[forest.feature]):
         return None
-    for root in forest.roots.tolist():
-        found = _break_below(forest, root, direction) if root >= 0 else None
-        if found is not None:
-            return found
-    return None
+    found = (_break_below(forest, root, direction) for root in forest.roots.tolist())
+    return next((one for one in found if one is not None), None)
 
 
 def first_mixture(trees: Trees, groups: Sequence[frozenset[int]]) -> frozenset[int]:
@@ -71,10 +67,6 @@ def first_mixture(trees: Trees, groups: Sequence[frozenset[int]]) -> frozenset[i
         here = above | {int(forest.feature[child])}
         paths += [(int(forest.left[child]), here), (int(forest.right[child]), here)]
     return next((path for path in sorted(seen, key=sorted) if not any(path <= group for group in groups)), frozenset())
-
-
-def _goes(curve: Curve, direction: int) -> bool:
-    return bool(np.all(direction * np.diff(curve.constant) >= 0.0))
 
 
 def _break_below(forest: Forest, root: int, direction: Int64Array) -> int | None:

@@ -274,16 +274,8 @@ class RankingModel:
         found = self._rows_worth(data, last, threads, pred_contrib)
         return found - self._rows_worth(data, first, threads, pred_contrib) if first else found
 
-    def contributions(
-        self,
-        data: Any,
-        *,
-        threads: int | None = None,
-        qid: npt.ArrayLike | None = None,
-        group: npt.ArrayLike | None = None,
-    ) -> Float64Array:
-        """Compute the contribution of each feature to each score: TreeSHAP of the engine, or exactly for a linear
-        model.
+    def contributions(self, data: Any, **options: Any) -> Float64Array:
+        """Compute the contribution of each feature to each score: TreeSHAP, or exactly for a linear model.
 
         Arguments are those of `predict`, with the features in memory.
 
@@ -294,7 +286,7 @@ class RankingModel:
         Raises:
             ModelError: the engine does not support it (LightGBM for linear trees).
         """
-        return self._rows_worth(self._with_queries(data, qid, group), self._best_rounds, threads, True)
+        return self.predict(data, pred_contrib=True, **options)
 
     def _rows_worth(self, data: Any, rounds: int, threads: int | None, by_feature: bool) -> Float64Array:
         if not by_feature:

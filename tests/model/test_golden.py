@@ -91,6 +91,7 @@ def test_a_model_of_every_version_gives_the_scores_it_gave_to_the_bit(
     np.testing.assert_array_equal(scores, then.pop("scores"))
     names = tuple(then.pop("feature_names"))
     assert (model.feature_names, model.info.objective_name) == (names, then.pop("objective"))
+    assert model.info.index_base == then.pop("index_base")
     assert {key: getattr(model, key) for key in then} == then
 
 

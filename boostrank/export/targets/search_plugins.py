@@ -60,23 +60,17 @@ def dump(model: ServedModel, exact_text: bool = False) -> list[dict[str, Any]]:
 
 def _numbered(tree: Mapping[str, Any]) -> dict[str, Any]:
     """Number the nodes of a tree level by level and turn directions into ids."""
-    root = {"nodeid": 0, "depth": 0, **tree}
-    level, count = [root], 1
-    while level:
-        below = []
-        for one in level:
-            if "children" not in one:
-                del one["depth"]  # leaves have none in XGBoost's own dumps
-                continue
-            children = [
-                {"nodeid": count + i, "depth": one["depth"] + 1, **child} for i, child in enumerate(one.pop("children"))
-            ]
-            to_yes = one.pop("missing")
-            one |= {"yes": count, "no": count + 1, "missing": count if to_yes else count + 1, "children": children}
-            below += children
-            count += 2
-        level = below
-    return root
+    nodes: list[dict[str, Any]] = [{"nodeid": 0, "depth": 0, **tree}]
+    for one in nodes:
+        if "children" not in one:
+            del one["depth"]  # leaves have none in XGBoost's own dumps
+            continue
+        yes, no = ids = len(nodes), len(nodes) + 1
+        missing, children = yes if one.pop("missing") else no, zip(ids, one.pop("children"), strict=True)
+        below = [{"nodeid": i, "depth": one["depth"] + 1, **child} for i, child in children]
+        one |= {"yes": yes, "no": no, "missing": missing, "children": below}
+        nodes += below
+    return nodes[0]
 
 
 def created_model(model: ServedModel, kind: str, definition: str) -> bytes:
