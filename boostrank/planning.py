@@ -58,15 +58,13 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Survey:
-    """Size and shape of the files of one data set. All but `files` and `disk_bytes` come from the sample.
+    """Size and shape of the files of one data set, from a sample.
 
     Args:
-        files: number of files.
-        disk_bytes: their size; None if unknown (a pipe), and then text_bytes and rows are unknown, too.
         exact: whether all of the text was read.
         sampled_rows: rows of the sample.
         refused_rows: rows of the sample that cannot be read.
-        text_bytes: bytes of text, unpacked.
+        text_bytes: bytes of text, unpacked; None if the size of the files is unknown (a pipe), like `rows`.
         rows: number of rows.
         features: number of columns.
         used: number of columns with a value in some row; an upper bound if the sample is not the whole.
@@ -74,8 +72,6 @@ class Survey:
         nonzero: share of the cells that are not 0.
     """
 
-    files: int
-    disk_bytes: int | None
     exact: bool
     sampled_rows: int
     refused_rows: int
@@ -146,7 +142,7 @@ def survey(source: AnySource, *, format: str = "auto", **options: Any) -> Survey
     if not sample.rows:
         rows = "labels, query ids and numbers" if spec.is_table else "`label qid:ID number:value ...`"
         raise DataError(f"{files[0]}: no row of the sample can be read as {rows}")
-    return sample.survey(len(files), disk, int(not sample.has_zero) if base is None else base)
+    return sample.survey(disk, int(not sample.has_zero) if base is None else base)
 
 
 def is_pipe(source: AnySource) -> bool:
@@ -235,7 +231,7 @@ class _Sample:
             self._used.update(np.unique(block.cells()[1]).tolist() if dense is None else range(dense.shape[1]))
         return block.size
 
-    def survey(self, files: int, disk: int | None, base: int) -> Survey:
+    def survey(self, disk: int | None, base: int) -> Survey:
         """Return the survey."""
         features, text, rows = self._top + 1 - base, None, None
         if self._exact:
@@ -249,8 +245,6 @@ class _Sample:
         cells = self.rows * features or 1
         used = min(features, round(len(self._used) * max(1.0, (rows or self.rows) / self.rows)))
         return Survey(
-            files=files,
-            disk_bytes=disk,
             exact=self._exact,
             sampled_rows=self.rows,
             refused_rows=self._refused,

@@ -54,11 +54,6 @@ class Rows(ABC):
     def __len__(self) -> int:
         return self.shape[0]
 
-    @property
-    def store(self) -> Any:
-        """Storage of rows on disk."""
-        raise TypeError("these rows are not on disk")
-
     def pieces(self) -> Iterator[tuple[int, Any]]:
         """Yield (first row, rows) in order, a few megabytes each."""
         for start, stop in dense_batches(self):
@@ -67,10 +62,6 @@ class Rows(ABC):
     def take(self, rows: Int64Array) -> Rows:
         """Return some rows, ascending, without copying them."""
         return View(self, rows)
-
-    def in_order(self, columns: Sequence[int]) -> Rows:
-        """Return the same rows with the columns in this order."""
-        raise TypeError("the order of these columns is fixed")
 
     def fingerprint(self, labels: Float64Array, ptr: Int64Array) -> str:
         """Return `RankingDataset.fingerprint` of these features, as if they were in memory."""

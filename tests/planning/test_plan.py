@@ -18,8 +18,6 @@ MB = 1e6
 def a_survey(rows: int | None, features: int = 136) -> Survey:
     text = None if rows is None else 1110 * rows
     return Survey(
-        files=1,
-        disk_bytes=text,
         exact=False,
         sampled_rows=10_000,
         refused_rows=0,

@@ -46,7 +46,7 @@ def test_a_small_file_is_counted_exactly(file: Path) -> None:
     found, data = survey(file), read_libsvm(file)
     assert found.exact
     assert (found.rows, found.features) == data.features.shape
-    assert found.text_bytes == found.disk_bytes == file.stat().st_size
+    assert found.text_bytes == file.stat().st_size
     dense = data.features.toarray() if data.is_sparse else data.features
     assert found.nonzero == np.count_nonzero(dense) / dense.size
     assert found.is_sparse == data.is_sparse
@@ -71,7 +71,6 @@ def test_a_compressed_file_is_unpacked_at_its_beginning_and_scaled(
     packed.write_bytes(gzip.compress(text, 1))
     found = survey(packed)
     assert not found.exact
-    assert found.disk_bytes == packed.stat().st_size
     assert found.rows == pytest.approx(10 * ROWS, rel=0.2)
     assert found.text_bytes == pytest.approx(len(text), rel=0.2)
 
@@ -103,7 +102,6 @@ def test_several_files_are_one_data_set(file: Path, tmp_path: Path) -> None:
     for i, part in enumerate(parts):
         part.write_text(file.read_text().replace("qid:", f"qid:{i}"))
     found = survey([str(part) for part in parts])
-    assert found.files == 3
     assert found.rows == pytest.approx(3 * ROWS, rel=0.03)
 
 
