@@ -112,11 +112,7 @@ class Option:
         return value is self.default or (plain and bool(value == self.default))
 
     def check(self, value: Any) -> None:
-        """Check a value against the choices, the type of number and the bounds.
-
-        Raises:
-            ParameterError: the value is not allowed.
-        """
+        """Check a value against the choices, the type of number and the bounds."""
         if value is None or self.is_default(value):
             return
         if self.choices and isinstance(value, str) and value not in self.choices:
@@ -211,9 +207,6 @@ class Options:
 
     Args:
         group: heading of the options that a class declares, given after its base class.
-
-    Raises:
-        ParameterError: a value that is not allowed, or options that contradict each other.
     """
 
     GROUP: ClassVar[str] = "Options"
@@ -302,11 +295,7 @@ def parse_seconds(text: str) -> float:
 
 
 def listed_names(text: str) -> tuple[str, ...]:
-    """Names between commas, as in a line of CSV: `url,"price, EUR"`.
-
-    Raises:
-        ValueError: quotes that do not close, or an empty name.
-    """
+    """Names between commas, as in a line of CSV: `url,"price, EUR"`."""
     try:
         names = next(csv.reader([text], strict=True), [])
     except csv.Error as error:
@@ -324,11 +313,7 @@ def typed_names(*names: str) -> str:
 
 
 def parse_label_map(label_map: Mapping[float, float] | str | None) -> dict[float, float]:
-    """Old label -> new label, from a mapping or from text such as "-1=0,2=1".
-
-    Raises:
-        ParameterError: another form, or numbers that are not finite.
-    """
+    """Old label -> new label, from a mapping or from text such as "-1=0,2=1"."""
     if label_map is None:
         return {}
     try:
@@ -349,6 +334,8 @@ BACKENDS = ("lightgbm", "xgboost", "linear")
 """Names of `boostrank.engines.ENGINES`."""
 DEFAULT_EVAL_AT = (1, 3, 5, 10)
 DEFAULT_ROUNDS = 100
+PLAIN, GOOD = "plain", "good"
+"""Presets: a single training with the engine's defaults, and an average over folds."""
 
 
 def argument(metavar: str, help: str = "", *, default: Any = None, required: bool = True, **declared: Any) -> Any:
@@ -494,11 +481,7 @@ class FitOptions(ObjectiveOptions, TreeOptions, ThreadOptions, StoppingOptions, 
     """Options of every command that trains: `train`, `tune`, `study noise` and `study pareto`."""
 
     def flat(self) -> dict[str, Any]:
-        """Parameters as one dictionary, as `boostrank.train` takes them; rounds are not among them.
-
-        Raises:
-            ParameterError: a parameter is given twice, by `params` and by an option of its own.
-        """
+        """Parameters as one dictionary, as `boostrank.train` takes them; rounds are not among them."""
         found, given = dict(self.params), dict(self.settings)
         if "metric" in given:
             raise ParameterError("--set metric: --metric is reported, and lambdarank(metric=...) trained on")
@@ -768,11 +751,7 @@ class StudyOptions(MeasureOptions, group="Measures"):
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions(Options, group="Reading"):
-    """Options of reading data files.
-
-    Raises:
-        ParameterError: a value that is not allowed.
-    """
+    """Options of reading data files."""
 
     missing_tokens: Any = option(
         (),

@@ -325,11 +325,7 @@ class NoiseRecord(Struct):
 
 
 def as_record(kind: type[T], content: Any) -> T:
-    """Validate plain data against a struct.
-
-    Raises:
-        ValueError: a field is unknown, missing or of the wrong type; names the field and the expected type.
-    """
+    """Validate plain data against a struct."""
     found = msgspec.convert(content, kind)
     lost = _first_lost(content, found)
     if lost:
@@ -344,9 +340,6 @@ def load_record(
 
     Args:
         error: creates the error from a message; None for a `FileFormatError`.
-
-    Raises:
-        FileFormatError: invalid JSON, or a field that is unknown, missing or of the wrong type.
     """
     try:
         return as_record(kind, from_json(data))

@@ -20,7 +20,7 @@ from boostrank.cli.progress import RoundProgress, duration
 from boostrank.cli.reading import Reader
 from boostrank.cli.show import aligned
 from boostrank.engines import get_backend, of_engine
-from boostrank.options import KEYWORDS, FileOptions, FitOptions, TrainCommand, TrainOptions
+from boostrank.options import GOOD, KEYWORDS, PLAIN, FileOptions, FitOptions, TrainCommand, TrainOptions
 
 if TYPE_CHECKING:
     from boostrank.fit.checkpoint import Checkpoint
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from boostrank.model.ranking_model import RankingModel
 
 Fit = TypeVar("Fit", bound=FitOptions)
-PLAIN, GOOD, NO_CACHE = "plain", "good", "none"
+NO_CACHE = "none"
 
 
 @command("train", TrainCommand, TrainOptions, FileOptions, replaceable=("init_model",))
@@ -68,7 +68,7 @@ def train(own: TrainCommand, options: TrainOptions, reading: FileOptions) -> int
     if options.folds and (own.cache not in (None, NO_CACHE) or own.route not in ("auto", "memory")):
         raise ParameterError("--folds takes rows from memory: leave out --route and --cache")
     if own.target:
-        _check_for(own.target, engine=options.backend, within_query=options.within_query or "")
+        _check_for(own.target, engine=options.backend, within=options.within_query or "")
     check_ending(own.model)
     check_writable(own.model)
     checkpoint = _checkpoint(own, options)
@@ -186,9 +186,6 @@ def _check_for(target: str, **facts: Any) -> None:
     """Refuse or warn of what the program that will serve the model cannot hold; `facts` as for `objections`.
 
     The library's trainings know no targets: `fit` lies below `export`.
-
-    Raises:
-        InputError: no option of the export can help.
     """
     from boostrank.core.errors import InputError
     from boostrank.export import TARGETS
@@ -223,11 +220,7 @@ def _with_quality(options: TrainOptions, cluster: bool) -> TrainOptions:
 
 
 def prepared(options: Fit) -> Fit:
-    """Load the objective of a Python file, parse the gain, and silence the engine.
-
-    Raises:
-        ParameterError: a parameter under the wrong option.
-    """
+    """Load the objective of a Python file, parse the gain, and silence the engine."""
     from boostrank.checking.user_file import is_objective_file, load_objective
     from boostrank.core.errors import ParameterError
     from boostrank.core.gains import rule_of

@@ -107,9 +107,6 @@ def serve(
         rank, threads: of this worker.
         tables: name -> table of whole queries, as shards of this worker.
         exclusive: whether the process ends with the training, even where an engine hangs.
-
-    Raises:
-        WorkerLost, OSError: the client is gone, or does not answer.
     """
     for name, value in openmp_environment().items():  # read once, when an engine is loaded
         os.environ.setdefault(name, value)

@@ -127,13 +127,13 @@ class TargetSpec:
         engine: str = "",
         names: Sequence[str] = (),
         categorical: Sequence[str] = (),
-        within_query: str = "",
+        within: str = "",
         trees: int = 0,
         missing: bool = False,
     ) -> Iterator[Objection]:
         """Yield what the target cannot hold of a model, or of a model to be trained."""
-        if within_query:
-            words = f"the model computes {within_query} among the documents of a query, but {self.title} sees one "
+        if within:
+            words = f"the model computes {within} among the documents of a query, but {self.title} sees one "
             fix = "train without --within-query, or score with boostrank (predict)"
             yield Objection("within-query", f"{words}document at a time", fix)
         if engine and self.engine not in ("", engine):

@@ -102,7 +102,7 @@ def _served(
     if sorted(names) == sorted(model.feature_names):  # the model's own, in the order of a feature store
         names = model.feature_names
     within = "" if model.within_query is None else model.within_query.words()
-    _check(target.objections(within_query=within))
+    _check(target.objections(within=within))
     if len(names) != model.n_features:
         raise ParameterError(f"{len(names)} feature names for a model with {model.n_features} features")
     for what, option, one in [*(("feature", "--feature-names", one) for one in names), ("model", "--name", name)]:

@@ -12,10 +12,9 @@ from boostrank.core.gains import Gain
 from boostrank.data.assemble import read_files
 from boostrank.data.doctor import Finding, Findings, Profile, Severity, examine, look_at
 from boostrank.data.source import AnySource, expand
-from boostrank.fit.presets import GOOD
 from boostrank.fit.run import check
 from boostrank.fit.train import resolve
-from boostrank.options import TrainOptions
+from boostrank.options import GOOD, TrainOptions
 
 MOST_CELLS = 2**24
 """Larger data are not read a second time for the checks of training."""

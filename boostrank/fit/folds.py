@@ -45,10 +45,6 @@ def fold_numbers(
     Args:
         counted: bool[Q], queries included in the metric. If a fold would have fewer than two of them, they are
             distributed first, to give each fold the same number. None treats all alike.
-
-    Raises:
-        ParameterError: fewer than two folds, or more folds than queries.
-        DataError: rows on disk.
     """
     count = len(data.queries)
     if not 2 <= folds <= count:

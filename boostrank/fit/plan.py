@@ -15,16 +15,10 @@ from boostrank.kernels.driver import AllReduce, alone
 from boostrank.metric import Conventions
 from boostrank.model.query_columns import WithinQuery
 from boostrank.model.ranking_model import RankingModel
-from boostrank.options import TrainOptions
+from boostrank.options import DEFAULT_ROUNDS, PLAIN, TrainOptions
 
 if TYPE_CHECKING:
     from boostrank.fit.start.cross_fit import Fitter
-
-
-PLAIN = "plain"
-"""Preset of a single training with the engine's defaults."""
-FIXED_ROUNDS = 100
-"""LightGBM's default number of rounds."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +85,7 @@ class Recipe:
     """
 
     preset: str = PLAIN
-    rounds: int = FIXED_ROUNDS
+    rounds: int = DEFAULT_ROUNDS
     trees: Mapping[str, Any] = field(default_factory=dict)
     patience: int = 0
     members: tuple[Member, ...] = (Member(),)

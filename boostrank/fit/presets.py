@@ -20,10 +20,9 @@ from boostrank.core.types import Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import Backend
 from boostrank.fit.params import AUTO_START, OBJECTIVE_NAMES
-from boostrank.fit.plan import FIXED_ROUNDS, PLAIN, Member, Plan, Recipe
+from boostrank.fit.plan import Member, Plan, Recipe
 from boostrank.objective.mixture import accepted_params
-
-GOOD = "good"
+from boostrank.options import DEFAULT_ROUNDS, GOOD, PLAIN
 
 MANY_QUERIES = 1_000
 """Number of queries from which trees have 31 leaves in place of 15 (`experiments/defaults`: 60 to 3,300 queries)."""
@@ -94,13 +93,10 @@ def choose_recipe(plan: Plan) -> Recipe:
     """Apply a preset to a plan.
 
     Folds use the queries of all sets; a single training stops on the first validation set.
-
-    Raises:
-        ParameterError: parameters that folds do not support.
     """
     engine, checked, train_set, valid_sets = plan.engine, plan.settings, plan.train_set, plan.others
     quality, folds = plan.options.quality or PLAIN, plan.options.folds
-    rounds = checked.rounds if plan.options.rounds or checked.rounds != FIXED_ROUNDS else None  # option or parameter
+    rounds = checked.rounds if plan.options.rounds or checked.rounds != DEFAULT_ROUNDS else None  # option or parameter
     note = unfit(train_set) if quality == GOOD and folds is None else ""
     on_folds = bool(folds) or (quality == GOOD and not note)
     if on_folds:
@@ -109,7 +105,7 @@ def choose_recipe(plan: Plan) -> Recipe:
         given = Member(start=plan.options.start)
         rows = train_set.n_documents
         trees = beside(engine, few_a_leaf(engine, rows), checked.engine) if rows < _TOO_FEW_ROWS else {}
-        return Recipe(PLAIN, rounds or FIXED_ROUNDS, trees, members=(given,) * (folds or 1), folds=folds or 0)
+        return Recipe(PLAIN, rounds or DEFAULT_ROUNDS, trees, members=(given,) * (folds or 1), folds=folds or 0)
     sizes = Sizes.of(train_set, *(valid_sets if on_folds else ()))
     listed: tuple[Member, ...] = (_LAMBDARANK if sizes.are_large else _AUTO,)
     if plan.earlier is not None or not engine.grows_trees:  # keep the objective of a continued model
@@ -127,7 +123,7 @@ def choose_recipe(plan: Plan) -> Recipe:
         folds, members = 0, members[:1]
         held_out = len(valid_sets[0].queries) if valid_sets else 0
     held_out = held_out if checked.metrics and not drops_trees(engine, checked.engine) else 0
-    most = rounds if rounds is not None else ROUNDS if held_out else FIXED_ROUNDS
+    most = rounds if rounds is not None else ROUNDS if held_out else DEFAULT_ROUNDS
     trees = suited(engine, sizes, None if rounds is None and held_out else most, checked.engine, on_folds)
     waits = held_out and not checked.stopping_rounds and (rounds is None or on_folds)
     wait = PATIENCE if on_folds and not sizes.are_large else patience(held_out, sizes)
@@ -135,11 +131,7 @@ def choose_recipe(plan: Plan) -> Recipe:
 
 
 def _check_folds(plan: Plan) -> None:
-    """Refuse a training that cannot be stopped early, averaged or split.
-
-    Raises:
-        ParameterError: the reason, with the alternative.
-    """
+    """Refuse a training that cannot be stopped early, averaged or split."""
     engine = plan.engine
     if not engine.format.averages:
         raise ParameterError(f"folds: models of {engine.name} cannot be averaged: use quality='plain', no folds")

@@ -43,12 +43,7 @@ _BASIC = "; monotone_constraints_method='basic' keeps it, also where other featu
 
 
 def run(plan: Plan) -> RankingModel:
-    """Train a single model.
-
-    Raises:
-        InputError: invalid parameters or data; nothing was trained.
-        TrainingError: a gradient that is not finite, or nothing to learn; `model` holds the previous rounds.
-    """
+    """Train a single model."""
     started = time.perf_counter()
     ready = _prepared(plan)
     engine, given, objective, options = plan.engine, ready.given, ready.objective, plan.options

@@ -22,14 +22,14 @@ from boostrank.engines.trees import engine_names
 from boostrank.fit.checkpoint import Checkpoint
 from boostrank.fit.folds import FoldEnded, train_folds
 from boostrank.fit.params import GAIN_NAMES, OBJECTIVE_NAMES, STOPPING_NAMES, pop_param
-from boostrank.fit.plan import ALONE, FIXED_ROUNDS, Draft, Peers, Plan
+from boostrank.fit.plan import ALONE, Draft, Peers, Plan
 from boostrank.fit.presets import choose_recipe, occurring_columns
 from boostrank.fit.run import run
 from boostrank.model.averaging import limited
 from boostrank.model.ranking_model import RankingModel, find_model
 from boostrank.objective.description import TrainingObjective
 from boostrank.objective.mixture import objective_from_dict
-from boostrank.options import KEYWORDS, TrainOptions, takes_options
+from boostrank.options import DEFAULT_ROUNDS, KEYWORDS, TrainOptions, takes_options
 
 CATEGORY_NAMES = ("categorical_feature", "categorical_features", "categorical_column", "cat_feature", "cat_column")
 """LightGBM's names, accepted for every engine."""
@@ -114,10 +114,6 @@ def fit(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
 
     Args:
         fold_ended: called after each fold.
-
-    Raises:
-        InputError: invalid data; nothing was trained.
-        TrainingError: a gradient that is not finite, or nothing to learn.
     """
     wide, columns, most = plan.train_set, used_columns(plan), plan.options.max_trees
     plan = plan if columns is None else _narrowed(plan, columns)
@@ -151,7 +147,7 @@ def draft(options: TrainOptions) -> Draft:
     engine = get_backend(options.backend)
     if options.max_trees is not None and not engine.grows_trees:
         raise ParameterError(f"max_trees: models of backend={engine.name!r} have no trees")
-    return Draft(options=options, engine=engine, params=options.flat(), rounds=options.rounds or FIXED_ROUNDS)
+    return Draft(options=options, engine=engine, params=options.flat(), rounds=options.rounds or DEFAULT_ROUNDS)
 
 
 def resolve(
@@ -242,10 +238,6 @@ def prepare(
 
     Args:
         earlier: model to continue; its categories, objective and gain are kept.
-
-    Raises:
-        DataError: a categorical column that does not exist or holds no codes; labels computed from another expression.
-        ParameterError: a parameter given under two names; an expression that contradicts the objective.
     """
     rest, coded = _with_categories(params, train_set, earlier)
     rest = with_objective_of(earlier, rest)
@@ -281,11 +273,7 @@ def _with_categories(
 
 
 def with_objective_of(earlier: RankingModel | None, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep the objective of the continued model unless another one is given.
-
-    Raises:
-        ParameterError: the objective is a user's own code.
-    """
+    """Keep the objective of the continued model unless another one is given."""
     given = dict(params)
     before = None if earlier is None else earlier.info.objective
     if not before or any(name in given for name in OBJECTIVE_NAMES):

@@ -137,11 +137,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         return own | {name: value for name, value in vars(self).items() if _is_parameter(name)}
 
     def set_params(self, **params: Any) -> BoostRanker:
-        """Set parameters. `fit` rejects unknown names.
-
-        Raises:
-            ParameterError: a name that cannot be a parameter.
-        """
+        """Set parameters. `fit` rejects unknown names."""
         for name, value in params.items():
             if not _is_parameter(name) or hasattr(type(self), name):
                 raise ParameterError(f"{type(self).__name__} has no parameter {name!r}")
@@ -300,9 +296,6 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         """Share of each feature in the gain of all splits, or in their number (`importance_type`), float64[d].
 
         Columns computed within queries count for their feature. Linear models use the engine's measure.
-
-        Raises:
-            ParameterError: unknown `importance_type`.
         """
         if self.importance_type not in _IMPORTANCES:
             raise ParameterError(f"importance_type={self.importance_type!r} is not one of {' | '.join(_IMPORTANCES)}")
@@ -451,11 +444,7 @@ def _largest(eval_at: Any) -> tuple[int, ...]:
 
 
 def _fit_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `fit` under our names.
-
-    Raises:
-        ParameterError: an unknown or unsupported argument, or the same argument twice.
-    """
+    """Return the arguments of `fit` under our names."""
     rest = dict(given)
     if rest.pop("verbose", None):
         raise ParameterError("verbose is not supported; log rounds with callbacks=[lightgbm.log_evaluation(1)]")
@@ -477,11 +466,7 @@ def _fit_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _predict_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `predict` under the names of `RankingModel.predict`.
-
-    Raises:
-        ParameterError: as `_fit_arguments`.
-    """
+    """Return the arguments of `predict` under the names of `RankingModel.predict`."""
     rest = {name: value for name, value in given.items() if name not in _NEEDLESS}
     first, last = rest.pop("iteration_range", None) or (0, 0)
     if last:

@@ -22,9 +22,6 @@ def split_table(X: Any) -> tuple[Any, npt.NDArray[Any] | None, bool]:
     """Return the features, the query ids, and whether X is a table with column names.
 
     Without a column of query ids, the features are X, and the ids None.
-
-    Raises:
-        DataError: unreadable table.
     """
     table = as_frame(X)
     if table is None:
@@ -37,11 +34,7 @@ def split_table(X: Any) -> tuple[Any, npt.NDArray[Any] | None, bool]:
 
 
 def column_of(X: Any, name: str) -> npt.NDArray[Any]:
-    """Return a column of a table.
-
-    Raises:
-        DataError: X is not a table, or has no such column.
-    """
+    """Return a column of a table."""
     table = as_frame(X)
     if table is None or name not in names_of(table):
         raise DataError(f"X has no column {name!r}")

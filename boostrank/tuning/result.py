@@ -11,7 +11,7 @@ from boostrank.core.params import find_param
 from boostrank.core.resampling import PairedDifference
 from boostrank.engines import of_engine
 from boostrank.objective.mixture import accepted_params
-from boostrank.options import FitOptions, declared
+from boostrank.options import PLAIN, FitOptions, declared
 from boostrank.tuning.space import TREES
 
 
@@ -98,7 +98,7 @@ def as_toml(found: TuningResult, given: FitOptions, others: Mapping[str, Any]) -
             tables["set" if of_file or find_param(name, own) else "param"][name] = value
     options = {known[name].spelled[2:]: value for name, value in values.items()}
     options |= {name.replace("_", "-"): value for name, value in others.items()}
-    options["quality"] = "plain"  # as in the trials
+    options["quality"] = PLAIN  # as in the trials
     options["rounds"] = found.best_rounds if found.folds else found.rounds
     if not found.folds:
         options["early-stopping"] = found.patience

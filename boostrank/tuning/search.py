@@ -117,11 +117,7 @@ def tune(
 
 
 def _open_study(optuna: Any, path: str | os.PathLike[str] | None, identity: dict[str, Any]) -> Any:
-    """Create or load a study. Trials left running by a killed process are marked as failed.
-
-    Raises:
-        InputError: the file holds another search, or is not a study.
-    """
+    """Create or load a study. Trials left running by a killed process are marked as failed."""
     storage = None
     if path is not None:
         from optuna.storages import JournalStorage

@@ -84,11 +84,7 @@ TREES: dict[str, Dimension] = {
 
 
 def parse_dimension(text: str) -> Dimension:
-    """Parse `0.1:10`, `0.1:10:log`, `7:63` (whole numbers) or `a,b,c`.
-
-    Raises:
-        ParameterError: any other form.
-    """
+    """Parse `0.1:10`, `0.1:10:log`, `7:63` (whole numbers) or `a,b,c`."""
     span = _SPAN.fullmatch(text.strip())
     if span is None:
         values = tuple(typed_value(word.strip()) for word in split_outside_brackets(text, ",") if word.strip())

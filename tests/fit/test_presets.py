@@ -14,7 +14,7 @@ from boostrank import Checkpoint, RankingDataset, RankingModel, train
 from boostrank.core.errors import DataWarning, ParameterError, TrainingError
 from boostrank.engines import get_backend
 from boostrank.fit import folds as module
-from boostrank.fit.plan import FIXED_ROUNDS, Member, Recipe
+from boostrank.fit.plan import Member, Recipe
 from boostrank.fit.presets import (
     FEW_MEMBERS,
     FOLDS,
@@ -32,7 +32,7 @@ from boostrank.fit.presets import (
 )
 from boostrank.fit.train import fit, resolve
 from boostrank.metric import BoundMetrics
-from boostrank.options import TrainOptions
+from boostrank.options import DEFAULT_ROUNDS, TrainOptions
 from tests.tuning.test_tuning import made
 
 PARAMS: dict[str, Any] = {"num_threads": 1, "eval_at": [3, 5], "seed": 7, "verbosity": -1, "min_data_in_leaf": 3}
@@ -254,7 +254,7 @@ def test_data_that_folds_cannot_take_train_one_model_and_a_line_says_so(data: Ra
     level = replace(data, labels=np.zeros(data.n_documents))
     assert "not 0" in unfit(level)
     found = recipe("good", few)
-    assert (found.folds, found.rounds, found.note) == (0, FIXED_ROUNDS, unfit(few))
+    assert (found.folds, found.rounds, found.note) == (0, DEFAULT_ROUNDS, unfit(few))
     with pytest.warns(DataWarning, match="quality='good' trains a single model"):
         assert train(PARAMS, few, 2, quality="good", start="none").info.folds is None
 
@@ -269,14 +269,14 @@ def test_parameters_that_folds_cannot_have_are_refused(data: RankingDataset) -> 
 
 def test_quick_stops_where_it_can_and_has_trees_that_suit(data: RankingDataset, valid: RankingDataset) -> None:
     alone, watched = recipe("quick", data), recipe("quick", data, [valid])
-    assert (alone.rounds, alone.patience, alone.trees["learning_rate"]) == (FIXED_ROUNDS, 0, 0.1)
+    assert (alone.rounds, alone.patience, alone.trees["learning_rate"]) == (DEFAULT_ROUNDS, 0, 0.1)
     assert (watched.rounds, watched.trees["learning_rate"]) == (ROUNDS, 0.05)
     assert watched.patience == patience(len(valid.queries), Sizes.of(data))
     for given in ({"rounds": 30}, {"n_estimators": 30}):
         found = recipe("quick", data, [valid], **given)
         assert (found.rounds, found.patience, found.trees["learning_rate"]) == (30, 0, 0.1)
     assert recipe("quick", data, [valid], early_stopping_round=5).patience == 0  # its own
-    assert recipe("quick", data, [valid], metric="none").rounds == FIXED_ROUNDS
+    assert recipe("quick", data, [valid], metric="none").rounds == DEFAULT_ROUNDS
     assert recipe("quick", data, [valid], boosting="dart").patience == 0
     assert recipe("quick", data, [valid], backend="linear").trees == {}
 
@@ -294,7 +294,7 @@ def test_trees_grow_with_the_data() -> None:
 
 def test_plain_folds_are_of_the_engines_defaults(data: RankingDataset) -> None:
     found = recipe("plain", data, folds=3)
-    assert (found.rounds, found.trees, found.patience, found.members) == (FIXED_ROUNDS, {}, 0, (Member(),) * 3)
+    assert (found.rounds, found.trees, found.patience, found.members) == (DEFAULT_ROUNDS, {}, 0, (Member(),) * 3)
     assert found.folds == 3
 
 
