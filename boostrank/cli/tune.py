@@ -8,6 +8,7 @@ import math
 import os
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +20,11 @@ from boostrank.cli.progress import duration
 from boostrank.cli.reading import Reader
 from boostrank.cli.train import prepared
 from boostrank.core.errors import InputError
+from boostrank.engines import of_engine
 from boostrank.options import (
     DEFAULT_ROUNDS,
     KEYWORDS,
+    PLAIN,
     ConfigOptions,
     FileOptions,
     FitOptions,
@@ -34,7 +37,7 @@ from boostrank.options import (
 )
 
 if TYPE_CHECKING:
-    from boostrank.tuning.result import Trial, TuningResult
+    from boostrank.tuning.search import Trial, TuningResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +80,6 @@ def tune(own: Tune, options: FitOptions, reading: FileOptions) -> int:
         check_writable(path)
     if os.path.exists(study) and not own.resume:
         raise InputError(f"{study}: a search lies there: --resume goes on with it; or remove the file")
-    from boostrank.tuning.result import as_toml
     from boostrank.tuning.search import tune
     from boostrank.tuning.space import parse_dimension
 
@@ -115,7 +117,7 @@ def tune(own: Tune, options: FitOptions, reading: FileOptions) -> int:
         if not progress.trials:
             return INTERRUPTED
         found, stopped = search(0, None), True
-    write_output(own.output, as_toml(found, typed, within).encode())
+    write_output(own.output, _as_toml(found, typed, within).encode())
     click.echo(json.dumps(_as_json(found)) if own.as_json else "\n".join(_summary(found, own.output)))
     return INTERRUPTED if stopped else DONE
 
@@ -158,8 +160,6 @@ def _summary(found: TuningResult, output: str) -> list[str]:
 
 
 def _as_json(found: TuningResult) -> dict[str, Any]:
-    from boostrank.tuning.result import plain
-
     gain = found.gain
     return {
         "metric": found.metric,
@@ -168,7 +168,7 @@ def _as_json(found: TuningResult) -> dict[str, Any]:
         "start": found.start,
         "luck": found.luck,
         "matters": found.matters,
-        "params": {name: plain(value) for name, value in found.params.items()},
+        "params": {name: _plain(value) for name, value in found.params.items()},
         "rounds": found.best_rounds,
         "value": found.best.value if found.best else found.start,
         "gain": None if gain is None else {"mean": gain.mean, "low": gain.low, "high": gain.high, "p": gain.p},
@@ -182,3 +182,57 @@ def _as_json(found: TuningResult) -> dict[str, Any]:
             for t in found.trials
         ],
     }
+
+
+def _as_toml(found: TuningResult, given: FitOptions, others: Mapping[str, Any]) -> str:
+    """Create a file for `--config`: options, then parameters of the objective, then of the engine.
+
+    Args:
+        given: options of the search, as typed.
+        others: further options of a training.
+    """
+    from boostrank.core.params import find_param
+    from boostrank.objective.mixture import accepted_params
+    from boostrank.tuning.space import TREES
+
+    known, best = declared(FitOptions), dict(found.best.params) if found.best else {}
+    chosen = found.params["objective"]
+    own = accepted_params(chosen) if isinstance(chosen, str) and not of_engine(chosen) else ()
+    values = {"objective": best.pop("objective", given.objective or chosen)}
+    values |= {name: value for name, value in given.changed.items() if name not in (*values, *_NOT_WRITTEN)}
+    tables = {"set": dict(given.settings), "param": dict(given.params)}
+    for name, value in best.items():
+        of_file = not isinstance(chosen, str) and name not in TREES
+        if name in known:
+            values[name] = value
+        else:
+            tables["set" if of_file or find_param(name, own) else "param"][name] = value
+    options = {known[name].spelled[2:]: value for name, value in values.items()}
+    options |= {name.replace("_", "-"): value for name, value in others.items()}
+    options["quality"] = PLAIN  # as in the trials
+    options["rounds"] = found.best_rounds if found.folds else found.rounds
+    if not found.folds:
+        options["early-stopping"] = found.patience
+    lines = [
+        f"# boostrank tune: {found.metric} {found.best.value if found.best else found.start:.6f} on "
+        f"{found.queries:,} queries, {found.start:.6f} with the parameters as given"
+    ]
+    lines += [f"{name} = {_toml(value)}" for name, value in options.items()]
+    for table, content in tables.items():
+        if content:
+            lines += ["", f"[{table}]", *(f"{name} = {_toml(value)}" for name, value in content.items())]
+    return "\n".join(lines) + "\n"
+
+
+_NOT_WRITTEN = ("settings", "params", "threads", "rounds", "early_stopping")
+
+
+def _plain(value: Any) -> Any:
+    """Return numbers, switches, text and lists as they are, and the name of any other object."""
+    return value if isinstance(value, int | float | bool | str | list | tuple) else str(getattr(value, "name", value))
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return json.dumps(_plain(value), ensure_ascii=False)  # strings, numbers and switches are written alike

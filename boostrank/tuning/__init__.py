@@ -6,11 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from boostrank.tuning.result import Trial, TuningResult
-    from boostrank.tuning.search import tune
+    from boostrank.tuning.search import Trial, TuningResult, tune
     from boostrank.tuning.space import Choice, Span
 
-_HOMES = {"Choice": "space", "Span": "space", "Trial": "result", "TuningResult": "result", "tune": "search"}
+_HOMES = {"Choice": "space", "Span": "space", "Trial": "search", "TuningResult": "search", "tune": "search"}
 
 __all__ = ["Choice", "Span", "Trial", "TuningResult", "tune"]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from scipy.special import stdtrit
 
 from boostrank.core.errors import DataError, InputError, MissingDependency, ParameterError
 from boostrank.core.params import Param
-from boostrank.core.resampling import paired_difference
+from boostrank.core.resampling import PairedDifference, paired_difference
 from boostrank.core.types import Float64Array, takes
 from boostrank.data.dataset import RankingDataset
 from boostrank.fit.folds import Deal, Variant, each
@@ -34,7 +34,6 @@ from boostrank.objective.mixture import accepted_params
 from boostrank.objectives import OBJECTIVES
 from boostrank.options import KEYWORDS, SingleOptions, TrainOptions, declared, takes_options
 from boostrank.records import jsonable
-from boostrank.tuning.result import Trial, TuningResult
 from boostrank.tuning.space import TREES, Dimension, full_space
 
 _BASELINE_RUNS = 5
@@ -43,6 +42,68 @@ _PATIENCE = 50
 _BEHIND = 2.0
 # Consecutive failures that end the search: their cause is not the parameter values.
 _MOST_FAILURES = 5
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A trial of the search.
+
+    Args:
+        number: trial number, from 0.
+        params: searched parameters.
+        value: metric over all held-out queries; NaN if stopped.
+        rounds: median best round over folds; 0 if stopped.
+        state: "done", "given up", or "failed: why".
+    """
+
+    number: int
+    params: dict[str, Any]
+    value: float
+    rounds: int
+    state: str
+
+
+@dataclass(frozen=True, eq=False)
+class TuningResult:
+    """Result of a parameter search.
+
+    Args:
+        metric: metric name, such as "ndcg@10".
+        fixed: given parameters.
+        best: the best trial; None if none beats the given parameters.
+        start: mean metric of the given parameters over a few trainings that differ only in seed and row order.
+        luck: its standard deviation over these trainings.
+        matters: difference between two single trainings that occurs by luck with a probability of 5%.
+        gain: best minus start (the mean of its trainings), by query. It is optimistic, as the best of many trials.
+        start_rounds: median best round of the given parameters.
+        folds: number of folds of whole queries; 0 with a validation set.
+        queries: number of held-out queries included in the metric.
+        rounds: maximum rounds of each training.
+    """
+
+    metric: str
+    fixed: dict[str, Any]
+    best: Trial | None
+    start: float
+    luck: float
+    matters: float
+    gain: PairedDifference | None
+    start_rounds: int
+    trials: tuple[Trial, ...]
+    folds: int
+    queries: int
+    rounds: int
+    patience: int
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Arguments for `boostrank.train`: the given parameters and the best ones found."""
+        return self.fixed | (self.best.params if self.best else {})
+
+    @property
+    def best_rounds(self) -> int:
+        """Best number of rounds for `params`."""
+        return self.best.rounds if self.best else self.start_rounds
 
 
 Progress = Callable[[Trial, int, "Trial | None"], None]
