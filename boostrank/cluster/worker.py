@@ -325,7 +325,8 @@ def stacked(sets: Sequence[RankingDataset], space: FeatureSpace) -> RankingDatas
     if any(one.weights is not None for one in queries):
         weights = np.concatenate([one.each_weight for one in queries])
     if any(one.document_weights is not None for one in queries):
-        document_weights = np.concatenate([one.each_document_weight for one in queries])
+        every = (np.ones(one.n_documents) if one.document_weights is None else one.document_weights for one in queries)
+        document_weights = np.concatenate([*every])
     ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     names = np.concatenate(ids) if ids else np.zeros(0, np.int64)
     return RankingDataset(

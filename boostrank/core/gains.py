@@ -247,34 +247,30 @@ def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float
     Raises:
         RowError: labels that are not finite, negative, too large for 2^label, or outside the table.
     """
-    rule = parse_gain(gain)
-    y = np.asarray(labels, dtype=np.float64)
-    if not bool(np.all(np.isfinite(y))):
-        row = int(np.flatnonzero(~np.isfinite(y))[0])
-        raise RowError(row, f"label {y[row]:g} is not a finite number")
-    if y.size and float(y.min()) < 0:
-        row = int(np.argmin(y))
+    rule, y = parse_gain(gain), np.asarray(labels, dtype=np.float64)
+
+    def refuse(bad: npt.NDArray[np.bool_], reason: str) -> None:
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise RowError(row, f"label {y[row]:g} {reason}")
+
+    refuse(~np.isfinite(y), "is not a finite number")
+    if y.min(initial=0.0) < 0.0:
         pairs = label_map_from_zero(y)
         mend = f"; label_map={pairs!r} where files are read" if pairs else ""
-        raise RowError(row, f"label {y[row]:g} is negative: relevance labels start at 0{mend}")
+        refuse(y < 0.0, f"is negative: relevance labels start at 0{mend}")
     if rule == "exponential":
-        if y.size and float(y.max()) > MAX_EXPONENTIAL_LABEL:
-            raise RowError(
-                int(np.argmax(y)),
-                f"label {y.max():g} is above {MAX_EXPONENTIAL_LABEL:g}: a gain of 2^label - 1 would drown every other "
-                "document; use gain='linear' or a gain table",
-            )
+        reason = (
+            f"is above {MAX_EXPONENTIAL_LABEL:g}: a gain of 2^label - 1 would drown every other document; use "
+            "gain='linear' or a gain table"
+        )
+        refuse(y > MAX_EXPONENTIAL_LABEL, reason)
         return np.exp2(y) - 1.0
     if rule == "linear":
         return y.copy()
-    table = np.asarray(rule, dtype=np.float64)
-    index = y.astype(np.int64)
-    bad = np.flatnonzero((index != y) | (index >= table.size))
-    if bad.size:
-        raise RowError(
-            int(bad[0]),
-            f"label {y[bad[0]]:g} has no entry in the gain table of {table.size} labels (0 to {table.size - 1})",
-        )
+    table, index = np.asarray(rule, dtype=np.float64), y.astype(np.int64)
+    unknown = (index != y) | (index >= table.size)
+    refuse(unknown, f"has no entry in the gain table of {table.size} labels (0 to {table.size - 1})")
     return np.asarray(table[index], dtype=np.float64)
 
 

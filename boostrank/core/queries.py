@@ -187,11 +187,6 @@ class QueryIndex:
         """Query weights, float64[Q]; 1 where none are given."""
         return np.ones(len(self)) if self.weights is None else self.weights
 
-    @property
-    def each_document_weight(self) -> Float64Array:
-        """Document weights, float64[N]; 1 where none are given."""
-        return np.ones(self.n_documents) if self.document_weights is None else self.document_weights
-
     def row_ids(self) -> npt.NDArray[Any]:
         """Return the query id of every row."""
         return np.repeat(self.qid, self.sizes)
@@ -319,36 +314,33 @@ def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
 
 def _ids_of_objects(given: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return ids of Python objects as text or int64, or as they are where int64 is too small."""
-    types = set(map(type, given))
-    if types == {str}:
+    if set(map(type, given)) == {str}:
         return given
-    first: dict[str, int] = {}
-    found = np.empty(given.size, object)
-    for row, one in enumerate(given):
-        kind, found[row] = _id_of_object(one, row)
-        first.setdefault(kind, row)
-    if len(first) > 1:
-        rows = ", ".join(f"row {row} {kind}" for kind, row in first.items())
+    ids = np.fromiter((_id_of_object(one, row) for row, one in enumerate(given)), object, given.size)
+    text = np.fromiter((isinstance(one, str) for one in ids), bool, ids.size)
+    if text.any() and not text.all():
+        first = sorted([(int(np.argmax(text)), "text"), (int(np.argmin(text)), "number")])
+        rows = ", ".join(f"row {row} {kind}" for row, kind in first)
         raise DataError(f"query ids are of two kinds ({rows}): make all of them text, or all whole numbers")
     try:
-        return found.astype(np.int64) if "number" in first else found
+        return ids if text.all() else ids.astype(np.int64)
     except OverflowError:
-        return found
+        return ids
 
 
-def _id_of_object(one: Any, row: int) -> tuple[str, int | str]:
+def _id_of_object(one: Any, row: int) -> int | str:
     if isinstance(one, str):
-        return "text", one
+        return one
     numeric = isinstance(one, int | float | np.integer | np.floating | np.bool_)
     if one is None or (numeric and not np.isfinite(one)) or str(one) in ("<NA>", "NaT"):
         raise DataError(f"row {row} has no query id")
     if isinstance(one, bytes):
         try:
-            return "text", one.decode()
+            return one.decode()
         except UnicodeDecodeError:
             raise DataError(f"the query id of row {row}, {one!r}, is not valid UTF-8") from None
     if numeric and int(one) == one:
-        return "number", int(one)
+        return int(one)
     raise DataError(
         f"query ids must be whole numbers or text, one-dimensional: row {row} has {one!r}, of type {type(one).__name__}"
     )

@@ -151,24 +151,17 @@ def takes(**kinds: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             given = signature.bind(*args, **kwargs).arguments
             for name in kinds.keys() & given.keys():
-                if not any(_is(given[name], kind) for kind in _each(kinds[name])):
-                    wanted = " or ".join(_WORDS.get(kind, f"a {kind.__name__}") for kind in _each(kinds[name]))
-                    raise ParameterError(f"{name}={_shown(given[name])}: expected {wanted}")
+                kind, value = kinds[name], given[name]
+                allowed = kind.__args__ if isinstance(kind, UnionType) else (kind,)
+                whole = isinstance(value, Integral) and not isinstance(value, bool)
+                if not any(whole if one is int else isinstance(value, one) for one in allowed):
+                    wanted = " or ".join(_WORDS.get(one, f"a {one.__name__}") for one in allowed)
+                    raise ParameterError(f"{name}={_shown(value)}: expected {wanted}")
             return function(*args, **kwargs)
 
         return checked
 
     return made
-
-
-def _is(value: Any, kind: Any) -> bool:
-    if kind is int:
-        return isinstance(value, Integral) and not isinstance(value, bool)
-    return isinstance(value, kind)
-
-
-def _each(kind: Any) -> tuple[Any, ...]:
-    return kind.__args__ if isinstance(kind, UnionType) else (kind,)
 
 
 def _shown(value: Any) -> str:
