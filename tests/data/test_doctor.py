@@ -364,6 +364,13 @@ def test_sets_that_count_features_differently(ask: Any, clean: Lines, later: Lin
     assert ask(from_zero(clean), valid=from_zero(later)).keys() == {"constant-features"}
 
 
+def test_a_feature_that_a_later_set_lost(ask: Any, clean: Lines, later: Lines) -> None:
+    def lost(line: str) -> str:
+        return " ".join(cell for cell in line.split() if not cell.startswith("3:")) + "\n"
+
+    one(ask(clean, valid=[lost(line) for line in later]), "lost-features", "warning", 0, "feature 3 is")
+
+
 # How it reads --------------------------------------------------------------------------------------------------------
 
 

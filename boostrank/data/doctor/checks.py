@@ -104,6 +104,9 @@ SHOWN_ROWS = 5  # refused rows listed individually
 HALF = 0.5  # share of its documents that identifies a query with one of the other set
 _USUAL = 0.5  # share of rows with a feature above which its absence in the other set is suspicious
 _SHOWN = 12
+_ENOUGH_ROWS = 200  # rows among which a feature present in 10% of rows almost surely occurs
+_OFTEN = 0.1
+_LOST = "was a join lost?"
 
 
 _REFUSED = "train refuses the file; for the rest of this report they are "
@@ -385,7 +388,7 @@ def constant_features(p: Profile) -> Iterator[Finding]:
     cost = "they take time and teach nothing"
     if never.size:
         message = f"{_listed(p, never)} missing in every row"
-        yield _found("missing-features", WARNING, _at(p), never.size, message, cost, "was a join lost?")
+        yield _found("missing-features", WARNING, _at(p), never.size, message, cost, _LOST)
     if constant.size:
         zeros = np.count_nonzero(p.stored[constant] == 0)
         message = f"{_listed(p, constant)} the same in every row ({zeros:,} of them 0 or not in the file)"
@@ -484,6 +487,18 @@ def numbering(one: Profile, other: Profile) -> Iterator[Finding]:
     yield _found("numbering", severity, _at(other, line), 1, what, "every feature is shifted by one", fix)
 
 
+def lost_features(one: Profile, other: Profile) -> Iterator[Finding]:
+    """Features that vary and are common in the first set, but do not vary in the second."""
+    if min(one.n_rows, other.n_rows) < _ENOUGH_ROWS or one.base != other.base:
+        return
+    varying = one.examined[one.varying]
+    often = varying[one.stored[varying] > _OFTEN * one.n_rows]
+    lost = np.setdiff1d(often, other.examined[other.varying])
+    if lost.size:
+        what = f"{_listed(other, lost)} the same, or missing, in every row of {other.role}, and not in {one.role}"
+        yield _found("lost-features", WARNING, _at(other), lost.size, what, "splits on them are useless here", _LOST)
+
+
 def examine(sets: Sequence[Profile]) -> Findings:
     """Run all checks on the data sets, the training data first; the most severe findings come first."""
     found: list[Finding] = []
@@ -492,7 +507,8 @@ def examine(sets: Sequence[Profile]) -> Findings:
     for one, other in itertools.combinations(sets, 2):
         if one.role != other.role:
             found += leaked_queries(one, other)
-            found += numbering(one, other) if one.role == "train" else ()
+            if one.role == "train":
+                found += itertools.chain(numbering(one, other), lost_features(one, other))
     return Findings(sorted(found, key=lambda finding: list(Severity).index(finding.severity)))
 
 
