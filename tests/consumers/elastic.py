@@ -32,12 +32,13 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 MOST_INFLATED = 10**9
 
 
-def read(body: bytes, feature_names: Sequence[str]) -> Scorer:
+def read(body: bytes, feature_names: Sequence[str], *, version: tuple[int, ...] = (8, 15)) -> Scorer:
     """A function that scores as the rescorer does, float32[n].
 
     Args:
         body: the document of the model.
         feature_names: what the columns hold.
+        version: of Elasticsearch.
 
     Raises:
         ModelError: Elasticsearch refuses the document.
@@ -47,8 +48,10 @@ def read(body: bytes, feature_names: Sequence[str]) -> Scorer:
     known(document, fields | {"model_type", "model_size_bytes"}, "the body", WHO)
     extracted = extractors(document.get("inference_config"))
     inputs = document.get("input")
-    if inputs is not None and inputs.get("field_names"):
+    if version >= (8, 15) and inputs is not None and inputs.get("field_names"):
         raise ModelError(f"{WHO}: cannot specify [input.field_names] for a model of type [learning_to_rank]")
+    if version < (8, 15) and not (inputs or {}).get("field_names"):
+        raise ModelError(f"{WHO}: [input.field_names] must not be empty")
     if ("definition" in document) == ("compressed_definition" in document):
         raise ModelError(f"{WHO}: either [definition] or [compressed_definition] must be set")
     definition = document.get("definition") or inflated(document["compressed_definition"])

@@ -115,7 +115,10 @@ def test_trees_that_it_refuses(nodes: list[Any], message: str) -> None:
         read(document([nodes], NAMES), NAMES)
 
 
-def test_extractors() -> None:
+def test_versions_and_extractors() -> None:
+    with pytest.raises(ModelError, match="must not be empty"):
+        read(document([stump(1)], NAMES), NAMES, version=(8, 12))
+    read(document([stump(1)], NAMES, input={"field_names": NAMES}), NAMES, version=(8, 12))
     with pytest.raises(ModelError, match="duplicate"):
         read(document([stump(1)], ["a", "a"]), NAMES)
     broken = json.loads(document([stump(1)], NAMES)) | {"compressed_definition": "H4sI"}

@@ -16,6 +16,7 @@ from tests.export.conftest import KINDS, example
 
 EMULATORS = {
     "elastic": elastic.read,
+    "elastic-8.12": partial(elastic.read, version=(8, 12)),
     "elasticsearch": elasticsearch.read,
     "elasticsearch-ranklib": elasticsearch.read,
     "opensearch": opensearch.read,

@@ -45,13 +45,19 @@ def test_without_extractors_each_feature_has_a_template_and_a_warning_says_so(tm
     assert all(one["query"] == {"match": {"FIELD": "{{query}}"}} for one in written.values())
 
 
+def test_versions_before_8_15_need_the_names_of_the_fields() -> None:
+    served = example("lightgbm-start-whole").served
+    assert json.loads(elastic.write(served, fields=True))["input"] == {"field_names": list(NAMES)}
+    assert "input" not in json.loads(elastic.write(served))
+
+
 @pytest.mark.parametrize("name", ["Toy", "-toy", "toy_", "a b", "x" * 65])
 def test_names_that_are_no_ids_are_refused(name: str) -> None:
     with pytest.raises(ExportError, match="--name"):
-        elastic.SPEC.write(replace(example("lightgbm-none-whole").served, name=name))
+        elastic.write(replace(example("lightgbm-none-whole").served, name=name))
 
 
 def test_bodies_beyond_the_limit_of_requests_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(elastic, "_MOST_BYTES", 1000)
     with pytest.raises(ExportError, match="1,000"):
-        elastic.SPEC.write(example("lightgbm-none-whole").served)
+        elastic.write(example("lightgbm-none-whole").served)

@@ -374,6 +374,7 @@ def test_solr_has_each_threshold_or_the_next_number_that_can_be_had(engine: str,
     "target",
     [
         "elastic",
+        "elastic-8.12",
         "elasticsearch-ranklib",
         "opensearch",
         "opensearch-2",

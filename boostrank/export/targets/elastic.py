@@ -1,4 +1,6 @@
-"""elastic: Elasticsearch's own learning to rank from 8.15, without a plugin."""
+"""elastic: Elasticsearch's own learning to rank from 8.15, without a plugin.
+elastic-8.12: Elasticsearch's own learning to rank, 8.12 to 8.14.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,8 @@ import gzip
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,8 +25,12 @@ _ID = re.compile("[a-z0-9]([a-z0-9_.-]{0,62}[a-z0-9])?")
 _MOST_BYTES = 100 * 2**20  # of a request, unless http.max_content_length says otherwise
 
 
-def _write(model: ServedModel) -> bytes:
-    """Write the body of `PUT _ml/trained_models/ID`."""
+def write(model: ServedModel, *, fields: bool = False) -> bytes:
+    """Write the body of `PUT _ml/trained_models/ID`.
+
+    Args:
+        fields: name the input fields, which versions before 8.15 need and later ones refuse.
+    """
     if not _ID.fullmatch(model.name):
         raise ExportError(
             f"{model.name!r} is not a valid model id in Elasticsearch: use up to 64 lowercase letters and digits, with "
@@ -38,6 +46,8 @@ def _write(model: ServedModel) -> bytes:
     definition = json.dumps({"trained_model": {"ensemble": ensemble}}, separators=(",", ":")).encode()
     extractors = [model.extractors.get(name, _template(name)) for name in names]
     document: dict[str, Any] = {"inference_config": {"learning_to_rank": {"feature_extractors": extractors}}}
+    if fields:
+        document["input"] = {"field_names": names}
     document["compressed_definition"] = base64.b64encode(gzip.compress(definition, mtime=0)).decode()
     body = (json.dumps(document, indent=1) + "\n").encode()
     if len(body) > _MOST_BYTES:
@@ -96,10 +106,10 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
     return rounded
 
 
-SPEC = TargetSpec(
+ELASTIC = TargetSpec(
     name="elastic",
     title="Elasticsearch 8.15 or later without a plugin",
-    write=_write,
+    write=write,
     read=_read,
     proved_by="reading the file by the rules of Elasticsearch's TreeInferenceModel",
     how=(
@@ -112,4 +122,13 @@ SPEC = TargetSpec(
     adds="float64",
     finite=True,
     categories=False,
+)
+SPECS = (
+    ELASTIC,
+    replace(
+        ELASTIC,
+        name="elastic-8.12",
+        title="Elasticsearch 8.12 to 8.14 without a plugin",
+        write=partial(write, fields=True),
+    ),
 )
