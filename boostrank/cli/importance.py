@@ -128,9 +128,8 @@ def _how(found: Importance) -> str:
     if found.documents < found.all_documents:
         of = f"a sample of whole queries, {found.documents:,} of {found.all_documents:,} documents"
     shap = f"SHAP of {found.shap_documents:,} documents" if found.shap_documents else "no SHAP"
-    walked = "" if found.by == "walk" else f"; scored by the engine ({found.by})"
     shuffles = count_of(found.repeats, "shuffle")
-    return f"{of}; {shuffles} of each query; intervals: over queries and shuffles; {shap}{walked}"
+    return f"{of}; {shuffles} of each query; intervals: over queries and shuffles; {shap}"
 
 
 def _print_removed(found: Importance, removed: Effect) -> None:

@@ -1,4 +1,4 @@
-"""Reports: evaluation, explanation and comparison of rankers. Only `noise` trains models.
+"""Reports: evaluation, explanation and comparison of rankers. Only `noise` and `pareto` train models.
 
 Members are imported on first use.
 """
@@ -48,9 +48,4 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    try:  # a module of this package
-        return import_module(f"{__name__}.{name}")
-    except ModuleNotFoundError as error:
-        if error.name != f"{__name__}.{name}":
-            raise
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

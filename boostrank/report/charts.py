@@ -153,8 +153,6 @@ _DIGITS = 5
 _WIDTH = 680
 # Limit on SVG elements: SVG is sharp in print, but many elements slow a page down.
 _MOST_ELEMENTS = 2500
-_COMPOSED = ("hconcat", "vconcat", "concat", "facet", "repeat")
-_FACETS = ("row", "column", "facet")
 # Characters kept at each end of a shortened name, so that the chart has room.
 _SIDE = "(width < 480 ? 8 : 13)"
 _MIDDLE_CUT = (
@@ -170,9 +168,9 @@ class Chart:
     Args:
         name: unique on a page and valid as a file name: "learning-curve".
         frame: pandas data frame for CSV and JSON. If the figure uses this very object, the page embeds it once.
-        figure: Altair chart with its height in pixels. The page sets its width and the colours of text, axes and
-            background; views side by side keep their widths. Columns of its data need plain names, because Vega-Lite
-            interprets dots and brackets.
+        figure: Altair chart of one view, possibly layered, with its height in pixels. The page sets its width and the
+            colours of text, axes and background. Columns of its data need plain names, because Vega-Lite interprets
+            dots and brackets.
         about: caption of one sentence, also read by screen readers.
     """
 
@@ -193,8 +191,7 @@ class Chart:
         if "datasets" in spec:
             spec["datasets"] = jsonable(spec["datasets"], digits=_DIGITS)
         spec["description"] = self.description  # otherwise Vega writes a description of its own
-        composed = any(key in spec for key in _COMPOSED) or any(key in spec.get("encoding", {}) for key in _FACETS)
-        if not composed and "width" not in spec:
+        if "width" not in spec:
             spec |= {"width": _WIDTH, "autosize": {"type": "fit-x", "contains": "padding"}}
         return spec
 
@@ -215,12 +212,7 @@ class Chart:
         return block("parts.html", "chart", chart=self, kept=kept, fits="autosize" in spec)
 
     def to_svg(self) -> str:
-        """Return the chart as an SVG, 680 pixels wide.
-
-        Raises:
-            MissingDependency: the extra `report` is not installed.
-            TrainingError: the chart cannot be drawn.
-        """
+        """Return the chart as an SVG, 680 pixels wide."""
         return svgs_of([self])[0]
 
 
@@ -233,18 +225,14 @@ def svgs_of(charts: Sequence[Chart]) -> list[str]:
     return [one.replace("<svg ", name, 1) for one, name in zip(made, named, strict=True)]
 
 
-def _cut_names(spec: Any) -> None:
+def _cut_names(spec: dict[str, Any]) -> None:
     """Shorten long axis names in the middle; the tooltip shows the full name."""
-    if isinstance(spec, list):
-        for one in spec:
-            _cut_names(one)
-    elif isinstance(spec, dict):
-        for place in ("x", "y"):
-            channel = spec.get("encoding", {}).get(place, {})
-            if channel.get("type") == "nominal" and channel.get("axis", {}) is not None:
-                channel["axis"] = {"labelExpr": _MIDDLE_CUT, **channel.get("axis", {})}
-        for key in ("layer", *_COMPOSED):
-            _cut_names(spec.get(key))
+    for place in ("x", "y"):
+        channel = spec.get("encoding", {}).get(place, {})
+        if channel.get("type") == "nominal" and channel.get("axis", {}) is not None:
+            channel["axis"] = {"labelExpr": _MIDDLE_CUT, **channel.get("axis", {})}
+    for layer in spec.get("layer", ()):
+        _cut_names(layer)
 
 
 def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
@@ -253,12 +241,9 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
     return {key: [row.get(key) for row in rows] for key in keys}
 
 
-def stretched(small: float, ends: tuple[float, float], marks: tuple[int, ...] = (1,)) -> tuple[Any, list[float]]:
-    """Return a scale that is linear up to +-`small` and logarithmic beyond, and its ticks.
-
-    Ticks are 0 and, within `ends`, `small` times `marks` times powers of ten.
-    """
-    ticks = (sign * small * a * 10.0**i for sign in (-1, 1) for i in range(8) for a in marks)
+def stretched(small: float, ends: tuple[float, float]) -> tuple[Any, list[float]]:
+    """Return a scale that is linear up to +-`small` and logarithmic beyond, and its ticks: 0 and powers of ten."""
+    ticks = (sign * small * 10.0**i for sign in (-1, 1) for i in range(8))
     scale = alt.Scale(type="symlog", constant=small, nice=False, domain=list(ends))
     return scale, sorted([0.0, *(tick for tick in ticks if ends[0] <= tick <= ends[1])])
 
@@ -295,10 +280,10 @@ def histogram(frame: pd.DataFrame, x: str, count: str, format: str, *, height: i
     return drawn.properties(height=height)
 
 
-def ranges(base: Any, title: str, *, low: str = "low", value: str = "value", high: str = "high") -> Any:
-    """Return the interval and the mean of each row of a chart, on a horizontal axis."""
-    x = alt.X(f"{low}:Q", title=title, scale=alt.Scale(zero=False, nice=True))
-    rule = base.mark_rule(strokeWidth=4, opacity=0.5).encode(x=x, x2=f"{high}:Q")
+def ranges(base: Any, title: str, value: str = "value") -> Any:
+    """Return the interval `low` to `high` and the mean of each row of a chart, on a horizontal axis."""
+    x = alt.X("low:Q", title=title, scale=alt.Scale(zero=False, nice=True))
+    rule = base.mark_rule(strokeWidth=4, opacity=0.5).encode(x=x, x2="high:Q")
     return rule + base.mark_point(size=70).encode(x=f"{value}:Q")
 
 

@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.errors import ParameterError
 from boostrank.core.resampling import PAIRED_RESAMPLES, paired_difference
 from boostrank.core.types import Float64Array, check_in_step
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics, Conventions, Metric
-from boostrank.model.ranking_model import RankingModel, find_model
+from boostrank.model.ranking_model import RankingModel
 from boostrank.report.charts import COLOURS, Chart, alt, histogram, need_report_extra
 from boostrank.report.documents import shown_value
 from boostrank.report.html import Cell, block, end_columns, whisker
@@ -40,7 +40,6 @@ from boostrank.report.result import Result, columns_of, pandas, plain
 from boostrank.report.section import Context, page_of
 from boostrank.report.segments import FEWEST_FOR_INTERVAL, TIE, Segmentation, holm, segmentations
 
-RESAMPLES = PAIRED_RESAMPLES
 _ALPHA = 0.05
 _BINS = 40
 GRAMMAR = "METRIC < NUMBER [at p<ALPHA] [in any]"
@@ -211,23 +210,14 @@ class Comparison(Result):
             **self.of_segment,
         },
     }
+    HIDDEN: ClassVar = ("qids", "per_query", "of_segment", "outcomes", "differences", "queries")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON data, without values per query."""
-        found = {
-            "old": self.old,
-            "new": self.new,
-            "queries": len(self.qids),
-            "failed": self.failed,
-            "conditions": [vars(outcome) | {"condition": str(outcome.condition)} for outcome in self.outcomes],
-            "metrics": self.metrics,
-            "churn": {name: value for name, value in vars(self.churn).items() if name != "per_query"},
-            "segments": self.segments,
-            "regressions": self.regressions,
-            "conventions": self.conventions.describe(),
-            "notes": self.notes,
-        }
-        return dict(plain(found))
+        conditions = [vars(outcome) | {"condition": str(outcome.condition)} for outcome in self.outcomes]
+        churn = {name: value for name, value in vars(self.churn).items() if name != "per_query"}
+        more = {"queries": len(self.qids), "failed": self.failed, "conditions": conditions, "churn": churn}
+        return super().to_dict() | dict(plain(more))
 
     @property
     def _title(self) -> str:
@@ -235,14 +225,7 @@ class Comparison(Result):
         return "; ".join([f"{self.new} against {self.old}, {len(self.qids):,} queries", *words])
 
     def to_html(self, data: str = "") -> str:
-        """Return a self-contained HTML page.
-
-        Args:
-            data: name of the data.
-
-        Raises:
-            MissingDependency: the extra `report` is not installed.
-        """
+        """Return a self-contained HTML page, with the name of the data. Needs the extra `report`."""
         need_report_extra()
         first = next(iter(self.metrics))
         sections = {
@@ -274,7 +257,7 @@ def compare(
         old, new: models, boosters or fitted rankers of LightGBM or XGBoost, their files, or scores, float[N] in input
             order.
         metrics: one or several; the first decides on regressions.
-        fail_if: conditions, see `boostrank.report.comparison`; their metrics are added.
+        fail_if: conditions, METRIC < NUMBER [at p<ALPHA] [in any], or `Condition`; their metrics are added.
         top: number of top documents for churn and moves.
         options: fields of `boostrank.report.section.Context`: conventions, segments, matters, seed, threads.
 
@@ -302,7 +285,7 @@ def compare(
     )
     check_in_step(old=old, new=new)
     # Values of each query, overall differences, and differences by segment.
-    first, second = _ranker(old, "old", data, threads), _ranker(new, "new", data, threads)
+    first, second = (Ranker.of(one, name, data, threads) for one, name in ((old, "old"), (new, "new")))
     before, after = bound.per_query(first.scores), bound.per_query(second.scores)
     per_query = {name: np.column_stack([before[name], after[name]]) for name in bound.names}
     cuts = segmentations(context.segments, data.labels, data.queries)
@@ -349,24 +332,11 @@ def compare(
     )
 
 
-def _ranker(given: Any, name: str, data: RankingDataset, threads: int | None) -> Ranker:
-    if isinstance(given, Ranker):
-        return given
-    model = find_model(given)
-    data = data if model is None else data.only(model.feature_names)
-    if model is None and (hasattr(given, "predict") or callable(given)):
-        raise ParameterError(f"{name}: {type(given).__name__} is not a model of boostrank; pass its scores, predict(X)")
-    scores = np.asarray(given if model is None else model.predict(data, threads=threads), dtype=np.float64)
-    if scores.shape != (data.n_documents,):
-        raise DataError(f"{name}: scores have shape {scores.shape}, expected ({data.n_documents},)")
-    return Ranker(name, data.in_row_order(scores), model, data)
-
-
 def _difference(
     metric: str, values: Float64Array, weights: Float64Array | None, seed: int, matters: float
 ) -> Difference:
     """Summarise the queries that count; at least one must."""
-    found = paired_difference(values[:, 1], values[:, 0], weights=weights, resamples=RESAMPLES, seed=seed)
+    found = paired_difference(values[:, 1], values[:, 0], weights=weights, resamples=PAIRED_RESAMPLES, seed=seed)
     counted = ~np.isnan(values[:, 0])
     old, new = values[counted].T
     before, after = (float(np.average(v, weights=None if weights is None else weights[counted])) for v in (old, new))
@@ -426,7 +396,7 @@ def _parts(found: Comparison, first: str) -> dict[str, Any]:
         "look": _direction(d, d.p),
         "alpha": _ALPHA,
         "fewest": FEWEST_FOR_INTERVAL,
-        "resamples": RESAMPLES,
+        "resamples": PAIRED_RESAMPLES,
         "metrics": [[one.metric, *_numbers(one, one.p, limit)] for one in found.metrics.values()],
         "columns": _columns,
         "changed": change.size,

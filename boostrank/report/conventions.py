@@ -1,4 +1,4 @@
-"""Effect of metric conventions: one set of scores, measured as several libraries do.
+"""Effect of metric conventions: one set of scores by several libraries, and the search for a number that one printed.
 
 Libraries differ in the details that a metric's definition leaves open (`core.conventions`). The path from one value to
 another changes one convention at a time, in the order of `STEPS`. The steps add up to the whole difference exactly.
@@ -133,10 +133,10 @@ class TieReport:
     best: float
 
     @classmethod
-    def of(cls, documents: int, tied: int, rules: Conventions, values: Callable[[Conventions], float]) -> TieReport:
-        """Return the report, given the metric as a function of conventions."""
+    def of(cls, documents: int, tied: int, rules: Conventions, values: _Values, metric: str) -> TieReport:
+        """Return the report, given the values of metrics as a function of conventions."""
         orders = ("expected", "input", "pessimistic", "optimistic")
-        return cls(documents, tied, *(values(replace(rules, ties=order)) for order in orders))
+        return cls(documents, tied, *(values(replace(rules, ties=order))[metric] for order in orders))
 
     @property
     def mass(self) -> float:
@@ -211,7 +211,7 @@ def explain_conventions(
         at_start = values(begin)
         for name in one.names:
             readings = (_reading(library, name, begin, end, values, docnos) for library, end in rules.items())
-            ties = TieReport.of(queries.n_documents, tied, begin, partial(_one, values, name))
+            ties = TieReport.of(queries.n_documents, tied, begin, values, name)
             cut = int(name.partition("@")[2] or 0)
             counts = len(queries), int(np.isnan(without[name]).sum())
             lengths = int((queries.sizes == 1).sum()), int((queries.sizes < cut).sum())
@@ -222,10 +222,6 @@ def explain_conventions(
 def _measured(bound: Callable[..., BoundMetrics], scores: npt.ArrayLike) -> _Values:
     """Return the mean at every cut-off as a function of conventions, cached."""
     return cache(lambda rules: bound(rules).values(scores))
-
-
-def _one(values: _Values, metric: str, rules: Conventions) -> float:
-    return values(rules)[metric]
 
 
 def _reading(

@@ -3,8 +3,12 @@
     found = why(model, data, qid="12", a="@1", b="GX004-11")
     found.to_frame(), found.to_frame("changes"), found.smallest
 
-The engine's TreeSHAP (Lundberg et al. 2020) splits the score difference over the features. The search for the smallest
-swapping change covers all thresholds of the trees, see `boostrank.report.explanation`.
+The engine's TreeSHAP (Lundberg et al. 2020) splits the score difference over the features.
+
+The search for the smallest swapping change covers all thresholds of the trees: with all other features fixed, the score
+is a step function of one feature, so one value per step covers all values. The engine computes the scores. The size of
+a change is the share of documents between the old and the new value. Like trees, it does not change under monotone
+transformations of a feature.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import pairwise
 from os import PathLike
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +28,7 @@ from boostrank.core.errors import DataError, ModelError
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.data.categories import Categories, to_record
+from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows
 from boostrank.kernels.curves import ZERO, rounded_down
@@ -33,7 +37,7 @@ from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.report.charts import COLOURS, Chart, alt, need_report_extra, tooltips
 from boostrank.report.documents import find_document, find_query, shown_name, shown_value
 from boostrank.report.html import Cell
-from boostrank.report.result import Result, columns_of, pandas, plain
+from boostrank.report.result import Result, columns_of, pandas
 from boostrank.report.scoring import Engine, Progress, silent
 from boostrank.report.section import page_of
 
@@ -51,9 +55,6 @@ _VALUES = 500
 _AT_A_TIME = 1 << 24
 _INF = np.float32(np.inf)
 
-Score = Callable[[Float32Array], Float64Array]
-"""float32[n, c] -> float64[n], as the engine predicts."""
-
 
 @dataclass(frozen=True)
 class Counterfactual:
@@ -65,18 +66,16 @@ class Counterfactual:
         value: nearest value that swaps the pair, preferably one that occurs in the data (`seen`); NaN if only a missing
             value does.
         seen: whether the value occurs in the data or, for large data, in the sample (`Why.sampled`).
-        nearest: nearest float32 number that swaps the pair, whether or not it occurs; NaN if none does.
         step: share of documents between `now` and `value`, in [0, 1]; documents at either end count half. 1 for
             unordered changes: to or from a missing value, and between categories, where `value` is the most frequent.
         score: score of the document with `value`.
     """
 
-    document: Literal["a", "b"]
+    document: str
     feature: str
     now: float
     value: float
     seen: bool
-    nearest: float
     step: float
     score: float
 
@@ -170,14 +169,11 @@ class Why(Result):
         },
         "changes": lambda self: columns_of(self.changes, *(field.name for field in fields(Counterfactual))),
     }
+    HIDDEN: ClassVar = ("a_values", "b_values", "a_parts", "b_parts")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as JSON data; missing values are None."""
-        pair = {"qid": self.qid, "documents": self.documents, "a": self.a, "b": self.b}
-        found = {"difference": self.difference, "features": self.rows(), "changes": self.changes}
-        names = ("tried", "query_level", "sampled", "notes")
-        more = {name: getattr(self, name) for name in names} | {"categories": to_record(self.categories)}
-        return dict(plain(pair | found | more))
+        """Return the result as JSON data."""
+        return {"difference": self.difference} | super().to_dict()
 
     @property
     def _title(self) -> str:
@@ -185,14 +181,7 @@ class Why(Result):
         return f"Query {self.qid}: A ({a}) minus B ({b}) is {self.difference:+.4g}"
 
     def to_html(self, model: str = "") -> str:
-        """Return a self-contained HTML page.
-
-        Args:
-            model: name of the model.
-
-        Raises:
-            MissingDependency: the extra `report` is not installed.
-        """
+        """Return a self-contained HTML page, with the name of the model. Needs the extra `report`."""
         need_report_extra()
         side = "above" if self.a.rank < self.b.rank else "below"
         sections = {"features": ("What each feature adds", ""), "changes": ("What would swap them", "")}
@@ -284,20 +273,12 @@ def why(
     changes: list[Counterfactual] = []
     say = progress or silent
     tried, above = 0, first.rank < second.rank
-
-    def scored(changed: Float32Array) -> Float64Array:
-        nonlocal tried
-        tried += len(changed)
-        return engine.scores(changed)
-
-    cases: tuple[tuple[Literal["a", "b"], Float32Array, float, bool], ...] = (
-        ("a", pair[0], second.score, above),
-        ("b", pair[1], first.score, not above),
-    )
-    for name, row, other, falls in cases:
+    for name, row, other, falls in (("a", pair[0], second.score, above), ("b", pair[1], first.score, not above)):
         swaps = partial(np.greater if falls else np.less, other)
         told = partial(say, "thresholds")
-        changes += counterfactuals(name, row, features, columns, scored, swaps, width=data.n_features, progress=told)
+        found, count = counterfactuals(name, row, features, columns, engine, swaps, told)
+        changes += found
+        tried += count
     return Why(
         qid=data.queries.shown(query),
         a=first,
@@ -404,45 +385,41 @@ def cuts_of(forest: Forest) -> dict[int, Float32Array]:
 
 
 def counterfactuals(
-    document: Literal["a", "b"],
+    document: str,
     row: Float32Array,
     names: Sequence[str],
     columns: Sequence[FeatureValues | None],
-    score: Score,
+    engine: Engine,
     swaps: Callable[[Float64Array], npt.NDArray[np.bool_]],
-    *,
-    width: int,
-    progress: Callable[[int, int], None] | None = None,
-) -> list[Counterfactual]:
-    """Return the smallest change of each feature that swaps the pair, for features that have one.
+    progress: Callable[[int, int], None],
+) -> tuple[list[Counterfactual], int]:
+    """Return the smallest change of each feature that swaps the pair, if there is one, and the number of values tried.
 
     Args:
         columns: c columns; None to keep a feature fixed.
         swaps: whether a score of this document swaps the pair.
-        width: values per row in the engine.
     """
     trials = {i: _Trials(float(row[i]), column) for i, column in enumerate(columns) if column is not None}
     owner = np.concatenate([np.zeros(0, np.int64), *(np.full(one.values.size, i) for i, one in trials.items())])
     values = np.concatenate([np.zeros(0, np.float32), *(one.values for one in trials.values())])
     scores = np.empty(owner.size)
-    at_a_time = max(1, _AT_A_TIME // max(1, width))
+    at_a_time = max(1, _AT_A_TIME // engine.width)
     for start in range(0, owner.size, at_a_time):
         some = slice(start, min(owner.size, start + at_a_time))
         rows = np.tile(row, (some.stop - start, 1))
         rows[np.arange(rows.shape[0]), owner[some]] = values[some]
-        scores[some] = score(rows)
-        if progress is not None:
-            progress(some.stop, owner.size)
+        scores[some] = engine.scores(rows)
+        progress(some.stop, owner.size)
     swapped = swaps(scores)
     found = []
     for i, one in trials.items():
         of_feature = owner == i
         best = one.best(swapped[of_feature])
         if best is not None:
-            at, value, seen, nearest, step = best
+            at, value, seen, step = best
             score_then = float(scores[of_feature][at])
-            found.append(Counterfactual(document, names[i], float(row[i]), value, seen, nearest, step, score_then))
-    return found
+            found.append(Counterfactual(document, names[i], float(row[i]), value, seen, step, score_then))
+    return found, owner.size
 
 
 class _Trials:
@@ -456,29 +433,29 @@ class _Trials:
         near = np.clip(np.float32(self._from), self._first, self._last)
         self.values = np.append(near, np.float32(np.nan)).astype(np.float32)
 
-    def best(self, swaps: npt.NDArray[np.bool_]) -> tuple[int, float, bool, float, float] | None:
-        """Return the best swapping trial: its position, value, whether it occurs, nearest value, and step."""
+    def best(self, swaps: npt.NDArray[np.bool_]) -> tuple[int, float, bool, float] | None:
+        """Return the best swapping trial: its position, value, whether it occurs, and its step."""
         steps = np.flatnonzero(swaps[:-1])
         if not steps.size:
             missing = swaps.size - 1
-            return (missing, np.nan, self._column.has_missing, np.nan, 1.0) if swaps[missing] else None
+            return (missing, np.nan, self._column.has_missing, 1.0) if swaps[missing] else None
         near = self.values[steps].astype(np.float64) + 0.0
         if self._column.categories is not None:
             _, counts = self._column.shares(near)
             at = int(np.argmax(counts))
-            return int(steps[at]), float(near[at]), bool(counts[at] > 0.0), float(near[at]), 1.0
-        nearest = int(np.argmin(np.abs(near - self._from)))
+            return int(steps[at]), float(near[at]), bool(counts[at] > 0.0), 1.0
         have = self._column.values
         begin = np.searchsorted(have, self._first[steps].astype(np.float64), "left")
         end = np.searchsorted(have, self._last[steps].astype(np.float64), "right")
         occupied = end > begin
         if not occupied.any():
-            return int(steps[nearest]), float(near[nearest]), False, float(near[nearest]), self._step(near)[nearest]
+            at = int(np.argmin(np.abs(near - self._from)))
+            return int(steps[at]), float(near[at]), False, float(self._step(near)[at])
         chosen = np.clip(np.searchsorted(have, self._from), begin[occupied], end[occupied] - 1)
         values = have[chosen]
         size = self._step(values)
         best = int(np.lexsort((np.abs(values - self._from), size))[0])
-        return int(steps[occupied][best]), float(values[best]), True, float(near[nearest]), float(size[best])
+        return int(steps[occupied][best]), float(values[best]), True, float(size[best])
 
     def _step(self, values: Float64Array) -> Float64Array:
         if np.isnan(self._now):

@@ -24,7 +24,6 @@ from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.fit.plan import Plan
 from boostrank.fit.run import run
 from boostrank.fit.train import resolve
 from boostrank.metric import BoundMetrics, Conventions, MetricResult
@@ -139,7 +138,12 @@ def measure_noise(
     started = time.perf_counter()
     if runs < FEWEST_RUNS:
         raise ParameterError(f"runs={runs}: must be at least {FEWEST_RUNS}, to estimate a standard deviation")
-    plan = _plan(params, train_set, valid_set, num_boost_round, backend=backend, conventions=conventions)
+    if train_set.on_disk:
+        raise DataError("the noise of training needs rows in memory, to reorder them; these are on disk")
+    options = TrainOptions(params=dict(params or {}), rounds=num_boost_round, backend=backend, conventions=conventions)
+    plan = resolve(options, train_set, [("valid_0", valid_set.like(train_set))])
+    if not plan.settings.metrics:
+        raise ParameterError("noise needs a metric, such as metric='ndcg'")
     valid, train_set, threads = plan.others[0], plan.train_set, plan.settings.threads
     metrics = BoundMetrics(plan.settings.metrics, valid.labels, valid.queries, plan.rules, threads)
     plan = plan if plan.settings.stopping_rounds else replace(plan, valid=())
@@ -163,19 +167,6 @@ def measure_noise(
                 break
         values[source] = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     return NoiseReport(runs, values, first, valid_set.queries.each_weight, time.perf_counter() - started)
-
-
-def _plan(
-    params: Mapping[str, Any] | None, train_set: RankingDataset, valid_set: RankingDataset, rounds: int, **how: Any
-) -> Plan:
-    """Return the training to repeat."""
-    if train_set.on_disk:
-        raise DataError("the noise of training needs rows in memory, to reorder them; these are on disk")
-    options = TrainOptions(params=dict(params or {}), rounds=rounds, **how)
-    plan = resolve(options, train_set, [("valid_0", valid_set.like(train_set))])
-    if not plan.settings.metrics:
-        raise ParameterError("noise needs a metric, such as metric='ndcg'")
-    return plan
 
 
 def _variants(source: str, data: RankingDataset, seed: int, runs: int) -> Iterator[tuple[RankingDataset, int]]:

@@ -16,7 +16,6 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
@@ -25,8 +24,9 @@ from boostrank.core.files import write_atomically
 from boostrank.core.text import small_table
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Metric
-from boostrank.model.ranking_model import RankingModel, as_model, find_model
+from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.report.charts import Chart, need_report_extra, svgs_of
+from boostrank.report.rank_changes import Ranker
 from boostrank.report.result import csv_bytes, plain
 from boostrank.report.section import Context, PageSection, Section, page
 from boostrank.report.sections import METRICS, SECTIONS
@@ -43,7 +43,6 @@ class Report:
         model, data: names.
         about: description of the model.
         missing: requested section -> reason why it has no result.
-        unsuited: sections that do not apply to the model and were not requested.
 
     Raises:
         MissingDependency: without the extra `report`, from `sections`, `charts`, `to_html` and `save`; without pandas,
@@ -55,7 +54,6 @@ class Report:
     about: str
     results: Mapping[str, Any]
     missing: Mapping[str, str]
-    unsuited: frozenset[str] = frozenset()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in SECTIONS.names():
@@ -63,10 +61,8 @@ class Report:
         return self.results.get(name)
 
     def _repr_html_(self) -> str:
-        def state(name: str) -> str:
-            return "there" if name in self.results else self.missing.get(name, "not requested")
-
-        rows = [(one.title, state(one.name)) for one in on_page_order() if one.name not in self.unsuited]
+        states = {**dict.fromkeys(self.results, "there"), **self.missing}
+        rows = [(SECTIONS.get(name).title, state) for name, state in states.items()]
         return small_table(f"Report of {self.model} on {self.data}", [("model", self.about), *rows])
 
     @cached_property
@@ -77,9 +73,8 @@ class Report:
         for section in on_page_order():
             if section.name in self.results:
                 shown.append(section.on_page(self.results[section.name]))
-            elif section.name not in self.unsuited:
-                reason = self.missing.get(section.name, "not requested")
-                absent = Markup("<p>Not available: {}.</p>").format(reason)
+            elif section.name in self.missing:
+                absent = Markup("<p>Not available: {}.</p>").format(self.missing[section.name])
                 shown.append(PageSection(section.name, section.title, absent))
         return tuple(shown)
 
@@ -147,7 +142,6 @@ def report(
     baseline: RankingModel | str | PathLike[str] | npt.ArrayLike | None = None,
     baseline_name: str | None = None,
     only: Sequence[str] | None = None,
-    skip: Sequence[str] = (),
     name: str | None = None,
     data_name: str | None = None,
     **options: Any,
@@ -159,7 +153,6 @@ def report(
         metrics: metrics of the verdict. Other sections use the largest cut-off of the first.
         baseline: another model, or its scores, float[N] in input order.
         only: sections to include; None means all.
-        skip: sections to exclude.
         name, baseline_name, data_name: names on the page; None means the file names.
         options: fields of `boostrank.report.section.Context`: conventions, segments, groups, documents, matters,
             clicks, propensities, seed, threads, progress.
@@ -168,25 +161,20 @@ def report(
         ParameterError: an unknown metric, convention or section, or a number out of range.
         DataError: features other than the model's, or, if no section has a result, the first error.
     """
-    wanted = on_page_order() if only is None else [SECTIONS.get(one) for one in only]
-    unwanted = [SECTIONS.get(one).name for one in skip]
     called = name or _called(model, "the model")
     files = ", ".join(data.provenance.files) if data_name is None else data_name
     ranker = as_model(model)
     previous = None
     if baseline is not None:
-        scores = _scores_of(baseline, data, options.get("threads"))
-        previous = (baseline_name or _called(baseline, "the previous model"), scores)
+        before = Ranker.of(baseline, "baseline", data, options.get("threads"))
+        previous = (baseline_name or _called(baseline, "the previous model"), before.scores)
     ranker, data = ranker.over_columns(data)
     context = Context(ranker, data, metrics, previous, **options)
 
     # Choose the sections: requested ones always, others if they apply to the model.
     errors: dict[str, BoostrankError] = {}
-    asked = set() if only is None else {section.name for section in wanted}
-    with_clicks = context.clicks is not None
-    suits = {one.name: one.applies(ranker) and (with_clicks or not one.needs_clicks) for one in SECTIONS}
-    unsuited = frozenset(name for name, found in suits.items() if not found) - asked
-    running = {section.name: section for section in wanted if section.name not in {*unwanted, *unsuited}}
+    wanted = [one for one in SECTIONS if one.applies(context)] if only is None else [SECTIONS.get(one) for one in only]
+    running = {section.name: section for section in wanted}
     # Run each section after the sections whose results it uses.
     order = TopologicalSorter({name: [one for one in s.after if one in running] for name, s in running.items()})
     for section in order.static_order():
@@ -199,7 +187,7 @@ def report(
     if errors and not context.results:
         raise next(iter(errors.values()))
     missing = {section: str(error) for section, error in errors.items()}
-    return Report(called, files, _about(ranker, data), context.results, missing, unsuited)
+    return Report(called, files, _about(ranker, data), context.results, missing)
 
 
 def _called(model: Any, otherwise: str) -> str:
@@ -233,11 +221,3 @@ def _origin(model: RankingModel) -> str:
 def on_page_order() -> list[Section]:
     """Return all sections in page order."""
     return sorted(SECTIONS, key=lambda section: section.place)
-
-
-def _scores_of(baseline: Any, data: RankingDataset, threads: int | None) -> npt.ArrayLike:
-    """Return the scores of a baseline, in row order."""
-    model = find_model(baseline)
-    if model is None:
-        return data.in_row_order(np.asarray(baseline, np.float64))
-    return data.in_row_order(model.predict(data.only(model.feature_names), threads=threads))

@@ -31,7 +31,7 @@ from boostrank.metric import BoundMetrics, Conventions, MetricResult
 from boostrank.options import TrainOptions
 from boostrank.report.charts import COLOURS, Chart, alt, need_report_extra, tooltips
 from boostrank.report.html import Cell, fixed, look_of
-from boostrank.report.result import Columns, Result, columns_of, plain
+from boostrank.report.result import Columns, Result, columns_of
 from boostrank.report.section import page_of
 
 MIXES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -104,8 +104,7 @@ class ParetoFront(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON data."""
-        more = {"free": self.free and self.free.share, "conventions": self.conventions.describe()}
-        return dict(plain(vars(self) | {"mixes": self.rows()} | more))
+        return super().to_dict() | {"free": self.free and self.free.share}
 
     def verdict(self) -> str:
         """Summarise the front in a sentence or two."""
@@ -122,14 +121,7 @@ class ParetoFront(Result):
         return f"{text} It has the largest share of the goal without a sure loss: measure it on other queries."
 
     def to_html(self, data: str = "") -> str:
-        """Return a self-contained HTML page.
-
-        Args:
-            data: name of the data.
-
-        Raises:
-            MissingDependency: the extra `report` is not installed.
-        """
+        """Return a self-contained HTML page, with the name of the data. Needs the extra `report`."""
         need_report_extra()
         sections = {
             "front": ("One goal against the other", "Front"),

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.core.errors import ModelError
+from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.arrays import default_feature_names
 from boostrank.data.dataset import RankingDataset
-from boostrank.model.ranking_model import RankingModel
+from boostrank.model.ranking_model import RankingModel, find_model
 from boostrank.report.documents import shown_name
 
 # Default feature names of LightGBM.
@@ -35,6 +35,20 @@ class Ranker:
     scores: Float64Array
     model: RankingModel | None = None
     data: RankingDataset | None = None
+
+    @classmethod
+    def of(cls, given: Any, name: str, data: RankingDataset, threads: int | None) -> Ranker:
+        """Return a ranker by a model, its file, or its scores in input order."""
+        if isinstance(given, Ranker):
+            return given
+        model = find_model(given)
+        if model is None and (hasattr(given, "predict") or callable(given)):
+            raise ParameterError(f"{name}: {type(given).__name__} is not a model; pass its scores, predict(X)")
+        data = data if model is None else data.only(model.feature_names)
+        scores = np.asarray(given if model is None else model.predict(data, threads=threads), dtype=np.float64)
+        if scores.shape != (data.n_documents,):
+            raise DataError(f"{name}: scores have shape {scores.shape}, expected ({data.n_documents},)")
+        return cls(name, data.in_row_order(scores), model, data)
 
 
 @dataclass(frozen=True, eq=False)

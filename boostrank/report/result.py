@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from boostrank.core.conventions import Conventions
 from boostrank.core.errors import MissingDependency, ParameterError, did_you_mean
 from boostrank.core.text import small_table
 from boostrank.records import jsonable
@@ -47,8 +48,16 @@ def csv_bytes(frame: Any) -> bytes:
 
 
 def plain(value: Any) -> Any:
-    """Convert to JSON data: dataclasses become dictionaries, arrays lists, NaN and infinity None."""
-    return jsonable(value, other=lambda one: plain(vars(one)) if is_dataclass(one) else str(one))
+    """Convert to JSON data: dataclasses become dictionaries, conventions text, arrays lists, NaN and infinity None."""
+
+    def other(one: Any) -> Any:
+        if isinstance(one, Conventions):
+            return one.describe()
+        if hasattr(one, "to_dict"):
+            return one.to_dict()
+        return plain(vars(one)) if is_dataclass(one) else str(one)
+
+    return jsonable(value, other=other)
 
 
 def columns_of(items: Iterable[Any], *names: str) -> Columns:
@@ -73,9 +82,11 @@ class Result:
 
     Attributes:
         TABLES: name -> function of the result that returns its columns; the first is the default.
+        HIDDEN: fields and tables that JSON data leave out.
     """
 
     TABLES: ClassVar[Mapping[str, Callable[[Any], Columns]]] = {}
+    HIDDEN: ClassVar[tuple[str, ...]] = ()
 
     def columns(self, what: str = "") -> Columns:
         """Return a table as columns; "" means the first of `TABLES`.
@@ -127,5 +138,6 @@ class Result:
         return small_table(self._title, rows, found)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as JSON data; undefined numbers are None."""
-        return dict(plain(vars(self)))
+        """Return the fields and the rows of the tables as JSON data, without `HIDDEN`; undefined numbers are None."""
+        tables = {name: self.rows(name) for name in self.TABLES if name not in self.HIDDEN}
+        return dict(plain({name: value for name, value in vars(self).items() if name not in self.HIDDEN} | tables))

@@ -1,4 +1,4 @@
-"""Scoring of documents with changed features, by a tree walker or the engine, in blocks of queries."""
+"""Scoring of documents with changed features, by walking the trees, in blocks of queries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from boostrank.core.conventions import Conventions
-from boostrank.core.errors import DataWarning
+from boostrank.core.errors import DataWarning, ModelError
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
@@ -68,7 +68,7 @@ def in_batches(units: Int64Array, documents: int) -> list[Int64Array]:
 
 
 class Engine:
-    """A `Scorer` that calls the engine's predict, once per unit.
+    """Scores and contributions of the engine, by the features that the trees use.
 
     Args:
         model: model of the engine.
@@ -76,7 +76,7 @@ class Engine:
     """
 
     def __init__(self, model: RankingModel, columns: Int64Array, threads: int) -> None:
-        self._model, self._columns, self._threads = model, columns, threads
+        self._model, self._columns, self._threads, self.width = model, columns, threads, model.n_features
 
     def scores(self, rows: Float32Array) -> Float64Array:
         """Return the scores, float64[n], of float32[n, c]."""
@@ -84,37 +84,35 @@ class Engine:
             warnings.simplefilter("ignore", DataWarning)
             return self._model.predict(self._full(rows), threads=self._threads)
 
-    def changes(self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int) -> Float64Array:
-        """Return changes of scores as `kernels.forest.Walker.changes` does."""
-        changed = [self.scores(np.where(unit == u, other, rows)) for u in range(units)]
-        return np.array(changed).reshape(units, rows.shape[0])
-
     def parts(self, rows: Float32Array) -> Float64Array:
         """Return TreeSHAP contributions, float64[n, c]."""
         return self._model.contributions(self._full(rows), threads=self._threads)[:, self._columns]
 
     def _full(self, rows: Float32Array) -> Float32Array:
-        full = np.zeros((rows.shape[0], self._model.n_features), np.float32)
+        full = np.zeros((rows.shape[0], self.width), np.float32)
         full[:, self._columns] = rows
         return full
 
 
-def scorer_of(model: RankingModel, trees: Trees, data: RankingDataset, threads: int) -> tuple[Scorer, str]:
-    """Return the walker and "walk" if it reproduces the engine's scores here; else the engine and the reason."""
-    engine = Engine(model, trees.used, threads)
+def walker_of(model: RankingModel, trees: Trees, data: RankingDataset, threads: int) -> Walker:
+    """Return the walker of a model's trees.
+
+    Raises:
+        ModelError: it does not reproduce the engine's scores on these data.
+    """
     if trees.forest is None:
-        return engine, trees.why_not
+        raise ModelError(f"the trees cannot be scored alone: {trees.why_not}")
     rows = DenseRows(data, trees.used, model.absent_is_missing)
     walker = Walker(trees.forest, trees.used)
     some = rows[: min(_COMPARED, data.n_documents)]
-    expected = engine.scores(some)
+    expected = Engine(model, trees.used, threads).scores(some)
     difference = walker.scores(some) - expected
     # XGBoost sums in float32, and its scores include a constant that is not in the trees.
     accuracy = 1e-9 if trees.double else 1e-5
     scale = max(1.0, float(np.abs(expected).max(initial=0.0)))
     if difference.size and float(np.ptp(difference)) > accuracy * scale:
-        return engine, f"the parsed trees differ from {model.backend}'s scores by {np.ptp(difference):.2g}"
-    return walker, "walk"
+        raise ModelError(f"the parsed trees differ from {model.backend}'s scores by {np.ptp(difference):.2g}")
+    return walker
 
 
 def over_blocks(

@@ -25,7 +25,6 @@ from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.fit.params import headline
 from boostrank.metric import BoundMetrics, Metric
-from boostrank.model.ranking_model import RankingModel
 from boostrank.records import NoiseRecord, load_record
 from boostrank.report.charts import theme, vega_script
 from boostrank.report.html import Table, block
@@ -196,8 +195,7 @@ class Section:
         place: position on the page, ascending.
         after: sections to run earlier, if requested; their results are in the context.
         short: name in the navigation; "" means the title.
-        applies: whether the section applies to a model; if not, it is hidden unless `only` names it.
-        needs_clicks: whether the section needs a click log; without one it is hidden.
+        applies: whether the section applies to a model and its data; if not, it runs only if `only` names it.
     """
 
     name: str
@@ -208,8 +206,7 @@ class Section:
     after: tuple[str, ...] = ()
     short: str = ""
     aliases: tuple[str, ...] = ()
-    applies: Callable[[RankingModel], bool] = lambda model: True
-    needs_clicks: bool = False
+    applies: Callable[[Context], bool] = lambda c: True
 
     def on_page(self, found: Any) -> PageSection:
         """Return the page section of a result."""

@@ -18,6 +18,15 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import RESAMPLES, bootstrap_intervals
 from boostrank.core.types import Float64Array, Int64Array
 
+# With fewer queries, a bootstrap interval is unreliable; exact p-values are not.
+FEWEST_FOR_INTERVAL = 20
+
+TIE = 1e-12
+"""Smaller differences are rounding: the same numbers summed in another order."""
+
+NEGLIGIBLE = 0.001
+"""Default of the largest metric difference that does not matter."""
+
 NO_SEGMENT = "(none)"
 # More segments suggest a wrong column, such as ids.
 MOST_SEGMENTS = 1_000
@@ -136,16 +145,6 @@ def holm(p: npt.ArrayLike) -> Float64Array:
     out = np.empty_like(given)
     out[order] = np.minimum(steps, 1.0)
     return out
-
-
-# With fewer queries, a bootstrap interval is unreliable; exact p-values are not.
-FEWEST_FOR_INTERVAL = 20
-
-TIE = 1e-12
-"""Smaller differences are rounding: the same numbers summed in another order."""
-
-NEGLIGIBLE = 0.001
-"""Default of the largest metric difference that does not matter."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -71,7 +71,7 @@ def test_a_comparison() -> None:
 
 
 def test_a_report() -> None:
-    check(Report(HOSTILE, "d", "about", {}, {"verdict": HOSTILE}), "not requested")
+    check(Report(HOSTILE, "d", "about", {}, {"verdict": HOSTILE}), "Verdict")
 
 
 def test_findings() -> None:

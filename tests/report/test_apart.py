@@ -236,7 +236,7 @@ def test_importance(one: Case) -> None:
             X = np.array(data.features)
             X[:, f] = X[np.lexsort((rng.random(len(X)), owner)), f]  # within each query
             mine.append(np.nanmean(base - ndcg(model.predict(X), 5)))
-        error = np.hypot(np.std(mine, ddof=1) / np.sqrt(8), frame["permutation_error"].iloc[f])
+        error = np.std(mine, ddof=1) * np.sqrt(1.0 / 8.0 + 1.0 / found.repeats)
         assert abs(frame["loss"].iloc[f] - np.mean(mine)) < 5.0 * error
     assert sizes.sum() == len(owner)
     useful = [n for n, v in zip(frame.index, frame["verdict"], strict=True) if v == "useful"]
@@ -245,13 +245,7 @@ def test_importance(one: Case) -> None:
     first = frame.index[int(losing[0])]
     text = text_of(one.found, "importance")
     assert f"{len(useful)} of {FEATURES} features are significant (Holm)." in text
-    if frame["between"].isna().all():
-        assert f"The largest loss is that of {first} ({frame['loss'][first]:.4f})." in text
-    if one.start is None:
-        assert found.start is None
-    else:
-        lost = interval(base - ndcg(one.scores - one.start, 5), 10_000)
-        assert (found.start.loss, found.start.low, found.start.high) == pytest.approx(lost, abs=1e-9)
+    assert f"The largest loss is that of {first} ({frame['loss'][first]:.4f})." in text
 
 
 def test_learning(one: Case) -> None:

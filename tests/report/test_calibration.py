@@ -41,8 +41,8 @@ def test_bins_and_parts_compare_predictions_with_grades(model: boostrank.Ranking
 
 def test_only_calibrated_models_have_the_section(model: boostrank.RankingModel) -> None:
     known = boostrank.calibrate(model, made(1))
-    assert not SPEC.applies(model)
-    assert SPEC.applies(known)
+    assert not SPEC.applies(study(made(2), model=model))
+    assert SPEC.applies(study(made(2), model=known))
     with pytest.raises(ModelError, match="calibrate"):
         report(model, made(2), only=["calibration"])
     assert report(known, made(2), only=["calibration"]).calibration.bins.documents.sum() == made(2).n_documents

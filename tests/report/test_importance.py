@@ -26,7 +26,6 @@ from boostrank.metric import Metric
 from boostrank.model.ranking_model import RankingModel
 from boostrank.report import Importance, importance
 from boostrank.report.permutation import Losses, Unit, measure_losses, p_of_means
-from boostrank.report.scoring import Engine
 from boostrank.report.segments import holm
 
 NDCG = Metric.parse("ndcg@10")
@@ -139,21 +138,13 @@ def trees_of(model: RankingModel) -> Trees:
     return model.trees()
 
 
-def losses(model: RankingModel, data: RankingDataset, *, scorer: Any = None, seed: int = 0, repeats: int = 1) -> Losses:
+def losses(model: RankingModel, data: RankingDataset, *, seed: int = 0, repeats: int = 1) -> Losses:
     trees = trees_of(model)
     assert trees.forest is not None
     rows = DenseRows(data, trees.used)
     units = [Unit(str(c), (i,), int(c)) for i, c in enumerate(trees.used)]
-    walker = scorer or Walker(trees.forest, trees.used)
+    walker = Walker(trees.forest, trees.used)
     return measure_losses(walker, rows, units, NDCG, Conventions(), repeats=repeats, seed=seed, threads=1)
-
-
-def test_walking_the_trees_gives_what_the_engine_predicts(greedy: RankingModel, world: Any) -> None:
-    data = world[1].take(np.arange(60))
-    walked = losses(greedy, data)
-    predicted = losses(greedy, data, scorer=Engine(greedy, greedy.trees().used, 1))
-    np.testing.assert_allclose(walked.loss, predicted.loss, atol=1e-12)
-    np.testing.assert_allclose(walked.low, predicted.low, atol=1e-12)
 
 
 def coin(queries: int) -> RankingDataset:
@@ -230,7 +221,6 @@ def test_xgboost_rankers_are_walked_too(small: Any, tmp_path: Any) -> None:
     params = {"objective": "rank:ndcg", "max_depth": 4, "nthread": 1}
     xgb.train(params, matrix, 10).save_model(tmp_path / "theirs.json")
     found = importance(tmp_path / "theirs.json", part, threads=1)
-    assert found.by == "walk"
     model = RankingModel.load(tmp_path / "theirs.json")
     assert found.value == pytest.approx(NDCG.evaluate(part.labels, model.predict(part), part.queries).mean, abs=1e-4)
     assert found.loss.max() > 0.01
@@ -246,7 +236,6 @@ def test_what_a_sparse_row_does_not_name_is_missing_where_the_model_was_trained_
     model = RankingModel.load(tmp_path / "theirs.json")
     assert model.absent_is_missing
     found = importance(model, data, threads=1, shap_documents=0)
-    assert found.by == "walk"
     result = NDCG.evaluate(data.labels, model.predict(data), data.queries)
     assert found.value == pytest.approx(result.mean, abs=1e-4)
     filled = RankingDataset(thin.toarray(), part.labels, part.queries, part.feature_names)
@@ -260,17 +249,6 @@ def test_only_the_best_rounds_count(small: Any) -> None:
     found = importance(short, part, threads=1, shap_documents=0)
     assert found.value == pytest.approx(NDCG.evaluate(part.labels, short.predict(part), part.queries).mean, abs=1e-12)
     assert found.splits.sum() < model.trees().splits.sum()
-
-
-def test_trees_that_are_not_walked_are_left_to_the_engine(world: Any, tmp_path: Any) -> None:
-    train = world[0]
-    whole = RankingDataset(np.nan_to_num(train.features), train.labels, train.queries, train.feature_names)
-    model = ranker(whole, 3, tmp_path, linear_tree=True, num_leaves=4)
-    found = importance(model, whole, repeats=1, documents=800)
-    assert found.by == "linear models in the leaves"
-    assert found.shap_documents == 0
-    assert np.isnan(found.shap).all()
-    assert found.loss.max() > 0.0
 
 
 def test_sparse_data_are_the_same_as_dense(small: Any) -> None:

@@ -219,7 +219,7 @@ def test_what_cannot_be_is_refused(model: RankingModel, test_set: RankingDataset
 
 def test_plain_data_and_frames(found: Learning) -> None:
     told = found.to_dict()
-    assert told["prefixes"]["rounds"][-1] == 60
+    assert told["prefixes"][-1]["rounds"] == 60
     assert list(found.to_frame("prefixes").columns)[:2] == ["rounds", "value"]
 
 

@@ -214,7 +214,8 @@ def test_the_frame_has_a_row_for_each_ranking_and_metric(found: Verdict) -> None
         "random order",
         "the order of the file",
     }
-    assert found.to_dict()["rankings"][0]["metrics"]["map"]["value"] == found.model.standings["map"].value
+    (row,) = (one for one in found.to_dict()["verdict"] if (one["ranking"], one["metric"]) == (MODEL, "map"))
+    assert row["value"] == found.model.standings["map"].value
 
 
 def test_the_start_has_a_row_and_trees_that_add_nothing_are_named() -> None:

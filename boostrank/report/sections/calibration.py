@@ -82,5 +82,5 @@ SPEC = Section(
     _parts,
     place=55,
     after=("learning",),
-    applies=lambda model: model.info.calibration is not None,
+    applies=lambda c: c.model.info.calibration is not None,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,22 +16,17 @@ from boostrank.clicks.gate import ClickGate, Judged, gate, moved_share, shown_at
 from boostrank.clicks.log import PRIOR, ClickLog, Propensities
 from boostrank.core.errors import BoostrankError, DataError, DataWarning, ParameterError
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array
 from boostrank.model.ranking_model import RankingModel
-from boostrank.report.charts import CATEGORY, COLOURS, Chart, alt, tooltips
+from boostrank.report.charts import Chart, alt, lines, whole
 from boostrank.report.html import look_of
-from boostrank.report.result import Columns, Result, pandas, plain
+from boostrank.report.result import Columns, Result, pandas
 from boostrank.report.scoring import START
 from boostrank.report.section import Context, Section
 
 TOP = 10
 """Number of top ranks at which rankers are compared."""
 _MOST_PRIOR = 2**53
-_LEARNT = "learnt with"
-_ORIGINS = {"log": "of this log", "given": "given", "model": _LEARNT}
-_RATES = "clicks an impression"
-# Offset between curves at the same position.
-_APART = 0.12
+_ORIGINS = {"log": "estimated from this log", "given": "as given", "model": "of the model's training"}
 
 
 @dataclass(frozen=True)
@@ -65,7 +59,6 @@ class ClickData(Result):
         propensities: propensities of positions.
         origin: source of the propensities: "log", "given" or "model" (from the model's training).
         check: test of propensities from another source than this log; None if the log cannot test them.
-        learnt: propensities of the model's training, if different.
         positions: columns of the positions with impressions; `propensity` with its 95% interval.
         prior: exposure added to each document.
         top_shown: share of the documents at the model's top ranks that were ever shown.
@@ -81,7 +74,6 @@ class ClickData(Result):
     propensities: Propensities
     origin: str
     check: CurveCheck | None
-    learnt: Propensities | None
     positions: Columns
     prior: float
     top_shown: float
@@ -89,14 +81,7 @@ class ClickData(Result):
     notes: tuple[str, ...] = ()
 
     TABLES: ClassVar = {"click positions": attrgetter("positions")}
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the result as JSON data."""
-        found = vars(self) | {"positions": self.rows(), "propensities": self.propensities.to_dict()}
-        del found["learnt"]
-        if self.against:
-            found["against"] = vars(self.against) | {"verdict": self.against.verdict}
-        return dict(plain(found))
+    HIDDEN: ClassVar = ("positions",)
 
 
 def click_data(c: Context) -> ClickData:
@@ -129,7 +114,6 @@ def click_data(c: Context) -> ClickData:
         propensities=curve,
         origin=origin,
         check=check,
-        learnt=None if origin == "model" else learnt,
         positions=_positions(log, curve),
         prior=prior,
         top_shown=float(shown_at_the_top(data, log, scores, TOP).mean()),
@@ -174,19 +158,15 @@ def _curve(
     return curve, "model" if given is None else "given", check
 
 
-def _interval(curve: Propensities) -> tuple[Float64Array, Float64Array]:
-    """Return the ends of the 95% intervals, float64[P] each; NaN without standard errors."""
-    width = np.exp(1.96 * (np.full(curve.examination.size, np.nan) if curve.errors is None else curve.errors))
-    return curve.examination / width, curve.examination * width
-
-
 def _positions(log: ClickLog, curve: Propensities) -> Columns:
     shown, clicked = (np.bincount(log.positions - 1, counts, log.depth) for counts in (log.impressions, log.clicks))
     known = np.flatnonzero(shown)
     columns = {"position": known + 1, "impressions": shown[known].astype(int), "clicks": clicked[known].astype(int)}
     columns["rate"] = clicked[known] / shown[known]
-    for name, values in zip(("propensity", "low", "high"), (curve.examination, *_interval(curve)), strict=True):
-        columns[name] = np.append(values, np.full(log.depth, np.nan))[known]
+    value, none = curve.examination, np.full(log.depth, np.nan)
+    width = np.exp(1.96 * (np.full(value.size, np.nan) if curve.errors is None else curve.errors))
+    for name, values in (("propensity", value), ("low", value / width), ("high", value * width)):
+        columns[name] = np.append(values, none)[known]
     return columns
 
 
@@ -216,83 +196,34 @@ def _parts(found: ClickData) -> dict[str, Any]:
     return {
         "top": TOP,
         "depths": len(found.positions["position"]),
-        "curve": _curve_chart(found),
+        "curve": curve_chart(found.positions, found.origin),
     }
 
 
-def _curve_chart(found: ClickData) -> Chart:
-    shown, clicked = (
-        np.bincount(found.positions["position"] - 1, found.positions[w]) for w in ("impressions", "clicks")
-    )
-    with np.errstate(divide="ignore", invalid="ignore"):  # positions without impressions
-        rates = clicked / shown / (clicked[0] / shown[0])
-    curves = {_ORIGINS[found.origin]: found.propensities}
-    if found.learnt is not None:
-        curves[_LEARNT] = found.learnt
-    return curve_chart(curves, rates if np.isfinite(rates).any() else None)
-
-
-def curve_chart(curves: Mapping[str, Propensities], rates: Float64Array | None = None) -> Chart:
-    """Draw curves with intervals over positions, on a logarithmic scale.
+def curve_chart(positions: Columns, origin: str) -> Chart:
+    """Draw propensities with their intervals over positions, on a logarithmic scale.
 
     Args:
-        rates: float64[P], click rate at each position relative to the first; NaN where nothing was shown.
+        origin: as in `ClickData`.
     """
-    rows: list[tuple[Any, ...]] = []
-    for at, (name, curve) in enumerate(curves.items()):
-        low, high = _interval(curve)
-        for i in np.flatnonzero(np.isfinite(curve.examination)).tolist():
-            ends = (low[i], high[i]) if i else (math.nan, math.nan)
-            rows.append((name, i + 1, i + 1 + _APART * at, curve.examination[i], *ends))
-    if rates is not None:
-        shown = np.flatnonzero(rates > 0.0).tolist()
-        rows += [(_RATES, i + 1, i + 1.0, rates[i], math.nan, math.nan) for i in shown]
-    frame = pandas().DataFrame(rows, columns=["curve", "position", "x", "propensity", "low", "high"])
-    names = [*curves, *([] if rates is None else [_RATES])]
-    colours = CATEGORY[: len(curves)] + [COLOURS["faint"]] * (rates is not None)
-    # Clip very wide intervals, which would squeeze the others.
-    smallest, largest = frame["propensity"].min(), max(frame["propensity"].max(), 1.0)
-    ends = max(frame["low"].min(), smallest / 3.0), min(frame["high"].max(), largest * 3.0)
-    domain = [float(np.nanmin([ends[0], smallest]) / 1.1), float(np.nanmax([ends[1], largest]) * 1.1)]
+    frame = pandas().DataFrame(positions)
+    # Clip very wide intervals, which would squeeze the curve.
+    values = frame["propensity"]
+    ends = max(frame["low"].min(), values.min() / 3.0), min(frame["high"].max(), max(values.max(), 1.0) * 3.0)
+    domain = [float(np.nanmin([ends[0], values.min()]) / 1.1), float(np.nanmax([ends[1], values.max()]) * 1.1)]
     scale = alt.Scale(type="log", domain=domain, clamp=True, nice=False)
-    low, value = (
-        alt.Y(
-            f"{name}:Q", title="looked at, relative to position 1", scale=scale, axis=alt.Axis(format="~g", tickCount=6)
-        )
-        for name in ("low", "propensity")
-    )
-    across = alt.Scale(nice=False, zero=False, padding=12)
-    base = alt.Chart(frame).encode(
-        x=alt.X("x:Q", title="position", axis=alt.Axis(format="d", tickMinStep=1), scale=across),
-        color=alt.Color("curve:N", title=None, sort=None, scale=alt.Scale(domain=names, range=colours)),
-        tooltip=tooltips("curve:N", "position:Q d", "propensity:Q .3f", "low:Q .3f from", "high:Q .3f to"),
-    )
-    known = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
-    drawn = alt.layer(
-        known.mark_rule(strokeWidth=4, opacity=0.4).encode(y=low, y2="high:Q"),
-        base.mark_line(strokeWidth=1.5, opacity=0.8, point=alt.OverlayMarkDef(size=40)).encode(y=value),
-    )
-    words = "; ".join(_in_words(name, curve) for name, curve in curves.items())
-    about = f"The propensities of the positions relative to position 1, {words}."
-    if any(one.errors is not None for one in curves.values()):
-        about += " Lines are 95% intervals."
-    if rates is not None:
-        about += (
-            f" {_RATES.capitalize()} fall for two reasons: lower positions are examined less (the propensity), and "
-        )
-        about += "they show worse documents."
-    title = "How likely each position is looked at"
-    return Chart("clicks-propensities", frame, drawn.properties(height=280), title, about)
+    x = alt.X("position:Q", axis=whole(), scale=alt.Scale(nice=False, zero=False, padding=12))
+    y = {"title": "looked at, relative to position 1", "scale": scale, "axis": alt.Axis(format="~g", tickCount=6)}
+    interval = ("low:Q .3f from", "high:Q .3f to")
+    tips = ("position:Q d", "propensity:Q .3f", *interval, "rate:Q .3f clicks per impression")
+    drawn = lines(frame, x, "propensity", tips, band=("low", "high"), height=280, **y)
+    last = frame[values.notna()].iloc[-1]
+    about = f"The propensities of the positions relative to position 1, {_ORIGINS[origin]}, with 95% intervals: "
+    about += f"{last['propensity']:.2f} at position {last['position']:.0f}. Clicks per impression also depend "
+    about += "on the documents."
+    return Chart("clicks-propensities", frame, drawn, "How likely each position is looked at", about)
 
 
-def _in_words(name: str, curve: Propensities) -> str:
-    low, high = _interval(curve)
-    known = np.flatnonzero(np.isfinite(curve.examination))
-    chosen = sorted({int(known[i]) for i in (1, known.size // 2, known.size - 1) if 0 < i < known.size})
-    ends = {i: f" [{low[i]:.2f}, {high[i]:.2f}]" if np.isfinite(low[i]) else "" for i in chosen}
-    return f"{name}{':' * bool(chosen)}" + ",".join(
-        f" position {i + 1} {curve.examination[i]:.2f}{ends[i]}" for i in chosen
-    )
-
-
-SPEC = Section("clicks", "Clicks", click_data, _parts, place=60, after=("learning",), needs_clicks=True)
+SPEC = Section(
+    "clicks", "Clicks", click_data, _parts, place=60, after=("learning",), applies=lambda c: c.clicks is not None
+)

@@ -41,7 +41,7 @@ from boostrank.report.permutation import (
     within_query_ranks,
 )
 from boostrank.report.result import Columns, Result, plain
-from boostrank.report.scoring import Progress, contributions_by_query, scorer_of
+from boostrank.report.scoring import Progress, contributions_by_query, walker_of
 from boostrank.report.section import Context, Section
 from boostrank.report.segments import NEGLIGIBLE, holm
 
@@ -65,8 +65,6 @@ _WALKS = 100_000_000
 _MOST_REPEATS = 5
 # Family-wise error rate of the verdicts "useful" and "harmful", over all features.
 _ALPHA = 0.05
-# Limit if the engine predicts, once per feature.
-_PREDICTIONS = 1_000_000_000
 # TreeSHAP takes about 10 us per document and tree.
 _EXPLAINED = 1_500_000
 _CONTRIBUTIONS = 25_000_000
@@ -128,7 +126,6 @@ class Importance(Result):
         queries, documents: size of the sample.
         all_queries, all_documents: size of the data.
         shap_documents: size of the sample for SHAP.
-        by: "walk", or why the engine predicted instead.
     """
 
     metric: str
@@ -155,7 +152,6 @@ class Importance(Result):
     all_documents: int
     shap_documents: int
     repeats: int
-    by: str
 
     TABLES: ClassVar = {"importance": lambda self: self._columns()}
 
@@ -177,7 +173,7 @@ class Importance(Result):
         return columns | {name: value[order] for name, value in vars(self).items() if isinstance(value, np.ndarray)}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as JSON data."""
+        """Return the result as JSON data: `features` has a row per feature."""
         alone = {name: value for name, value in vars(self).items() if not isinstance(value, np.ndarray)}
         del alone["feature_names"], alone["verdicts"]
         return dict(plain(alone | {"features": self.rows()}))
@@ -249,16 +245,14 @@ def measured(
     # Ordering ties by name is too slow for thousands of changed scores.
     rules = given.rules.without_names
 
-    scorer, by = scorer_of(ranker, trees, data, workers)
+    walker = walker_of(ranker, trees, data, workers)
     # One pass over all queries is better than several over a sample: reduce repeats first.
-    a_document, budget = max(1, trees.count), _WALKS
-    if by != "walk":
-        a_document, budget = a_document * max(1, trees.used.size), _PREDICTIONS
+    affordable = _WALKS // max(1, trees.count)
     shuffled = min(documents or data.n_documents, data.n_documents)
     if repeats is None:
-        repeats = min(max(budget // (a_document * max(1, shuffled)), 1), _MOST_REPEATS)
+        repeats = min(max(affordable // max(1, shuffled), 1), _MOST_REPEATS)
     if documents is None:
-        shuffled = min(shuffled, max(1, budget // (a_document * repeats)))
+        shuffled = min(shuffled, max(1, affordable // repeats))
     rows = DenseRows(data.sample(shuffled, seed), trees.used, ranker.absent_is_missing)
 
     # Units: every feature, every cluster, every requested group.
@@ -277,8 +271,8 @@ def measured(
     grouped = [unit(name, [at[f] for f in some], 2 * d + i) for i, (name, some) in enumerate(groups_of.items())]
 
     def measure(units: Sequence[Unit], what: str) -> Losses:
-        how = {"repeats": repeats, "seed": seed, "threads": workers if by == "walk" else 1}
-        return measure_losses(scorer, rows, units, one, rules, **how, progress=partial(given.say, what))
+        how = {"repeats": repeats, "seed": seed, "threads": workers}
+        return measure_losses(walker, rows, units, one, rules, **how, progress=partial(given.say, what))
 
     # Measure all units in one call, then separate the results.
     units = [*single, *together, *grouped]
@@ -345,7 +339,6 @@ def measured(
         all_documents=data.n_documents,
         shap_documents=explained,
         repeats=repeats,
-        by=by,
     )
 
 
@@ -443,7 +436,7 @@ def _chart(frame: pd.DataFrame) -> Any:
 
 
 def _top_losses(frame: pd.DataFrame, metric: str) -> Chart:
-    drawn = ranges(_chart(frame), f"loss of {metric}", value="loss")
+    drawn = ranges(_chart(frame), f"loss of {metric}", "loss")
     return Chart("importance-loss", frame, drawn.properties(height=_LINE * len(frame) + 10))
 
 

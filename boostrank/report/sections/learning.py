@@ -24,8 +24,8 @@ from boostrank.engines.trees import Trees
 from boostrank.kernels.forest import Forest, Walker
 from boostrank.metric import BoundMetrics
 from boostrank.report.charts import Chart, alt, lines, stretched, whole
-from boostrank.report.result import Columns, Result, joined, pandas, plain
-from boostrank.report.scoring import START, metrics_of_block, over_blocks, scorer_of, start_alone
+from boostrank.report.result import Columns, Result, joined, pandas
+from boostrank.report.scoring import START, metrics_of_block, over_blocks, start_alone, walker_of
 from boostrank.report.section import Context, Section
 from boostrank.report.segments import amount_with_interval, means_over_queries
 
@@ -69,6 +69,7 @@ class Learning(Result):
     scores: Float64Array | None = None
 
     TABLES: ClassVar = {name: attrgetter(name) for name in ("history", "prefixes")}
+    HIDDEN: ClassVar = ("scores",)
 
     @property
     def total(self) -> int:
@@ -109,11 +110,6 @@ class Learning(Result):
         lost, low, high = (self.prefixes[name][at] for name in ("lost", "lost_low", "lost_high"))
         return f"{'lose' if lost >= 0.0 else 'gain'} {amount_with_interval(lost, low, high)}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the result as JSON data, without the scores."""
-        found = {name: value for name, value in vars(self).items() if name != "scores"}
-        return dict(plain({"summary": self.summary()} | found))
-
 
 def learning(c: Context) -> Learning:
     """Measure how a ranker learnt."""
@@ -124,9 +120,7 @@ def learning(c: Context) -> Learning:
             "its record lists the metric of fewer trees under 'price'"
         )
     trees = model.trees()
-    _, by = scorer_of(model, trees, data, c.workers)
-    if by != "walk":
-        raise ModelError(f"the first trees cannot be scored alone: {by}")
+    walker_of(model, trees, data, c.workers)
     wanted = max(1, _WALKS // max(1, trees.count)) if c.documents is None else c.documents or data.n_documents
     part = data.sample(wanted, c.seed)
     prefixes, queries, scores = _prefixes(c, trees, part)
@@ -274,5 +268,5 @@ SPEC = Section(
     learning,
     _parts,
     place=40,
-    applies=lambda model: not model.info.averaged,
+    applies=lambda c: not c.model.info.averaged,
 )

@@ -15,10 +15,10 @@ from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Metric
-from boostrank.report.charts import COLOURS, Chart, alt, histogram, tooltips
+from boostrank.report.charts import Chart, alt, histogram, ranges, tooltips
 from boostrank.report.documents import shown_name
 from boostrank.report.html import Cell, block, fixed
-from boostrank.report.result import Columns, Result, joined, pandas, plain, rows_of
+from boostrank.report.result import Columns, Result, joined, pandas, rows_of
 from boostrank.report.section import Context, Section
 from boostrank.report.segments import (
     FEWEST_FOR_INTERVAL,
@@ -29,7 +29,7 @@ from boostrank.report.segments import (
 )
 
 _BINS = 20
-_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+_QUANTILES = (0.05, 0.5, 0.95)
 # Per worst query: top documents, relevant documents below them, and features.
 _TOP, _BELOW, _FEATURES = 10, 5, 6
 # With more segments, only the table shows them.
@@ -63,8 +63,6 @@ class QueryValues(Result):
         values: float64[Q], NaN where a query does not count.
         sizes: int64[Q], documents per query.
         of_part: kind -> segment of each query, [Q].
-        counts: int64[20], queries in 20 equal bins.
-        edges: float64[21], ends of the bins.
         parts: columns of the segments with a query that counts: mean with its 95% interval, NaN for fewer than 20
             queries, and quantiles over queries.
         worst: queries with the lowest values; ties by better documents first, then longer lists.
@@ -75,8 +73,6 @@ class QueryValues(Result):
     values: Float64Array
     sizes: Int64Array
     of_part: Mapping[str, npt.NDArray[Any]]
-    counts: Int64Array
-    edges: Float64Array
     parts: Columns
     worst: tuple[WorstQuery, ...]
     notes: tuple[str, ...] = ()
@@ -85,14 +81,7 @@ class QueryValues(Result):
         "queries": lambda self: {"qid": self.qids, self.metric: self.values, "documents": self.sizes, **self.of_part},
         "parts": attrgetter("parts"),
     }
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the result as JSON data, without values per query."""
-        counts = {"queries": len(self.qids), "counted": int((~np.isnan(self.values)).sum())}
-        histogram = {"counts": self.counts, "edges": self.edges}
-        worst = [vars(one) | {"documents": rows_of(one.documents)} for one in self.worst]
-        lists = {"parts": self.rows("parts"), "worst": worst, "notes": self.notes}
-        return dict(plain({"metric": self.metric, **counts, "histogram": histogram, **lists}))
+    HIDDEN: ClassVar = ("qids", "values", "sizes", "of_part", "queries")
 
 
 def query_values(c: Context, worst: int = 20) -> QueryValues:
@@ -100,8 +89,6 @@ def query_values(c: Context, worst: int = 20) -> QueryValues:
     data, name = c.data, c.metric
     values = c.bound([name]).per_query(c.scores)[name]
     cuts = segmentations(c.segments, data.labels, data.queries)
-    counted = values[~np.isnan(values)]
-    counts, edges = np.histogram(counted, bins=_BINS, range=(0.0, max(1.0, float(counted.max()))))
     of_part = {cut.kind: np.array(cut.names, dtype=object)[cut.of_query] for cut in cuts}
     # Break ties by the best label: failing on a very good document is worse.
     best = np.where(data.queries.sizes > 0, best_labels(data.labels, data.queries), 0.0)
@@ -114,8 +101,6 @@ def query_values(c: Context, worst: int = 20) -> QueryValues:
         values=values,
         sizes=data.queries.sizes,
         of_part=of_part,
-        counts=counts.astype(np.int64),
-        edges=edges,
         parts=joined([_parts_of(cut, values, data, c.seed) for cut in cuts]),
         worst=tuple(lists),
         notes=tuple(notes),
@@ -142,31 +127,25 @@ def _lists(
 ) -> tuple[list[WorstQuery], list[str]]:
     """Return the lists of some queries, and notes."""
     data, scores = c.data, c.scores
-    if not chosen:
-        return [], []
-    shown: list[Int64Array] = []
-    ranks: list[Int64Array] = []
+    found, notes = [], list[str]()
     for q in chosen:
         index, rows = data.queries.take([q])
         rank = index.ranks(scores[rows])
+        # The top of the list, and the best-labelled documents below it.
         order = np.argsort(rank)
         below = order[_TOP:]
         best = below[np.argsort(-data.labels[rows[below]], kind="stable")][:_BELOW]
         best = best[data.labels[rows[best]] > 0.0]
         places = np.concatenate([order[:_TOP], best[np.argsort(rank[best])]])
-        shown.append(rows[places])
-        ranks.append(rank[places])
-    notes: list[str] = []
-    every = np.concatenate(shown)
-    try:
-        parts = c.model.contributions(data.features[every], threads=c.threads)[:, :-1]
-    except ModelError as error:
-        parts = np.zeros((every.size, 0))
-        notes.append(f"Contributions of features are not available: {error}")
-    found = []
-    ends = np.cumsum([rows.size for rows in shown])
-    for q, rows, rank, of_list in zip(chosen, shown, ranks, np.split(parts, ends[:-1]), strict=True):
-        centred = of_list - of_list.mean(axis=0)
+        rows, rank = rows[places], rank[places]
+        # The features whose contributions vary most among them.
+        parts = np.zeros((rows.size, 0))
+        if not notes:
+            try:
+                parts = c.model.contributions(data.features[rows], threads=c.threads)[:, :-1]
+            except ModelError as error:
+                notes.append(f"Contributions of features are not available: {error}")
+        centred = parts - parts.mean(axis=0)
         spread = np.abs(centred).max(axis=0)
         top = np.argsort(-spread, kind="stable")[:_FEATURES]
         top = top[spread[top] > 0.0]
@@ -200,16 +179,17 @@ def _parts(found: QueryValues) -> dict[str, Any]:
         "quartiles": np.quantile(values, [0.25, 0.5, 0.75]),
         "lowest": min(certain, key=lambda part: part["mean"]) if len(certain) > 1 else None,
         "perfect": Metric.parse(found.metric).spec.upper == 1.0,
-        "histogram": _histogram(found),
+        "histogram": _histogram(found.metric, values),
         "kinds": [(n, _by_part(found.metric, n, i)) for i, n in enumerate(named, 1) if len(n) > 1],
         "most": _MOST_DRAWN,
         "lists": [block("queries.html", "list", **_list(w, i)) for i, w in enumerate(found.worst, 1)],
     }
 
 
-def _histogram(found: QueryValues) -> Chart:
-    frame = pandas().DataFrame({"begin": found.edges[:-1], "end": found.edges[1:], "queries": found.counts})
-    return Chart("queries-values", frame, histogram(frame, found.metric, "queries", ".2f"))
+def _histogram(metric: str, values: Float64Array) -> Chart:
+    counts, edges = np.histogram(values, bins=_BINS, range=(0.0, max(1.0, float(values.max()))))
+    frame = pandas().DataFrame({"begin": edges[:-1], "end": edges[1:], "queries": counts})
+    return Chart("queries-values", frame, histogram(frame, metric, "queries", ".2f"))
 
 
 def _by_part(metric: str, named: Sequence[dict[str, Any]], number: int) -> Chart:
@@ -218,14 +198,7 @@ def _by_part(metric: str, named: Sequence[dict[str, Any]], number: int) -> Chart
     frame = pandas().DataFrame(rows).drop(columns=["kind", "name", "queries"])
     tips = tooltips("part:N", "mean:Q .4f", "low:Q .4f from", "high:Q .4f to", "q50:Q .4f median")
     base = alt.Chart(frame).encode(y=alt.Y("part:N", sort=None, title=None), tooltip=tips)
-    main = COLOURS["main"]
-    drawn = alt.layer(
-        base.mark_rule(opacity=0.5).encode(x=alt.X("q05:Q", title=metric), x2="q95:Q"),
-        base.mark_bar(height=10, opacity=0.35, color=main).encode(x="q25:Q", x2="q75:Q"),
-        base.mark_tick(thickness=2, size=13, color=main).encode(x="q50:Q"),
-        base.mark_point(size=55, color=COLOURS["bad"], shape="diamond").encode(x="mean:Q"),
-    )
-    return Chart(f"queries-by-{number}", frame, drawn.properties(height=26 * len(rows) + 10))
+    return Chart(f"queries-by-{number}", frame, ranges(base, metric, "mean").properties(height=26 * len(rows) + 10))
 
 
 def _list(query: WorstQuery, number: int) -> dict[str, Any]:

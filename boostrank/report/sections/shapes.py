@@ -25,22 +25,21 @@ from boostrank.data.rows import DenseRows
 from boostrank.model.ranking_model import RankingModel
 from boostrank.report.charts import COLOURS, Chart, alt, stretched, tooltips
 from boostrank.report.html import Cell
-from boostrank.report.result import Columns, Result, columns_of, joined, pandas, plain
+from boostrank.report.result import Columns, Result, columns_of, joined, pandas
 from boostrank.report.scoring import (
     DocumentProgress,
     Scorer,
     contributions_by_query,
     in_batches,
     over_blocks,
-    scorer_of,
     units_of,
+    walker_of,
 )
 from boostrank.report.section import Context, Section
 from boostrank.report.sections.importance import Importance
 
-# Limits on documents times trees: about ten seconds on two cores. The second applies if the engine predicts, once per
-# feature.
-_WALKS, _PREDICTIONS = 30_000_000, 200_000_000
+# Limit on documents times trees: about ten seconds on two cores.
+_WALKS = 30_000_000
 # More documents would not change a curve visibly.
 _MOST_DOCUMENTS, _MOST_NUMBERS = 20_000, 20_000_000
 # TreeSHAP takes about 10 us per document and tree.
@@ -66,9 +65,7 @@ class AleCurve:
         missing: documents without a value.
         missing_effect: mean change of the score when the value is removed, on the scale of `effect`; NaN if no value is
             missing.
-        missing_low, missing_high: its interval.
         query_level: whether the feature is constant within every query, and so ranks no documents by itself.
-        zeros: documents with exactly 0, also included in `counts`.
     """
 
     feature: str
@@ -79,10 +76,7 @@ class AleCurve:
     counts: Int64Array
     missing: int
     missing_effect: float
-    missing_low: float
-    missing_high: float
     query_level: bool
-    zeros: int = 0
 
     @property
     def swing(self) -> float:
@@ -119,7 +113,6 @@ class Shapes(Result):
             query; empty if the engine has none.
         curves: accumulated local effects of every feature in the trees: first `top`, then by `swing`.
         documents, shap_documents: sample sizes of curves and dependence, in whole queries.
-        by: "walk", or why the engine predicted instead.
         categories: categorical feature -> names of codes 0, 1, ...
     """
 
@@ -130,7 +123,6 @@ class Shapes(Result):
     shap_documents: int
     all_documents: int
     queries: int
-    by: str
     notes: tuple[str, ...] = ()
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -141,7 +133,7 @@ class Shapes(Result):
             "lowest": [c.ends[0] for c in self.curves],
             "highest": [c.ends[1] for c in self.curves],
             "documents": [int(c.counts.sum()) for c in self.curves],
-            **columns_of(self.curves, "zeros", "missing", "missing_effect", "query_level"),
+            **columns_of(self.curves, "missing", "missing_effect", "query_level"),
         },
         "dependence": attrgetter("dependence"),
     }
@@ -153,11 +145,6 @@ class Shapes(Result):
             return None
         return names[int(value)] if 0.0 <= value < len(names) else f"{value:g}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the result as JSON data."""
-        tables = {what: self.rows(what) for what in ("features", "curves", "dependence")}
-        return dict(plain({name: value for name, value in vars(self).items() if name != "categories"} | tables))
-
 
 def _points(found: Shapes, c: AleCurve) -> Columns:
     """Return the edges of a curve as rows; the first one is its missing value."""
@@ -165,7 +152,7 @@ def _points(found: Shapes, c: AleCurve) -> Columns:
     counts = [0, *c.counts.tolist()][: c.edges.size]
     columns: Columns = {"value": c.edges, "effect": c.effect, "low": c.low, "high": c.high, "documents": counts}
     if c.missing:
-        lost = (np.nan, c.missing_effect, c.missing_low, c.missing_high, c.missing)
+        lost = (np.nan, c.missing_effect, np.nan, np.nan, c.missing)
         columns = joined([{name: [one] for name, one in zip(columns, lost, strict=True)}, columns])
     named = [found.category(c.feature, value) for value in columns["value"].tolist()]
     return {"feature": [c.feature] * len(named), **columns, "category": named}
@@ -199,17 +186,14 @@ def shapes(
     worth: Importance | None = c.results.get("importance")
     order = np.argsort(-trees.gain, kind="stable") if worth is None else worth.order
     chosen = tuple(columns[i] for i in order.tolist() if i in trees.used)[:top]
-    scorer, by = scorer_of(model, trees, data, c.workers)
-    walked = by == "walk"
+    walker = walker_of(model, trees, data, c.workers)
     names = tuple(columns[i] for i in trees.used)
     # Sample as many documents as may be walked three times.
-    work = max(1, trees.count) * 3 * (1 if walked else max(1, trees.used.size))
-    most = min((_WALKS if walked else _PREDICTIONS) // work, _MOST_NUMBERS // max(1, trees.used.size))
+    most = min(_WALKS // (3 * max(1, trees.count)), _MOST_NUMBERS // max(1, trees.used.size))
     some = data.sample(documents or max(1, min(most, _MOST_DOCUMENTS)), seed)
     rows = DenseRows(some, trees.used, model.absent_is_missing)
-    threads = c.workers if walked else 1
     curves = accumulated_local_effects(
-        scorer, rows, names, bins=bins, seed=seed, threads=threads, progress=partial(c.say, "local effects")
+        walker, rows, names, bins=bins, seed=seed, threads=c.workers, progress=partial(c.say, "local effects")
     )
     notes: list[str] = []
     if shap_documents is None:
@@ -224,7 +208,6 @@ def shapes(
         shap_documents=explained,
         all_documents=data.n_documents,
         queries=len(rows.data.queries),
-        by=by,
         notes=tuple(notes),
         categories=_categories(model, columns),
     )
@@ -317,7 +300,6 @@ def _chart(found: Shapes, number: int, curve: AleCurve, points: Any) -> Chart:
         lost = base.transform_filter("datum.kind == 'missing document'").encode(x=alt.value(24), y=y)
         layers += [
             lost.mark_tick(orient="horizontal", size=16, opacity=0.35, color=COLOURS["faint"]),
-            level.mark_rule(strokeWidth=2, color=COLOURS["bad"]).encode(y=low, y2="high:Q"),
             level.mark_point(shape="diamond", size=80, color=COLOURS["bad"]).encode(y=y),
             level.mark_text(baseline="top").encode(y=alt.value(_HEIGHT + 7), text=alt.value("missing")),
         ]
@@ -349,10 +331,8 @@ def _about(found: Shapes, curve: AleCurve) -> str:
         text += " Constant within queries: it does not rank documents by itself."
     if curve.missing:
         total = int(curve.counts.sum()) + curve.missing
-        text += (
-            f" Missing in {curve.missing / total:.0%} of the documents; losing a value changes the score by "
-            f"{curve.missing_effect:+.4f} on average ({curve.missing_low:+.4f} to {curve.missing_high:+.4f})."
-        )
+        text += f" Missing in {curve.missing / total:.0%} of the documents; losing a value changes the score by "
+        text += f"{curve.missing_effect:+.4f} on average."
     return text
 
 
@@ -369,7 +349,7 @@ def _row(found: Shapes, curve: AleCurve) -> list[Any]:
     ends = [Cell(v, found.category(curve.feature, v)) for v in curve.ends] if curve.edges.size else [None, None]
     missing = [curve.missing / total, curve.missing_effect] if curve.missing else [None, None]
     look = Cell(direction, look="faint" if curve.query_level else "")
-    return [curve.feature, look, curve.swing, *ends, curve.zeros / total, *missing]
+    return [curve.feature, look, curve.swing, *ends, *missing]
 
 
 def accumulated_local_effects(
@@ -409,7 +389,6 @@ def accumulated_local_effects(
     curves = []
     for c, name in enumerate(names):
         at, intervals = place[:, c].astype(np.int64), max(0, edges[c].size - 1)
-        inside = at > 0
         # Sums and counts per query and interval; interval 0 holds missing values.
         key = owner * (intervals + 1) + at
         size = len(queries) * (intervals + 1)
@@ -420,11 +399,10 @@ def accumulated_local_effects(
         effect = _accumulated(mean[None], counts.sum(axis=0)[None])[0]
         again = _accumulated(_means(times @ sums, times @ counts, mean), times @ counts)
         low, high = np.quantile(again, [0.025, 0.975], axis=0)
-        loss = _missing(to_missing.get(c), lost[:, c], owner, times)
-        held = np.bincount(at[inside], minlength=intervals + 1)[1:]
-        missing, zeros = int(lost[:, c].sum()), int((values[:, c] == 0.0).sum())
+        loss = float(to_missing[c][~lost[:, c]].mean()) if c in to_missing else float("nan")
+        held = np.bincount(at[at > 0], minlength=intervals + 1)[1:]
         of_query = c in constant and intervals > 0
-        curves.append(AleCurve(name, edges[c], effect, low, high, held, missing, *loss, of_query, zeros))
+        curves.append(AleCurve(name, edges[c], effect, low, high, held, int(lost[:, c].sum()), loss, of_query))
     return tuple(curves)
 
 
@@ -491,20 +469,6 @@ def _accumulated(means: Float64Array, counts: Float64Array) -> Float64Array:
     curve = np.concatenate([np.zeros((means.shape[0], 1)), np.cumsum(means, axis=1)], axis=1)
     middle = (curve[:, 1:] + curve[:, :-1]) / 2.0
     return np.asarray(curve - (middle * counts).sum(axis=1, keepdims=True) / np.maximum(counts.sum(axis=1), 1)[:, None])
-
-
-def _missing(
-    change: Float64Array | None, lost: npt.NDArray[np.bool_], owner: Int64Array, times: Float64Array
-) -> tuple[float, float, float]:
-    """Return the mean over documents with a value, and its interval."""
-    if change is None:
-        return float("nan"), float("nan"), float("nan")
-    queries = times.shape[1]
-    sums = np.bincount(owner[~lost], change[~lost], queries)
-    counts = np.bincount(owner[~lost], minlength=queries).astype(np.float64)
-    mean = float(sums.sum() / counts.sum())
-    low, high = np.quantile(_means(times @ sums, times @ counts, mean), [0.025, 0.975])
-    return mean, float(low), float(high)
 
 
 SPEC = Section(

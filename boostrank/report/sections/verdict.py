@@ -24,8 +24,8 @@ from boostrank.data.rows import DenseRows, dense_rows
 from boostrank.metric import BoundMetrics
 from boostrank.report.charts import COLOURS, Chart, alt, ranges, tooltips
 from boostrank.report.conventions import TieReport, tied_documents
-from boostrank.report.html import Cell, Column, Table
-from boostrank.report.result import Result, columns_of, pandas, plain
+from boostrank.report.html import Cell, Column, Table, look_of
+from boostrank.report.result import Result, columns_of, pandas
 from boostrank.report.scoring import START
 from boostrank.report.section import Context, Section
 from boostrank.report.segments import FEWEST_FOR_INTERVAL, NEGLIGIBLE, TIE, amount_with_interval, means_over_queries
@@ -67,13 +67,11 @@ class Ranking:
 
     Args:
         name: such as "random order".
-        short: short description; "" if the name suffices.
     """
 
     name: str
     about: str
     standings: Mapping[str, Standing]
-    short: str = ""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,6 +105,7 @@ class Verdict(Result):
             **columns_of((s for r in self.rankings for s in r.standings.values()), *Standing.__annotations__),
         }
     }
+    HIDDEN: ClassVar = ("model", "baselines", "per_query")
 
     @property
     def rankings(self) -> tuple[Ranking, ...]:
@@ -118,17 +117,12 @@ class Verdict(Result):
         """Headline metric of the model."""
         return self.model.standings[self.metric]
 
-    def direction(self, standing: Standing) -> str:
-        """Return "better", "worse", or "even" if chance or the noise of training explains the lead."""
-        unsure = not (standing.lead_low > 0.0 or standing.lead_high < 0.0)
-        if unsure or abs(standing.lead) < self.matters.get(standing.metric, 0.0):
-            return "even"
-        return "better" if standing.lead > 0.0 else "worse"
-
-    def why_even(self, standing: Standing) -> str:
-        """Return the explanation of an "even" lead."""
-        significant = standing.lead_low > 0.0 or standing.lead_high < 0.0
-        return "within the noise of training" if significant else "not significant"
+    def doubt(self, standing: Standing) -> str:
+        """Return why a lead may mean nothing; "" if it exceeds chance and the noise of training."""
+        if not (standing.lead_low > 0.0 or standing.lead_high < 0.0):
+            return "not significant"
+        small = abs(standing.lead) < self.matters.get(standing.metric, 0.0)
+        return "within the noise of training" if small else ""
 
     def matters_sentence(self) -> str:
         """Describe the noise of training; "" if not measured."""
@@ -143,41 +137,25 @@ class Verdict(Result):
         base = self.baseline(START) or self.baseline(RANDOM)
         if base is None:
             return ""
-        standing, trees = base.standings[self.metric], base.name == START
+        standing = base.standings[self.metric]
         amount, side = lead_words(standing)
-        direction, even = self.direction(standing), self.why_even(standing)
-        if not trees:
-            sure = f", {even}" if direction == "even" else ""
-            words = f"There is no evidence that the model beats a random order: it is {amount} {side} it{sure}."
-            return "" if direction == "better" else words
+        better, doubt = standing.lead > 0.0, self.doubt(standing)
+        words = f"{amount} {side} {{}}{f', {doubt}' * bool(doubt)}."
+        if base.name == RANDOM:
+            what = "There is no evidence that the model beats a random order: it is " + words.format("it")
+            return "" if better and not doubt else what
         bound = self.matters.get(self.metric) or NEGLIGIBLE
-        if direction == "better" and standing.lead_high > bound:
+        if better and not doubt and standing.lead_high > bound:
             return f"The trees add {amount} to {START}."
         what = "The benefit of the trees is uncertain"
-        if direction == "worse" or standing.lead_high <= bound:
-            harm = "do harm" if direction == "worse" else "may do harm"
+        if standing.lead_high <= bound or not (better or doubt):
+            harm = "may do harm" if better or doubt else "do harm"
             what = f"The trees {'add nothing relevant' if standing.lead_low >= -bound else harm}"
-        return f"{what}: the model is {amount} {side} {START}{f', {even}' * (direction == 'even')}."
+        return f"{what}: the model is {words.format(START)}"
 
     def baseline(self, name: str) -> Ranking | None:
         """Return a baseline by name; None if missing."""
         return next((b for b in self.baselines if b.name == name), None)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the result as JSON data, without values per query."""
-        ties = vars(self.ties) | {"mass": self.ties.mass, "worth": self.ties.worth}
-        found = {
-            "metric": self.metric,
-            "rankings": [{"name": r.name, "about": r.about, "metrics": r.standings} for r in self.rankings],
-            "ties": ties,
-            "conventions": self.conventions.describe(),
-            "queries": self.queries,
-            "documents": self.documents,
-            "queries without a relevant document": self.empty,
-            "notes": self.notes,
-            "matters": self.matters,
-        }
-        return dict(plain(found))
 
 
 def lead_words(standing: Standing) -> tuple[str, str]:
@@ -201,11 +179,7 @@ def verdict(c: Context) -> Verdict:
     if chosen is None:
         notes.append("No single-feature baseline: too few queries count to choose a feature on half of them.")
     else:
-        about = (
-            f"{chosen.words}; each half of the queries uses the feature that is best on the other half. The interval "
-        )
-        about += "ignores the uncertainty of this choice"
-        rankings.append((SINGLE, about, bound.per_query(chosen.scores)))
+        rankings.append((SINGLE, chosen.words, bound.per_query(chosen.scores)))
     # With equal scores, the mean over tied orders is the mean of a random order.
     by_chance = c.bound(c.metrics, replace(rules, ties="expected")).per_query(np.zeros(data.n_documents))
     rankings.append((RANDOM, "the exact mean over all orders of each list", by_chance))
@@ -221,10 +195,9 @@ def verdict(c: Context) -> Verdict:
     where_relevant = replace(rules, ties="expected", empty="exclude", empty_of=(), single="count")
     empty = c.bound([first], where_relevant, partial=True).per_query(c.scores)[first]
     tied = tied_documents(data.labels, c.scores, data.queries, score_type=rules.score_type)
-    ties = TieReport.of(data.n_documents, tied, rules, lambda of: c.bound([first], of).values(c.scores)[first])
+    ties = TieReport.of(data.n_documents, tied, rules, lambda of: c.bound([first], of).values(c.scores), first)
     baselines = tuple(
-        Ranking(name, about, standing, chosen.words if chosen is not None and name == SINGLE else "")
-        for (name, about, _), standing in zip(rankings, standings[1:], strict=True)
+        Ranking(name, about, standing) for (name, about, _), standing in zip(rankings, standings[1:], strict=True)
     )
     return Verdict(
         metric=first,
@@ -352,6 +325,7 @@ def _parts(found: Verdict) -> dict[str, Any]:
         "leads": [(one, s, *lead_words(s)) for one, s in known if one.name != FILE_ORDER],
         "few": found.headline.queries < FEWEST_FOR_INTERVAL and FEWEST_FOR_INTERVAL,
         "start": START,
+        "single": SINGLE,
         "told": START if found.baseline(START) else RANDOM,
         "chart": _chart(found),
         "metrics": _table(found),
@@ -385,7 +359,7 @@ def _table(found: Verdict) -> Table:
         row: list[Any] = [metric, _with_interval(own.value, Markup("<b>{:.4f}</b>"), own.low, own.high)]
         for baseline in found.baselines:
             s = baseline.standings[metric]
-            look = found.direction(s).replace("even", "faint")
+            look = "faint" if found.doubt(s) else look_of(s.lead, s.lead)
             lead = _with_interval(s.lead, Markup("{:+.4f}"), s.lead_low, s.lead_high, look)
             of = Markup("<small>over {:.4f}</small>").format(s.value)
             row.append(s.value if baseline.name == FILE_ORDER else replace(lead, shown=lead.shown + of))
