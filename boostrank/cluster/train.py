@@ -115,7 +115,7 @@ class ClusterTraining:
             raise ParameterError(f"worker_timeout={worker_timeout!r} must be above 0 seconds")
         own = {name: given.pop(name) for name in declared(TrainOptions) if name in given}
         options = with_params(TrainOptions(**own, rounds=rounds), params or {})
-        together = workers_of(options.backend)
+        workers_of(options.backend)
         for name in options.changed:
             if declared(TrainOptions)[name].alone:
                 raise ParameterError(f"{name} is for a training on one machine")
@@ -132,7 +132,7 @@ class ClusterTraining:
             objective is not None and any("source" in part.to_dict() for part in objective.parts)
         ):
             raise ParameterError("an objective of your own cannot travel to the workers: train on one machine")
-        together.check_params(self.settings.engine)
+        self._engine.params.check_workers(self.settings.engine)
         self._before = 0 if self._model is None else self._model.best_iteration
         self._rounds: list[Any] = []  # so far, as of `News`
         self._saved = 0

@@ -53,6 +53,8 @@ class Params:
     """Main name -> reason for the rejection, and the remedy."""
     harmless: Mapping[str, tuple[Any, ...]] = {}
     """Main name of a refused parameter -> values that are allowed."""
+    serial: tuple[str, ...] = ()
+    """Beginnings of main names that the engine reads on one machine only."""
     untried: frozenset[str] = frozenset({"verbosity"})
     """Main names of parameters that `attempt` cannot check."""
     pads_directions = False
@@ -93,6 +95,12 @@ class Params:
             named[main], given_as[main] = value, name
         check_numbers(named, given_as)
         return named, given_as
+
+    def check_workers(self, params: Mapping[str, Any]) -> None:
+        """Raise for parameters that several workers cannot follow."""
+        for name, value in self.named(params).items():
+            if name.startswith(self.serial) and value not in (False, "false", 0, "", None):
+                raise ParameterError(f"{name} works on one machine only, not on several workers")
 
     def attempt(self, params: dict[str, Any]) -> None:
         """Pass parameters to the engine, which raises its own errors."""

@@ -53,28 +53,25 @@ class Trees:
         gain: Float64Array,
         n_features: int,
         *,
-        also_used: Sequence[Int64Array] = (),
-        why_not: str = "",
+        linear: Sequence[Int64Array] = (),
         double: bool = False,
     ) -> Trees:
-        """Create the record from a forest.
+        """Create the record from all trees and their start.
 
         Args:
-            forest: all trees and their start.
             gain: float64[M], gain of each node.
-            also_used: features of linear leaves.
-            why_not, double: see the class.
+            linear: features of the linear leaves of each tree that has them.
         """
         counted = gain > 0.0  # the engines do not count forced splits without gain
         feature = forest.feature[counted]
         started = [] if forest.start is None else [forest.start.feature]
         return cls(
-            forest=None if why_not else forest,
-            why_not=why_not,
+            forest=None if linear else forest,
+            why_not="linear models in the leaves" if linear else "",
             count=forest.roots.size,
             gain=np.bincount(feature, gain[counted], n_features).astype(np.float64),
             splits=np.bincount(feature, minlength=n_features).astype(np.int64),
-            used=np.unique(np.concatenate([forest.feature, *started, *also_used])).astype(np.int64),
+            used=np.unique(np.concatenate([forest.feature, *started, *linear])).astype(np.int64),
             double=double,
         )
 

@@ -22,7 +22,7 @@ REAL = [
     "lambdarank-example/train.txt",
     "mslr-sample/train.txt",
     "sparse-long/train.txt",
-    *(f"ohsumed/Fold{i}/train.txt" for i in range(1, 6)),
+    "ohsumed/Fold1/train.txt",
 ]
 
 
@@ -94,7 +94,7 @@ def test_query_weights_count_as_lightgbm_counts_them() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*no newline:boostrank.core.errors.DataWarning")  # of the file as it is published
-@pytest.mark.parametrize("name", ["generated", *REAL[:4]])
+@pytest.mark.parametrize("name", ["generated", *REAL])
 def test_the_same_trees_as_xgboost_with_its_steps_halved(name: str, request: pytest.FixtureRequest) -> None:
     # XGBoost doubles the hessian of every pair, which halves its steps, and its pairs need an end in the top 32.
     if name == "generated":

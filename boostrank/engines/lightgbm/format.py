@@ -144,9 +144,8 @@ class LightGBMFormat(ModelFormat):
         curves = read_start(model.trees[:first])
         forest = replace(forest, start=Curves.of(list(curves.items())) if curves else None)
         linear = [model.leaf_features[one.number] for one in model.trees[first:] if one.linear]
-        why_not = "linear models in the leaves" if linear else ""
         gain = model.nodes["split_gain"][model.nodes["split_gain"].size - forest.feature.size :]
-        return Trees.of(forest, gain, n_features, also_used=linear, why_not=why_not, double=True)
+        return Trees.of(forest, gain, n_features, linear=linear, double=True)
 
     def served(self, model: LightGBMText) -> ServedTrees:
         refuse(any(tree.linear for tree in model.trees), "its leaves hold linear models")

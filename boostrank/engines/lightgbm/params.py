@@ -86,6 +86,7 @@ class LightGBMParams(Params):
 
     title = "LightGBM"
     of_features = frozenset(OF_COLUMNS)
+    serial = ("linear_tree", "cegb_")
     refused, harmless = REFUSED, _SAYS_NOTHING
     untried = frozenset({*OF_COLUMNS, "verbosity", "num_threads"})
 

@@ -8,43 +8,28 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from lightgbm.basic import _LIB, _safe_call
 
-from boostrank.core.errors import ParameterError
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import TrainRequest
 from boostrank.engines.lightgbm.adapter import LightGBM, LightGBMBooster, _with_defaults
-from boostrank.engines.lightgbm.private import StreamedDataset, main_names
+from boostrank.engines.lightgbm.private import StreamedDataset
 from boostrank.engines.trees import engine_names
 
-_SERIAL = ("linear_tree", "cegb_")
-"""Beginnings of the names of parameters that LightGBM heeds on one machine alone."""
 _ADDRESS, _INT, _INTS = ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_int)
 _REDUCE = ctypes.POINTER(ctypes.CFUNCTYPE(None, _ADDRESS, _ADDRESS, _INT, _INT))
 _SCATTER = ctypes.CFUNCTYPE(None, _ADDRESS, _INT, _INT, _INTS, _INTS, _INT, _ADDRESS, _INT, _REDUCE)
 _GATHER = ctypes.CFUNCTYPE(None, _ADDRESS, _INT, _INTS, _INTS, _INT, _ADDRESS, _INT)
 
 
-def check_params(params: Mapping[str, Any]) -> None:
-    """Refuse what several workers cannot do.
-
-    Raises:
-        ParameterError: a parameter that LightGBM heeds on one machine alone.
-    """
-    for name, value in main_names(params).items():
-        if name.startswith(_SERIAL) and value not in (False, "false", 0, "", None):
-            raise ParameterError(f"{name} on several workers: LightGBM heeds it on one machine alone")
-
-
-@contextlib.contextmanager
-def member(peers: Any) -> Iterator[Member]:
-    """Inside, LightGBM is one of the workers."""
-    yield Member(peers)
+def member(peers: Any) -> contextlib.nullcontext[Member]:
+    """Return a context inside which LightGBM is one of the workers."""
+    return contextlib.nullcontext(Member(peers))
 
 
 class Member(LightGBM):

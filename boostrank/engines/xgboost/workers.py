@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -22,10 +22,6 @@ from boostrank.engines.xgboost.adapter import XGBoost, XGBoostBooster, is_of_con
 _PATIENCE_SECONDS = 1800
 # How long it may take until all workers have said hello.
 _GATHERING_SECONDS = 120
-
-
-def check_params(params: Mapping[str, Any]) -> None:
-    """Refuse what several workers cannot do: nothing."""
 
 
 class Tracker:
