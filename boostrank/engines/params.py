@@ -57,8 +57,6 @@ class Params:
     """Beginnings of main names that the engine reads on one machine only."""
     untried: frozenset[str] = frozenset({"verbosity"})
     """Main names of parameters that `attempt` cannot check."""
-    pads_directions = False
-    """Whether `monotone_constraints` may have fewer numbers than features."""
 
     def __init__(self, *known: str) -> None:
         self._names = {name: name for name in known}
@@ -132,7 +130,7 @@ class Params:
         for name, value in params.items():
             main = known.get(name, name)
             if main == "monotone_constraints":
-                directions = read_directions(value, names, padded=self.pads_directions)
+                directions = read_directions(value, names)
                 found[name] = [*directions, *(directions[one] for one in followed if directions)]
             elif main == "interaction_constraints" and value not in ("", None):
                 groups, columns = read_groups(value, names), len(names)
@@ -154,13 +152,12 @@ class Params:
         return None
 
 
-def read_directions(value: Any, names: Sequence[str] | None, *, padded: bool) -> list[int]:
+def read_directions(value: Any, names: Sequence[str] | None) -> list[int]:
     """Parse `monotone_constraints` into one number per feature.
 
     Args:
         value: numbers in the order of the features, a mapping from names, or either as text.
         names: names of the features; None: not known yet.
-        padded: allow fewer numbers than features; the others are 0.
     """
     found = _parsed(value, "monotone_constraints")
     if isinstance(found, Mapping):
@@ -172,11 +169,11 @@ def read_directions(value: Any, names: Sequence[str] | None, *, padded: bool) ->
     found = list(found) if isinstance(found, list | tuple | np.ndarray) else [found]
     if any(isinstance(number, str) or number not in (-1, 0, 1) for number in found):
         raise ParameterError(f"monotone_constraints={value!r}: use 1 (rising), -1 (falling) or 0 for each feature")
-    if names is not None and found and (len(found) > len(names) or (len(found) < len(names) and not padded)):
+    if names is not None and found and len(found) != len(names):
         raise ParameterError(
             f"monotone_constraints has {len(found)} numbers, the data {len(names)} features: give one per feature"
         )
-    return [int(number) for number in found] + [0] * (len(names or ()) - len(found))
+    return [int(number) for number in found] or [0] * len(names or ())
 
 
 def read_groups(value: Any, names: Sequence[str] | None) -> list[list[Any]]:

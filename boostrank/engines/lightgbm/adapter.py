@@ -167,9 +167,10 @@ class LightGBM(Backend):
             "reference": reference,
             "params": _with_defaults(params),
         }
-        if data.on_disk:
-            return StreamedDataset(data.features, **options)
-        return lightgbm.Dataset(data.features, **options)
+        return self._created(data, options)
+
+    def _created(self, data: RankingDataset, options: dict[str, Any]) -> Any:
+        return (StreamedDataset if data.on_disk else lightgbm.Dataset)(data.features, **options)
 
     def check(self, data: Any, params: dict[str, Any]) -> None:
         with without_stderr(), _naming_nothing_to_split():

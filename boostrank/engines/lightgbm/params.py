@@ -96,7 +96,7 @@ class LightGBMParams(Params):
     def check_values(self, params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
         named, given_as = super().check_values(params)
         read_groups(named.get("interaction_constraints", ()), None)
-        monotone = any(read_directions(named.get("monotone_constraints", ()), None, padded=False))
+        monotone = any(read_directions(named.get("monotone_constraints", ()), None))
         for name, value in named.items():
             if isinstance(value, list | tuple | Mapping) and name not in LISTS:  # LightGBM would use the first or none
                 raise ParameterError(f"{given_as[name]}={value!r} must be one value")

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from lightgbm.basic import _LIB, _safe_call
 
+from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import TrainRequest
-from boostrank.engines.lightgbm.adapter import LightGBM, LightGBMBooster, _with_defaults
+from boostrank.engines.lightgbm.adapter import LightGBM, LightGBMBooster
 from boostrank.engines.lightgbm.private import StreamedDataset
-from boostrank.engines.trees import engine_names
 
 _ADDRESS, _INT, _INTS = ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_int)
 _REDUCE = ctypes.POINTER(ctypes.CFUNCTYPE(None, _ADDRESS, _ADDRESS, _INT, _INT))
@@ -49,22 +49,17 @@ class Member(LightGBM):
         self._functions = _SCATTER(self._kept(self._scatter)), _GATHER(self._kept(self._gather))
 
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
-        rows, labels, sizes = data.features, data.labels, data.queries.sizes
-        heavy = np.repeat(data.queries.each_weight, sizes) if weights and labels.size else None
-        if not labels.size:  # LightGBM takes no empty set
-            rows, labels, sizes = np.zeros((1, data.n_features), np.float32), np.zeros(1), np.ones(1, np.int64)
-        made = StreamedDataset(
-            rows,
-            peers=self._peers,
-            label=labels,
-            group=sizes,
-            weight=heavy,
-            feature_name=list(engine_names(data.feature_names)),
-            reference=reference,
-            params=_with_defaults(params) | self._network,
-            free_raw_data=False,  # it predicts where its rows begin
-        )
-        return made.construct()
+        if data.n_documents:  # other workers may have weights
+            data = replace(data, queries=replace(data.queries, weights=data.queries.each_weight))
+        else:  # LightGBM takes no empty set
+            row, query = np.zeros((1, data.n_features), np.float32), QueryIndex.from_sizes([1])
+            data = replace(data, features=row, labels=np.zeros(1), queries=query)
+        return super().dataset(data, params, reference=reference, weights=weights)
+
+    def _created(self, data: RankingDataset, options: dict[str, Any]) -> Any:
+        options["params"] |= self._network
+        # Rows are kept to predict where they begin.
+        return StreamedDataset(data.features, peers=self._peers, free_raw_data=False, **options).construct()
 
     def train(self, request: TrainRequest) -> tuple[LightGBMBooster, int]:
         request = replace(request, params=request.params | self._network)

@@ -229,19 +229,15 @@ class XGBoost(Backend):
         if reference is None:
             reference = getattr(whole, "bins", None)  # avoids the quantile sketch, the most expensive part of a matrix
         entries = Entries.of(data.features, params) if reference is None else getattr(reference, "entries", None)
-        options = {"ref": reference, "max_bin": translated["max_bin"], "nthread": translated.get("nthread")}
+        options = {"ref": reference, "enable_categorical": bool(codes)}
+        options |= {"max_bin": translated["max_bin"], "nthread": translated.get("nthread")}
         info = {
             "label": data.labels.astype(np.float32),
             "group": data.queries.sizes,
             "weight": data.queries.weights if weights else None,
             "feature_names": list(engine_names(data.feature_names)),
         }
-        types = None
-        if codes:
-            types, options["enable_categorical"] = (
-                ["c" if i in codes else "float" for i in range(data.n_features)],
-                True,
-            )
+        types = ["c" if i in codes else "float" for i in range(data.n_features)] if codes else None
         if entries is not None:
             del info["feature_names"]  # which XGBoost would compare in each round
             matrix = xgboost.QuantileDMatrix(entries.matrix(data.features), **info, **options)
@@ -257,7 +253,7 @@ class XGBoost(Backend):
 
     def train(self, request: TrainRequest) -> tuple[XGBoostBooster, int]:
         params = translate(request.params)
-        resumed, earlier = request.resumed, request.earlier
+        gradient, resumed, earlier = request.gradient, request.resumed, request.earlier
         if earlier is not None and "c" in (earlier.native.feature_types or ()):
             # The data has codes: XGBoost raises if only one of model and data has names of categories.
             body = with_names(earlier.to_bytes(), {})
@@ -281,7 +277,6 @@ class XGBoost(Backend):
         booster = xgboost.Booster(params, sets, model_file=None if continued is None else continued.native)
         if resumed is not None:
             _check_resumed(booster, request.train, resumed.snapshot)
-        gradient = request.gradient
         scores = partial(booster.predict, output_margin=gradient is not None)
         rounds = Rounds(request, _Model(booster, request.train), before, scores)
         # Sampling is seeded in each round because XGBoost hides its random state.

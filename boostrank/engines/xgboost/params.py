@@ -107,7 +107,7 @@ def translate(params: Mapping[str, Any]) -> dict[str, Any]:
         out["max_depth"] = 0
     # XGBoost takes no list for the first; for the second it takes names only if features have names.
     if not isinstance(out.get("monotone_constraints", {}), Mapping):
-        directions = read_directions(out["monotone_constraints"], None, padded=True)
+        directions = read_directions(out["monotone_constraints"], None)
         out["monotone_constraints"] = f"({','.join(map(str, directions))})" if directions else ""
     if "interaction_constraints" in out:
         given = out["interaction_constraints"]
@@ -147,7 +147,6 @@ class XGBoostParams(Params):
     of_objectives = OF_OBJECTIVES
     refused = REFUSED
     untried = frozenset({"interaction_constraints", "monotone_constraints", "nthread", "tree_method", "verbosity"})
-    pads_directions = True
 
     def names(self) -> Mapping[str, str]:
         return _NAMES
