@@ -27,7 +27,7 @@ from boostrank.fit.presets import choose_recipe, occurring_columns
 from boostrank.fit.run import run
 from boostrank.model.averaging import limited
 from boostrank.model.ranking_model import RankingModel, find_model
-from boostrank.objective.description import TrainingObjective
+from boostrank.objective.description import TrainingObjective, queries_given
 from boostrank.objective.mixture import objective_from_dict
 from boostrank.options import DEFAULT_ROUNDS, KEYWORDS, TrainOptions, takes_options
 
@@ -40,7 +40,7 @@ _WHOLE_GRADES = ("lightgbm:lambdarank", "lightgbm:rank_xendcg")
 @takes_options(KEYWORDS.values())
 def train(
     params: Mapping[str, Any] | None,
-    train_set: RankingDataset,
+    train_set: Any,
     num_boost_round: int | None = None,
     valid_sets: Any = None,
     valid_names: Sequence[str] | str | None = None,
@@ -53,7 +53,7 @@ def train(
             `{"objective": "shf-sdcg", "sigma": 0.5, "learning_rate": 0.1}`. `objective` may be a name (see
             `boostrank objectives`), an `Objective`, a callable as in `lgb.train`, or an engine's own objective such as
             "lightgbm:lambdarank" or "xgboost:rank:ndcg". `metric` and `eval_at` select our metrics.
-        train_set: data set.
+        train_set: `RankingDataset`. A `lgb.Dataset` with group is copied, if it still holds its rows.
         num_boost_round: number of rounds; None for 100. Schedules that span the training span these, plus those of
             `init_model`.
         valid_sets: data sets to evaluate each round; may include `train_set`. With folds, their queries join the folds.
@@ -90,15 +90,55 @@ def train(
         InputError: invalid parameters or data; nothing was trained.
         TrainingError: a gradient that is not finite, or nothing to learn.
     """
-    sets = valid_sets if isinstance(valid_sets, list | tuple) else [] if valid_sets is None else [valid_sets]
-    for one in (train_set, *sets):
-        if not isinstance(one, RankingDataset):
+    given = valid_sets if isinstance(valid_sets, list | tuple) else [] if valid_sets is None else [valid_sets]
+    params = {**_own_params(train_set), **(params or {})}
+    train = _rows_of(train_set)
+    sets = [train if one is train_set else _rows_of(one, train.feature_names) for one in given]
+    valid = named_sets(sets, valid_names, train)
+    return fit(resolve(with_params(TrainOptions(rounds=num_boost_round, **options), params), train, valid))
+
+
+def _own_params(data: Any) -> Mapping[str, Any]:
+    """Return the parameters of a `lgb.Dataset`, which `lgb.train` merges with those of the training."""
+    if isinstance(data, RankingDataset) or not _is_lightgbms(data):
+        return {}
+    named = {} if data.categorical_feature == "auto" else {"categorical_feature": data.categorical_feature}
+    return {**named, **(data.params or {})}
+
+
+def _is_lightgbms(data: Any) -> bool:
+    """Return True for a `lgb.Dataset`, without an import of LightGBM."""
+    return any(f"{one.__module__}.{one.__name__}" == "lightgbm.basic.Dataset" for one in type(data).__mro__)
+
+
+def _rows_of(data: Any, names: Sequence[str] | None = None) -> RankingDataset:
+    """Return `data`, or the rows that a `lgb.Dataset` still holds; `names` for one without feature names."""
+    if isinstance(data, RankingDataset):
+        return data
+    if not _is_lightgbms(data):
+        raise ParameterError(
+            f"a data set must be a RankingDataset or lgb.Dataset, not {type(data).__name__}: pass "
+            "RankingDataset.from_arrays(X, y, group=sizes), or qid=ids"
+        )
+    raw = data.data
+    reasons = {
+        "has discarded its raw data (create it with free_raw_data=False)": raw is None,
+        f"holds a {type(raw).__name__}, which only LightGBM reads": raw is not None and not hasattr(raw, "shape"),
+        "has an init_score, which LightGBM does not add to predictions": data.init_score is not None,
+        "has positions of documents, which only LightGBM's lambdarank uses": getattr(data, "position", None)
+        is not None,
+        "has no labels": data.label is None,
+    }
+    for reason, holds in reasons.items():
+        if holds:
             raise ParameterError(
-                f"a data set must be a RankingDataset, not {type(one).__name__}: pass "
-                "RankingDataset.from_arrays(X, y, group=sizes), or qid=ids"
+                f"the lgb.Dataset {reason}: pass a RankingDataset, or train with "
+                'lgb.train({"objective": boostrank.ShfSdcg()}, dataset)'
             )
-    valid = named_sets(sets, valid_names, train_set)
-    return fit(resolve(with_params(TrainOptions(rounds=num_boost_round, **options), params or {}), train_set, valid))
+    labels = np.asarray(data.label).reshape(-1)
+    queries = queries_given(data.group, data.weight, labels.size)
+    names = data.feature_name if data.feature_name != "auto" else None if hasattr(raw, "columns") else names
+    return replace(RankingDataset.from_arrays(raw, labels, group=queries.sizes, feature_names=names), queries=queries)
 
 
 def with_params(options: TrainOptions, params: Mapping[str, Any]) -> TrainOptions:

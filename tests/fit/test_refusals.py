@@ -8,6 +8,7 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 import pytest
+import xgboost as xgb
 
 import boostrank
 from boostrank.core.errors import DataError, ModelError, ParameterError
@@ -101,9 +102,8 @@ def test_rows_of_queries_that_do_not_fit(data: RankingDataset) -> None:
 
 
 def test_what_is_no_data_set(data: RankingDataset) -> None:
-    native = lgb.Dataset(data.features, data.labels, group=data.queries.sizes)
-    with pytest.raises(ParameterError, match=r"RankingDataset.*Dataset.*from_arrays"):
-        boostrank.train(PARAMS, native, 2)
+    with pytest.raises(ParameterError, match=r"RankingDataset.*not DMatrix.*from_arrays"):
+        boostrank.train(PARAMS, xgb.DMatrix(data.features, data.labels), 2)
     with pytest.raises(ParameterError, match="not ndarray"):
         boostrank.train(PARAMS, data, 2, valid_sets=[data.features])
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import boostrank
-from boostrank.core.errors import DataError, NothingToLearn, ParameterError, TrainingError, TrainingWarning
+from boostrank.core.errors import DataError, InputError, NothingToLearn, ParameterError, TrainingError, TrainingWarning
 from boostrank.data.dataset import RankingDataset
 
 BACKENDS = ["lightgbm", "xgboost"]
@@ -375,3 +375,52 @@ def test_training_warns_nothing_when_all_is_well(data: Any) -> None:
         warnings.simplefilter("error")
         for backend in BACKENDS:
             boostrank.train({"objective": "sdcg", **FAST}, data[0], 3, valid_sets=[data[1]], backend=backend)
+
+
+def test_a_lightgbm_dataset_is_accepted_as_it_is(data: Any) -> None:
+    train, valid = data
+    ours = boostrank.train({"objective": "sdcg", **FAST}, train, 5, valid_sets=[valid])
+    native = lgb.Dataset(train.features, train.labels, group=train.queries.sizes)
+    native_valid = native.create_valid(valid.features, valid.labels, group=valid.queries.sizes)
+    theirs = boostrank.train({"objective": "sdcg", **FAST}, native, 5, valid_sets=[native_valid])
+    assert theirs.evals_result == ours.evals_result
+    np.testing.assert_array_equal(theirs.predict(valid.features), ours.predict(valid))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"init_score": 1.0}, "init_score"),
+        ({"position": 0}, "positions"),
+        ({"group": None}, "no queries"),
+        ({"label": None}, "no labels"),
+    ],
+)
+def test_a_lightgbm_dataset_that_others_cannot_read_is_refused(data: Any, options: dict[str, Any], words: str) -> None:
+    train, _ = data
+    rows = {name: None if value is None else np.full(train.n_documents, value) for name, value in options.items()}
+    native = lgb.Dataset(train.features, **{"label": train.labels, "group": train.queries.sizes} | rows)
+    with pytest.raises(InputError, match=words):
+        boostrank.train({"objective": "sdcg", **FAST}, native, 1)
+
+
+def test_a_lightgbm_dataset_without_its_rows_is_refused(data: Any) -> None:
+    train, _ = data
+    native = lgb.Dataset(train.features, train.labels, group=train.queries.sizes, params={"verbosity": -1}).construct()
+    with pytest.raises(ParameterError, match=r"free_raw_data=False.*lgb\.train"):
+        boostrank.train({"objective": "sdcg", **FAST}, native, 1)
+    with pytest.raises(ParameterError, match="str"):
+        boostrank.train({"objective": "sdcg", **FAST}, lgb.Dataset("rows.csv"), 1)
+
+
+def test_a_lightgbm_dataset_brings_its_parameters_and_weights(data: Any) -> None:
+    train, _ = data
+    weights = np.repeat(np.arange(1.0, 1 + len(train.queries)), train.queries.sizes)
+    own = {"max_bin": 7, "num_leaves": 3}
+    native = lgb.Dataset(train.features, train.labels, group=train.queries.sizes, weight=weights, params=own)
+    weighted = boostrank.RankingDataset.from_arrays(
+        train.features, train.labels, group=train.queries.sizes, weight=np.arange(1.0, 1 + len(train.queries))
+    )
+    params = {"objective": "sdcg", **FAST}
+    theirs, ours = boostrank.train(own | params, weighted, 3), boostrank.train(params, native, 3)
+    np.testing.assert_array_equal(theirs.predict(train.features), ours.predict(train.features))
