@@ -9,8 +9,10 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
+from numba import types
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.kernels.jit import F1, F2, I1, entry_point, inline
 
 LOWEST = float(np.finfo(np.float64).min)
 """Values below this, -infinity, count as missing: a LightGBM tree sends both the same way."""
@@ -18,7 +20,13 @@ LOWEST = float(np.finfo(np.float64).min)
 ZERO = float(np.float32(1e-35))
 """LightGBM's kZeroThreshold, a float32: smaller magnitudes count as 0."""
 
-_NEAR, _LEAST = np.float32(ZERO), np.float32(np.finfo(np.float32).min)
+# Documents processed together.
+_CHUNK = 256
+
+_NEAR, _NO_SIZE, _MISSING = np.float32(ZERO), np.float32(0.0), np.float32(np.nan)
+_NONE, _ONE, _TWO = np.uint32(0), np.uint32(1), np.uint32(2)
+_LEAST = np.float32(np.finfo(np.float32).min)
+_S1, _S2 = types.Array(types.float32, 1, "C"), types.Array(types.float32, 2, "C")
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,20 +118,10 @@ class Curves:
 
     def values(self, rows: Float32Array) -> Float64Array:
         """Return the value of each function on each row, float64[n, m], for rows float32[n, c], NaN where missing."""
-        levels, out = self.levels, np.empty((rows.shape[0], self.feature.size))
-        for j, at in enumerate(self._places(rows)):
-            out[:, j] = levels[at]
+        out = np.empty((rows.shape[0], self.feature.size))
+        rows = np.ascontiguousarray(rows, dtype=np.float32)
+        _values(rows, self.feature, self.ptr, self._below, self._again, self.constant, self.missing, out)
         return out
-
-    def _places(self, rows: Float32Array) -> Iterator[Int64Array]:
-        """Yield the place in `levels` of each row, int64[n], for each function."""
-        for j, feature in enumerate(self.feature.tolist()):
-            first, last = self.ptr[j], self.ptr[j + 1] - 1
-            if not self._again[j]:
-                x = rows[:, feature]
-                piece = np.searchsorted(self._below[first:last], np.where(np.abs(x) <= _NEAR, np.float32(0.0), x))
-                missing = ~(x >= _LEAST)
-            yield np.where(missing, self.bounds.size + j, first + piece)
 
     @property
     def levels(self) -> Float64Array:
@@ -143,9 +141,9 @@ class Curves:
             which: int64[n], the set for each row; None: the first.
         """
         out, found = np.zeros(rows.shape[0]), np.zeros(levels.shape[1], np.int64)
-        for at in self._places(rows):
-            out += levels[0 if which is None else which, at]
-            found += np.bincount(at, minlength=found.size)
+        which = np.zeros(rows.shape[0], np.int64) if which is None else which
+        rows = np.ascontiguousarray(rows, dtype=np.float32)
+        _scores(rows, self.feature, self.ptr, self._below, np.ascontiguousarray(levels), which, out, found)
         return out, found
 
     def with_documents(self, found: Int64Array) -> list[tuple[int, Curve]]:
@@ -171,3 +169,70 @@ class Curves:
     def largest(self) -> float:
         """Largest possible magnitude of the sum of the functions."""
         return sum(max(abs(curve.missing), float(np.abs(curve.constant).max())) for _, curve in self)
+
+
+@inline
+def _find(
+    rows: Float32Array,
+    start: int,
+    size: int,
+    column: int,
+    bounds: Float32Array,
+    x: Float32Array,
+    piece: npt.NDArray[np.uint32],
+) -> None:
+    """Write the values of a column to `x`, NaN where missing, and the piece of each other value to `piece`."""
+    for i in range(size):
+        value = rows[start + i, column]
+        x[i] = _NO_SIZE if -_NEAR <= value <= _NEAR else _MISSING if value < _LEAST else value
+        piece[i] = 0
+    left = np.uint32(bounds.size)
+    # Binary search in all rows at once, so that searches do not wait for memory.
+    while left > 0:
+        half = np.uint32((left + _ONE) // _TWO)
+        for i in range(size):
+            piece[i] += half if bounds[piece[i] + np.uint32(half - _ONE)] < x[i] else _NONE
+        left = np.uint32(left - half)
+
+
+@entry_point(types.void(_S2, I1, I1, _S1, types.Array(types.boolean, 1, "C"), F1, F1, F2))
+def _values(
+    rows: Float32Array,
+    feature: Int64Array,
+    ptr: Int64Array,
+    below: Float32Array,
+    again: npt.NDArray[np.bool_],
+    constant: Float64Array,
+    missing: Float64Array,
+    out: Float64Array,
+) -> None:
+    x, piece = np.empty(_CHUNK, np.float32), np.empty(_CHUNK, np.uint32)
+    for start in range(0, rows.shape[0], _CHUNK):
+        size = min(_CHUNK, rows.shape[0] - start)
+        for j in range(feature.shape[0]):
+            if not again[j]:
+                _find(rows, start, size, feature[j], below[ptr[j] : ptr[j + 1] - 1], x, piece)
+            for i in range(size):
+                out[start + i, j] = missing[j] if x[i] != x[i] else constant[ptr[j] + piece[i]]
+
+
+@entry_point(types.void(_S2, I1, I1, _S1, F2, I1, F1, I1))
+def _scores(
+    rows: Float32Array,
+    feature: Int64Array,
+    ptr: Int64Array,
+    below: Float32Array,
+    levels: Float64Array,
+    which: Int64Array,
+    out: Float64Array,
+    found: Int64Array,
+) -> None:
+    x, piece = np.empty(_CHUNK, np.float32), np.empty(_CHUNK, np.uint32)
+    for start in range(0, rows.shape[0], _CHUNK):
+        size = min(_CHUNK, rows.shape[0] - start)
+        for j in range(feature.shape[0]):
+            _find(rows, start, size, feature[j], below[ptr[j] : ptr[j + 1] - 1], x, piece)
+            for i in range(size):
+                at = ptr[j] + piece[i] if x[i] == x[i] else below.size + j
+                found[at] += 1
+                out[start + i] += levels[which[start + i], at]
