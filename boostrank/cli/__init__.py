@@ -36,7 +36,7 @@ _HEADINGS = {
     },
     "Ship": {
         "predict": ("predict", "Score documents, one score per line in input order."),
-        "calibrate": ("calibrate", "Map scores to expected grades, in the same order."),
+        "calibrate": ("predict:calibrate", "Map scores to expected grades, in the same order."),
         "export": ("export", "Write a model for a search engine or library, with proof."),
         "verify": ("verify", "Compare scores that a search engine logged with the model's."),
     },
@@ -54,15 +54,15 @@ _SUBCOMMANDS = {
         "join": ("data:join", "Join judgements with logged features to a table."),
         "merge": ("data:merge", "Join ranking data sets into one file."),
         "make": ("data:make", "Generate realistic ranking data with a known truth."),
-        "count-clicks": ("clicks:count_clicks", "Count clicks and impressions in session logs."),
-        "propensities": ("clicks:propensities", "Estimate examination propensities from clicks."),
-        "simulate-clicks": ("clicks:simulate_clicks", "Simulate clicks on graded documents with a known truth."),
+        "count-clicks": ("data:count_clicks", "Count clicks and impressions in session logs."),
+        "propensities": ("data:propensities", "Estimate examination propensities from clicks."),
+        "simulate-clicks": ("data:simulate_clicks", "Simulate clicks on graded documents with a known truth."),
     },
     "study": {
         "noise": ("study:noise", "Measure the effect of seed, row order and queries on the metric."),
         "pareto": ("study:pareto", "Trade the label off against a second goal, such as margin."),
         "average": ("study:average", "Average several models into one model file."),
-        "metrics": ("metrics", "Compute one metric as each library does."),
+        "metrics": ("study:metrics", "Compute one metric as each library does."),
     },
 }
 _SETUP = {

@@ -13,9 +13,8 @@ import click
 
 from boostrank.cli.command import command
 from boostrank.cli.errors import BAD_INPUT, DONE, GATE_SHUT, say, settle
-from boostrank.cli.progress import ReadProgress, duration
 from boostrank.cli.reading import name_of
-from boostrank.cli.show import width
+from boostrank.cli.show import ReadProgress, duration, width
 from boostrank.core.errors import InputError
 from boostrank.core.text import count_of
 from boostrank.options import (

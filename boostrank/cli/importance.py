@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from boostrank.cli.command import command
-from boostrank.cli.progress import StepProgress
 from boostrank.cli.reading import Reader
-from boostrank.cli.show import listed, print_json, print_table
+from boostrank.cli.show import StepProgress, listed, print_json, print_table
 from boostrank.core.text import count_of
 from boostrank.options import FileOptions, MeasureOptions, argument, option
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from boostrank.cli.errors import say
-from boostrank.cli.progress import ReadProgress, duration
+from boostrank.cli.show import ReadProgress, duration
 from boostrank.core.errors import DataWarning, InputError
 from boostrank.data.options import FeatureSpace
 from boostrank.options import FileOptions

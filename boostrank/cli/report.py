@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from boostrank.cli.command import command
 from boostrank.cli.compare import by_clicks
 from boostrank.cli.errors import say
-from boostrank.cli.progress import StepProgress
 from boostrank.cli.reading import Reader, name_of
-from boostrank.cli.show import check_page, print_json, write_page
+from boostrank.cli.show import StepProgress, check_page, print_json, write_page
 from boostrank.core.errors import BoostrankError, InputError
 from boostrank.options import FileOptions, PropensityOptions, StudyOptions, argument, option
 from boostrank.report.sections import METRICS, section_names

@@ -16,9 +16,8 @@ import click
 
 from boostrank.cli.command import command
 from boostrank.cli.errors import DONE, StopRequest, graceful_stop, say
-from boostrank.cli.progress import RoundProgress, duration
 from boostrank.cli.reading import Reader
-from boostrank.cli.show import aligned
+from boostrank.cli.show import RoundProgress, aligned, duration
 from boostrank.engines import get_backend, of_engine
 from boostrank.options import GOOD, KEYWORDS, PLAIN, FileOptions, FitOptions, TrainCommand, TrainOptions
 

@@ -7,7 +7,6 @@ import json
 import math
 import os
 import sys
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,8 +15,8 @@ import click
 
 from boostrank.cli.command import command
 from boostrank.cli.errors import DONE, INTERRUPTED, say
-from boostrank.cli.progress import duration
 from boostrank.cli.reading import Reader
+from boostrank.cli.show import time_left
 from boostrank.cli.train import prepared
 from boostrank.core.errors import InputError
 from boostrank.engines import of_engine
@@ -124,15 +123,14 @@ def tune(own: Tune, options: FitOptions, reading: FileOptions) -> int:
 
 class _Progress:
     def __init__(self) -> None:
-        self._started, self.trials = time.monotonic(), 0
+        self._left, self.trials = time_left(), 0
 
     def __call__(self, trial: Trial, total: int, best: Trial | None) -> None:
         self.trials += 1
-        remain = total - trial.number - 1
-        left = (time.monotonic() - self._started) / self.trials * remain
         value = f"{trial.value:.4f}" if math.isfinite(trial.value) else trial.state
         top = f"  best {best.value:.4f}" if best else ""
-        say(f"{trial.number + 1}/{total}  {value}{top}" + (f"  {duration(left)} left" if remain else ""))
+        left = self._left(self.trials, self.trials + total - trial.number - 1)
+        say(f"{trial.number + 1}/{total}  {value}{top}{left}")
 
 
 def _summary(found: TuningResult, output: str) -> list[str]:

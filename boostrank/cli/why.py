@@ -10,9 +10,18 @@ import click
 
 from boostrank.cli.command import command
 from boostrank.cli.errors import say
-from boostrank.cli.progress import StepProgress
 from boostrank.cli.reading import Reader
-from boostrank.cli.show import aligned, check_page, listed, print_json, print_table, shown, width, write_page
+from boostrank.cli.show import (
+    StepProgress,
+    aligned,
+    check_page,
+    listed,
+    print_json,
+    print_table,
+    shown,
+    width,
+    write_page,
+)
 from boostrank.options import FileOptions, JsonOptions, ThreadOptions, argument, option
 
 if TYPE_CHECKING:

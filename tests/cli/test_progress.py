@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from boostrank.cli import progress
-from boostrank.cli.progress import ReadProgress, StepProgress
+from boostrank.cli import show as progress
+from boostrank.cli.show import ReadProgress, StepProgress
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_long_steps_tell_how_far_they_are(clock: list[float], capsys: pytest.Cap
         show("shuffling", 1000, 9000)  # the first block is done
         clock[0] += 10
         show("shuffling", 5000, 9000)
-        assert capsys.readouterr().err == "shuffling: 5,000 of 9,000 documents, 10 s left\n"
+        assert capsys.readouterr().err == "shuffling: 5,000 of 9,000 documents, 400 documents/s, 10 s left\n"
         clock[0] += 5
         show("shuffling", 7000, 9000)
         clock[0] += 1
