@@ -863,7 +863,7 @@ class ReadOptions(Options, group="Reading"):
             put(name, tuple(map(str, words)) or None)
         put("label_map", parse_label_map(self.label_map) or None)
         if self.gain is not None:
-            from boostrank.core.gains import expression_of
+            from boostrank.core.conventions import expression_of
 
             expression = expression_of(self.gain)
             if expression is None:

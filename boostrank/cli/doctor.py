@@ -51,7 +51,7 @@ def doctor(own: Doctor, reading: FileOptions) -> int:
     boostrank doctor train.txt --valid vali.txt --valid test.txt
     """
     from boostrank.clicks.sidecar import ENDING, click_reading
-    from boostrank.core.gains import expression_of, rule_of
+    from boostrank.core.conventions import expression_of, rule_of
     from boostrank.data.doctor import Severity, examine
     from boostrank.fit.doctor import with_refusal
 

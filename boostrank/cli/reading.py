@@ -45,7 +45,7 @@ class Reader:
         names: bool = False,
         stream: Mapping[str, Any] | None = None,
     ) -> None:
-        from boostrank.core.gains import expression_of
+        from boostrank.core.conventions import expression_of
 
         expression = expression_of(gain)
         self.options = replace(reading, keep_names=names, gain=None if expression is None else expression.text)

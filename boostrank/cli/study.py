@@ -205,7 +205,7 @@ def pareto(own: Pareto, options: FitOptions, reading: FileOptions) -> None:
     files = [*own.train, *filter(None, [own.valid])]
     if "-" in files:
         raise InputError("the data are read twice, for the label and for the goal: put them into a file")
-    from boostrank.core.gains import expression_of
+    from boostrank.core.conventions import expression_of
     from boostrank.report.pareto_front import MIXES, pareto
 
     expression = expression_of(own.goal)

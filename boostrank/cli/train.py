@@ -84,9 +84,9 @@ def train(own: TrainCommand, options: TrainOptions, reading: FileOptions) -> int
 def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns: Any) -> int:
     """Lock the outputs, train, and return the exit status."""
     from boostrank.clicks.sidecar import ClickTraining
+    from boostrank.core.conventions import expression_of
     from boostrank.core.errors import InputError
     from boostrank.core.files import remove_leftovers
-    from boostrank.core.gains import expression_of
     from boostrank.data.rows import missing_in
     from boostrank.fit.callbacks import StopWhenAsked
     from boostrank.fit.checkpoint import keeping_rounds, resume_words, save_or_rescue
@@ -221,8 +221,8 @@ def _with_quality(options: TrainOptions, cluster: bool) -> TrainOptions:
 def prepared(options: Fit) -> Fit:
     """Load the objective of a Python file, parse the gain, and silence the engine."""
     from boostrank.checking.user_file import is_objective_file, load_objective
+    from boostrank.core.conventions import rule_of
     from boostrank.core.errors import ParameterError
-    from boostrank.core.gains import rule_of
 
     objective = options.objective
     if objective is not None and ".py" in objective and is_objective_file(objective):

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from boostrank.core.conventions import LABEL, GainExpression
 from boostrank.core.errors import DataError, DataWarning, did_you_mean, warn_user
-from boostrank.core.gains import LABEL, GainExpression
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, as_numbers, check_real, masked_as_missing
 from boostrank.data.categories import EXACT, Categories, as_float32, check_codes, coarse_words, is_coarse, named_columns

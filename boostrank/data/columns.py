@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from itertools import chain, takewhile
 from typing import Any
 
+from boostrank.core.conventions import LABEL, GainExpression
 from boostrank.core.errors import DataError, FileFormatError, did_you_mean
-from boostrank.core.gains import LABEL, GainExpression
 from boostrank.data.arrays import unknown_column
 from boostrank.data.options import NUMBERED, misfit, quoted
 from boostrank.data.source import Reading

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from boostrank.core.conventions import LABEL, GainExpression
 from boostrank.core.errors import DataError
-from boostrank.core.gains import LABEL, GainExpression
 from boostrank.core.queries import PlacesOf, QueryIndex, checked_ids, query_numbers
 from boostrank.core.text import UNFIT_WORDS, first_unfit, small_table
 from boostrank.core.types import Float64Array, Int64Array, as_numbers, check_in_step
@@ -444,7 +444,7 @@ class RankingDataset:
 
         Args:
             gain: expression over `label` and features, such as "0.7*label + 0.3*log1p(margin)"; see
-                `boostrank.core.gains`. The gain of these labels is "linear". Columns that are not features are only
+                `core.conventions`. The gain of these labels is "linear". Columns that are not features are only
                 available to `gain=` of `read` and `from_frame`.
 
         Raises:

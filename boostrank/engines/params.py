@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from boostrank.core.conventions import Gain
 from boostrank.core.errors import ParameterError, TrainingWarning, UnknownParameter, did_you_mean, warn_user
-from boostrank.core.gains import Gain
 from boostrank.core.types import Int64Array
 
 

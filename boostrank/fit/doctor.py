@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from boostrank.core.conventions import Gain
 from boostrank.core.errors import FileFormatError, InputError
-from boostrank.core.gains import Gain
 from boostrank.data.assemble import read_files
 from boostrank.data.doctor import Finding, Findings, Profile, Severity, examine, look_at
 from boostrank.data.source import AnySource, expand

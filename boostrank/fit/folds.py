@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from boostrank.core.conventions import Gain
 from boostrank.core.errors import BoostrankError, DataError, DataWarning, ParameterError, warn_user
-from boostrank.core.gains import Gain
 from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from boostrank.core.conventions import parse_gain
 from boostrank.core.errors import DataError, DataWarning, ParameterError, UnknownParameter, did_you_mean, warn_user
-from boostrank.core.gains import parse_gain
 from boostrank.core.machine import resolve_threads
 from boostrank.core.params import Param, find_param
 from boostrank.data.dataset import RankingDataset

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core import __version__
+from boostrank.core.conventions import MAX_EXPONENTIAL_LABEL
 from boostrank.core.errors import DataError, DataWarning, ParameterError, TrainingError, warn_user
-from boostrank.core.gains import MAX_EXPONENTIAL_LABEL
 from boostrank.core.queries import QueryIndex
 from boostrank.data.categories import to_record
 from boostrank.data.dataset import RankingDataset

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from boostrank.core.conventions import expression_of, parse_gain
 from boostrank.core.errors import DataError, DataWarning, ParameterError, TrainingError, warn_user
-from boostrank.core.gains import expression_of, parse_gain
 from boostrank.core.types import Int64Array
 from boostrank.data.categories import Categories, check_codes, named_columns
 from boostrank.data.dataset import RankingDataset

@@ -32,9 +32,8 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from boostrank.core.conventions import Conventions
+from boostrank.core.conventions import Conventions, gains_from_labels
 from boostrank.core.errors import RowError
-from boostrank.core.gains import gains_from_labels
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.jit import F1, F2, I1, INT, CompiledFunction, entry_point, inline, query_blocks, run_parallel
 from boostrank.kernels.primitives import SORT, compiled_sort

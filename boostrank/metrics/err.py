@@ -16,9 +16,8 @@ import math
 
 import numpy as np
 
-from boostrank.core.conventions import Conventions
+from boostrank.core.conventions import Conventions, gains_from_labels
 from boostrank.core.errors import RowError
-from boostrank.core.gains import gains_from_labels
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.metric import MetricSpec, gains, metric_kernel, reciprocal_ranks
 

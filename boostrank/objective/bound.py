@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from boostrank.core.conventions import above_least, gains_from_labels, weighted_gains
 from boostrank.core.errors import DataError, NothingToLearn, TrainingError
-from boostrank.core.gains import above_least, gains_from_labels, weighted_gains
 from boostrank.core.machine import resolve_threads
 from boostrank.core.params import find_param
 from boostrank.core.queries import QueryIndex

@@ -20,8 +20,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from boostrank.core.conventions import parse_gain
 from boostrank.core.errors import DataError, ParameterError
-from boostrank.core.gains import parse_gain
 from boostrank.core.params import Param, plain_name, resolve_params
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Schedule

@@ -19,9 +19,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.conventions import AP_DIVISORS, DISCOUNTS, PRESETS, SCORE_TYPES, SINGLE, Conventions
+from boostrank.core.conventions import (
+    AP_DIVISORS,
+    DISCOUNTS,
+    MAX_EXPONENTIAL_LABEL,
+    PRESETS,
+    SCORE_TYPES,
+    SINGLE,
+    Conventions,
+)
 from boostrank.core.errors import DataError, InputError, ParameterError
-from boostrank.core.gains import MAX_EXPONENTIAL_LABEL
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 from boostrank.kernels.metric import gains, log_discounts, relevance, totals

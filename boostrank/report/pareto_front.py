@@ -18,8 +18,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from boostrank.core.conventions import LABEL, Gain, GainExpression, gains_from_labels
 from boostrank.core.errors import DataError, ParameterError
-from boostrank.core.gains import LABEL, Gain, GainExpression, gains_from_labels
 from boostrank.core.resampling import PairedDifference, paired_difference
 from boostrank.core.types import Float64Array, takes
 from boostrank.data.dataset import RankingDataset
@@ -245,7 +245,7 @@ def gain_text(rule: Gain, expression: str | None) -> str:
     """Return the gain of a label as an expression over `label`.
 
     Args:
-        rule: result of `boostrank.core.gains.parse_gain`.
+        rule: result of `boostrank.core.conventions.parse_gain`.
     """
     if expression is not None:
         return expression

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from boostrank.core.conventions import FUNCTIONS, MOST_CHARACTERS, GainExpression, expression_of, parse_gain, rule_of
 from boostrank.core.errors import ParameterError
-from boostrank.core.gains import FUNCTIONS, MOST_CHARACTERS, GainExpression, expression_of, parse_gain, rule_of
 
 LABEL, MARGIN = np.array([0.0, 1.0, 2.0, 3.0]), np.array([0.0, 1.0, 2.5, 7.0])
 COLUMNS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from boostrank.core.conventions import gains_from_labels, parse_gain
 from boostrank.core.errors import DataError, ParameterError
-from boostrank.core.gains import gains_from_labels, parse_gain
 
 
 def test_the_three_rules():

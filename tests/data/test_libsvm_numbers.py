@@ -12,8 +12,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from boostrank.core.conventions import gains_from_labels
 from boostrank.core.errors import DataWarning, ParameterError
-from boostrank.core.gains import gains_from_labels
 from boostrank.data.text import decimal
 from tests.data.conftest import Read, dense, refused, same_bits
 

@@ -12,8 +12,8 @@ from scipy import sparse
 from sklearn.linear_model import Ridge
 
 import boostrank
+from boostrank.core.conventions import gains_from_labels
 from boostrank.core.errors import DataError, ModelError, ParameterError
-from boostrank.core.gains import gains_from_labels
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.linear.adapter import BACKEND, Risk, ScaledRows, measure_scaling, ridge_regression
 from boostrank.engines.linear.format import LINEAR, LinearModel

@@ -14,8 +14,8 @@ import pytest
 from scipy import sparse
 
 import boostrank
+from boostrank.core.conventions import gains_from_labels
 from boostrank.core.errors import DataWarning
-from boostrank.core.gains import gains_from_labels
 from boostrank.data.text.writer import write_libsvm
 from boostrank.engines.trees import LinearStart
 from boostrank.fit.start import cross_fit, ridge, steps

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import boostrank
+from boostrank.core.conventions import above_least
 from boostrank.core.errors import DataError, ParameterError, TrainingError
-from boostrank.core.gains import above_least
 from boostrank.core.params import find_param
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import HessianKind

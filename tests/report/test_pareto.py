@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import boostrank
+from boostrank.core.conventions import GainExpression
 from boostrank.core.errors import DataError, ParameterError
-from boostrank.core.gains import GainExpression
 from boostrank.core.resampling import PairedDifference, paired_difference
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Conventions, MetricResult, evaluate
@@ -108,7 +108,7 @@ def test_every_rule_is_an_expression() -> None:
         ((0.0, 1234567.0, 2345678.0, 2345678.25), None),
     ):
         text = gain_text(rule, expression)
-        wanted = labels + 1 if expression else boostrank.core.gains.gains_from_labels(labels, rule)
+        wanted = labels + 1 if expression else boostrank.core.conventions.gains_from_labels(labels, rule)
         np.testing.assert_array_equal(GainExpression.parse(text).evaluate({"label": labels}), wanted)
         gains, mix = mixed(0.3, wanted, labels**2, 0.123456, text, "label**2")
         np.testing.assert_array_equal(GainExpression.parse(mix).evaluate({"label": labels}), gains)

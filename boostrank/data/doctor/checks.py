@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from boostrank.core.conventions import MAX_EXPONENTIAL_LABEL, gains_from_labels, label_map_from_zero
 from boostrank.core.errors import RowError
-from boostrank.core.gains import MAX_EXPONENTIAL_LABEL, gains_from_labels, label_map_from_zero
 from boostrank.core.text import small_table
 from boostrank.core.types import Int64Array
 from boostrank.data import blocks as slots

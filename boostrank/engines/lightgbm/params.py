@@ -8,8 +8,8 @@ from typing import Any
 import lightgbm
 import numpy as np
 
+from boostrank.core.conventions import Gain
 from boostrank.core.errors import ParameterError
-from boostrank.core.gains import Gain
 from boostrank.engines.lightgbm.private import has_nothing_to_split, main_names, parameter_names
 from boostrank.engines.params import (
     Limits,

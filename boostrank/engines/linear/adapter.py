@@ -21,8 +21,8 @@ from scipy.linalg import lstsq
 from scipy.optimize import minimize
 from scipy.sparse.linalg import LinearOperator, cg, lsmr
 
+from boostrank.core.conventions import weighted_gains
 from boostrank.core.errors import DataError, ModelError, ParameterError, UnknownParameter, did_you_mean
-from boostrank.core.gains import weighted_gains
 from boostrank.core.params import Param, find_param, resolve_params
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array

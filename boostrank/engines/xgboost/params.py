@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import xgboost
 
+from boostrank.core.conventions import Gain
 from boostrank.core.errors import ParameterError, did_you_mean
-from boostrank.core.gains import Gain
 from boostrank.engines.params import Limits, Params, engine_threads, read_directions, read_groups
 
 # Own name -> LightGBM's names and aliases.

@@ -31,8 +31,8 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import minimize_scalar
 
+from boostrank.core.conventions import Gain, above_least, weighted_gains
 from boostrank.core.errors import DataWarning, ParameterError, warn_user
-from boostrank.core.gains import Gain, above_least, weighted_gains
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Int64Array

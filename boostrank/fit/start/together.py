@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from boostrank.core.gains import Gain, weighted_gains
+from boostrank.core.conventions import Gain, weighted_gains
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import joined_rows, spans
