@@ -112,7 +112,7 @@ def test_a_search_trains_with_the_columns_and_writes_them_down(
     assert result.exit_code == 0, result.stderr
     assert {model.column_names[38:] for model in trained} == {("zscore(f1|query)", "zscore(f3|query)")}
     written = (tmp_path / "tuned.toml").read_text()
-    assert 'within-query = ["zscore"]\nof = ["f1", "3"]\n' in written
+    assert 'within-query = "zscore"\nof = "f1,3"\n' in written
     result = invoke(*search, "--resume", "--within-query", "rank")
     assert result.exit_code != 0
     assert "within_query" in result.stderr
