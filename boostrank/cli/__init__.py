@@ -38,7 +38,7 @@ _HEADINGS = {
         "predict": ("predict", "Score documents, one score per line in input order."),
         "calibrate": ("predict:calibrate", "Map scores to expected grades, in the same order."),
         "export": ("export", "Write a model for a search engine or library, with proof."),
-        "verify": ("verify", "Compare scores that a search engine logged with the model's."),
+        "verify": ("export:verify", "Compare scores that a search engine logged with the model's."),
     },
     "Data": {
         "doctor": ("doctor", "Find faults in ranking data."),

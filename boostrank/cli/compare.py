@@ -48,7 +48,7 @@ class Compare(PropensityOptions, StudyOptions, group="Measures"):
 
 
 @command("compare", Compare, FileOptions)
-def compare(own: Compare, reading: FileOptions) -> int:
+def compare(own: Compare, reading: FileOptions) -> None:
     """Compare NEW with OLD query by query: the release gate.
 
     Each is a model, of boostrank, LightGBM or XGBoost, or a file with one score per line in the order of DATA.
@@ -70,7 +70,7 @@ def compare(own: Compare, reading: FileOptions) -> int:
     own, reading, columns = by_clicks(own, reading)
     wanted = [Metric.parse(name) for name in own.metrics or (("dcg@10",) if own.clicks else ("ndcg@10",))]
     gate = [Condition.parse(text) for text in own.conditions]
-    rules = Conventions.given(own.conventions, own.gain)
+    rules = Conventions.of(own.conventions, own.gain)
     segments = None if own.segments is None else read_segments(own.segments)
     matters = None if own.noise is None else read_matters(own.noise)
     check_page(own.output)
@@ -112,7 +112,6 @@ def compare(own: Compare, reading: FileOptions) -> int:
         _print(found, name)
     if judge is not None:
         say(judge.words(dataset, rankers[1].scores, own.top))
-    return GATE_SHUT if found.failed else DONE
 
 
 def by_clicks(own: Study, reading: FileOptions) -> tuple[Study, FileOptions, ClickColumns | None]:

@@ -41,7 +41,7 @@ class Doctor(ClickOptions, JsonOptions, ThreadOptions, TargetOptions, group="Dat
 
 
 @command("doctor", Doctor, FileOptions)
-def doctor(own: Doctor, reading: FileOptions) -> int:
+def doctor(own: Doctor, reading: FileOptions) -> None:
     """Find faults in the training data FILE..., with their cost and remedy.
 
     Use the reading options of `train` to find what a training would meet. Exit status 0: only notes, or
@@ -84,11 +84,10 @@ def doctor(own: Doctor, reading: FileOptions) -> int:
     if own.target:
         findings = sorted([*findings, *_of_target(own.target, sets[0])], key=lambda f: list(Severity).index(f.severity))
     errors, warnings = (sum(f.severity is s for f in findings) for s in (Severity.ERROR, Severity.WARNING))
-    status = BAD_INPUT if errors else GATE_SHUT if warnings and strict else DONE
-    settle(status)
+    settle(BAD_INPUT if errors else GATE_SHUT if warnings and strict else DONE)
     if own.as_json:
         click.echo(json.dumps([finding.to_dict() for finding in findings], indent=1))
-        return status
+        return
     for finding in findings:
         click.echo(f"{finding.where}: {finding.severity.value}: {finding.message} [{finding.check}]")
         for heading, text in (("cost", finding.cost), ("fix", finding.fix)):
@@ -99,7 +98,6 @@ def doctor(own: Doctor, reading: FileOptions) -> int:
     options = [finding.options for finding in findings if finding.options and finding.severity is Severity.ERROR]
     if options:
         click.echo(f"options that train needs: {' '.join(dict.fromkeys(options))}")
-    return status
 
 
 def _of_target(target: str, profile: Profile) -> Iterator[Finding]:

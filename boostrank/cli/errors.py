@@ -34,7 +34,7 @@ _running = {"status": DONE, "debug": False}
 
 
 def settle(status: int) -> None:
-    """Set the exit status before printing, so that a closed pipe cannot change it."""
+    """Set the exit status of a command before it prints, so that a closed pipe cannot change it."""
     _running["status"] = status
 
 
@@ -60,7 +60,7 @@ def _status_of(work: Callable[[], Any]) -> int:
             result = work()
             with contextlib.suppress(BrokenPipeError):
                 sys.stdout.flush()
-        return result if isinstance(result, int) else DONE
+        return result if isinstance(result, int) else int(_running["status"])
     except (SystemExit, BrokenPipeError):  # the reader has what it wanted (`| head`): click leaves, with 1
         return int(_running["status"])
     except (click.Abort, KeyboardInterrupt):

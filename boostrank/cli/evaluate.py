@@ -49,7 +49,7 @@ def evaluate(own: Evaluate, reading: FileOptions) -> None:
     from boostrank.metric import Conventions, paired_difference
     from boostrank.report.segments import holm
 
-    rules = Conventions.given(own.conventions or ("trec" if own.qrels else None), own.gain)
+    rules = Conventions.of(own.conventions or ("trec" if own.qrels else None), own.gain)
     results, weights = _of_runs(own, own.qrels, rules) if own.qrels else _of_rankers(own, reading, rules)
     first, *others = results
     differences: dict[str, dict[str, PairedDifference]] = {path: {} for path in others}

@@ -60,7 +60,7 @@ def importance(own: ImportanceOptions, reading: FileOptions) -> None:
             model,
             dataset,
             metric=own.metric,
-            conventions=Conventions.given(own.conventions, own.gain),
+            conventions=Conventions.of(own.conventions, own.gain),
             groups=groups,
             repeats=own.repeats,
             documents=own.documents,

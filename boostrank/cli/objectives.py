@@ -40,7 +40,7 @@ class Objectives(JsonOptions):
 
 
 @command("objectives", Objectives)
-def objectives(own: Objectives) -> int:
+def objectives(own: Objectives) -> None:
     """List the objectives, or describe NAME in full; or check an objective of your own.
 
     \b
@@ -52,9 +52,10 @@ def objectives(own: Objectives) -> int:
         from boostrank.checking.user_file import template_text
 
         click.echo(template_text(), nl=False)
-        return DONE
+        return
     if own.check is not None:
-        return _check(own.check, own.as_json)
+        _check(own.check, own.as_json)
+        return
     from boostrank.objectives import OBJECTIVES
 
     page = click.HelpFormatter(width=click.get_current_context().terminal_width, max_width=100)
@@ -64,23 +65,22 @@ def objectives(own: Objectives) -> int:
         summary = f"{_AUTO_SUMMARY}, from a linear start"
         if own.as_json:
             click.echo(json.dumps({"name": "auto", "summary": summary, "objective": AUTO}, indent=2))
-            return DONE
+            return
         page.write_text(f"auto: {summary}")
         page.write_paragraph()
         page.write_dl([("stands for", AUTO)])
     elif own.as_json:
         found = [_described(spec) for spec in OBJECTIVES] if own.name is None else _described(OBJECTIVES.get(own.name))
         click.echo(json.dumps(found, indent=2))
-        return DONE
+        return
     elif own.name is None:
         _write_list(page, list(OBJECTIVES))
     else:
         _write_one(page, OBJECTIVES.get(own.name))
     click.echo(page.getvalue().strip())
-    return DONE
 
 
-def _check(file: str, as_json: bool) -> int:
+def _check(file: str, as_json: bool) -> None:
     """Check an objective, and print the findings while they are made."""
     from boostrank.checking import Status, check_objective
     from boostrank.checking.user_file import is_objective_file, load_objective
@@ -107,7 +107,6 @@ def _check(file: str, as_json: bool) -> int:
         click.echo(json.dumps({"objective": spec.name, "passed": not failed, "checks": checks}))
     else:
         click.echo(f"{spec.name} fails: {', '.join(failed)}" if failed else f"{spec.name} keeps the contract")
-    return FAILED if failed else DONE
 
 
 def _write_list(page: click.HelpFormatter, specs: list[ObjectiveSpec]) -> None:

@@ -52,7 +52,7 @@ def predict(own: Predict, reading: FileOptions) -> None:
         )
     from boostrank.core.machine import uncollected, without
 
-    with uncollected():
+    with uncollected(freeze=True):
         from boostrank.core.files import check_output
         from boostrank.data.text.writer import score_text
         from boostrank.model.ranking_model import RankingModel, calibrated_scores

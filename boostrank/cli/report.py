@@ -83,7 +83,7 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
     # Check the options before reading.
     own, reading, columns = by_clicks(own, reading)
     wanted = [Metric.parse(name) for name in own.metrics or ((_BY_CLICKS,) if own.clicks else METRICS)]
-    rules = Conventions.given(own.conventions, own.gain)
+    rules = Conventions.of(own.conventions, own.gain)
     matters = read_matters(own.noise) if own.noise else None
     segments = None if own.segments is None else read_segments(own.segments)
     if output is not None:

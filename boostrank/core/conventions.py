@@ -7,7 +7,7 @@ including comparisons; only `isnan` detects them.
 
 The same scores give a different NDCG in every library, because each resolves gains, ties, queries without a relevant
 document and cut-offs in its own way. `Conventions` makes each choice explicit, and the choices of known libraries have
-names (`Conventions.named("lightgbm")`).
+names (`Conventions.of("lightgbm")`).
 """
 
 from __future__ import annotations
@@ -398,33 +398,24 @@ class Conventions:
         return dict(self.empty_of).get(metric, self.empty)
 
     @classmethod
-    def named(cls, name: str) -> Conventions:
-        """Return the conventions of lightgbm, xgboost, catboost, sklearn, trec, letor or mslr; "default" for our own.
+    def of(cls, conventions: Conventions | str | None = None, gain: Any = None) -> Conventions:
+        """Resolve conventions, optionally with another gain.
+
+        Args:
+            conventions: conventions, or a name: lightgbm, xgboost, catboost, sklearn, trec, letor, mslr; "default" or
+                None for our own.
+            gain: replaces the gain of the conventions; None keeps it.
 
         Raises:
             ParameterError: unknown name; the message lists the known ones.
         """
-        preset = PRESETS.get(name.strip().lower())
-        if preset is None:
+        name = "default" if conventions is None else conventions
+        if isinstance(name, str) and name.strip().lower() not in PRESETS:
             raise ParameterError(f"unknown metric conventions {name!r}.{did_you_mean(name, PRESETS)}")
-        return preset
-
-    @classmethod
-    def given(cls, preset: str | None, gain: Any) -> Conventions:
-        """Return the conventions of a preset ("default" if None), optionally with another gain."""
-        rules = cls.named(preset or "default")
+        if not isinstance(name, cls | str):
+            raise ParameterError(f"conventions={name!r}: Conventions(...), or one of {', '.join(PRESETS)}")
+        rules = PRESETS[name.strip().lower()] if isinstance(name, str) else name
         return rules if gain is None else replace(rules, gain=rule_of(gain))
-
-    @classmethod
-    def of(cls, conventions: Conventions | str | None, gain: Gain = "exponential") -> Conventions:
-        """Resolve conventions: as they are, by name, or the default ones with a gain."""
-        if conventions is None:
-            return cls(gain=gain)
-        if isinstance(conventions, cls):
-            return conventions
-        if not isinstance(conventions, str):
-            raise ParameterError(f"conventions={conventions!r}: Conventions(...), or one of {', '.join(PRESETS)}")
-        return cls.named(conventions)
 
     @property
     def without_names(self) -> Conventions:

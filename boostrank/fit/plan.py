@@ -175,7 +175,8 @@ class Plan(Draft):
     @cached_property
     def rules(self) -> Conventions:
         """Conventions of the metrics."""
-        found = Conventions.of(self.options.conventions, self.settings.gain)
+        given = self.options.conventions
+        found = Conventions.of(given, self.settings.gain if given is None else None)
         return found if self.train_set.gain is None else replace(found, gain="linear")
 
     @cached_property

@@ -12,7 +12,6 @@ cached, change global thread counts, and kill a forked child on the `omp` layer.
 from __future__ import annotations
 
 import contextlib
-import gc
 import hashlib
 import linecache
 import logging
@@ -139,7 +138,7 @@ class CompiledFunction(Generic[P, R]):
     def _compile(self, directory: str | None) -> Callable[P, R]:
         if numba.config.DISABLE_JIT:
             return self.py_func
-        with _compile_lock, cached_in(directory), _NOTICE.over(self, directory), _uncollected():
+        with _compile_lock, cached_in(directory), _NOTICE.over(self, directory), machine.uncollected():
             compiled: Any
             options = _options_of(self.py_func)
             try:
@@ -156,18 +155,6 @@ class CompiledFunction(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.compiled(*args, **kwargs)
-
-
-@contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """Disable garbage collection, which takes a tenth of the compile time and finds almost nothing."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class _Notice:

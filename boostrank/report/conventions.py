@@ -204,8 +204,8 @@ def explain_conventions(
     Raises:
         InputError: unknown names, or data that `base` does not support. Other libraries' limits are in their notes.
     """
-    start = Conventions.named(base)
-    rules = {name: Conventions.named(name) for name in dict.fromkeys(names)}
+    start = Conventions.of(base)
+    rules = {name: Conventions.of(name) for name in dict.fromkeys(names)}
     tied = tied_documents(labels, scores, queries, score_type=start.score_type)
     # Without document names, ties by name become the mean over tied orders.
     begin = start if docnos is not None else start.without_names

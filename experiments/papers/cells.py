@@ -132,9 +132,9 @@ class Lab:
         told["selected"] = max(model.evals_result["vali"]["ndcg@10"])
         scores = model.predict(test)
         for name in CONVENTIONS:
-            found = evaluate(METRICS, test.labels, scores, test.queries, conventions=Conventions.named(name))
+            found = evaluate(METRICS, test.labels, scores, test.queries, conventions=Conventions.of(name))
             told[name] = {metric: result.per_query.tolist() for metric, result in found.items()}
-        letor = Conventions.named("letor")
+        letor = Conventions.of("letor")
         for name, data in (("train", train), ("vali", vali)):
             found = evaluate(["ndcg@10"], data.labels, model.predict(data), data.queries, conventions=letor)
             told[name] = found["ndcg@10"].mean

@@ -71,7 +71,6 @@ def test_conventions_that_are_none_are_refused(given: dict[str, object], words: 
 def test_conventions_have_names_and_one_line_each() -> None:
     with pytest.raises(ParameterError, match=r"unknown metric conventions 'lightgmb'.*Did you mean 'lightgbm'"):
         Conventions.of("lightgmb")
-    assert Conventions.of(" LightGBM ") == Conventions.named("lightgbm")
     assert Conventions.of(None, "linear").describe().startswith("gain linear; ties ")
     told = Conventions(gain=[0.0, 1.0, 2.5], empty_of=(("map", "zero"),), ties="docno")  # type: ignore[arg-type]
     assert "gain table 0,1,2.5" in told.describe()

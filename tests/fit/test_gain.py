@@ -36,7 +36,7 @@ def test_it_is_the_training_on_those_numbers_with_a_linear_gain(backend: str, tm
     params: dict[str, Any] = {"num_threads": 1} if backend == "linear" else TREES
     params = params | {"eval_at": [3]}
     model = boostrank.train(params | {"gain": GAIN}, train, 5, [valid], backend=backend, conventions="letor")
-    rules = replace(boostrank.Conventions.named("letor"), gain="linear")
+    rules = replace(boostrank.Conventions.of("letor"), gain="linear")
     same = boostrank.train(
         params | {"gain": "linear"}, _by_hand(train), 5, [_by_hand(valid)], backend=backend, conventions=rules
     )

@@ -121,9 +121,9 @@ def test_a_word_that_is_not_a_convention_is_refused_by_name(field: str, value: o
 
 
 def test_presets_are_found_by_name_and_a_wrong_name_is_answered_with_the_nearest() -> None:
-    assert Conventions.named(" LightGBM ") == PRESETS["lightgbm"]
+    assert Conventions.of(" LightGBM ") == PRESETS["lightgbm"]
     with pytest.raises(ParameterError, match="Did you mean 'xgboost'"):
-        Conventions.named("xgbost")
+        Conventions.of("xgbost")
 
 
 @pytest.mark.parametrize("name", list(PRESETS))
@@ -136,8 +136,8 @@ def test_conventions_describe_themselves_in_one_line() -> None:
     assert Conventions().describe() == (
         "gain exponential; ties expected; queries with no relevant document left out; one-document queries counted"
     )
-    assert "count 1 (map: count 0)" in Conventions.named("catboost").describe()
-    assert "discount 1 / log2(r)" in Conventions.named("letor").describe()
+    assert "count 1 (map: count 0)" in Conventions.of("catboost").describe()
+    assert "discount 1 / log2(r)" in Conventions.of("letor").describe()
     assert Conventions(gain=(0, 1, 5)).describe().startswith("gain table 0,1,5;")
 
 

@@ -199,7 +199,7 @@ def test_weights_of_queries_count(small: Any) -> None:
 def test_where_ties_go_by_name_the_mean_over_orders_is_taken(small: Any) -> None:
     model, data = small
     few = data.take(np.arange(30))
-    trec = Conventions.named("trec")
+    trec = Conventions.of("trec")
     assert trec.ties == "docno"
     expected = importance(model, few, conventions=replace(trec, ties="expected"), repeats=1, shap_documents=0)
     told = importance(model, few, conventions="trec", repeats=1, shap_documents=0)
