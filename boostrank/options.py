@@ -885,6 +885,7 @@ class FileOptions(ReadOptions, group="Reading"):
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """The options that differ from their defaults, without the format, as keywords of the readers."""
+        """The format, and the options that differ from their defaults, as keywords of the readers."""
         changed = {name: value for name, value in self.changed.items() if name != "data_format"}
-        return changed | {"keep_names": bool(self.keep_names)}  # --id alone keeps none, as trainings need none
+        # --id alone keeps no names, as trainings need none.
+        return changed | {"format": self.data_format, "keep_names": bool(self.keep_names)}

@@ -31,8 +31,8 @@ _HEADINGS = {
         "evaluate": ("evaluate", "Measure models or score files with 95% intervals."),
         "compare": ("compare", "Compare two rankers query by query: the release gate."),
         "report": ("report", "Write a page about a ranker: quality, features, failures."),
-        "importance": ("importance", "Measure the loss of the metric without each feature."),
-        "why": ("why", "Explain why one document ranks above another."),
+        "importance": ("explain:importance", "Measure the loss of the metric without each feature."),
+        "why": ("explain:why", "Explain why one document ranks above another."),
     },
     "Ship": {
         "predict": ("predict", "Score documents, one score per line in input order."),

@@ -455,12 +455,7 @@ def simulate_clicks(own: SimulateClicks, reading: FileOptions) -> None:
     documents = reader.read(own.data, like=reader.feature_space(model, own.ranker, own.data) if model else None)
     scores = scores_of(own.ranker, model, documents, own.threads)
     log = simulate_clicks(
-        documents.labels,
-        documents.queries,
-        scores,
-        how,
-        impressions=own.impressions,
-        seed=own.seed,
+        documents.labels, documents.queries, scores, how, impressions=own.impressions, seed=own.seed
     ).renumbered(documents.input_rows)
     log.write(own.output)
     say(f"{own.output}: {log!r}")

@@ -17,15 +17,7 @@ from boostrank.cli.reading import name_of
 from boostrank.cli.show import ReadProgress, duration, width
 from boostrank.core.errors import InputError
 from boostrank.core.text import count_of
-from boostrank.options import (
-    ClickOptions,
-    FileOptions,
-    JsonOptions,
-    TargetOptions,
-    ThreadOptions,
-    argument,
-    option,
-)
+from boostrank.options import ClickOptions, FileOptions, JsonOptions, TargetOptions, ThreadOptions, argument, option
 
 if TYPE_CHECKING:
     from boostrank.data.doctor import Finding, Profile
@@ -66,8 +58,7 @@ def doctor(own: Doctor, reading: FileOptions) -> None:
         say(
             "the labels are looked at, not the gain of an expression: train refuses a value that is no gain by its line"
         )
-    how = reading.keywords | {"threads": own.threads, "gain": rule_of(own.gain)}
-    how |= {"format": reading.data_format, "labelled": columns is None}
+    how = reading.keywords | {"threads": own.threads, "gain": rule_of(own.gain), "labelled": columns is None}
     sets = [_read("train", own.files, how)]
     how |= {"like": sets[0]}
     sets += [_read("valid", (one,), how) for one in own.valid]

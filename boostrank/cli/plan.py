@@ -42,7 +42,7 @@ def plan(own: PlanOptions, reading: FileOptions) -> None:
     """
     from boostrank.planning import Work, make_plan, survey
 
-    how = reading.keywords | {"format": reading.data_format}
+    how = reading.keywords
     surveys = {name_of(list(own.files)): survey(list(own.files), **how)}
     surveys |= {path: survey(path, **how) for path in own.valid}
     train, *others = surveys.values()

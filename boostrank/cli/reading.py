@@ -51,7 +51,7 @@ class Reader:
         self.options = replace(reading, keep_names=names, gain=None if expression is None else expression.text)
         self._stream, self._labelled, self._threads = stream, labelled, threads
         self._asks_for_gain = asks and gain is None
-        self._keywords = self.options.keywords | {"threads": threads, "format": reading.data_format}
+        self._keywords = self.options.keywords | {"threads": threads}
 
     def read(
         self, paths: str | Sequence[str], *, like: RankingDataset | FeatureSpace | None = None, labelled: bool = True

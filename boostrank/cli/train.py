@@ -110,7 +110,7 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
         if expression_of(gain) is not None:
             raise InputError("--gain of columns is for one machine: write such gains as labels, and --gain linear")
         return _on_cluster(own, options, checked.rounds, reading, names, metric)
-    known = reading.keywords | {"format": reading.data_format, "labelled": columns is None}
+    known = reading.keywords | {"labelled": columns is None}
     route = "memory" if options.folds else wanted_route(options.backend, own.route, own.cache)
     copies = copied_rows(own.valid) if own.clicks else 0.0
     about = {"params": checked.engine, "folds": on_folds, "copies": copies}
@@ -254,7 +254,6 @@ def _on_cluster(
                 **{name: value for name, value in options.changed.items() if name in KEYWORDS},
                 callbacks=[progress, StopWhenAsked(stop)],
                 **reading.keywords,
-                format=reading.data_format,
                 checkpoint=Checkpoint(so_far, every=own.checkpoint_every) if own.checkpoint_every else None,
                 tell=say,
                 worker_timeout=own.worker_timeout,

@@ -16,7 +16,7 @@ import click
 from boostrank.cli.command import command
 from boostrank.cli.errors import DONE, INTERRUPTED, say
 from boostrank.cli.reading import Reader
-from boostrank.cli.show import time_left
+from boostrank.cli.show import print_json, time_left
 from boostrank.cli.train import prepared
 from boostrank.core.errors import InputError
 from boostrank.engines import of_engine
@@ -117,7 +117,10 @@ def tune(own: Tune, options: FitOptions, reading: FileOptions) -> int:
             return INTERRUPTED
         found, stopped = search(0, None), True
     write_output(own.output, _as_toml(found, typed, within).encode())
-    click.echo(json.dumps(_as_json(found)) if own.as_json else "\n".join(_summary(found, own.output)))
+    if own.as_json:
+        print_json(_as_json(found))
+    else:
+        click.echo("\n".join(_summary(found, own.output)))
     return INTERRUPTED if stopped else DONE
 
 
@@ -169,16 +172,8 @@ def _as_json(found: TuningResult) -> dict[str, Any]:
         "params": {name: _plain(value) for name, value in found.params.items()},
         "rounds": found.best_rounds,
         "value": found.best.value if found.best else found.start,
-        "gain": None if gain is None else {"mean": gain.mean, "low": gain.low, "high": gain.high, "p": gain.p},
-        "trials": [
-            {
-                "params": t.params,
-                "value": None if math.isnan(t.value) else t.value,
-                "rounds": t.rounds,
-                "state": t.state,
-            }
-            for t in found.trials
-        ],
+        "gain": None if gain is None else {name: getattr(gain, name) for name in ("mean", "low", "high", "p")},
+        "trials": [{name: getattr(t, name) for name in ("params", "value", "rounds", "state")} for t in found.trials],
     }
 
 

@@ -219,21 +219,17 @@ def parse_gain(gain: Any) -> str | tuple[float, ...]:
     Raises:
         ParameterError: anything else, or a table with negative, infinite or decreasing entries.
     """
-    if isinstance(gain, str):
-        word = gain.strip().lower()
-        if word in _WORDS:
-            return _WORDS[word]
-        if not _is_table(word):
-            hint = did_you_mean(word, _WORDS, list_all=False) if word.isalpha() else ""
-            raise ParameterError(
-                f"gain={gain!r}: use 'exponential', 'linear', or a table such as '0,1,3,7,15'.{hint} An expression "
-                "over columns is computed where columns are: by train, or RankingDataset.with_gain"
-            )
-        gain = word.split(",")
+    word = gain.strip().lower() if isinstance(gain, str) else ""
+    if word in _WORDS:
+        return _WORDS[word]
     try:
-        table = tuple(float(entry) for entry in gain)
+        table = tuple(float(entry) for entry in (word.split(",") if isinstance(gain, str) else gain))
     except (TypeError, ValueError):
-        raise ParameterError(f"gain={gain!r}: use 'exponential', 'linear', or a table such as '0,1,3,7,15'") from None
+        hint = did_you_mean(word, _WORDS, list_all=False) if word.isalpha() else ""
+        raise ParameterError(
+            f"gain={gain!r}: use 'exponential', 'linear', or a table such as '0,1,3,7,15'.{hint} An expression over "
+            "columns is computed where columns are: by train, or RankingDataset.with_gain"
+        ) from None
     if not table or not all(np.isfinite(table)) or min(table) < 0 or any(np.diff(table) < 0):
         raise ParameterError(f"gain table {table}: entries must be finite, >= 0 and never decrease")
     return table

@@ -445,10 +445,7 @@ _BINARY = (
     (b"\x89HDF", "an HDF5 file"),
     (b"CBM1", "a CatBoost model, which boostrank does not read"),
     (b"binf", "an old binary model of XGBoost: load it there and save it as JSON, save_model('model.json')"),
-    (
-        b"{L\x00\x00\x00\x00\x00\x00\x00",
-        "XGBoost's UBJSON: save it there as JSON, save_model('model.json')",
-    ),
+    (b"{L\x00\x00\x00\x00\x00\x00\x00", "XGBoost's UBJSON: save it there as JSON, save_model('model.json')"),
     (b"\xff\xfe", "looks like UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`"),
     (b"\xfe\xff", "looks like UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`"),
 )
@@ -467,10 +464,7 @@ _TEXT = (
     (r'[^"]*"class"\s*:\s*"org\.apache\.solr', "a model or features of Solr, which boostrank does not read"),
     (r'\s*\{\s*"(learner|version)"', "a model of XGBoost"),
     (r"tree\r?\nversion=", "a model of LightGBM"),
-    (
-        r'\s*(\{\s*["}]|\[\s*[\[{"])',
-        "JSON: boostrank data join reads features that a search engine logged",
-    ),
+    (r'\s*(\{\s*["}]|\[\s*[\[{"])', "JSON: boostrank data join reads features that a search engine logged"),
     (
         r",[^\s,]*\r?\n0,[^\s,]*\r?\n",
         "a column of pandas with its index: write it with to_csv(..., index=False, header=False)",

@@ -1,0 +1,277 @@
+"""`boostrank importance` and `boostrank why`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from boostrank.cli.command import command
+from boostrank.cli.errors import say
+from boostrank.cli.reading import Reader
+from boostrank.cli.show import (
+    StepProgress,
+    aligned,
+    check_page,
+    listed,
+    print_json,
+    print_table,
+    shown,
+    width,
+    write_page,
+)
+from boostrank.core.text import count_of
+from boostrank.options import FileOptions, JsonOptions, MeasureOptions, ThreadOptions, argument, option
+
+if TYPE_CHECKING:
+    from boostrank.report.explanation import Why
+    from boostrank.report.sections.importance import Effect, Importance
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportanceOptions(MeasureOptions, group="Measures"):
+    """Options of the command."""
+
+    model: str = argument("MODEL", file="read")
+    data: tuple[str, ...] = argument("DATA...", default=(), file="data")
+    metric: str = option("ndcg@10", "Metric whose loss is measured, with one cut-off.", metavar="NAME")
+    groups: str | None = option(
+        None, "Features shuffled together, one group per line: `text: bm25_*, tf_title`.", file="read"
+    )
+    repeats: int | None = option(
+        None, "Number of shuffles of each query.", ge=1, le=1000, shown="1 to 5, as the work allows"
+    )
+    documents: int | None = option(
+        None,
+        "Shuffle, and explain by SHAP, a sample of whole queries with about N documents; 0: all.",
+        ge=0,
+        shown="as many as take half a minute, ten seconds for SHAP",
+    )
+    seed: int = option(0, "Seed of shuffles, samples and resampling.", ge=0)
+    top: int = option(30, "Number of features in the table; --json has all.", ge=1, group="Results")
+
+
+@command("importance", ImportanceOptions, FileOptions)
+def importance(own: ImportanceOptions, reading: FileOptions) -> None:
+    """Measure the loss of the metric when a feature is shuffled within each query of DATA.
+
+    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). Also prints gain and splits of the
+    trees, and SHAP centred within queries. Features that are constant within a query are exchanged
+    between queries instead.
+    """
+    from boostrank.metric import Conventions
+    from boostrank.report.section import read_groups
+    from boostrank.report.sections.importance import importance
+
+    model, dataset = Reader(reading, own.threads, gain=own.gain, asks=True).read_for_model(own.model, own.data)
+    groups = read_groups(own.groups, model.column_names) if own.groups else None
+    with StepProgress() as progress:
+        found = importance(
+            model,
+            dataset,
+            metric=own.metric,
+            conventions=Conventions.of(own.conventions, own.gain),
+            groups=groups,
+            repeats=own.repeats,
+            documents=own.documents,
+            shap_documents=own.documents or (None if own.documents is None else dataset.n_documents),
+            seed=own.seed,
+            threads=own.threads,
+            progress=progress,
+        )
+    if own.as_json:
+        print_json(found.to_dict())
+    else:
+        _print_importance(found, own.model, own.top)
+
+
+def _print_importance(found: Importance, model: str, top: int) -> None:
+    from boostrank.report.sections.importance import VERDICTS
+
+    echo = click.echo
+    interval = f"{found.low:.4f} to {found.high:.4f}"
+    echo(f"{model}: {found.metric} {found.value:.4f}, {interval}, {found.queries:,} queries count")
+    echo(_how(found))
+    echo()
+    rows = found.rows()
+    shown = [row for row in rows if row["verdict"] != "unused"][:top]
+    gain = sum(row["gain"] for row in rows) or 1.0
+    table = [["feature", "loss", "95% interval", "gain", "splits", "SHAP", "verdict"]]
+    table += [
+        [
+            row["feature"],
+            f"{row['loss']:+.4f}",
+            f"{row['loss_low']:+.4f} to {row['loss_high']:+.4f}",
+            f"{row['gain'] / gain:.1%}",
+            f"{row['splits']:,}",
+            f"{row['shap']:.3f}" if math.isfinite(row["shap"]) else "-",
+            row["verdict"],
+        ]
+        for row in shown
+    ]
+    print_table(table)
+    used = sum(row["verdict"] != "unused" for row in rows)
+    if used > len(shown):
+        echo(f"  ... and {used - len(shown)} more (--top {used})")
+    echo()
+    for effects, title in ((found.groups, "groups, shuffled together"), (found.clusters, "redundant features")):
+        if effects:
+            echo(title)
+            rows_of_effects = [["", "loss", "95% interval"]]
+            for effect in effects:
+                label = listed(effect.features) if effect.name.startswith("cluster ") else effect.name
+                rows_of_effects.append([label, f"{effect.loss:+.4f}", f"{effect.low:+.4f} to {effect.high:+.4f}"])
+            print_table(rows_of_effects)
+            echo()
+    for verdict in dict.fromkeys(row["verdict"] for row in shown):
+        echo(f"{verdict}: {VERDICTS[verdict]}")
+    if used < len(rows):
+        unused = found.named("unused")
+        echo(f"unused, {len(unused):,} of {len(rows):,} features: {listed(unused)}")
+    if found.removed is not None:
+        _print_removed(found, found.removed)
+
+
+def _how(found: Importance) -> str:
+    of = f"{found.documents:,} documents"
+    if found.documents < found.all_documents:
+        of = f"a sample of whole queries, {found.documents:,} of {found.all_documents:,} documents"
+    shap = f"SHAP of {found.shap_documents:,} documents" if found.shap_documents else "no SHAP"
+    shuffles = count_of(found.repeats, "shuffle")
+    return f"{of}; {shuffles} of each query; intervals: over queries and shuffles; {shap}"
+
+
+def _print_removed(found: Importance, removed: Effect) -> None:
+    left = found.value - removed.loss
+    click.echo(
+        f"removable, {len(removed.features)} features: {listed(removed.features)}; all neutralised together: "
+        f"{found.metric} {left:.4f}, loss {removed.loss:+.4f}, {removed.low:+.4f} to {removed.high:+.4f}"
+    )
+    if removed.high > found.negligible:
+        click.echo("together they may matter: take them out step by step, and train again")
+
+
+# Characters of a bar to either side, and the least that is worth drawing.
+_BAR, _LEAST = 20, 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhyOptions(JsonOptions, ThreadOptions, group="Results"):
+    """Options of the command."""
+
+    model: str = argument("MODEL", file="read")
+    data: tuple[str, ...] = argument("DATA...", default=(), file="data")
+    query: str = argument("Q")
+    a: str = argument("A")
+    b: str = argument("B")
+    top: int = option(12, "Number of features in each table; --json and -o have all.", ge=1)
+    output: str | None = option(None, "HTML page to write.", short="-o", file="write")
+
+
+@command("why", WhyOptions, FileOptions)
+def why(own: WhyOptions, reading: FileOptions) -> None:
+    """Explain why document A of query Q ranks above (or below) document B, and find the smallest swapping change.
+
+    \b
+    A and B are documents of the query, each given by
+      @3         its rank by the model: the third; also as 3, unless a document is named 3
+      row:17     its row in DATA, counted from 1
+      D7         its name: the column --id of a table, or the comment of its row
+      name:D7    the same, whatever the name looks like
+
+    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). Feature contributions are the engine's TreeSHAP
+    values. A change replaces one feature of one document by the nearest value in DATA that swaps the two. Its size is
+    the share of DATA's documents in between.
+    """
+    from boostrank.report.explanation import why
+
+    check_page(own.output)
+    model, dataset = Reader(reading, own.threads, names=True).read_for_model(own.model, own.data)
+    with StepProgress() as progress:
+        found = why(model, dataset, own.query, own.a, own.b, threads=own.threads, progress=progress)
+    if own.output is not None:
+        write_page(own.output, found.to_html(own.model))
+    if own.as_json:
+        print_json(found.to_dict())
+    else:
+        _print_why(found, own.top, width())
+
+
+def _print_why(found: Why, top: int, width: int) -> None:
+    table = [["", "rank", "score", "label"]]
+    table += [
+        [f"{letter}  {shown(one.name)}", f"{one.rank:,}", f"{one.score:.6g}", f"{one.label:g}"]
+        for letter, one in (("A", found.a), ("B", found.b))
+    ]
+    side = "above" if found.a.rank < found.b.rank else "below"
+    because = (
+        f"{abs(found.difference):.6g}" if found.difference else "the order of the rows alone: their scores are equal"
+    )
+    click.echo(f"query {shown(found.qid)}, {found.documents:,} documents: A stands {side} B by {because}")
+    print_table(table)
+    if not any(map(math.isnan, found.parts)):
+        _print_parts(found, top, width)
+    _print_changes(found, top)
+    for note in found.notes:
+        say(note)
+
+
+def _print_parts(found: Why, top: int, width: int) -> None:
+    click.echo("\nwhat each feature adds to A's score beyond B's (TreeSHAP)")
+    rows = [row for row in found.rows() if row["part"] != 0.0]
+    table = [["feature", "A", "B", "A - B"]]
+    table += [
+        [shown(r["feature"]), *(shown(found.shown(r["feature"], r[at], _value)) for at in "ab"), f"{r['part']:+.4g}"]
+        for r in rows[:top]
+    ]
+    lines = aligned(table)
+    widest = max(map(len, lines))
+    room = min(_BAR, (width - widest - 6) // 2)
+    longest = max((abs(row["part"]) for row in rows), default=1.0)
+    bars = ["", *(_bar(row["part"] / longest, room) for row in rows[:top])]
+    for line, bar in zip(lines, bars, strict=True):
+        click.echo(f"  {line.ljust(widest)}  {bar}".rstrip())
+    if len(rows) > top:
+        rest = sum(row["part"] for row in rows[top:])
+        click.echo(f"  ... and {len(rows) - top} more, together {rest:+.4g} (--top {len(rows)})")
+
+
+def _bar(share: float, room: int) -> str:
+    """Draw `   ---|` (for B) or `      |+++` (for A); the largest fills its side."""
+    if room < _LEAST:
+        return ""
+    length = round(abs(share) * room)
+    return f"{('-' * length).rjust(room)}|" if share < 0 else f"{' ' * room}|{'+' * length}"
+
+
+def _print_changes(found: Why, top: int) -> None:
+    click.echo()
+    if found.smallest is None:
+        click.echo(f"no change of one feature swaps them ({found.tried:,} values tried)")
+    else:
+        of = f"{found.sampled:,} documents"
+        click.echo(f"smallest changes of one feature that swap them; size: the share of {of} that lies in between")
+        table = [["feature", "of", "now", "then", "size"]]
+        table += [
+            [
+                shown(c.feature),
+                c.document.upper(),
+                shown(found.shown(c.feature, c.now, _value)),
+                shown(found.shown(c.feature, c.value, _value)) + "*" * (not c.seen),
+                f"{c.step:.1%}",
+            ]
+            for c in found.changes[:top]
+        ]
+        print_table(table)
+        if len(found.changes) > top:
+            click.echo(f"  ... and {len(found.changes) - top} more (--top {len(found.changes)})")
+        if any(not change.seen for change in found.changes[:top]):
+            click.echo("  * no document has such a value")
+    if found.query_level:
+        click.echo(f"not changed, since the query has them, not its documents: {shown(listed(found.query_level))}")
+
+
+def _value(value: float) -> str:
+    return "missing" if math.isnan(value) else f"{value:.6g}"
