@@ -23,7 +23,7 @@ _HEADINGS = {
     "Train": {
         "train": ("train", "Train a ranker from libsvm text or a table."),
         "tune": ("tune", "Search for the best parameters and write a config file for train."),
-        "plan": ("plan", "Estimate the memory of a training before it starts."),
+        "plan": ("doctor:plan", "Estimate the memory of a training before it starts."),
         "objectives": ("objectives", "List objectives, their parameters and papers; check your own."),
         "study": ("study", "Measure noise, trade off two goals, average models, compare metrics."),
     },
