@@ -138,16 +138,21 @@ def _locked(beside: str) -> int | None:
     """Open and lock the lock file; return None where files cannot be locked."""
     while True:
         try:
-            descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | _NO_FOLLOWING, 0o666)
+            try:
+                descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | _NO_FOLLOWING, 0o666)
+            except PermissionError:  # left by another user's run; a read-only descriptor can be locked, too
+                descriptor = os.open(beside, os.O_RDONLY | _NO_FOLLOWING)
         except OSError:
             return None
         held = try_lock(descriptor)
         if held and leads_to(beside, descriptor):
             return descriptor
+        unused = os.fstat(descriptor).st_size == 0
         os.close(descriptor)
         if held is None:
             with contextlib.suppress(OSError):
-                os.unlink(beside)
+                if unused:
+                    os.unlink(beside)
             return None
         if held is False:
             raise BlockingIOError

@@ -8,6 +8,7 @@ import gc
 import io
 import math
 import os
+import re
 import signal
 import sys
 import threading
@@ -82,12 +83,15 @@ def free_memory(root: Path = Path("/")) -> float:
         free = system["MemAvailable:"] * 1024.0
     elif hasattr(os, "sysconf"):  # macOS
         free = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    for group in _groups(root):
-        used, limit = (_numbers(group, *names) for names in (("memory.current",), ("memory.max", "memory.high")))
+    for group in _groups(root, "memory"):
+        used = _numbers(group, "memory.current", "memory.usage_in_bytes")
+        limit = _numbers(group, "memory.max", "memory.high", "memory.limit_in_bytes")
         if used and limit:
-            # Count file pages only: tmpfs is part of the cache and cannot be reclaimed.
+            # Count file pages only: tmpfs is part of the cache and cannot be reclaimed. In version 1, only the totals
+            # include groups below.
             pages = _table(group / "memory.stat")
-            cached = sum(pages.get(f"{kind}_file", 0) for kind in ("active", "inactive"))
+            kinds = ("active_file", "inactive_file")
+            cached = sum(pages.get(f"total_{kind}", pages.get(kind, 0)) for kind in kinds)
             free = min(free, max(0.0, min(limit) - used[0] + cached))
     return free
 
@@ -95,25 +99,26 @@ def free_memory(root: Path = Path("/")) -> float:
 def _quota(root: Path) -> float:
     """Return the CPU quota of our control groups in cores; infinity without a limit."""
     cores = math.inf
-    for group in _groups(root):
-        numbers = _numbers(group, "cpu.max")
+    for group in _groups(root, "cpu"):
+        numbers = _numbers(group, "cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
         if len(numbers) == 2 and min(numbers) > 0:
             cores = min(cores, numbers[0] / numbers[1])
     return cores
 
 
-def _groups(root: Path) -> list[Path]:
-    """Return the folders of our control group (version 2) and its ancestors, whose limits apply as well.
+def _groups(root: Path, controller: str) -> list[Path]:
+    """Return the folders of our control groups (versions 1 and 2) and their ancestors, whose limits apply as well.
 
     Inside a container, the kernel often gives the host's path; the container's own group is then mounted at the top.
     """
     try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
+        lines = (root / "proc/self/cgroup").read_text()
     except OSError:
         return []
     found = []
-    for path in (line.removeprefix("0::/") for line in lines if line.startswith("0::/") and ".." not in line):
-        for top in (root / "sys/fs/cgroup", root / "sys/fs/cgroup/unified"):
+    for controllers, path in re.findall(r"^\d+:(.*?):/(.*)", lines, re.MULTILINE):  # version 2 names no controllers
+        names = [controller] if controller in controllers.split(",") else [] if controllers else ["", "unified"]
+        for top in (root / "sys/fs/cgroup" / name for name in names if ".." not in path):
             found += [folder for folder in (top / path, *(top / path).parents) if folder.is_relative_to(top)]
     return found
 

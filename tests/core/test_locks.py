@@ -122,6 +122,34 @@ def test_where_files_cannot_be_locked_a_warning_says_so(
     assert [p.name for p in tmp_path.iterdir()] == ["model.txt"]
 
 
+def test_a_lock_file_with_content_is_kept_where_files_cannot_be_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".model.txt.lock").write_text("of somebody")
+    monkeypatch.setattr(locks, "try_lock", lambda descriptor: None)
+    with pytest.warns(TrainingWarning, match="cannot be locked"), reserved(tmp_path / "model.txt"):
+        pass
+    assert (tmp_path / ".model.txt.lock").read_text() == "of somebody"
+
+
+def test_a_lock_file_of_another_user_is_locked_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.open
+
+    def readable_only(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
+        if str(path).endswith(".lock") and flags & os.O_RDWR:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return real(path, flags, *args, **kwargs)
+
+    (tmp_path / ".model.txt.lock").write_text("1 elsewhere\n")
+    monkeypatch.setattr(os, "open", readable_only)
+    with (
+        reserved(tmp_path / "model.txt"),
+        pytest.raises(InputError, match=r"model\.txt: process 1 on elsewhere"),
+        reserved(tmp_path / "model.txt"),
+    ):
+        pass
+
+
 def test_a_lock_file_that_leads_elsewhere_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("kept")
     (tmp_path / ".model.txt.lock").symlink_to("precious")

@@ -37,6 +37,16 @@ def system(root: Path, membership: str, files: dict[str, str]) -> Path:
         ("0::/app\n", {"sys/fs/cgroup/app/cpu.max": "300000 100000\n", "sys/fs/cgroup/cpu.max": "200000 100000"}, 2),
         ("0::/host/path/not/seen/here\n", {"sys/fs/cgroup/cpu.max": "50000 100000\n"}, 0.5),
         ("0::/../outside\n", {"sys/fs/cgroup/cpu.max": "50000 100000\n"}, math.inf),
+        (
+            "4:memory:/job\n1:cpu,cpuacct:/job\n",
+            {"sys/fs/cgroup/cpu/job/cpu.cfs_quota_us": "400000", "sys/fs/cgroup/cpu/job/cpu.cfs_period_us": "100000"},
+            4,
+        ),
+        (
+            "1:cpu:/\n0::/\n",
+            {"sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1", "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000"},
+            math.inf,
+        ),
         ("nonsense\n", {"sys/fs/cgroup/cpu.max": "nonsense"}, math.inf),
         ("0::/job\n", {"sys/fs/cgroup/unified/job/cpu.max": "250000 100000"}, 2.5),
     ],
@@ -96,7 +106,8 @@ def memory(available_kb: int | None) -> dict[str, str]:
     return {} if available_kb is None else {"proc/meminfo": f"MemTotal: 99 kB\nMemAvailable: {available_kb} kB\n"}
 
 
-V2 = "sys/fs/cgroup"
+V1, V2 = "sys/fs/cgroup/memory", "sys/fs/cgroup"
+STAT = "cache 900000\ntotal_active_file 1000\ntotal_inactive_file 2000\ntotal_shmem 800000\nactive_file 7\n"
 
 
 @pytest.mark.parametrize(
@@ -129,6 +140,18 @@ V2 = "sys/fs/cgroup"
         ("0::/job\n", {f"{V2}/unified/job/memory.max": "5000", f"{V2}/unified/job/memory.current": "1000"}, 4000),
         ("0::/../out\n", {f"{V2}/memory.max": "5000", f"{V2}/memory.current": "2000"}, 1024e6),
         ("4:memory:/x\n0::/job\n", {f"{V2}/job/memory.max": "7000", f"{V2}/job/memory.current": "1"}, 6999),
+        (
+            "4:memory:/docker/job\n1:cpu:/\n0::/\n",
+            {
+                f"{V1}/memory.limit_in_bytes": "9223372036854771712", f"{V1}/memory.usage_in_bytes": "100",
+                f"{V1}/docker/memory.limit_in_bytes": "9000", f"{V1}/docker/memory.usage_in_bytes": "8000",
+                f"{V1}/docker/memory.stat": STAT,
+                f"{V1}/docker/job/memory.limit_in_bytes": "6000", f"{V1}/docker/job/memory.usage_in_bytes": "1000",
+            },
+            4000,
+        ),
+        ("4:memory:/x\n", {f"{V1}/memory.limit_in_bytes": "7000", f"{V1}/memory.usage_in_bytes": "1"}, 6999),
+        ("1:cpu:/x\n", {f"{V1}/memory.limit_in_bytes": "7000", f"{V1}/memory.usage_in_bytes": "1"}, 1024e6),
         ("nonsense\n", {f"{V2}/memory.max": "nonsense", f"{V2}/memory.current": "1"}, 1024e6),
     ],
 )  # fmt: skip
