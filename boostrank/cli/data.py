@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli.command import command
-from boostrank.cli.errors import TERMINATED, say
+from boostrank.cli.errors import TERMINATED, say, settle
 from boostrank.cli.reading import Reader, name_of
 from boostrank.cli.show import ReadProgress, duration, print_json, print_table
 from boostrank.core.errors import InputError
@@ -237,6 +237,7 @@ def _run(tool: str, own: Tool, *arguments: Any, **options: Any) -> None:
     from boostrank.data import tools as file_tools
 
     def terminate(number: int, frame: FrameType | None) -> None:
+        settle(TERMINATED)
         say("boostrank: stopped")
         sys.exit(TERMINATED)
 

@@ -105,8 +105,8 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     ("name", "trouble", "kind", "words"),
     [
         ("member", "memory", TrainingError, r"^worker 127\S+ \(\S+s2.txt\): MemoryError\n"),
-        ("matrix_info", "memory", TrainingError, r"^worker 127\S+ \(\S+s2.txt\): MemoryError\n"),
-        ("matrix_info", "format", DataError, r"^worker 127\S+ \(\S+s2.txt\): a.txt:3: planted$"),
+        ("replace", "memory", TrainingError, r"^worker 127\S+ \(\S+s2.txt\): MemoryError\n"),
+        ("replace", "format", DataError, r"^worker 127\S+ \(\S+s2.txt\): a.txt:3: planted$"),
     ],
 )
 def test_an_error_at_any_stage_is_told_at_once_and_the_workers_are_free(

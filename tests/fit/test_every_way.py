@@ -95,7 +95,7 @@ GIVEN: list[tuple[str, Any, Any, str]] = [
     ("both", same, same, START),
     ("both", filled, filled, START),
     ("both", thin, thin, START),
-    ("lightgbm", of_lightgbm, None, "refused: .*RankingDataset.*Dataset.*from_arrays"),
+    ("lightgbm", of_lightgbm, of_lightgbm, START),
     ("xgboost", of_xgboost, None, "refused: .*RankingDataset.*DMatrix.*from_arrays"),
     ("xgboost", same, of_xgboost, "refused: .*DMatrix"),
 ]
