@@ -79,7 +79,10 @@ class ColumnarFile:
             words = f"the file is damaged: it declares {self.rows:,} rows"
             raise FileFormatError(words, file=self.name)
         declared = {one.name for one in self.schema if pa.types.is_dictionary(one.type)}
-        columns = source.choose(names, self.name, self.path, declared | _of_pandas(self.schema))
+        of_pandas = _of_pandas(self.schema)
+        if source.columns is None:
+            source.ordered = _ordered(self.schema, of_pandas)
+        columns = source.choose(names, self.name, self.path, declared | of_pandas.keys())
         if source.reading.lenient and source.reading.space is None:
             text = [place for place in columns.places if is_text(self.schema.field(place).type)]
             columns = source.with_text(columns, {one: (0, 0) for one in text if one not in columns.coded}, 0, self.name)
@@ -146,13 +149,28 @@ def _state(path: str) -> tuple[int, int]:
     return now.st_size, now.st_mtime_ns
 
 
-def _of_pandas(schema: Any) -> set[str]:
-    """Return the columns that were categorical in pandas, whatever their Arrow type."""
+def _of_pandas(schema: Any) -> dict[str, dict[str, Any]]:
+    """Return columns that were categorical in pandas, whatever their Arrow type, with pandas' metadata."""
     try:
         columns = from_json((schema.metadata or {}).get(b"pandas", b"{}")).get("columns", [])
-        return {one["name"] for one in columns if one.get("pandas_type") == "categorical"} & set(schema.names)
+        found = {one["name"]: one.get("metadata") for one in columns if one.get("pandas_type") == "categorical"}
+        return {name: one if isinstance(one, dict) else {} for name, one in found.items() if name in schema.names}
     except (ValueError, AttributeError, KeyError, TypeError):
-        return set()
+        return {}
+
+
+def _ordered(schema: Any, of_pandas: dict[str, dict[str, Any]]) -> dict[str, int | None]:
+    """Return columns of ordered categories -> number of categories; None if unknown, -1 if the file lacks their order.
+
+    As in frames, the order of polars has no meaning.
+    """
+    kept = {
+        one.name
+        for one in schema
+        if getattr(one.type, "ordered", False) and not any(key.startswith(b"_PL_") for key in one.metadata or ())
+    }
+    noted = {name: one.get("num_categories") for name, one in of_pandas.items() if one.get("ordered")}
+    return dict.fromkeys(kept) | {name: n if name in kept else -1 for name, n in noted.items()}
 
 
 def _check_type(column: Any, is_coded: bool, file: str) -> None:

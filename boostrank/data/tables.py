@@ -168,6 +168,7 @@ class TableSource(Source):
         self.columns: Columns = None  # type: ignore[assignment]
         self.codings: dict[int, Coding] = {}
         self.text: dict[str, int] = {}  # text features, in lenient reading -> line of the first
+        self.ordered: dict[str, int | None] = {}  # column of ordered categories -> their number, None if unknown
         self._lock = threading.Lock()
         super().__init__(files, reading)
         self.warnings += self.columns.warnings
@@ -301,9 +302,9 @@ class TableSource(Source):
         return block
 
     def in_order(self, block: Block) -> None:
-        for j in block.categories:
+        for j, values in block.categories.items():
             if j not in self.codings:
-                self.codings[j] = Coding(self.columns.names[j])
+                self.codings[j] = self._coding(self.columns.names[j], len(values))
         self._code(block)
 
     def _code(self, block: Block) -> None:
@@ -313,6 +314,15 @@ class TableSource(Source):
             local = block.dense[:, j]
             block.dense[:, j] = self.codings[j].codes(np.where(np.isnan(local), -1, local).astype(np.int64), values)
         block.categories = {}
+
+    def _coding(self, name: str, n_categories: int) -> Coding:
+        """Return the coding of a column, given the number of categories in its first rows."""
+        ordered = name in self.ordered and name not in (self.reading.categorical or ())
+        if ordered and self.ordered[name] not in (None, n_categories):
+            ordered = False
+            words = "the file lacks the order of its categories; they are treated as unordered"
+            self.warnings.append(f"column {name!r}: {words}")
+        return Coding(name, ordered=ordered)
 
     def _look_at_infinities(
         self, out: Float32Array, cells: Cells, values: dict[int, npt.NDArray[Any]], faults: list[Fault]

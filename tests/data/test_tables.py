@@ -467,8 +467,46 @@ def test_a_dictionary_may_hold_what_is_missing(tmp_path: Path) -> None:
         assert {name: one.values for name, one in data.categories.items()} == {"text": ("y", "x"), "number": (5.0,)}
 
 
+@pytest.mark.parametrize("ending", ["parquet", "feather"])
+def test_categories_with_an_order_are_those_of_the_frame(tmp_path: Path, ending: str) -> None:
+    pandas = pytest.importorskip("pandas", reason="which notes the order in the file")
+    sizes = pandas.Categorical(list("SLMMLS"), categories=["XS", "S", "M", "L"], ordered=True)
+    years = pandas.Categorical([3, 1] * 3, categories=[3, 1], ordered=True)
+    frame = pandas.DataFrame({"label": [0.0, 1.0] * 3, "qid": [1] * 6, "size": sizes, "year": years})
+    path, options = tmp_path / f"t.{ending}", {"row_group_size": 2} if ending == "parquet" else {"chunksize": 2}
+    getattr(frame, f"to_{ending}")(path, **options)
+    drop = []
+    if ending == "parquet":  # which has no dictionaries of numbers
+        with pytest.warns(DataWarning, match="'year'.* order "):
+            assert not RankingDataset.read(path).categories["year"].ordered
+        drop = ["year"]
+    read, framed = RankingDataset.read(path, drop=drop, chunk_bytes=8), RankingDataset.from_frame(frame, drop=drop)
+    assert same_bits(read.features, framed.features)
+    assert read.categories == framed.categories
+    assert read.categories["size"].ordered
+    assert not RankingDataset.read(path, drop="year", categorical="size").categories["size"].ordered
+
+
+@pytest.mark.parametrize("ending", ["parquet", "feather"])
+@pytest.mark.parametrize("library", ["pyarrow", "polars"])
+def test_the_order_of_categories_is_that_of_a_frame_without_notes_of_pandas(
+    tmp_path: Path, ending: str, library: str
+) -> None:
+    path, frame = tmp_path / f"t.{ending}", {"label": [1, 0], "qid": [1, 1]}
+    if library == "polars":
+        polars = pytest.importorskip("polars")
+        frame = polars.DataFrame(frame | {"c": polars.Series(["x", "y"], dtype=polars.Enum(["y", "x"]))})
+        frame.write_parquet(path) if ending == "parquet" else frame.write_ipc(path)
+    else:
+        frame = pa.table(frame | {"c": pa.DictionaryArray.from_arrays(pa.array([1, 0]), ["y", "x"], ordered=True)})
+        parquet.write_table(frame, path) if ending == "parquet" else feather.write_feather(frame, str(path))
+    found = RankingDataset.read(path).categories
+    assert found == RankingDataset.from_frame(frame).categories
+    assert found["c"].ordered == (library == "pyarrow")
+
+
 @pytest.mark.parametrize("noted", [{"ordered": True}, "abc", [1], 7, True, None])
-@pytest.mark.filterwarnings("ignore:.*does not hold the order:boostrank.core.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore:.*lacks the order:boostrank.core.errors.DataWarning")
 def test_odd_notes_about_categories_are_as_none(tmp_path: Path, noted: Any) -> None:
     table = pa.table({"label": [1, 0], "qid": [1, 1], "c": pa.array(["x", "y"]).dictionary_encode()})
     notes = {"columns": [{"name": "c", "pandas_type": "categorical", "metadata": noted}]}
