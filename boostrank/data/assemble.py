@@ -149,6 +149,19 @@ class Totals:
         """File with the largest feature number."""
         return max(self.parts, key=lambda part: part.top_id)
 
+    @property
+    def from_one(self) -> list[Part]:
+        """Files that seem to count features from 1, although others count from 0 and no option decides."""
+        top = max((part.top_id for part in self.parts if part.zero_line), default=-1)
+        odd = [part for part in self.parts if not part.zero_line and 0 < part.top_id == top + 1]
+        return odd if self.source.base is None else []
+
+    def from_one_words(self) -> str:
+        """Return the warning about `from_one`."""
+        part = self.from_one[0]
+        words = f"no row of {part.name} has feature 0, which other files have, but there is feature {part.top_id}"
+        return f"{words}, one past their last: do some files count from 0 and others from 1?"
+
     def place(self, line: int) -> tuple[str, int]:
         """Return (file, its line) of a line counted over all files; line 0 means the whole data set."""
         part = next(part for part in reversed(self.parts) if part.lines < line or part is self.parts[0])
@@ -200,6 +213,8 @@ class Totals:
     def describe(self, in_columns: Callable[[], str] = lambda: "") -> None:
         """Add warnings about values and lines; `in_columns` says where values are missing."""
         counted = (slots.BLANK_LINES, slots.DESCENDING_ROWS, slots.REPEATED_CELLS, slots.BEYOND, slots.INFINITIES)
+        if self.from_one:
+            self.warn_or_refuse(self.from_one_words())
         blank, unsorted, again, beyond, infinite = (int(self.counts[slot]) for slot in counted)
         missing, top = int(self.counts[slots.MISSING]), self.top
         outside = f"outside the training data (largest number: {top.top_id}, {self.at(top.top_line)})"

@@ -308,6 +308,12 @@ def test_of_very_many_features_the_first_are_looked_at(ask: Any, clean: Lines, m
     assert ask(with_feature(clean, lambda line, i: 5 + i % 2, 3_000_000)) == {}
 
 
+def test_whole_numbers_beyond_those_of_float32(ask: Any, clean: Lines) -> None:
+    lines = with_feature(clean, lambda line, i: 1_700_000_000 + 1000 * i, 39)
+    one(ask(lines), "coarse-values", "note", 0, "feature 39 is", "less than 128 apart")
+    assert ask(changed(lines, 4, lambda line: line.replace(" 39:17", " 39:0.17"))) == {}
+
+
 # Documents -----------------------------------------------------------------------------------------------------------
 
 
@@ -362,6 +368,15 @@ def test_sets_that_count_features_differently(ask: Any, clean: Lines, later: Lin
     assert ask(from_zero(clean), valid=shorter)["numbering"].severity is Severity.WARNING
     assert "numbering" not in ask(from_zero(clean), valid=shorter, zero_based="true")
     assert ask(from_zero(clean), valid=from_zero(later)).keys() == {"constant-features"}
+
+
+def test_files_of_a_set_that_count_features_differently(tmp_path: Path, clean: Lines, later: Lines) -> None:
+    files = [tmp_path / "a", tmp_path / "b"]
+    files[0].write_text("".join(from_zero(clean)))
+    files[1].write_text("".join(later))
+    found = {f.check: f for f in boostrank.doctor(files)}
+    assert (found["numbering"].file, found["numbering"].severity) == (str(files[1]), Severity.WARNING)
+    assert "numbering" not in {f.check for f in boostrank.doctor(files, zero_based="true")}
 
 
 def test_a_feature_that_a_later_set_lost(ask: Any, clean: Lines, later: Lines) -> None:

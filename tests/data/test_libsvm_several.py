@@ -152,8 +152,13 @@ def test_fault_042_a_query_cut_between_two_files_is_refused_or_joined(shards: Sh
 
 
 def test_features_count_from_zero_in_all_files_when_one_has_a_feature_zero(shards: Shards) -> None:
-    data = read_libsvm(shards("1 qid:1 1:1\n", "1 qid:2 0:2\n"), layout="dense")
+    paths = shards("1 qid:1 1:1\n", "1 qid:2 0:2\n")
+    data = read_libsvm(paths, layout="dense", zero_based="true")
     assert data.features.tolist() == [[0, 1], [2, 0]]
+    with pytest.warns(DataWarning, match=r"a0\.txt has feature 0.* feature 1,"):
+        assert same_data(read_libsvm(paths, layout="dense"), data)
+    with pytest.raises(FileFormatError, match=r"a0\.txt has feature 0"):
+        read_libsvm(paths, strict=True)
 
 
 def test_group_sizes_and_weights_lie_beside_each_file(shards: Shards, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from boostrank.core.errors import RowError
 from boostrank.core.text import small_table
 from boostrank.core.types import Int64Array
 from boostrank.data import blocks as slots
+from boostrank.data.categories import EXACT
 from boostrank.data.doctor.profile import Profile, UInt64Array, mixed
 
 
@@ -107,6 +108,8 @@ _SHOWN = 12
 _ENOUGH_ROWS = 200  # rows among which a feature present in 10% of rows almost surely occurs
 _OFTEN = 0.1
 _LOST = "was a join lost?"
+_SHIFTED = "every feature is shifted by one"
+_NUMBER_ALIKE = "use the same numbering in all files; if they count from 0: --zero-based true"
 
 
 _REFUSED = "train refuses the file; for the rest of this report they are "
@@ -396,6 +399,18 @@ def constant_features(p: Profile) -> Iterator[Finding]:
         yield _found("constant-features", NOTE, _at(p), constant.size, message, cost, fix)
 
 
+def coarse_values(p: Profile) -> Iterator[Finding]:
+    """Whole numbers so large that float32 merges neighbours."""
+    largest = np.maximum(-p.smallest, p.largest)
+    coarse = np.flatnonzero(~p.fractional & (largest > EXACT) & (largest < np.inf))
+    if coarse.size:
+        top = largest[coarse].max()
+        message = f"{_listed(p, coarse)} whole and above {EXACT:,}, up to {top:.6g}"
+        cost = f"features are float32: around the largest, values less than {np.spacing(top):g} apart are one"
+        fix = "of times and ids subtract a start; hashes are no features"
+        yield _found("coarse-values", NOTE, _at(p), coarse.size, message, cost, fix)
+
+
 def _listed(p: Profile, numbers: Int64Array) -> str:
     """Format `features 3, 5 and 9 are`, shortened for many features."""
     shown = [p.feature(number).removeprefix("feature ") for number in numbers[:_SHOWN].tolist()]
@@ -483,8 +498,14 @@ def numbering(one: Profile, other: Profile) -> Iterator[Finding]:
     elif not beyond and usual <= _USUAL * one.n_rows:
         return
     what += ": does one count from 0 and the other from 1?"
-    fix = "use the same numbering in all files; if they count from 0: --zero-based true"
-    yield _found("numbering", severity, _at(other, line), 1, what, "every feature is shifted by one", fix)
+    yield _found("numbering", severity, _at(other, line), 1, what, _SHIFTED, _NUMBER_ALIKE)
+
+
+def numbering_of_files(p: Profile) -> Iterator[Finding]:
+    """Feature numbers from 0 in some files of a set and from 1 in others."""
+    if p.totals and (odd := p.totals.from_one):
+        place, what = _at(p, odd[0].top_line), p.totals.from_one_words()
+        yield _found("numbering", WARNING, place, len(odd), what, _SHIFTED, _NUMBER_ALIKE)
 
 
 def lost_features(one: Profile, other: Profile) -> Iterator[Finding]:
@@ -514,8 +535,16 @@ def examine(sets: Sequence[Profile]) -> Findings:
 
 Check = Callable[[Profile], Iterator[Finding]]
 _OF_TEXT: tuple[Check, ...] = (broken_files, refused_rows, refused_words, truncated_text)
-_OF_ROWS: tuple[Check, ...] = (split_queries, no_features, dead_queries, labels_without_gain, odd_labels, duplicates)
-_OF_TRAINING_DATA: tuple[Check, ...] = (label_copies, constant_features)  # later sets would only repeat them
+_OF_ROWS: tuple[Check, ...] = (
+    split_queries,
+    no_features,
+    dead_queries,
+    labels_without_gain,
+    odd_labels,
+    duplicates,
+    numbering_of_files,
+)
+_OF_TRAINING_DATA: tuple[Check, ...] = (label_copies, constant_features, coarse_values)  # later sets would repeat them
 _HIDES: dict[str, tuple[Check, ...]] = {
     "split-queries": (dead_queries, duplicates, label_copies),
     "refused-labels": (odd_labels,),

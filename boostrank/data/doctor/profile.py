@@ -56,6 +56,7 @@ class Profile:
         starts, line, ids: first row, first line and id of each query; a hash of the id if it is text.
         stored, missing, equal: number of nonzero, missing, and nonzero values equal to the label of each feature.
         smallest, largest: of the nonzero values of each feature.
+        fractional: whether some value of each feature is not whole.
         cells, rows_of_cells: CSR matrix of the first rows in the files, and their places among all rows.
         space: columns of a table, which later sets must have; None for libsvm text.
         files, options: arguments with which `read_files` reads the same data.
@@ -81,6 +82,7 @@ class Profile:
         self.unterminated: list[str] = []
         self.stored, self.missing, self.equal = (np.zeros(0, np.int64) for _ in range(3))
         self.smallest, self.largest = np.zeros(0, np.float32), np.zeros(0, np.float32)
+        self.fractional = np.zeros(0, np.bool_)
         self.cells: Any = sparse.csr_matrix((0, _WIDTH), dtype=np.float32)
         self.grouped_by_file = False
         self.feature_names: dict[int, str] = {}
@@ -159,7 +161,8 @@ class Profile:
         width = min(self.top.top_id + 1, MOST_FEATURES)
         more = max(0, width - self.stored.size)
         width += max(0, self.stored.size - width)
-        for name, fill in (("stored", 0), ("missing", 0), ("equal", 0), ("smallest", np.inf), ("largest", -np.inf)):
+        fills = {"stored": 0, "missing": 0, "equal": 0, "smallest": np.inf, "largest": -np.inf, "fractional": False}
+        for name, fill in fills.items():
             setattr(self, name, np.pad(getattr(self, name), (0, more), constant_values=fill))
         of_row = np.repeat(labels, np.diff(ends, prepend=0))
         known = (ids < width) & (values != 0)
@@ -171,6 +174,7 @@ class Profile:
         self.equal += np.bincount(ids[values == of_row], minlength=width)
         np.minimum.at(self.smallest, ids, values)
         np.maximum.at(self.largest, ids, values)
+        self.fractional[ids[values != np.floor(values)]] = True
 
     def _take_sizes(self) -> None:
         """Take the queries from the side files of sizes; rows beyond the sizes are one query."""
