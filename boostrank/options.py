@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import functools
 import inspect
 import io
 import math
@@ -18,7 +19,7 @@ import numbers
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 from boostrank.core.errors import ParameterError, did_you_mean
 from boostrank.core.text import parse_size, typed_value
@@ -186,8 +187,12 @@ def contradictions(
             yield f"{spell(one)} is for {spell(known[one.needs])}, which is not given"
 
 
-def takes_options(options: Iterable[Option]) -> Callable[[F], F]:
-    """Decorator: show declared options in place of `**options` in a function's signature."""
+def takes_options(options: Iterable[Option], *, alone: bool = True) -> Callable[[F], F]:
+    """Decorator: show declared options in place of `**options` in a function's signature.
+
+    Args:
+        alone: refuse other names.
+    """
     keyword = inspect.Parameter.KEYWORD_ONLY
     shown = [inspect.Parameter(one.name, keyword, default=one.default) for one in options]
 
@@ -195,8 +200,17 @@ def takes_options(options: Iterable[Option]) -> Callable[[F], F]:
         signature = inspect.signature(function)
         own = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
         more = [one for one in shown if one.name not in signature.parameters]
-        function.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
-        return function
+        known = {one.name for one in (*own, *more)}
+
+        @functools.wraps(function)
+        def checked(*args: Any, **given: Any) -> Any:
+            for name in (one for one in given if alone and one not in known):
+                hint = did_you_mean(name, known, list_all=False)
+                raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}.{hint}")
+            return function(*args, **given)
+
+        checked.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
+        return cast(F, checked)
 
     return decorated
 

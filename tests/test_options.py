@@ -12,7 +12,8 @@ from boostrank.core.errors import ParameterError
 from boostrank.engines import ENGINES
 from boostrank.options import BACKENDS, CONVENTIONS, ReadOptions, TrainOptions, declared
 
-POSITIONAL = {"params": "params", "num_boost_round": "rounds", "train_set": "", "valid_sets": "", "valid_names": ""}
+UNDECLARED = dict.fromkeys(("train_set", "valid_sets", "valid_names", "keep_training_booster"), "")
+POSITIONAL = {"params": "params", "num_boost_round": "rounds", **UNDECLARED}
 
 
 def test_keywords_of_train_are_declared_options_with_the_same_defaults() -> None:

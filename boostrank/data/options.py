@@ -63,7 +63,7 @@ class FeatureSpace:
 
 
 _READING = (Option(name="like", help=""), Option(name="threads", help=""), Option(name="progress", help=""))
-takes_reader_options = takes_options((*_READING, *declared(ReadOptions).values()))
+takes_reader_options = takes_options((*_READING, *declared(ReadOptions).values()), alone=False)
 """Decorator: show `like`, `threads`, `progress` and the fields of `ReadOptions` in place of `**options`."""
 
 

@@ -465,9 +465,14 @@ def _by_content(one: Any) -> Format:
 def open_files(source: AnySource, format: str = "auto", **options: Any) -> tuple[Format, Source]:
     """Open files; return their format and source."""
     spec = format_of(source, format)
+    return spec, spec.source(expand(source), reading_of(spec, **options))
+
+
+def reading_of(spec: Format, **options: Any) -> Reading:
+    """Check the names of options, and return them."""
     names = [field.name for field in fields(Reading)]
     unknown = next((name for name in options if name not in names), None)
     if unknown is not None:
         hint = did_you_mean(unknown, names, list_all=False)
         raise ParameterError(f"{spec.name} files do not support {unknown}.{hint}")
-    return spec, spec.source(expand(source), Reading(**options))
+    return Reading(**options)

@@ -52,7 +52,7 @@ from boostrank.data.dataset import Provenance, RankingDataset
 from boostrank.data.options import FeatureSpace, Progress
 from boostrank.data.rows import InParts, constant_columns
 from boostrank.data.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX, find_sidecar
-from boostrank.data.source import AnySource, OneSource, Reading, expand, format_of
+from boostrank.data.source import AnySource, OneSource, Reading, expand, format_of, reading_of
 from boostrank.records import BigFile, CacheHeader, CacheNote, as_record, from_json, jsonable
 
 FOLDER = ".boostrank-cache"
@@ -436,7 +436,7 @@ def stream_files(
     files, spec = expand(source), format_of(source, format)
     reading = options | {"format": spec.name, "like": like, "labelled": labelled}
     reading |= {"threads": threads, "progress": progress, "chunk_bytes": chunk_bytes}
-    checked = Reading(like=like, labelled=labelled, **options)
+    checked = reading_of(spec, like=like, labelled=labelled, **options)
     paths = [os.fspath(one) for one in files if isinstance(one, (str, os.PathLike)) and os.path.isfile(one)]
     if cache is False or len(paths) < len(files) or checked.names:
         return _read(files, None, external_memory, reading)

@@ -5,7 +5,7 @@ Every training is `fit(resolve(options, data))`: `resolve` validates and makes a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -44,6 +44,10 @@ def train(
     num_boost_round: int | None = None,
     valid_sets: Any = None,
     valid_names: Sequence[str] | str | None = None,
+    feval: Any = None,
+    init_model: Any = None,
+    keep_training_booster: bool = False,
+    callbacks: Sequence[Callable[..., Any]] | None = None,
     **options: Any,
 ) -> RankingModel:
     """Train a ranker. The signature follows `lgb.train`.
@@ -58,8 +62,12 @@ def train(
             `init_model`.
         valid_sets: data sets to evaluate each round; may include `train_set`. With folds, their queries join the folds.
         valid_names: names for the log; `valid_0`, ... by default, and "training" for the training set.
+        feval: one function or a list, (scores, engine's data set) -> (name, value, higher is better) or a list.
         init_model: path, booster, fitted ranker or RankingModel to continue from its best round. Its objective is kept
             unless `params` sets another.
+        keep_training_booster: only False; `init_model` continues a training.
+        callbacks: LightGBM's (on either backend), ours, or any callable that takes a `CallbackEnv`. Called in every
+            fold.
         backend: "lightgbm", "xgboost", or "linear": scores X w, where a round is a step of the optimiser and the
             parameters are those in `boostrank.engines.linear.adapter.PARAMS`.
         conventions: treatment of gains, ties and empty queries in metrics; a `Conventions`, or the name of a preset. By
@@ -78,9 +86,6 @@ def train(
         folds: number of folds of whole queries. A model is trained without each fold and stopped on it, and the models
             are averaged. None for the number of `quality`.
         max_trees: maximum number of trees in the model, including the linear start (one per feature).
-        callbacks: LightGBM's (on either backend), ours, or any callable that takes a `CallbackEnv`. Called in every
-            fold.
-        feval: one function or a list, (scores, engine's data set) -> (name, value, higher is better) or a list.
 
     Returns:
         The model; `.booster` is the engine's own. Leaves are rounded once, so that every program computes the same sums
@@ -90,6 +95,11 @@ def train(
         InputError: invalid parameters or data; nothing was trained.
         TrainingError: a gradient that is not finite, or nothing to learn.
     """
+    if keep_training_booster:
+        raise ParameterError(
+            "keep_training_booster=True: model.booster keeps no data for update; add rounds with init_model=model"
+        )
+    options |= {"feval": feval, "init_model": init_model, "callbacks": callbacks}
     given = valid_sets if isinstance(valid_sets, list | tuple) else [] if valid_sets is None else [valid_sets]
     params = {**_own_params(train_set), **(params or {})}
     train = _rows_of(train_set)

@@ -59,6 +59,23 @@ def test_arguments_of_another_kind(function: Callable[..., Any], given: tuple[An
                 function(**(first | {name: value}))
 
 
+@pytest.mark.parametrize(
+    ("function", "unknown", "near"),
+    [
+        (boostrank.train, "fold", "folds"),
+        (boostrank.train, "rounds", ""),
+        (boostrank.tune, "trails", "trials"),
+        (boostrank.tune, "quality", ""),
+    ],
+)
+def test_keywords_that_are_not_known(function: Callable[..., Any], unknown: str, near: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        function({}, DATA, **{unknown: 1})
+    assert f"{function.__name__}() got an unexpected keyword argument {unknown!r}" in str(caught.value)
+    assert str(caught.value).count("'") == (4 if near else 2)
+    assert near in str(caught.value)
+
+
 def test_a_dimension_of_the_search_that_is_none() -> None:
     with pytest.raises(ParameterError, match="space: sigma=1: expected a Span or a Choice"):
         boostrank.tune(None, DATA, folds=2, space={"sigma": 1})  # type: ignore[dict-item]

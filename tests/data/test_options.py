@@ -62,9 +62,10 @@ def test_what_is_not_allowed_is_refused(options: dict[str, Any], words: str) -> 
         ReadOptions(**options)
 
 
-def test_an_unknown_option_is_refused_with_the_nearest_known_one() -> None:
+@pytest.mark.parametrize("read", [RankingDataset.from_libsvm, RankingDataset.stream])
+def test_an_unknown_option_is_refused_with_the_nearest_known_one(read: Callable[..., Any]) -> None:
     with pytest.raises(ParameterError, match=r"missing_token\. Did you mean 'missing_tokens'\?"):
-        RankingDataset.from_libsvm("train.txt", missing_token="NULL")
+        read("train.txt", missing_token="NULL")
 
 
 @pytest.mark.parametrize("name", ["max_feature", "n_features", "max_bad_share"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import warnings
 from typing import Any
@@ -168,6 +169,23 @@ def test_one_word_for_the_gain_reaches_the_engines_own_objectives(name: str, bac
     else:
         with pytest.raises(ParameterError, match="not a table"):
             fit(gain=[0, 1, 2, 3])
+
+
+def test_arguments_by_position_are_those_of_lgb_train(data: Any) -> None:
+    train, valid = data
+    ours, theirs = (inspect.signature(one.train).parameters for one in (boostrank, lgb))
+    assert [*ours][: len(theirs)] == [*theirs]
+    assert {one.kind for one in [*ours.values()][len(theirs) :]} == {inspect.Parameter.KEYWORD_ONLY}
+    rounds: list[int] = []
+    spread = lambda scores, _: ("spread", float(np.ptp(scores)), True)  # noqa: E731
+    first = boostrank.train(FAST, train, 2)
+    model = boostrank.train(
+        FAST, train, 3, [valid], ["v"], spread, first, False, [lambda e: rounds.append(e.iteration)]
+    )
+    assert "spread" in model.evals_result["v"]
+    assert (model.best_iteration, len(set(rounds))) == (5, 3)
+    with pytest.raises(ParameterError, match=r"keep_training_booster.*update.*init_model="):
+        boostrank.train(FAST, train, 2, keep_training_booster=True)
 
 
 def test_feval_and_callables_are_taken_as_lightgbm_takes_them(data: Any) -> None:
