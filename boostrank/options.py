@@ -182,7 +182,7 @@ def contradictions(
     for one in (known[name] for name in known if name in given):
         for other in one.conflicts:
             if other in given:
-                yield f"{spell(one)} and {spell(known[other])} do not go together"
+                yield f"{spell(one)} and {spell(known[other])} cannot be used together"
         if one.needs in known and one.needs not in given:
             yield f"{spell(one)} is for {spell(known[one.needs])}, which is not given"
 

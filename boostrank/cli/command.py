@@ -186,7 +186,7 @@ class Command(click.Command):
         """Check options without opening files, then run the command.
 
         Raises:
-            UsageError: options that do not go together, or standard input given twice.
+            UsageError: options that cannot be used together, or standard input given twice.
             InputError: a file to be written is also read, or is to be written twice. The record and the lock of a
                 model count as written, whatever the output is called.
         """

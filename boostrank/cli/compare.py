@@ -121,7 +121,7 @@ def by_clicks(own: Study, reading: FileOptions) -> tuple[Study, FileOptions, Cli
     from boostrank.clicks.sidecar import click_reading
 
     if own.gain is not None:
-        raise InputError("--clicks and --gain do not go together")
+        raise InputError("--clicks and --gain cannot be used together")
     if len(own.data) != 1:
         raise InputError("--clicks counts the rows of one file: give one DATA")
     columns, reading = click_reading(own.click_columns, own.data, reading)

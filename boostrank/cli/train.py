@@ -56,7 +56,7 @@ def train(own: TrainCommand, options: TrainOptions, reading: FileOptions) -> int
     if own.clicks:
         objective = str(options.objective or "")
         if options.gain is not None:
-            raise ParameterError("--clicks and --gain do not go together")
+            raise ParameterError("--clicks and --gain cannot be used together")
         if of_engine(objective):
             raise ParameterError(f"--clicks learns real gains, and {objective} takes grades: one of ours")
         if len(own.train) > 1:

@@ -101,7 +101,7 @@ def read_names(path: str) -> Names:
     odd = next((line for line, pair in pairs if pair and re.match(r"\d+\s*[:,\t]", lines[line - 1].strip())), None)
     if odd is not None:
         raise FileFormatError(
-            "some lines are `number: name`, others not: write all of them in one way", file=path, line=odd
+            "some lines have the form `number: name`, others do not: use one form for all", file=path, line=odd
         )
     return tuple(_checked([(line, line, text) for line, text in enumerate(lines, 1)], path).values())
 

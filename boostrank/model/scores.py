@@ -115,12 +115,12 @@ def _rows_at_thresholds(forest: Forest, columns: Int64Array, n_features: int) ->
 
 
 def has_names(path: str) -> bool:
-    """Return True if the ending of an output is that of a table, with query ids, names and scores."""
+    """Return True if the extension of an output is that of a table, with query ids, names and scores."""
     return os.path.splitext(path)[1].lower() in _TABLES
 
 
 def write_scores(path: str, pieces: Iterable[Any]) -> None:
-    """Write scores atomically, one per line; or by the ending of the file as CSV, JSON lines or Parquet.
+    """Write scores atomically, one per line; or, by the file extension, as CSV, JSON lines or Parquet.
 
     Tables have the columns `qid` and `doc_id`, as far as the data have them, and `score`.
 

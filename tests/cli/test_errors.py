@@ -43,7 +43,7 @@ from tests.cli.conftest import FEW, invoke
         (["--quality", "plain", "--cluster", "local:1", "--log", "rounds.jsonl"], "--cluster and --log do not go"),
         (
             ["--quality", "plain", "--cluster", "local:1", "--backend", "xgboost", "--feature-names", __file__],
-            "--cluster and --feature-names do not go together",
+            "--cluster and --feature-names cannot be used together",
         ),
         (["--quality", "plain", "--cluster", "local:0", "--backend", "xgboost"], "local:0"),
     ],

@@ -55,7 +55,7 @@ def test_comments_in_front_of_the_rows_name_features(tmp_path: Path) -> None:
         ("a\nb\na\n", "names.txt:3: 'a' is also on line 1"),
         ("a\n\nc\n", "names.txt:2: a blank line"),
         ("1: a\n1: b\n3: c\n", "names.txt:2: feature 1 has a name"),
-        ("1: a\nb\n3: c\n", "names.txt:1: some lines are `number: name`, others not"),
+        ("1: a\nb\n3: c\n", "names.txt:1: some lines have the form `number: name`"),
         ("1: a\n3: c\n", "but feature 2 has none"),
     ],
 )

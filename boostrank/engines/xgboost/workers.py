@@ -25,7 +25,7 @@ _GATHERING_SECONDS = 120
 
 
 class Tracker:
-    """Where workers meet: it tells each who the others are. Lives as long as the training.
+    """Rendezvous of the workers; open during the whole training.
 
     Args:
         workers: how many will come.
