@@ -1,8 +1,9 @@
 """Rules of the kernel contract as functions of a probe, tried on queries of 0 to 11 documents, the shortest first.
 
 Compiled code does not check indices, and a bad one corrupts memory or ends the process. So the Python body of a kernel
-is called first, where NumPy checks them. Outputs and scratch memory are filled with arbitrary numbers, and in a second
-run with others: a kernel that depends on them gives another result.
+is called first, where NumPy checks them. Functions that it calls may be compiled, so every array has margins. Outputs,
+scratch memory and margins are filled with arbitrary numbers, and in a second run with others: a kernel that depends on
+them gives another result.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from boostrank.kernels.objective import ObjectiveSpec
 _DERIVATIVE_TOLERANCE = 1e-4
 _SYMMETRY_TOLERANCE = 1e-5
 _MEANINGLESS = (7.25e11, -3.5e11)
+_MARGIN = 8
 
 Values = Mapping[str, Any]
 
@@ -87,12 +89,13 @@ class Example:
 
 
 class Output(NamedTuple):
-    """Result of a kernel for one query, and the names of the inputs that it wrote."""
+    """Result of a kernel for one query, and the names of the inputs and of the margins that it wrote."""
 
     loss: float
     grad: Float64Array
     hess: Float64Array
     written: tuple[str, ...]
+    margins_written: tuple[str, ...]
 
 
 class Probe:
@@ -102,11 +105,11 @@ class Probe:
         self.spec = spec
         self._function = spec.kernel if function is None else function
 
-    def run(self, example: Example, values: Values, *, outputs: int = 0, scratch: int = 0) -> Output:
-        """Run with arbitrary content of kind 0 or 1 in outputs and in scratch memory."""
+    def run(self, example: Example, values: Values, *, outputs: int = 0, scratch: int = 0, margins: int = 0) -> Output:
+        """Run with arbitrary content of kind 0 or 1 in outputs, in scratch memory and in margins."""
         n, gains = len(example), example.gains
         doc_const, query_const = self._constants(example.labels, gains, values)
-        given = {
+        inputs = {
             "scores": example.scores,
             "gains": gains,
             "order": np.argsort(-example.scores, kind="stable"),
@@ -114,14 +117,30 @@ class Probe:
             "query_const": query_const[0],
             "params": self.spec.encode({p.name: p.parse(values[p.name]) for p in self.spec.params}, 0),
         }
-        inputs = {name: array.copy() for name, array in given.items()}
-        grad, hess = (np.full(n, _MEANINGLESS[outputs]) for _ in range(2))
         room = self.spec.scratch_per_document * n
-        memory = np.full(room, _MEANINGLESS[scratch]), np.full(room, (n - 1) * scratch, np.int64)  # valid positions
+        given = inputs | {
+            "grad": np.full(n, _MEANINGLESS[outputs]),
+            "hess": np.full(n, _MEANINGLESS[outputs]),
+            "scratch": np.full(room, _MEANINGLESS[scratch]),
+            "iscratch": np.full(room, (n - 1) * scratch, np.int64),  # integers are used as indices: valid positions
+        }
+        fillers = {"f": _MEANINGLESS[margins], "i": max(0, n - 1) * margins}
+        framed = {
+            name: np.full((len(array) + 2 * _MARGIN, *array.shape[1:]), fillers[array.dtype.kind], array.dtype)
+            for name, array in given.items()
+        }
+        arrays = {name: whole[_MARGIN:-_MARGIN] for name, whole in framed.items()}
+        for name, array in given.items():
+            arrays[name][:] = array
         with np.errstate(all="ignore"):  # compiled code does not warn, either
-            loss = self._function(*inputs.values(), grad, hess, *memory)
-        written = tuple(name for name, array in inputs.items() if not np.array_equal(array, given[name]))
-        return Output(float(loss), grad, hess, written)
+            loss = self._function(*arrays.values())
+        written = tuple(name for name, array in inputs.items() if not np.array_equal(arrays[name], array))
+        margins_written = tuple(
+            name
+            for name, whole in framed.items()
+            if np.any(np.r_[whole[:_MARGIN], whole[-_MARGIN:]] != fillers[whole.dtype.kind])
+        )
+        return Output(float(loss), arrays["grad"], arrays["hess"], written, margins_written)
 
     def _constants(self, labels: Float64Array, gains: Float64Array, values: Values) -> tuple[Any, Any]:
         constants = self.spec.prepare(labels.copy(), gains.copy(), np.array([0, labels.size], np.int64), values)
@@ -243,22 +262,25 @@ class Rule:
 def _memory(probe: Probe, example: Example, values: Values) -> Fault | None:
     """Check that accesses stay within the arrays, and that scratch memory is written before it is read."""
     kernel = probe.spec.kernel
+    why = "compiled code does not check indices: it overwrites other data, or the process dies"
+    mend = (
+        "keep every index from 0 to below the length of its array: n = query.scores.size, also for a row of scratch; a "
+        f"kernel with ten arrays has {probe.spec.scratch_per_document} * n numbers of scratch (scratch_per_document=)"
+    )
     try:
-        Probe(probe.spec, kernel.in_python).run(example, values)
+        first = Probe(probe.spec, kernel.in_python).run(example, values)
     except IndexError as error:
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if frame.filename == kernel.body.__code__.co_filename]
-        return Fault(
-            f"{f'line {lines[-1]}: ' if lines else ''}{error}",
-            "compiled code does not check indices: it overwrites other data, or the process dies",
-            "keep every index from 0 to below the length of its array: n = query.scores.size, also for a row of "
-            f"scratch; a kernel with ten arrays has {probe.spec.scratch_per_document} * n numbers of scratch "
-            "(scratch_per_document=)",
-        )
+        return Fault(f"{f'line {lines[-1]}: ' if lines else ''}{error}", why, mend)
     except Exception:  # such as 1 / 0, which does not stop compiled code
         return None
-    one, other = (probe.run(example, values, scratch=kind) for kind in (0, 1))
-    if any(_differing(a, b).size for a, b in zip(_arrays(one), _arrays(other), strict=True)):
+    if first.margins_written:
+        return Fault(f"a function called by the kernel writes beyond an end of {first.margins_written[0]}", why, mend)
+    base = probe.run(example, values)
+    if _differ(base, probe.run(example, values, margins=1)):
+        return Fault("the result depends on memory beyond an end of an array", why, mend)
+    if _differ(base, probe.run(example, values, scratch=1)):
         mend = "set a row of scratch before reading it: row = scratch.row; row[:] = 0.0"
         words = "the result depends on previous content of scratch"
         return Fault(words, "scratch holds numbers of another query", mend)
@@ -376,7 +398,7 @@ def _untestable(spec: ObjectiveSpec) -> str:
 
 def _curvature(probe: Probe, example: Example, values: Values) -> Fault | None:
     """Check the defining property of the hessian's kind: the second derivative, or a parabola above the loss."""
-    loss, grad, hess, _ = probe.run(example, values)
+    loss, grad, hess, *_ = probe.run(example, values)
     if probe.spec.hessian is HessianKind.EXACT:
         wanted = _derivative(probe, example, values, hess, lambda output, p: float(output.grad[p]))
         error = np.abs(hess - wanted)
@@ -461,6 +483,10 @@ def _first_far(actual: Float64Array, wanted: Float64Array) -> int | None:
 
 def _arrays(output: Output) -> tuple[Float64Array, Float64Array, Float64Array]:
     return np.array([output.loss]), output.grad, output.hess
+
+
+def _differ(one: Output, other: Output) -> bool:
+    return any(_differing(a, b).size for a, b in zip(_arrays(one), _arrays(other), strict=True))
 
 
 def _differing(one: Float64Array, other: Float64Array) -> npt.NDArray[np.int64]:

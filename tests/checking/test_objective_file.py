@@ -161,6 +161,27 @@ def test_a_kernel_that_writes_beyond_its_arrays_is_stopped_before_anything_else(
     assert last == "centred-squares fails: memory"
 
 
+@pytest.mark.parametrize(
+    ("statement", "place"),
+    [("grad[scores.size] = 1.0", "beyond an end of grad"), ("grad[0] += scores[scores.size]", "beyond an end")],
+)
+def test_a_compiled_function_that_leaves_the_arrays_is_found(
+    data: Path, tmp_path: Path, statement: str, place: str
+) -> None:
+    helper = f"@numba.njit\ndef helper(scores, grad):\n    if scores.size:\n        {statement}\n\n\n"
+    text = OWN.replace("import boostrank\n", f"import boostrank\nimport numba\n\n{helper}", 1)
+    path = tmp_path / "my.py"
+    path.write_text(text.replace("    return loss", "    helper(scores, grad)\n    return loss"))
+    result = invoke("objectives", "--check", path)
+    assert result.exit_code == 3
+    assert place in result.stdout
+    assert result.stdout.endswith("fails: memory\n")
+    refused = invoke("train", data / "train.txt", "--objective", path, "--model", tmp_path / "model.txt")
+    assert refused.exit_code == 2
+    assert str(path) in refused.stderr
+    assert place in refused.stderr
+
+
 def test_the_command_line_trains_with_a_file_and_says_so_in_the_sidecar(data: Path, own: Path, tmp_path: Path) -> None:
     model = tmp_path / "model.txt"
     result = invoke(
