@@ -85,7 +85,7 @@ def join(
     qid: str | None = None,
     id: str | None = None,
 ) -> Joined:
-    """Join judgements with logged features by query and document, and write a table (CSV or Parquet, by the file extension).
+    """Join judgements with logged features by query and document; write CSV or Parquet, by the file extension.
 
     The table has the columns `qid`, `doc_id`, `label` and the features, and is sorted by query and document: the order
     of the files changes nothing, and ties do not follow grades. Several grades of a document are averaged.

@@ -1,4 +1,7 @@
-"""Tables of any format: Arrow columns to blocks of rows, and selected columns in batches, for side data and logs."""
+"""Tables of any format: Arrow columns to blocks of rows, and selected columns in batches, for side data and logs.
+
+A format (`formats`) yields Arrow columns, `columns` chooses the features, and `TableSource.parse` turns them into numbers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoint of a training between two rounds. A resumed training yields the same model, byte for byte.
+"""Checkpoint: a callback that writes the state of a training between rounds; resumed, it yields the same bytes.
 
 One file, replaced atomically:
 

@@ -1,4 +1,4 @@
-"""A single training: engine, objective, metrics, linear start and checkpoint."""
+"""A single training: engine, objective, metrics, early stopping, linear start and checkpoint."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ from tests.cli.conftest import FEW, invoke
         (["--quality", "plain", "--route", "external"], "--route external is XGBoost's: --backend xgboost"),
         (["--quality", "plain", "--cache", "there", "--route", "memory"], "--route memory uses no cache"),
         (["--worker-timeout", "5"], "--worker-timeout is for --cluster"),
-        (["--quality", "plain", "--cluster", "local:1", "--log", "rounds.jsonl"], "--cluster and --log do not go"),
+        (["--quality", "plain", "--cluster", "local:1", "--log", "rounds.jsonl"], "--cluster and --log cannot"),
         (
             ["--quality", "plain", "--cluster", "local:1", "--backend", "xgboost", "--feature-names", __file__],
             "--cluster and --feature-names cannot be used together",

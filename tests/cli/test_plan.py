@@ -204,4 +204,4 @@ def test_a_limit_goes_with_a_named_route_and_not_with_a_cluster(data: Path, tmp_
     refused = invoke(*train, "--memory-limit", "1 parsec")
     assert (refused.exit_code, "is not a size" in refused.stderr) == (2, True)
     clustered = invoke(*train, "--cluster", "local:1", "--memory-limit", "1GB")
-    assert (clustered.exit_code, "--cluster and --memory-limit cannot be used together" in clustered.stderr) == (2, True)
+    assert (clustered.exit_code, "--cluster and --memory-limit" in clustered.stderr) == (2, True)
