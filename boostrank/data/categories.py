@@ -1,4 +1,4 @@
-"""Conversion of columns to float32: numbers, and codes of categories that are stable between tables."""
+"""Codes of categories that are stable between tables, and the conversion of single columns to float32."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Features of a training set and their names, and the signatures of readers.
+"""Options of readers: names and numbers of features, and the signatures of `read` and `stream`.
 
 A file of names holds a name per line, in the order of the features; or `1 name`, `1: name`, `1,name` (the number of the
 feature in the text); or a feature map of XGBoost, `0 name q`; or the JSON of a list of names or of a feature store. In

@@ -1,6 +1,6 @@
 """Tables of any format: Arrow columns to blocks of rows, and selected columns in batches, for side data and logs.
 
-A format (`formats`) yields Arrow columns, `columns` chooses the features, and `TableSource.parse` turns them into numbers.
+A format (`formats`) yields Arrow columns, `columns` chooses the features, `TableSource.parse` turns them into numbers.
 """
 
 from __future__ import annotations
