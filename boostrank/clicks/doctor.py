@@ -97,6 +97,12 @@ KINDS = {
         "a gain beyond chance is unlikely: with 2 lists per query, clicks over exposure ranked worse than click counts",
         f"log at least {FEW_LISTS * 2} lists per query, and rely on the gate that train prints",
     ),
+    "single-impression-queries": Kind(
+        NOTE,
+        "{count:,} of {all:,} queries that were shown ({share}) were shown once",
+        "none of their documents moved: they carry no information on positions, and little on documents",
+        "log longer",
+    ),
     "never-shown": Kind(
         NOTE,
         "{count:,} of {all:,} documents ({share}) were never shown{also}",
@@ -282,6 +288,10 @@ def few_lists(clicks: _Clicks) -> Iterator[Finding]:
     middle = float(np.median(lists)) if lists.size else FEW_LISTS
     if middle < FEW_LISTS:
         yield clicks.found("few-impressions", int(lists.sum()), middle=middle)
+    once = int((lists == 1).sum())
+    if once:
+        words = {"all": lists.size, "share": percent(once, lists.size)}
+        yield clicks.found("single-impression-queries", once, warn=once > _MANY * lists.size, **words)
 
 
 def never_shown(clicks: _Clicks) -> Iterator[Finding]:

@@ -68,7 +68,7 @@ def in_batches(units: Int64Array, documents: int) -> list[Int64Array]:
 
 
 class Engine:
-    """Scores and contributions of the engine, by the features that the trees use.
+    """Scores and contributions of the engine, by the features that the trees use: a slow `Scorer`.
 
     Args:
         model: model of the engine.
@@ -83,6 +83,11 @@ class Engine:
         with warnings.catch_warnings():  # unknown category codes, which are tried on purpose
             warnings.simplefilter("ignore", DataWarning)
             return self._model.predict(self._full(rows), threads=self._threads)
+
+    def changes(self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int) -> Float64Array:
+        """Return the scores of the changed rows, one prediction per unit."""
+        changed = [self.scores(np.where(unit == u, other, rows)) for u in range(units)]
+        return np.array(changed).reshape(units, rows.shape[0])
 
     def parts(self, rows: Float32Array) -> Float64Array:
         """Return TreeSHAP contributions, float64[n, c]."""

@@ -115,6 +115,11 @@ def test_few_impressions(ask: Ask) -> None:
     assert found["few-impressions"].severity is Severity.WARNING
     assert "the median query was shown 2 times" in found["few-impressions"].message
     assert "few-impressions" not in ask(simulated(lists=6))
+    once = [(ROWS - 8 + p, p, 1, int(p == 1)) for p in range(1, DEPTH + 1)]
+    found = ask([e for e in simulated() if e[0] <= ROWS - 8] + once)
+    assert found["single-impression-queries"].severity is Severity.NOTE
+    assert "1 of 60 queries" in found["single-impression-queries"].message
+    assert ask(simulated(lists=1))["single-impression-queries"].severity is Severity.WARNING
 
 
 def test_documents_never_shown(ask: Ask, tmp_path: Path) -> None:

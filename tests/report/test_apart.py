@@ -218,6 +218,24 @@ def test_the_verdict(one: Case) -> None:
         assert said[0].startswith("The trees add 0") == (low > 0.0)
 
 
+def test_the_ranking(one: Case) -> None:
+    frame = one.found.frames["depth"]
+    rankings = {"the model": one.scores, "old": one.old, "random order": 0.0 * one.scores}
+    if one.start is not None:
+        rankings["the linear start"] = one.start
+    assert set(frame["ranking"]) == set(rankings)
+    for row in frame.itertuples():
+        values = ndcg(rankings[row.ranking], row.k)
+        assert row.value == pytest.approx(np.nanmean(values), abs=1e-9)
+        if row.k in (1, 10):
+            assert (row.low, row.high) == pytest.approx(interval(values, 2000)[1:], abs=1e-9)
+    new, old = ndcg(one.scores, 5), ndcg(one.old, 5)
+    counted = ~np.isnan(new)
+    np.testing.assert_allclose(
+        one.found.frames["old_and_new"][["old", "new"]], np.column_stack([old, new])[counted], atol=1e-12
+    )
+
+
 def test_importance(one: Case) -> None:
     frame = one.found.frames["importance"].set_index("feature").loc[list(both()[1].feature_names)]
     np.testing.assert_allclose(frame["gain"], one.gain, rtol=1e-5)

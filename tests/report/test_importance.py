@@ -26,6 +26,7 @@ from boostrank.metric import Metric
 from boostrank.model.ranking_model import RankingModel
 from boostrank.report import Importance, importance
 from boostrank.report.permutation import Losses, Unit, measure_losses, p_of_means
+from boostrank.report.scoring import Engine
 from boostrank.report.segments import holm
 
 NDCG = Metric.parse("ndcg@10")
@@ -138,13 +139,21 @@ def trees_of(model: RankingModel) -> Trees:
     return model.trees()
 
 
-def losses(model: RankingModel, data: RankingDataset, *, seed: int = 0, repeats: int = 1) -> Losses:
+def losses(model: RankingModel, data: RankingDataset, *, scorer: Any = None, seed: int = 0, repeats: int = 1) -> Losses:
     trees = trees_of(model)
     assert trees.forest is not None
     rows = DenseRows(data, trees.used)
     units = [Unit(str(c), (i,), int(c)) for i, c in enumerate(trees.used)]
-    walker = Walker(trees.forest, trees.used)
+    walker = scorer or Walker(trees.forest, trees.used)
     return measure_losses(walker, rows, units, NDCG, Conventions(), repeats=repeats, seed=seed, threads=1)
+
+
+def test_walking_the_trees_gives_what_the_engine_predicts(greedy: RankingModel, world: Any) -> None:
+    data = world[1].take(np.arange(60))
+    walked = losses(greedy, data)
+    predicted = losses(greedy, data, scorer=Engine(greedy, greedy.trees().used, 1))
+    np.testing.assert_allclose(walked.loss, predicted.loss, atol=1e-12)
+    np.testing.assert_allclose(walked.low, predicted.low, atol=1e-12)
 
 
 def coin(queries: int) -> RankingDataset:
@@ -249,6 +258,16 @@ def test_only_the_best_rounds_count(small: Any) -> None:
     found = importance(short, part, threads=1, shap_documents=0)
     assert found.value == pytest.approx(NDCG.evaluate(part.labels, short.predict(part), part.queries).mean, abs=1e-12)
     assert found.splits.sum() < model.trees().splits.sum()
+
+
+def test_linear_leaves_are_left_to_the_engine(world: Any, tmp_path: Any) -> None:
+    train = world[0]
+    whole = RankingDataset(np.nan_to_num(train.features), train.labels, train.queries, train.feature_names)
+    model = ranker(whole, 3, tmp_path, linear_tree=True, num_leaves=4)
+    found = importance(model, whole, repeats=1, documents=800)
+    assert found.shap_documents == 0
+    assert np.isnan(found.shap).all()
+    assert found.loss.max() > 0.0
 
 
 def test_sparse_data_are_the_same_as_dense(small: Any) -> None:

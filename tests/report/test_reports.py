@@ -111,10 +111,10 @@ def test_a_part_that_cannot_be_had_leaves_the_others(
 
 
 def test_frames_tables_and_sections_have_their_names(found: Report) -> None:
-    names = ["verdict", "importance", "shapes", "learning", "queries"]
+    names = ["verdict", "ranking", "importance", "shapes", "learning", "queries"]
     assert [section.name for section in found.sections] == names
     assert sorted([*names, "calibration", "clicks"]) == section_names() == SECTIONS.names()
-    assert {"verdict", "importance", "prefixes", "queries", "parts"} <= set(found.frames)
+    assert {"verdict", "depth", "grades", "importance", "prefixes", "queries", "parts"} <= set(found.frames)
     assert {"metrics", "worst", "prefixes"} <= {part.name for one in found.sections for part in one.drawn}
     assert found.to_dict()["missing"] == {}
 

@@ -41,7 +41,7 @@ from boostrank.report.permutation import (
     within_query_ranks,
 )
 from boostrank.report.result import Columns, Result, plain
-from boostrank.report.scoring import Progress, contributions_by_query, walker_of
+from boostrank.report.scoring import Engine, Progress, Scorer, contributions_by_query, walker_of
 from boostrank.report.section import Context, Section
 from boostrank.report.segments import NEGLIGIBLE, holm
 
@@ -62,6 +62,8 @@ VERDICTS = {
 
 # Default limit on documents times trees: about half a minute on two cores.
 _WALKS = 100_000_000
+# If the engine predicts, per feature.
+_PREDICTIONS = 1_000_000_000
 _MOST_REPEATS = 5
 # Family-wise error rate of the verdicts "useful" and "harmful", over all features.
 _ALPHA = 0.05
@@ -245,9 +247,13 @@ def measured(
     # Ordering ties by name is too slow for thousands of changed scores.
     rules = given.rules.without_names
 
-    walker = walker_of(ranker, trees, data, workers)
     # One pass over all queries is better than several over a sample: reduce repeats first.
-    affordable = _WALKS // max(1, trees.count)
+    affordable, threads = _WALKS // max(1, trees.count), workers
+    if trees.forest is not None:
+        scorer: Scorer = walker_of(ranker, trees, data, workers)
+    else:  # the engine predicts once per feature, on threads of its own
+        scorer, threads = Engine(ranker, trees.used, workers), 1
+        affordable = _PREDICTIONS // max(1, trees.count * trees.used.size)
     shuffled = min(documents or data.n_documents, data.n_documents)
     if repeats is None:
         repeats = min(max(affordable // max(1, shuffled), 1), _MOST_REPEATS)
@@ -271,8 +277,8 @@ def measured(
     grouped = [unit(name, [at[f] for f in some], 2 * d + i) for i, (name, some) in enumerate(groups_of.items())]
 
     def measure(units: Sequence[Unit], what: str) -> Losses:
-        how = {"repeats": repeats, "seed": seed, "threads": workers}
-        return measure_losses(walker, rows, units, one, rules, **how, progress=partial(given.say, what))
+        how = {"repeats": repeats, "seed": seed, "threads": threads}
+        return measure_losses(scorer, rows, units, one, rules, **how, progress=partial(given.say, what))
 
     # Measure all units in one call, then separate the results.
     units = [*single, *together, *grouped]
