@@ -159,7 +159,9 @@ def _print(found: Comparison, data: str) -> None:
     click.echo()
     for outcome in found.outcomes:
         where = f" ({shown(', '.join(outcome.where))})" if outcome.where else ""
-        click.echo(f"{'FAILS' if outcome.holds else 'passes'}: {outcome.condition}{where}")
+        click.echo(
+            f"FAILS: {outcome.condition}{where}" if outcome.holds else f"passes: not ({outcome.condition}{where})"
+        )
     print_wrapped([found.conventions.describe()], indent="")
 
 

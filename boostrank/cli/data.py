@@ -192,7 +192,7 @@ class Join(Options):
         None, "Query id column of tables, as for train.", metavar="COLUMN", shown="qid, query_id or query"
     )
     id: str | None = option(
-        None, "Document column of tables, as for train.", metavar="COLUMN", shown="doc_id, docid, docno or id"
+        None, "Document column of tables, as for train.", metavar="COLUMN", shown="doc_id, docno, document, sku, ..."
     )
 
 

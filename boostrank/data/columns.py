@@ -21,7 +21,7 @@ DEFAULTS = {
     "label": (("label", "relevance"), ("grade",), ("rating",)),
     "qid": (("qid", "query_id"), ("query",)),
     "weight": (),
-    "id": (("doc_id", "docid", "document_id", "docno", "doc"), ("product_id", "sku", "item_id")),
+    "id": (("doc_id", "docid", "document_id", "docno", "doc", "document"), ("product_id", "sku", "item_id")),
 }
 """Default column names by role, most likely first: a rating column next to a label is a feature."""
 
