@@ -8,8 +8,8 @@ A(x) = ln(1 + exp(-x / sigma)) is a smoothed hinge; documents of equal gain coun
 the k most relevant documents, replaces k in each round and is constant in the gradient, eq (17). It is measured on the
 same inflated ranks as W; a hard rank would make the weight underflow.
 
-Source: Wu, Chang, Zheng, Zha, "Smoothing DCG for learning to rank", CIKM 2009, eqs (12)-(17). Deviations: the paper's
-hinge is unknown, softplus is our choice; the n-document form follows from its two-document one; divided by the ideal
+Source: Wu, Chang, Zheng, Zha, "Smoothing DCG for learning to rank", CIKM 2009, eqs (12)-(17). Deviations: the
+equations are reconstructed from quotations; the paper's hinge is unknown, softplus is our choice; the n-document form follows from its two-document one; divided by the ideal
 DCG; no truncation by default; with a linear training discount and ranks beyond n, see
 `kernels.sigmoid_ranks.smooth_dcg`.
 
