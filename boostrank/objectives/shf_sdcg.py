@@ -9,9 +9,9 @@ the k most relevant documents, replaces k in each round and is constant in the g
 same inflated ranks as W; a hard rank would make the weight underflow.
 
 Source: Wu, Chang, Zheng, Zha, "Smoothing DCG for learning to rank", CIKM 2009, eqs (12)-(17). Deviations: the
-equations are reconstructed from quotations; the paper's hinge is unknown, softplus is our choice; the n-document form follows from its two-document one; divided by the ideal
-DCG; no truncation by default; with a linear training discount and ranks beyond n, see
-`kernels.sigmoid_ranks.smooth_dcg`.
+equations are reconstructed from quotations; the paper's hinge is unknown, softplus is our choice; the n-document form
+follows from its two-document one; divided by the ideal DCG; no truncation by default; with a linear training discount
+and ranks beyond n, see `kernels.sigmoid_ranks.smooth_dcg`.
 
 Hessian: h_p = sum_j (|c_p| + |c_j|) kappa_pj. With the rank slopes c held, it majorises the loss along every score
 (mixed-gain pairs; equal gains get the proxy w of SDCG).
