@@ -275,4 +275,13 @@ def _header(line: bytes, delimiter: str, file: str) -> list[str]:
     return names
 
 
-SPEC = Format("csv", CsvSource, (".csv",), is_table=True, looks_so=lambda head: separator_in(head) == b",")
+class TsvSource(CsvSource):
+    """Source of tab-separated text with a header; see `Source`."""
+
+    delimiter = "\t"
+
+
+SPECS = (
+    Format("csv", CsvSource, (".csv",), is_table=True, looks_so=lambda head: separator_in(head) == b","),
+    Format("tsv", TsvSource, (".tsv", ".tab"), is_table=True, looks_so=lambda head: separator_in(head) == b"\t"),
+)
