@@ -34,7 +34,7 @@ from boostrank.data.arrays import (
     without_mask,
 )
 from boostrank.data.categories import Categories, coding_of, say_no_codes
-from boostrank.data.options import NUMBERED, FeatureSpace, takes_reader_options
+from boostrank.data.options import NUMBERED, FeatureSpace, takes_reader_options, unnamed
 from boostrank.data.rows import Candidates, Rows, constant_columns, fingerprint, is_on_disk, is_sparse
 
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
@@ -406,7 +406,8 @@ class RankingDataset:
             return self._columns(names, self.categories)
         if all(map(NUMBERED.fullmatch, names)) or all(map(NUMBERED.fullmatch, self.feature_names)):
             return self
-        raise DataError(f"the data has no feature {missing[0]!r}, which {whose} has ({len(missing)} are missing)")
+        what = f"the data has no feature {missing[0]!r}, which {whose} has ({len(missing)} are missing)"
+        raise DataError(what + unnamed(missing))
 
     def _columns(self, names: Sequence[str], categories: Mapping[str, Categories]) -> RankingDataset:
         places = {name: i for i, name in enumerate(self.feature_names)}

@@ -182,10 +182,16 @@ def misfit(missing: Sequence[str], more: Sequence[str], mend: str = "") -> str:
     """Describe mismatched columns."""
     found = []
     if missing:
-        found.append(f"lacks {quoted(missing)}, which the model or its training data has")
+        found.append(f"lacks {quoted(missing)}, which the model or its training data has{unnamed(missing)}")
     if more:
         found.append(f"has {quoted(more)}, which the model or its training data lacks{mend}")
     return "; ".join(found)
+
+
+def unnamed(missing: Sequence[str]) -> str:
+    """Return what to do if a model has LightGBM's names of columns without names; else ""."""
+    numbered = all(re.fullmatch(r"Column_\d+", name) for name in missing)
+    return " (it was trained on an array: train it on named columns, or score an array)" if numbered else ""
 
 
 def quoted(names: Sequence[str], most: int = 5) -> str:

@@ -14,6 +14,7 @@ import pytest
 from boostrank.cli.predict import predict
 from boostrank.core.errors import ParameterError
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.options import misfit
 from boostrank.options import ReadOptions, declared
 
 DECLARED = declared(ReadOptions)
@@ -72,3 +73,8 @@ def test_an_unknown_option_is_refused_with_the_nearest_known_one(read: Callable[
 def test_fault_113_a_word_in_place_of_a_number_is_refused_by_name(name: str) -> None:
     with pytest.raises(ParameterError, match=f"{name}='7' is not a number"):
         ReadOptions(**{name: "7"})
+
+
+def test_a_model_of_an_array_says_why_its_columns_are_missing() -> None:
+    assert "array" in misfit(["Column_0", "Column_1"], [])
+    assert "array" not in misfit(["Column_0", "price"], [])
