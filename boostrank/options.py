@@ -2,7 +2,7 @@
 
 A declaration has the type, default, bounds, help text, group and conflicts of an option. Command line flags, `--help`,
 keys of `--config`, the checks of values, the signatures of Python functions and the documentation are made from it.
-To add an option, add a field here and the code that uses its value.
+To add an option, add a field to the class of its group in the help, and the code that uses its value.
 
 Nothing heavy is imported: `boostrank COMMAND --help` is made from this module.
 """
