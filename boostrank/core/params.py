@@ -17,6 +17,7 @@ from boostrank.core.errors import ParameterError, did_you_mean
 
 Value = float | int | bool | str
 
+_LARGEST = 2**53
 _SWITCH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 
 
@@ -106,6 +107,8 @@ class Param:
         too_low = self.low is not None and (number <= self.low if self.open_low else number < self.low)
         if not math.isfinite(number) or too_low or (self.high is not None and number > self.high):
             raise ParameterError(f"{self.name}={value!r} is out of range; allowed: {self.range}")
+        if self.kind == "integer" and abs(number) > _LARGEST:  # a float this large is not the integer that was typed
+            raise ParameterError(f"{self.name}={value!r} is out of range; allowed: {self.range}, below 2^53")
         return int(number) if self.kind == "integer" else number
 
     def encode(self, value: Value) -> float:

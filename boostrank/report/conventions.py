@@ -323,7 +323,7 @@ def find_conventions(
     except InvalidOperation:
         number = Decimal("nan")
     exponent = number.as_tuple().exponent
-    if isinstance(exponent, str):
+    if isinstance(exponent, str) or not -300 < exponent < 300:
         raise ParameterError(f"target {target!r} is not a number")
     slack = 0.5 * 10.0**exponent * (1.0 + 1e-9)  # half a unit of its last digit
     start = Conventions.of(base).without_names

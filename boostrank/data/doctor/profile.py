@@ -105,7 +105,7 @@ class Profile:
         self.rows_of_cells = np.arange(self.cells.shape[0])
         if self.grouped_by_file:
             self._take_sizes()
-        scattered = self.reading.regroup and self._regroup()
+        scattered = self.reading.regroup and self.totals is not None and self._regroup()
         if self.n_rows == 0 and not self.broken and self.parts and not self.causes:
             self.broken.append(FileFormatError(NO_ROWS, file=self.parts[0].name))
         if not self.broken and not self.counts[slots.BAD_ROWS] and not scattered:

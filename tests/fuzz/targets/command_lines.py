@@ -40,7 +40,7 @@ BASES = {
     "completion": ["bash"],
     "verify": ["model.txt", "train.txt", "--logged", "scores.txt"],
 }
-_LONG = {"--cluster", "--quality", "--candidates", "--time", "--template"}
+_LONG = {"--check", "--cluster", "--quality", "--candidates", "--time", "--template"}
 _WORK = (
     "rounds",
     "queries",
