@@ -200,8 +200,8 @@ class _Sample:
     def _from_front(self, source: Source, file: File, places: list[float] | None) -> bool:
         """Add chunks from the front; return whether these were all.
 
-        The whole text weighs as many times what it does on disk as this beginning does. It is unpacked from large
-        pieces: at the chunk where the next one is fetched, those before are used up.
+        Assume that the whole text expands as its beginning does. Compressed text is read in large pieces, so measure at
+        the chunk where the next piece is fetched: all earlier pieces are then used up.
         """
         loads, text, fetched, used = file.loads(_PLACE_BYTES), 0, 0, (0, 0.0)
         for load in loads:

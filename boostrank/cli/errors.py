@@ -61,7 +61,7 @@ def _status_of(work: Callable[[], Any]) -> int:
             with contextlib.suppress(BrokenPipeError):
                 sys.stdout.flush()
         return result if isinstance(result, int) else int(_running["status"])
-    except (SystemExit, BrokenPipeError):  # the reader has what it wanted (`| head`): click leaves, with 1
+    except (SystemExit, BrokenPipeError):  # a closed pipe (`| head`): click exits with 1
         return int(_running["status"])
     except (click.Abort, KeyboardInterrupt):
         say("boostrank: stopped")

@@ -379,7 +379,7 @@ def _sentence(reading: Reading, printed: dict[str, str], base: str) -> str:
     changes = [change for change in reading.changes if change.convention in printed]
     changes.sort(key=lambda change: -abs(change.change))
     why = "; ".join(f"{printed[change.convention]} is {change.choice}" for change in changes)
-    why = why or f"what it does differently from {base} does not show here"
+    why = why or f"its differences from {base} have no effect on these data"
     return f"{reading.name} says {reading.value:.4f}: {why}" + (f" ({reading.note})" if reading.note else "")
 
 

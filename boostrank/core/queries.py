@@ -141,7 +141,7 @@ class QueryIndex:
 
     @classmethod
     def of(cls, given: QueryIndex | npt.ArrayLike, documents: int) -> QueryIndex:
-        """Create an index from query ids (one per row) or group sizes, told apart by their number.
+        """Create an index from query ids (one per row) or group sizes, distinguished by their number.
 
         Raises:
             DataError: as `from_ids` and `from_sizes`; neither or both fit the number of documents.

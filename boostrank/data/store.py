@@ -1,4 +1,4 @@
-"""Streaming reader: features in a temporary file, with a few blocks in memory, and a cache of what was computed.
+"""Streaming reader: features in a temporary file, a few blocks in memory, and a cache of labels, queries and warnings.
 
 One pass over the files writes their float32 cells as they are, dense or sparse; labels and queries stay in memory.
 Later readers (bins, hashes, predictions) take pieces of rows at the speed of the page cache. Expensive results (labels,

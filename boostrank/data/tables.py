@@ -377,7 +377,7 @@ def text_words(text: Mapping[str, tuple[int, int]], reading: Reading) -> tuple[s
     no_classes = [
         name for name, (n, cells) in text.items() if n in (1, cells) or (n > _FEW and n > _SHARE * cells)
     ]  # ids, or constant
-    told = [f"{name!r} ({n:,} value{'s' * (n > 1)})" for name, (n, _) in text.items()]
+    shown = [f"{name!r} ({n:,} value{'s' * (n > 1)})" for name, (n, _) in text.items()]
     options: list[str] = []
     for flag, before, names in (
         ("drop", reading.drop, no_classes),
@@ -385,7 +385,7 @@ def text_words(text: Mapping[str, tuple[int, int]], reading: Reading) -> tuple[s
     ):
         if names:
             options.append(f"--{flag} {typed_names(*(before or ()), *names)}")
-    return f"text in column{'s' * (len(text) > 1)} {', '.join(told)}", " ".join(options)
+    return f"text in column{'s' * (len(text) > 1)} {', '.join(shown)}", " ".join(options)
 
 
 def is_number(kind: Any) -> bool:

@@ -275,8 +275,8 @@ def why(
     tried, above = 0, first.rank < second.rank
     for name, row, other, falls in (("a", pair[0], second.score, above), ("b", pair[1], first.score, not above)):
         swaps = partial(np.greater if falls else np.less, other)
-        told = partial(say, "thresholds")
-        found, count = counterfactuals(name, row, features, columns, engine, swaps, told)
+        step = partial(say, "thresholds")
+        found, count = counterfactuals(name, row, features, columns, engine, swaps, step)
         changes += found
         tried += count
     return Why(

@@ -384,7 +384,7 @@ def test_the_summary_adds_up(data: Any) -> None:
     assert summary is not None
     assert (summary.rows, summary.queries, summary.rounds, summary.best_round) == (1200, 60, 5, 5)
     assert summary.dead_queries == 0
-    assert 0 < summary.kernel_seconds < summary.seconds
+    assert 0 <= summary.kernel_seconds <= summary.seconds
     assert summary.tree_seconds > 0
 
 

@@ -326,7 +326,7 @@ def _parts(found: Verdict) -> dict[str, Any]:
         "few": found.headline.queries < FEWEST_FOR_INTERVAL and FEWEST_FOR_INTERVAL,
         "start": START,
         "single": SINGLE,
-        "told": START if found.baseline(START) else RANDOM,
+        "stated": START if found.baseline(START) else RANDOM,
         "chart": _chart(found),
         "metrics": _table(found),
     }
