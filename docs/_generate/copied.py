@@ -13,13 +13,13 @@ _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 def research_pages() -> dict[str, str | bytes]:
     """Every README under `experiments/` as `research/NAME.md`, in alphabetical order."""
-    return {_page(path): _moved(path, _page(path)) for path in _readmes()}
+    return {_page(path): relinked(_text(path), path, _page(path)) for path in _readmes()}
 
 
 def root_pages() -> dict[str, str | bytes]:
     """CHANGELOG and CONTRIBUTING."""
     names = ("CHANGELOG.md", "CONTRIBUTING.md")
-    return {name.lower(): _moved(Path(name), name.lower()) for name in names}
+    return {name.lower(): relinked(_text(Path(name)), Path(name), name.lower()) for name in names}
 
 
 def _readmes() -> list[Path]:
@@ -30,8 +30,11 @@ def _page(readme: Path) -> str:
     return f"research/{'-'.join(readme.parent.parts[1:])}.md"
 
 
-def _moved(source: Path, uri: str) -> str:
-    """The text, with links from where it will stand; what is no page of the site becomes its name alone."""
+def relinked(text: str, source: Path, uri: str) -> str:
+    """Return the text of a file of the repository with its links changed to pages of the site, from the page at `uri`.
+
+    A link to a file that has no page is replaced by its text.
+    """
     targets = {path.as_posix(): _page(path) for path in _readmes()}
     targets |= {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 
@@ -45,4 +48,8 @@ def _moved(source: Path, uri: str) -> str:
             return text
         return f"[{text}]({posixpath.relpath(page, posixpath.dirname(uri) or '.')}{anchor})"
 
-    return _LINK.sub(link, (ROOT / source).read_text(encoding="utf-8"))
+    return _LINK.sub(link, text)
+
+
+def _text(path: Path) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")

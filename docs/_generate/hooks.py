@@ -50,3 +50,8 @@ def on_files(files: Files, config: Any) -> Files:
     for uri, content in (pages | copied.root_pages() | notebooks.pages()).items():
         files.append(File.generated(config, uri, content=content))
     return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Link to the pages of experiments where the sources link to their files."""
+    return copied.relinked(markdown, Path("docs", page.file.src_uri), page.file.src_uri)
