@@ -213,6 +213,21 @@ def with_weights(queries: QueryIndex, values: Float64Array) -> QueryIndex:
     return replace(queries, weights=query_values(values, queries))
 
 
+def queries_given(sizes: Any, weight: Any, rows: int) -> QueryIndex:
+    """Create queries from an engine's group sizes and row weights (or None)."""
+    if sizes is None or not len(sizes):
+        raise DataError(
+            "the data set has no queries: pass group sizes (LightGBM: group=, XGBoost: qid= or group=); without them "
+            "all rows would be one query"
+        )
+    queries = QueryIndex.from_sizes(sizes)
+    if queries.n_documents != rows:
+        raise DataError(f"group sizes sum to {queries.n_documents} but there are {rows} rows")
+    if weight is None or not len(weight):
+        return queries
+    return with_weights(queries, np.asarray(weight, dtype=np.float64).ravel())
+
+
 def query_values(values: Float64Array, queries: QueryIndex, what: str = "weights") -> Float64Array:
     """Return one number per query, from one per query or row."""
     if values.size == len(queries) and values.size != queries.n_documents:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from importlib import import_module
 from os import PathLike
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
 from boostrank.core.conventions import LABEL, GainExpression
-from boostrank.core.errors import DataError
+from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.queries import PlacesOf, QueryIndex, checked_ids, query_numbers
 from boostrank.core.text import UNFIT_WORDS, first_unfit, small_table
 from boostrank.core.types import Float64Array, Int64Array, as_numbers, check_in_step
@@ -24,6 +25,7 @@ from boostrank.data.arrays import (
     default_feature_names,
     gain_of,
     owned,
+    queries_given,
     queries_of_sizes,
     query_values,
     read_columns,
@@ -38,6 +40,8 @@ from boostrank.data.options import NUMBERED, FeatureSpace, takes_reader_options,
 from boostrank.data.rows import Candidates, Rows, constant_columns, fingerprint, is_on_disk, is_sparse
 
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -575,3 +579,59 @@ def _both(first: Any, second: Any, sizes: tuple[int, int], fill: float | str) ->
     return np.concatenate(
         [np.full(n, fill, kind) if one is None else one for one, n in zip((first, second), sizes, strict=True)]
     )
+
+
+def is_lightgbms(data: Any) -> bool:
+    """Return True for a `lgb.Dataset`, without an import of LightGBM."""
+    return any(f"{one.__module__}.{one.__name__}" == "lightgbm.basic.Dataset" for one in type(data).__mro__)
+
+
+def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None) -> RankingDataset:
+    """Return a `RankingDataset` unchanged, or the rows that a `lgb.Dataset` still holds as one.
+
+    Args:
+        what: name of the argument, for messages.
+        names: feature names for a `lgb.Dataset` without any.
+
+    Raises:
+        ParameterError: neither of the two, or a `lgb.Dataset` that does not hold what is needed.
+    """
+    if isinstance(data, RankingDataset):
+        return data
+    if not is_lightgbms(data):
+        raise ParameterError(
+            f"{what}=<{type(data).__name__}>: expected a RankingDataset or lgb.Dataset; "
+            "RankingDataset.from_arrays(X, y, group=sizes) makes one of arrays"
+        )
+    raw = data.data
+    reasons = {
+        "has discarded its raw data (create it with free_raw_data=False)": raw is None,
+        f"holds a {type(raw).__name__}, which only LightGBM reads": raw is not None and not hasattr(raw, "shape"),
+        "has an init_score, which LightGBM does not add to predictions": data.init_score is not None,
+        "has positions of documents, which only LightGBM's lambdarank uses": getattr(data, "position", None)
+        is not None,
+        "has no labels": data.label is None,
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            raise ParameterError(
+                f"the lgb.Dataset {reason}: pass a RankingDataset, or train with "
+                'lgb.train({"objective": boostrank.ShfSdcg()}, dataset)'
+            )
+    labels = np.asarray(data.label).reshape(-1)
+    queries = queries_given(data.group, data.weight, labels.size)
+    names = data.feature_name if data.feature_name != "auto" else None if hasattr(raw, "columns") else names
+    return replace(RankingDataset.from_arrays(raw, labels, group=queries.sizes, feature_names=names), queries=queries)
+
+
+def takes_dataset(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function so that its argument `data` may be a `lgb.Dataset`, and must be a data set."""
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def converted(*args: P.args, **kwargs: P.kwargs) -> R:
+        given = signature.bind(*args, **kwargs)
+        given.arguments["data"] = as_dataset(given.arguments["data"])
+        return function(*given.args, **given.kwargs)
+
+    return converted

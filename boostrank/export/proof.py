@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.text import count_of
-from boostrank.core.types import Float32Array, Float64Array, takes
-from boostrank.data.dataset import RankingDataset
+from boostrank.core.types import Float32Array, Float64Array
+from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import depths
 from boostrank.export.reading import Rules, scores
@@ -237,7 +237,7 @@ class Verification:
         return LEVELS.index(self.level) <= LEVELS.index(tolerance)
 
 
-@takes(data=RankingDataset)
+@takes_dataset
 def verify(model: Any, data: RankingDataset, logged: npt.ArrayLike, *, precision: npt.ArrayLike = 0.0) -> Verification:
     """Compare scores that another program logged with the model's own.
 

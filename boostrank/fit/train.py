@@ -16,7 +16,7 @@ from boostrank.core.conventions import expression_of, parse_gain
 from boostrank.core.errors import DataError, DataWarning, ParameterError, TrainingError, warn_user
 from boostrank.core.types import Int64Array
 from boostrank.data.categories import Categories, check_codes, named_columns
-from boostrank.data.dataset import RankingDataset
+from boostrank.data.dataset import RankingDataset, as_dataset, is_lightgbms
 from boostrank.engines import get_backend
 from boostrank.engines.trees import engine_names
 from boostrank.fit.checkpoint import Checkpoint
@@ -27,7 +27,7 @@ from boostrank.fit.presets import choose_recipe, occurring_columns
 from boostrank.fit.run import run
 from boostrank.model.averaging import limited
 from boostrank.model.ranking_model import RankingModel, find_model
-from boostrank.objective.description import TrainingObjective, queries_given
+from boostrank.objective.description import TrainingObjective
 from boostrank.objective.mixture import objective_from_dict
 from boostrank.options import DEFAULT_ROUNDS, KEYWORDS, TrainOptions, takes_options
 
@@ -102,53 +102,18 @@ def train(
     options |= {"feval": feval, "init_model": init_model, "callbacks": callbacks}
     given = valid_sets if isinstance(valid_sets, list | tuple) else [] if valid_sets is None else [valid_sets]
     params = {**_own_params(train_set), **(params or {})}
-    train = _rows_of(train_set)
-    sets = [train if one is train_set else _rows_of(one, train.feature_names) for one in given]
+    train = as_dataset(train_set, "train_set")
+    sets = [train if one is train_set else as_dataset(one, "valid_sets", train.feature_names) for one in given]
     valid = named_sets(sets, valid_names, train)
     return fit(resolve(with_params(TrainOptions(rounds=num_boost_round, **options), params), train, valid))
 
 
 def _own_params(data: Any) -> Mapping[str, Any]:
     """Return the parameters of a `lgb.Dataset`, which `lgb.train` merges with those of the training."""
-    if isinstance(data, RankingDataset) or not _is_lightgbms(data):
+    if not is_lightgbms(data):
         return {}
     named = {} if data.categorical_feature == "auto" else {"categorical_feature": data.categorical_feature}
     return {**named, **(data.params or {})}
-
-
-def _is_lightgbms(data: Any) -> bool:
-    """Return True for a `lgb.Dataset`, without an import of LightGBM."""
-    return any(f"{one.__module__}.{one.__name__}" == "lightgbm.basic.Dataset" for one in type(data).__mro__)
-
-
-def _rows_of(data: Any, names: Sequence[str] | None = None) -> RankingDataset:
-    """Return `data`, or the rows that a `lgb.Dataset` still holds; `names` for one without feature names."""
-    if isinstance(data, RankingDataset):
-        return data
-    if not _is_lightgbms(data):
-        raise ParameterError(
-            f"a data set must be a RankingDataset or lgb.Dataset, not {type(data).__name__}: pass "
-            "RankingDataset.from_arrays(X, y, group=sizes), or qid=ids"
-        )
-    raw = data.data
-    reasons = {
-        "has discarded its raw data (create it with free_raw_data=False)": raw is None,
-        f"holds a {type(raw).__name__}, which only LightGBM reads": raw is not None and not hasattr(raw, "shape"),
-        "has an init_score, which LightGBM does not add to predictions": data.init_score is not None,
-        "has positions of documents, which only LightGBM's lambdarank uses": getattr(data, "position", None)
-        is not None,
-        "has no labels": data.label is None,
-    }
-    for reason, holds in reasons.items():
-        if holds:
-            raise ParameterError(
-                f"the lgb.Dataset {reason}: pass a RankingDataset, or train with "
-                'lgb.train({"objective": boostrank.ShfSdcg()}, dataset)'
-            )
-    labels = np.asarray(data.label).reshape(-1)
-    queries = queries_given(data.group, data.weight, labels.size)
-    names = data.feature_name if data.feature_name != "auto" else None if hasattr(raw, "columns") else names
-    return replace(RankingDataset.from_arrays(raw, labels, group=queries.sizes, feature_names=names), queries=queries)
 
 
 def with_params(options: TrainOptions, params: Mapping[str, Any]) -> TrainOptions:

@@ -18,8 +18,8 @@ import numpy as np
 from boostrank.core.errors import DataError, DataWarning, warn_user
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import RESAMPLES, expanded_interval, resampled_sums
-from boostrank.core.types import Float64Array, Int64Array, takes
-from boostrank.data.dataset import RankingDataset
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.model.ranking_model import RankingModel, as_model, calibrated_scores
 from boostrank.records import CalibrationRecord
 
@@ -64,7 +64,7 @@ def reliability(
     return Reliability(np.bincount(group), predicted[0] / weight[0], means[0], low, high, error)
 
 
-@takes(data=RankingDataset)
+@takes_dataset
 def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -> RankingModel:
     """Fit a map from the scores of a model to expected grades; `predict(calibrated=True)` applies it.
 

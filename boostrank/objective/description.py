@@ -25,7 +25,7 @@ from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.params import Param, plain_name, resolve_params
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Schedule
-from boostrank.data.arrays import with_weights
+from boostrank.data.arrays import queries_given
 from boostrank.kernels.driver import AllReduce, alone
 from boostrank.kernels.objective import LOSS_WEIGHTS, ObjectiveSpec, source_of
 from boostrank.kernels.options import OPTIONS
@@ -360,21 +360,6 @@ def _check_whole(dataset: Any) -> None:
             "(sklearn.model_selection.GroupKFold), or use boostrank.train with folds=5, `boostrank train --folds 5`, "
             "or BoostRanker with QueryKFold"
         )
-
-
-def queries_given(sizes: Any, weight: Any, rows: int) -> QueryIndex:
-    """Create queries from an engine's group sizes and row weights (or None)."""
-    if sizes is None or not len(sizes):
-        raise DataError(
-            "the data set has no queries: pass group sizes (LightGBM: group=, XGBoost: qid= or group=); without them "
-            "all rows would be one query"
-        )
-    queries = QueryIndex.from_sizes(sizes)
-    if queries.n_documents != rows:
-        raise DataError(f"group sizes sum to {queries.n_documents} but there are {rows} rows")
-    if weight is None or not len(weight):
-        return queries
-    return with_weights(queries, np.asarray(weight, dtype=np.float64).ravel())
 
 
 # The current round is read from the stack frame of the engine that calls an objective. Tested with LightGBM 4.3 to 4.7

@@ -20,7 +20,7 @@ from markupsafe import Markup
 from boostrank.core.errors import ParameterError
 from boostrank.core.resampling import PAIRED_RESAMPLES, paired_difference
 from boostrank.core.types import Float64Array, check_in_step
-from boostrank.data.dataset import RankingDataset
+from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.metric import BoundMetrics, Conventions, Metric
 from boostrank.model.ranking_model import RankingModel
 from boostrank.report.charts import COLOURS, Chart, alt, histogram, need_report_extra
@@ -238,6 +238,7 @@ class Comparison(Result):
         return page_of("comparison.html", title, sections, found=self, data=data, **_parts(self, first))
 
 
+@takes_dataset
 def compare(
     old: RankingModel | Ranker | npt.ArrayLike,
     new: RankingModel | Ranker | npt.ArrayLike,

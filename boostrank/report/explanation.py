@@ -29,7 +29,7 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.categories import Categories
-from boostrank.data.dataset import RankingDataset
+from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.data.rows import DenseRows
 from boostrank.kernels.curves import ZERO, rounded_down
 from boostrank.kernels.forest import ZERO_IS_MISSING, Forest
@@ -189,6 +189,7 @@ class Why(Result):
         return page_of("explanation.html", title, sections, found=self, model=model, side=side, **_parts(self))
 
 
+@takes_dataset
 def why(
     model: RankingModel | str | PathLike[str],
     data: RankingDataset,

@@ -22,7 +22,7 @@ from markupsafe import Markup
 from boostrank.core.errors import BoostrankError, DataWarning, ParameterError, TrainingError, warn_user
 from boostrank.core.files import write_atomically
 from boostrank.core.text import small_table
-from boostrank.data.dataset import RankingDataset
+from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.metric import Metric
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.report.charts import Chart, need_report_extra, svgs_of
@@ -134,6 +134,7 @@ class Report:
         return [into / name for name in made]
 
 
+@takes_dataset
 def report(
     model: RankingModel | str | PathLike[str],
     data: RankingDataset,

@@ -39,6 +39,9 @@ def model() -> boostrank.RankingModel:
              "folds": NO_NUMBERS, "backend": NO_TEXT, "progress": "soon"},
         ),
         (boostrank.verify, (None, DATA, [0.0] * 6), {"model": NO_TEXT, "data": NO_TEXT}),
+        (boostrank.compare, (None, None, DATA), {"data": NO_TEXT}),
+        (boostrank.report.report, (None, DATA), {"data": NO_TEXT}),
+        (boostrank.calibrate, (None, DATA), {"data": NO_TEXT}),
         (
             boostrank.export_model, (None, "out.py", "python"),
             {"model": NO_TEXT, "path": (None, 3, ["a"]), "to": NO_TEXT, "name": 3, "data": "soon",

@@ -310,6 +310,11 @@ def test_a_model_that_cannot_tell_contributions_is_noted(models: Any, held_out: 
     assert {f["new"] for r in found.regressions if r.swap for f in r.swap.features} == {None}
 
 
+def test_a_lightgbm_dataset_is_read_as_in_training(models: Any, held_out: RankingDataset) -> None:
+    native = lgb.Dataset(held_out.features, held_out.labels, group=held_out.queries.sizes)
+    assert compare(*models, native).to_dict() == compare(*models, held_out).to_dict()
+
+
 def test_a_condition_measures_its_own_metric_and_shuts_the_gate(held_out: RankingDataset) -> None:
     old, new = scores_for(held_out, 0.3, 1), scores_for(held_out, 3.0, 2)
     found = compare(old, new, held_out, "map", fail_if=["ndcg@3 < -0.002 at p<0.05", "map > 0", "ndcg@3 < 0 in any"])

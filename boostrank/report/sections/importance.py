@@ -25,7 +25,7 @@ from markupsafe import Markup
 from boostrank.core.errors import ModelError, ParameterError, did_you_mean
 from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data.dataset import RankingDataset
+from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import Trees
 from boostrank.metric import Metric
@@ -181,6 +181,7 @@ class Importance(Result):
         return dict(plain(alone | {"features": self.rows()}))
 
 
+@takes_dataset
 def importance(
     model: RankingModel | str | PathLike[str],
     data: RankingDataset,
