@@ -6,7 +6,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +55,7 @@ def doctor(own: Doctor, reading: FileOptions) -> None:
     """
     from boostrank.clicks.sidecar import ENDING, click_reading
     from boostrank.core.conventions import expression_of, rule_of
-    from boostrank.data.doctor import Severity, examine
+    from boostrank.data.doctor import Findings, Severity, examine
     from boostrank.fit.doctor import with_refusal
 
     strict, reading, columns = reading.strict, replace(reading, strict=False), None
@@ -73,7 +73,6 @@ def doctor(own: Doctor, reading: FileOptions) -> None:
     sets = [_read("train", own.files, how)]
     how |= {"like": sets[0]}
     sets += [_read("valid", (one,), how) for one in own.valid]
-    findings: Sequence[Finding]
     if own.clicks:
         from boostrank.clicks.doctor import with_clicks
 
@@ -84,7 +83,7 @@ def doctor(own: Doctor, reading: FileOptions) -> None:
             if one != "-" and os.path.isfile(f"{one}{ENDING}"):
                 say(f"{one}{ENDING} lies there: --clicks looks at it in place of labels")
     if own.target:
-        findings = sorted([*findings, *_of_target(own.target, sets[0])], key=lambda f: list(Severity).index(f.severity))
+        findings = Findings([*findings, *_of_target(own.target, sets[0])])
     errors, warnings = (sum(f.severity is s for f in findings) for s in (Severity.ERROR, Severity.WARNING))
     settle(BAD_INPUT if errors else GATE_SHUT if warnings and strict else DONE)
     if own.as_json:
@@ -114,7 +113,7 @@ def _of_target(target: str, profile: Profile) -> Iterator[Finding]:
     for one in TARGETS.get(target).objections(names=names, categorical=coded, missing=missing):
         severity = Severity.ERROR if one.final else Severity.WARNING
         costs = cost if one.final else f"export --to {target} may refuse the model"
-        yield Finding(f"target-{one.kind}", severity, *profile.place(0), 0, 1, one.words, costs, one.fix)
+        yield Finding(f"target-{one.kind}", severity, *profile.where(), 1, one.words, costs, one.fix)
 
 
 def _read(role: str, files: tuple[str, ...], reading: dict[str, Any]) -> Profile:

@@ -1,7 +1,4 @@
-"""Checks of click logs: problems that training refuses, problems that mislead it, and useful facts.
-
-findings = look_at_clicks("train.txt.clicks", queries)
-"""
+"""Checks of click logs: problems that training refuses, problems that mislead it, and useful facts."""
 
 from __future__ import annotations
 
@@ -10,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike, fspath
-from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +18,10 @@ from boostrank.clicks.sidecar import log_of
 from boostrank.clicks.tables import ClickColumns, ClickRows, read_clicks
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, InputError
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.text import count_of
+from boostrank.core.types import Int64Array
 from boostrank.data.doctor import Profile
-from boostrank.data.doctor.checks import ERROR, NOTE, WARNING, Finding, Findings, Severity, percent, plural
+from boostrank.data.doctor.checks import ERROR, NOTE, WARNING, Finding, Findings, Severity, percent, share_of
 
 OF_LABELS = frozenset(
     {
@@ -47,95 +44,12 @@ _SURE = 0.01  # family-wise error over all documents of the test for excess clic
 _BEYOND = 2.0  # minimum ratio of clicks to the largest expected number
 _REFITS = 3
 _ERRORS = 3.0  # standard errors between click rates
-
-
-class Kind(NamedTuple):
-    """A kind of finding: its severity, and words with fields that the checks fill in."""
-
-    severity: Severity
-    message: str
-    cost: str
-    fix: str = ""
-
-
-KINDS = {
-    "no-click-log": Kind(
-        ERROR, "{why}", "train refuses it", "create it from sessions with boostrank data count-clicks"
-    ),
-    "unreadable-clicks": Kind(ERROR, "{why}", "training on clicks refuses it"),
-    "no-clicks": Kind(
-        ERROR, "{what}", "there is nothing to learn", "check the contents of the columns `impressions` and `clicks`"
-    ),
-    "only-clicked-impressions": Kind(
-        WARNING,
-        "every impression was clicked: were those without a click left out?",
-        "relevant documents cannot be distinguished from those shown often",
-        "log every impression, clicked or not",
-    ),
-    "nothing-moved": Kind(
-        ERROR,
-        "{what}; {share} of the clicked documents moved at all",
-        "propensities cannot be estimated: training needs --propensities, comparisons by clicks are no better than "
-        "chance, and bots cannot be distinguished from good documents",
-        "log lists that vary a little, or pass a file of propensities",
-    ),
-    "unmoved-positions": Kind(
-        WARNING,
-        "no clicked document moved between {positions} and those above",
-        "they have no propensity: {lost:,} impressions ({share}) are ignored",
-        "log lists that vary a little there, too",
-    ),
-    "vague-positions": Kind(
-        WARNING,
-        "the propensities of {positions} are known to a factor of 2.7 at best",
-        "clicks there are divided by a number that is mostly noise",
-        "collect more clicks on documents that move",
-    ),
-    "few-impressions": Kind(
-        WARNING,
-        "the list of the median query was shown {middle:g} times",
-        "a gain beyond chance is unlikely: with 2 lists per query, clicks over exposure ranked worse than click counts",
-        f"log at least {FEW_LISTS * 2} lists per query, and rely on the gate that train prints",
-    ),
-    "single-impression-queries": Kind(
-        NOTE,
-        "{count:,} of {all:,} queries that were shown ({share}) were shown once",
-        "none of their documents moved: they carry no information on positions, and little on documents",
-        "log longer",
-    ),
-    "never-shown": Kind(
-        NOTE,
-        "{count:,} of {all:,} documents ({share}) were never shown{also}",
-        "training excludes them; comparisons count them as not clicked",
-        "if this is unexpected: was the log counted over these data, in this row order?",
-    ),
-    "short-impressions": Kind(
-        NOTE,
-        "in {count:,} of {all:,} queries a position has fewer impressions than one further down, {missing:,} are "
-        "missing in all: qid {qid} has {own:,} at position {p} and {most:,} at position {deeper}",
-        "unlogged impressions make exposure too small, and gains too large",
-        "log every position of a list down to the last one shown; ignore this if those documents are not in the data",
-    ),
-    "rising-click-rates": Kind(
-        WARNING,
-        "clicks per impression at positions 1, 2, ...: {rates}: position {p} is clicked more often than position 1",
-        "positions may differ from those that users saw",
-        "check that position 1 is the top of the list",
-    ),
-    "click-bots": Kind(
-        WARNING,
-        "{documents} clicked more often than its position is examined, in {queries}: row {row:,} (qid {qid}) has "
-        "{clicks:,} clicks of {shown:,} impressions at {where}, the rest of its query {rate:.2f} clicks per impression",
-        "bots, or one person who clicks everywhere: they count as the best documents, and make propensities too flat",
-        "drop such sessions before counting (boostrank data count-clicks --where), or remove these rows from the log",
-    ),
-}
-"""Findings, with words that the checks fill in."""
+_LOG_MORE = "log lists that vary a little"
 
 
 def with_clicks(
     findings: Sequence[Finding], sets: Sequence[tuple[str, Profile]], columns: ClickColumns | None
-) -> list[Finding]:
+) -> Findings:
     """Replace findings about labels by findings about clicks."""
     # A document with several positions has several rows, which are no duplicates.
     left_out = OF_LABELS | ({"duplicates"} if columns is not None and columns.document else set())
@@ -144,16 +58,17 @@ def with_clicks(
         try:
             log = path if columns is not None else log_of(path)
         except InputError as error:
-            found.append(_found(path, "no-click-log", 1, why=error))
+            fix = "create it from sessions with boostrank data count-clicks"
+            found.append(Finding("no-click-log", ERROR, path, 0, 0, 1, str(error), "train refuses it", fix))
             continue
         if not profile.n_queries:  # already reported as an error
             continue
-        ptr = np.concatenate([[0], np.cumsum(profile.sizes)]).astype(np.int64)
         qid = np.array([profile.qid(q) for q in range(profile.n_queries)], object)
         unread = ("unreadable-file", "unreadable-row", "missing-token")
         whole = not any(one.file == path and one.check in unread for one in findings)
-        found += look_at_clicks(log, QueryIndex(ptr, qid), counted=whole, columns=columns)
-    return [finding for severity in Severity for finding in found if finding.severity is severity]
+        queries = QueryIndex(np.append(profile.starts, profile.labels.size), qid)
+        found += look_at_clicks(log, queries, counted=whole, columns=columns)
+    return Findings(found)
 
 
 def look_at_clicks(
@@ -162,7 +77,7 @@ def look_at_clicks(
     """Check a click log, or the click columns of a table; return the findings, the most severe first.
 
     Args:
-        counted: these are all queries, so a row of another document is an error.
+        counted: whether `queries` are all queries of the data, so that a row of another document is an error.
     """
     try:
         if columns is None:
@@ -171,9 +86,9 @@ def look_at_clicks(
             clicks = _Clicks.of_table(path, queries, columns)
     except (FileFormatError, OSError) as error:
         reason, line = (error.reason, error.line) if isinstance(error, FileFormatError) else (str(error.strerror), 0)
-        return Findings([_found(fspath(path), "unreadable-clicks", 1, line=line, why=reason)])
-    found = [finding for check in CHECKS for finding in check(clicks)]
-    return Findings(finding for severity in Severity for finding in found if finding.severity is severity)
+        cost = "training on clicks refuses it"
+        return Findings([Finding("unreadable-clicks", ERROR, fspath(path), line, 0, 1, reason, cost)])
+    return Findings(finding for check in CHECKS for finding in check(clicks))
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,13 +113,13 @@ class _Clicks:
 
     @classmethod
     def of_table(cls, path: str | PathLike[str], queries: QueryIndex, columns: ClickColumns) -> _Clicks:
-        name, clicks, owner = fspath(path), ClickRows.read(path, columns), queries.of_rows()
-        if clicks.positions.size != owner.size:
-            words = f"{clicks.positions.size:,} rows of clicks, but {owner.size:,} rows of data"
+        name, clicks, query = fspath(path), ClickRows.read(path, columns), queries.of_rows()
+        if clicks.positions.size != query.size:
+            words = f"there are {clicks.positions.size:,} rows of clicks, but {query.size:,} rows of data"
             raise FileFormatError(words, file=name)
-        log, first = clicks.log(owner)
-        ptr = np.concatenate([[0], np.cumsum(np.bincount(owner[first], minlength=len(queries)))]).astype(np.int64)
-        return cls(name, QueryIndex(ptr, queries.qid), log, np.flatnonzero(first))
+        log, first = clicks.log(query)
+        documents = replace(QueryIndex.from_sizes(np.bincount(query[first])), qid=queries.qid)
+        return cls(name, documents, log, np.flatnonzero(first))
 
     @cached_property
     def curve(self) -> Propensities | None:
@@ -212,32 +127,26 @@ class _Clicks:
         return _estimated(self.log, self.queries)
 
     @cached_property
-    def owner(self) -> Int64Array:
+    def query(self) -> Int64Array:
         """Query of each document, int64[N]."""
         return self.queries.of_rows()
 
     @cached_property
-    def cells(self) -> tuple[Int64Array, Int64Array, Int64Array]:
+    def by_position(self) -> tuple[Int64Array, Int64Array, Int64Array]:
         """Query, position and impressions of each query and position with impressions, ascending."""
         width = self.log.depth + 1
-        cell, number = np.unique(self.owner[self.log.rows] * width + self.log.positions, return_inverse=True)
-        return cell // width, cell % width, np.bincount(number, self.log.impressions).astype(np.int64)
+        pairs, number = np.unique(self.query[self.log.rows] * width + self.log.positions, return_inverse=True)
+        return pairs // width, pairs % width, np.bincount(number, self.log.impressions).astype(np.int64)
 
     @cached_property
     def lists(self) -> Int64Array:
         """Largest number of impressions at a position of each query, int64[Q]."""
         most = np.zeros(len(self.queries), np.int64)
-        np.maximum.at(most, self.cells[0], self.cells[2])
+        np.maximum.at(most, self.by_position[0], self.by_position[2])
         return most
 
-    def found(self, kind: str, count: int, warn: bool = False, **words: Any) -> Finding:
-        return _found(self.file, kind, count, warn, **words)
-
-
-def _found(file: str, kind: str, count: int, warn: bool = False, line: int = 0, **words: Any) -> Finding:
-    severity, *texts = KINDS[kind]
-    message, cost, fix = (text.format(count=count, **words) for text in texts)
-    return Finding(kind, WARNING if warn else severity, file, line, 0, int(count), message, cost, fix)
+    def found(self, check: str, severity: Severity, count: int, message: str, cost: str, fix: str) -> Finding:
+        return Finding(check, severity, self.file, 0, 0, count, message, cost, fix)
 
 
 def _estimated(log: ClickLog, queries: QueryIndex) -> Propensities | None:
@@ -255,10 +164,14 @@ def nothing_clicked(clicks: _Clicks) -> Iterator[Finding]:
     log = clicks.log
     shown, clicked = int(log.impressions.sum()), int(log.clicks.sum())
     if not clicked:
-        what = "no impression was clicked" if shown else "there is no entry"
-        yield clicks.found("no-clicks", shown, what=what)
+        message = "no impression was clicked" if shown else "there is no entry"
+        fix = "check the contents of the columns `impressions` and `clicks`"
+        yield clicks.found("no-clicks", ERROR, shown, message, "there is nothing to learn", fix)
     elif shown >= _ENOUGH and clicked == shown:
-        yield clicks.found("only-clicked-impressions", clicked)
+        message = "every impression was clicked: were impressions without a click left out?"
+        cost = "relevant documents cannot be distinguished from those shown often"
+        fix = "log every impression, clicked or not"
+        yield clicks.found("only-clicked-impressions", WARNING, clicked, message, cost, fix)
 
 
 def moves(clicks: _Clicks) -> Iterator[Finding]:
@@ -270,28 +183,50 @@ def moves(clicks: _Clicks) -> Iterator[Finding]:
         what = "no clicked document was shown both at position 1 and elsewhere, by itself or through others"
         if log.positions.min() > 1:
             what = f"position {log.positions.min()} is the first with impressions: do positions count from 1?"
-        yield clicks.found("nothing-moved", log.depth, what=what, share=percent(moved_share(log), 1))
+        yield clicks.found(
+            "nothing-moved",
+            ERROR,
+            log.depth,
+            f"{what}; {percent(moved_share(log), 1)} of the clicked documents moved at all",
+            "propensities cannot be estimated: training needs --propensities, comparisons by clicks are no better than "
+            "chance, and bots cannot be distinguished from good documents",
+            f"{_LOG_MORE}, or pass a file of propensities",
+        )
         return
     assert curve.errors is not None
     shown = np.bincount(log.positions - 1, log.impressions)
-    still = np.flatnonzero((shown > 0) & np.isnan(curve.examination))
-    lost = int(shown[still].sum())
-    for kind, found in (("unmoved-positions", still), ("vague-positions", np.flatnonzero(curve.errors > NONSENSE))):
-        if found.size:
-            positions = f"{plural(found.size, 'position', 'positions')} (from position {found[0] + 1})"
-            yield clicks.found(kind, found.size, positions=positions, lost=lost, share=percent(lost, shown.sum()))
+    still, vague = np.flatnonzero((shown > 0) & np.isnan(curve.examination)), np.flatnonzero(curve.errors > NONSENSE)
+    if still.size:
+        message = f"no clicked document moved between {_from(still)} and those above"
+        lost = int(shown[still].sum())
+        cost = f"they have no propensity: {lost:,} impressions ({percent(lost, shown.sum())}) are ignored"
+        yield clicks.found("unmoved-positions", WARNING, still.size, message, cost, f"{_LOG_MORE} there, too")
+    if vague.size:
+        message = f"the propensities of {_from(vague)} are known to a factor of 2.7 at best"
+        cost = "clicks there are divided by a number that is mostly noise"
+        fix = "collect more clicks on documents that move"
+        yield clicks.found("vague-positions", WARNING, vague.size, message, cost, fix)
+
+
+def _from(positions: Int64Array) -> str:
+    return f"{count_of(positions.size, 'position')} (from position {positions[0] + 1})"
 
 
 def few_lists(clicks: _Clicks) -> Iterator[Finding]:
     """Find logs whose queries have few impressions."""
     lists = clicks.lists[clicks.lists > 0]
-    middle = float(np.median(lists)) if lists.size else FEW_LISTS
+    middle, once = float(np.median(lists)) if lists.size else FEW_LISTS, int((lists == 1).sum())
     if middle < FEW_LISTS:
-        yield clicks.found("few-impressions", int(lists.sum()), middle=middle)
-    once = int((lists == 1).sum())
+        message = f"the list of the median query was shown {middle:g} times"
+        cost = "a gain beyond chance is unlikely: with 2 lists per query, click counts ranked better than clicks over "
+        cost += "exposure"
+        fix = f"log at least {FEW_LISTS * 2} lists per query, and rely on the gate that train prints"
+        yield clicks.found("few-impressions", WARNING, int(lists.sum()), message, cost, fix)
     if once:
-        words = {"all": lists.size, "share": percent(once, lists.size)}
-        yield clicks.found("single-impression-queries", once, warn=once > _MANY * lists.size, **words)
+        message = f"{once:,} of {lists.size:,} queries that were shown ({percent(once, lists.size)}) were shown once"
+        cost = "none of their documents moved: they carry no information on positions, and little on documents"
+        severity = WARNING if once > _MANY * lists.size else NOTE
+        yield clicks.found("single-impression-queries", severity, once, message, cost, "log for longer")
 
 
 def never_shown(clicks: _Clicks) -> Iterator[Finding]:
@@ -300,13 +235,16 @@ def never_shown(clicks: _Clicks) -> Iterator[Finding]:
     hidden = count - int(log.shown.sum())
     if hidden and log.rows.size:
         unseen = int((clicks.lists == 0).sum())
-        also = f", including {plural(unseen, 'whole query', 'whole queries')}" if unseen else ""
-        yield clicks.found("never-shown", hidden, all=count, share=percent(hidden, count), also=also)
+        message = f"{share_of(hidden, count, 'documents')} were never shown"
+        message += f", including {count_of(unseen, 'whole query', 'whole queries')}" if unseen else ""
+        cost = "training excludes them; comparisons count them as not clicked"
+        fix = "if this is unexpected: was the log counted over these data, in this row order?"
+        yield clicks.found("never-shown", NOTE, hidden, message, cost, fix)
 
 
 def short_lists(clicks: _Clicks) -> Iterator[Finding]:
     """Find lists with fewer impressions at a position than further down: some impressions were not logged."""
-    query, position, shown = clicks.cells
+    query, position, shown = clicks.by_position
     if not query.size:
         return
     # Reverse running maximum of impressions within each query. Numbers are replaced by their ranks to avoid overflow.
@@ -317,15 +255,22 @@ def short_lists(clicks: _Clicks) -> Iterator[Finding]:
     above[1:][query[1:] != query[:-1]] = 0
     skipped = position - above - 1  # positions without any impression
     missing = (most - shown) + skipped * most
-    short, queries = np.unique(query[missing > 0]), np.unique(query).size
-    if short.size:
+    short, count = np.unique(query[missing > 0]).size, np.unique(query).size
+    if short:
         i = int(np.flatnonzero(missing > 0)[0])
-        q = int(query[i])
         p, own = (int(above[i]) + 1, 0) if skipped[i] else (int(position[i]), int(shown[i]))
-        deeper = int(position[i:][(query[i:] == q) & (shown[i:] == most[i]) & (position[i:] > p)][0])
-        words: dict[str, Any] = {"qid": clicks.queries.qid[q], "own": own, "p": p, "most": most[i], "deeper": deeper}
-        words |= {"all": queries, "missing": missing.sum()}
-        yield clicks.found("short-impressions", short.size, warn=short.size > _MANY * queries, **words)
+        deeper = position[i:][(query[i:] == query[i]) & (shown[i:] == most[i]) & (position[i:] > p)][0]
+        yield clicks.found(
+            "short-impressions",
+            WARNING if short > _MANY * count else NOTE,
+            short,
+            f"in {short:,} of {count:,} queries a position has fewer impressions than one further down, "
+            f"{missing.sum():,} are missing in all: qid {clicks.queries.qid[query[i]]} has {own:,} at position {p} and "
+            f"{most[i]:,} at position {deeper}",
+            "unlogged impressions make exposure too small, and gains too large",
+            "log every position of a list down to the last one shown; ignore this if those documents are not in the "
+            "data",
+        )
 
 
 def click_rates(clicks: _Clicks) -> Iterator[Finding]:
@@ -335,13 +280,17 @@ def click_rates(clicks: _Clicks) -> Iterator[Finding]:
     if not clicked.any():
         return
     rates = np.divide(clicked, shown, out=np.full(shown.size, np.nan), where=shown > 0)
-    listed = ", ".join("-" if np.isnan(rate) else f"{rate:.3f}" for rate in rates[:_RATES])
-    listed += ", ..." if rates.size > _RATES else ""
     error = np.sqrt(np.maximum(rates * (1.0 - rates), 1e-12) / np.maximum(shown, 1.0))
     higher = np.flatnonzero(rates - rates[0] > _ERRORS * np.hypot(error, error[0]))
     if higher.size:
+        listed = ", ".join("-" if np.isnan(rate) else f"{rate:.3f}" for rate in rates[:_RATES])
+        listed += ", ..." if rates.size > _RATES else ""
         p = int(higher[np.argmax(rates[higher])]) + 1
-        yield clicks.found("rising-click-rates", higher.size, rates=listed, p=p)
+        message = f"clicks per impression at positions 1, 2, ...: {listed}: position {p} is clicked more often than "
+        message += "position 1"
+        cost = "positions may differ from those that users saw"
+        fix = "check that position 1 is the top of the list"
+        yield clicks.found("rising-click-rates", WARNING, higher.size, message, cost, fix)
 
 
 def bots(clicks: _Clicks) -> Iterator[Finding]:
@@ -356,7 +305,7 @@ def bots(clicks: _Clicks) -> Iterator[Finding]:
     for _ in range(_REFITS):
         if curve is None:
             break
-        more = _beyond_looks(log, curve)
+        more = _clicked_too_often(log, curve)
         if np.array_equal(more, found):
             break
         found = more
@@ -365,29 +314,35 @@ def bots(clicks: _Clicks) -> Iterator[Finding]:
     if not at.size:
         return
     row = int(at[np.argmax(log.total_clicks()[at])])
-    own, q = log.rows == row, int(clicks.owner[row])
-    others = (clicks.owner[log.rows] == q) & ~found[log.rows]
+    own, q = log.rows == row, int(clicks.query[row])
+    others = (clicks.query[log.rows] == q) & ~found[log.rows]
     low, high = int(log.positions[own].min()), int(log.positions[own].max())
-    words: dict[str, Any] = {
-        "documents": plural(at.size, "document was", "documents were"),
-        "queries": plural(np.unique(clicks.owner[at]).size, "query", "queries"),
-        "row": 1 + (row if clicks.rows_of_table is None else int(clicks.rows_of_table[row])),
-        "qid": clicks.queries.qid[q],
-        "clicks": log.clicks[own].sum(),
-        "shown": log.impressions[own].sum(),
-        "where": f"position {low}" if low == high else f"positions {low} to {high}",
-        "rate": log.clicks[others].sum() / max(log.impressions[others].sum(), 1),
-    }
-    yield clicks.found("click-bots", at.size, **words)
-
-
-def _beyond_looks(log: ClickLog, curve: Propensities) -> npt.NDArray[np.bool_]:
-    """Mark documents with more clicks than a perfect one would get, bool[N], with a family-wise error of 1%."""
-    highest = _highest(curve)
-    looked = highest[np.minimum(log.positions, highest.size) - 1]
-    n, c, x = (
-        np.bincount(log.rows, one, log.n_documents) for one in (log.impressions, log.clicks, log.impressions * looked)
+    where = f"position {low}" if low == high else f"positions {low} to {high}"
+    documents = count_of(at.size, "document was", "documents were")
+    queries = count_of(np.unique(clicks.query[at]).size, "query", "queries")
+    number = 1 + (row if clicks.rows_of_table is None else int(clicks.rows_of_table[row]))
+    rate = log.clicks[others].sum() / max(log.impressions[others].sum(), 1)
+    yield clicks.found(
+        "click-bots",
+        WARNING,
+        at.size,
+        f"{documents} clicked more often than its position is examined, in {queries}: row {number:,} (qid "
+        f"{clicks.queries.qid[q]}) has {log.clicks[own].sum():,} clicks of {log.impressions[own].sum():,} impressions "
+        f"at {where}, the rest of its query {rate:.2f} clicks per impression",
+        "if a bot clicked them, they count as the best documents and make the propensities too flat",
+        "drop such sessions before counting (boostrank data count-clicks), or remove these rows from the log",
     )
+
+
+def _clicked_too_often(log: ClickLog, curve: Propensities) -> npt.NDArray[np.bool_]:
+    """Mark documents with more clicks than a perfect one would get, bool[N], with a family-wise error of 1%."""
+    # Upper bounds of the propensities; 1 where they are unknown and beyond the curve.
+    assert curve.errors is not None
+    sure = np.isfinite(curve.examination) & (curve.errors <= NONSENSE)
+    highest = np.ones(sure.size + 1)
+    highest[:-1][sure] = np.minimum(curve.examination[sure] * np.exp(1.96 * curve.errors[sure]), 1.0)
+    examined = log.impressions * highest[np.minimum(log.positions, highest.size) - 1]
+    n, c, x = (np.bincount(log.rows, one, log.n_documents) for one in (log.impressions, log.clicks, examined))
     many = np.flatnonzero((n >= _ENOUGH) & (c > _BEYOND * x))
     n, c, x = n[many], c[many], x[many]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -396,15 +351,6 @@ def _beyond_looks(log: ClickLog, curve: Propensities) -> npt.NDArray[np.bool_]:
     found = np.zeros(log.n_documents, bool)
     found[many[unlikely < np.log(_SURE / max(int(log.shown.sum()), 1))]] = True
     return found
-
-
-def _highest(curve: Propensities) -> Float64Array:
-    """Return upper bounds of the propensities, float64[P + 1]; 1 where unknown and beyond the curve."""
-    assert curve.errors is not None
-    sure = np.isfinite(curve.examination) & (curve.errors <= NONSENSE)
-    highest = np.ones(sure.size + 1)
-    highest[:-1][sure] = np.minimum(curve.examination[sure] * np.exp(1.96 * curve.errors[sure]), 1.0)
-    return highest
 
 
 CHECKS = (nothing_clicked, moves, few_lists, never_shown, short_lists, click_rates, bots)

@@ -50,9 +50,9 @@ def typed_value(text: str) -> int | float | bool | str:
     return {"true": True, "false": False}.get(text.lower(), text)
 
 
-def count_of(number: int, noun: str) -> str:
-    """Format a count: `1 worker`, `2,000 workers`."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
+def count_of(number: int, noun: str, several: str = "") -> str:
+    """Format a count: `1 worker`, `2,000 workers`; `several` is an irregular plural."""
+    return f"{number:,} {noun if number == 1 else several or noun + 's'}"
 
 
 def size_words(size: float) -> str:

@@ -25,7 +25,7 @@ from boostrank.data.categories import coarse_words
 from boostrank.data.dataset import Provenance, RankingDataset
 from boostrank.data.options import FeatureSpace, Progress
 from boostrank.data.rows import missing_in
-from boostrank.data.source import AnySource, File, Source, open_files
+from boostrank.data.source import AnySource, File, Reading, Source, open_files
 from boostrank.records import PlacesRecord
 
 NO_ROWS = "no rows: the file is empty or contains only comments"
@@ -62,8 +62,8 @@ class Part:
 class Totals:
     """Totals of the blocks so far. Lines are counted over all files; `place` converts them to a file and its line."""
 
-    def __init__(self, source: Source) -> None:
-        self.source, self.reading = source, source.reading
+    def __init__(self, reading: Reading, source: Any = None) -> None:
+        self.reading, self.source = reading, source
         self.parts: list[Part] = []
         self.counts = slots.no_counts()  # slots that are summed
         self.n_lines = self.n_rows = self.n_queries = self.descending_line = 0
@@ -264,7 +264,7 @@ class Assembler(Totals):
     """Builds one data set from blocks, with features in memory or in a store."""
 
     def __init__(self, source: Source, store: Any = None) -> None:
-        super().__init__(source)
+        super().__init__(source.reading, source)
         self.store = store
         self.blocks: list[Block | None] = []
         self._runs: list[Int64Array] = []
@@ -532,7 +532,7 @@ def pieces_of_files(
             starts = range(0, block.n_rows, step)
             return [work(block.tile(a, min(a + step, block.n_rows), wanted)) for a in starts]
 
-        totals = Totals(opened)
+        totals = Totals(opened.reading, opened)
         chunks = opened.blocks(chunk_bytes, resolve_threads(threads), None if columns is None else tiles)
         for file, block in chunks:
             qids = block.row_ids() if opened.reading.names else None

@@ -1,4 +1,4 @@
-"""Checks of data sets, and of pairs of them. `KINDS` declares the findings; checks say which, where and how many."""
+"""Checks of data sets and of pairs of data sets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 import itertools
 import math
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from boostrank.core.conventions import MAX_EXPONENTIAL_LABEL, gains_from_labels, label_map_from_zero
 from boostrank.core.errors import RowError
-from boostrank.core.text import small_table
+from boostrank.core.text import count_of, small_table
 from boostrank.core.types import Int64Array
 from boostrank.data import blocks as slots
 from boostrank.data.categories import EXACT
@@ -34,13 +34,11 @@ class Finding:
     """One problem of the data.
 
     Args:
-        check: name of the check, stable.
+        check: name of the check, which does not change between versions.
         file: first file with the problem; "" without a place.
-        line: 1-based line; 0 means the whole file.
-        column: 1-based byte; 0 means the whole line.
+        line, column: 1-based line and byte; 0 means the whole file or line.
         count: number of affected rows, queries or features.
-        message: the observation.
-        cost: the consequence.
+        message, cost: the observation and its consequence.
         fix: command, option or question that leads to a remedy; "" if none is needed.
         options: options of `train` that accept the data; "" if there are none.
     """
@@ -53,7 +51,7 @@ class Finding:
     count: int
     message: str
     cost: str
-    fix: str
+    fix: str = ""
     options: str = ""
 
     @property
@@ -67,11 +65,14 @@ class Finding:
 
 
 class Findings(list[Finding]):
-    """List of findings, displayed as a table in notebooks."""
+    """List of findings, the most severe first, displayed as a table in notebooks."""
+
+    def __init__(self, found: Iterable[Finding] = ()) -> None:
+        super().__init__(sorted(found, key=lambda finding: list(Severity).index(finding.severity)))
 
     def _repr_html_(self) -> str:
         rows = [(f.severity.value, f.where, f.message, f.cost, f.fix) for f in self]
-        columns = ("severity", "where", "what", "cost", "what mends it")
+        columns = ("severity", "where", "what", "cost", "fix")
         return small_table(f"{len(self):,} findings" if self else "nothing found", rows, columns if self else ())
 
 
@@ -85,9 +86,9 @@ def percent(count: float, total: float) -> str:
     return f"{share:.1f}%" if share < 10 else f"{share:.0f}%"
 
 
-def plural(number: int, one: str, several: str) -> str:
-    """Format `1 query`, `2,000 queries`."""
-    return f"{number:,} {one if number == 1 else several}"
+def share_of(count: int, total: int, noun: str) -> str:
+    """Format `12 of 300 queries (4.0%)`."""
+    return f"{count:,} of {total:,} {noun} ({percent(count, total)})"
 
 
 ERROR, WARNING, NOTE = Severity
@@ -107,56 +108,26 @@ _USUAL = 0.5  # share of rows with a feature above which its absence in the othe
 _SHOWN = 12
 _ENOUGH_ROWS = 200  # rows among which a feature present in 10% of rows almost surely occurs
 _OFTEN = 0.1
-_LOST = "was a join lost?"
+_LOST = "did a join fail?"
 _SHIFTED = "every feature is shifted by one"
 _NUMBER_ALIKE = "use the same numbering in all files; if they count from 0: --zero-based true"
-
-
 _REFUSED = "train refuses the file; for the rest of this report they are "
-
-
-def _found(
-    check: str,
-    severity: Severity,
-    place: tuple[str, int, int],
-    count: float,
-    message: str,
-    cost: str,
-    fix: str = "",
-    options: str = "",
-) -> Finding:
-    return Finding(check, severity, *place, int(count), message, cost, fix, options)
-
-
-def _at(p: Profile, line: float = 0) -> tuple[str, int, int]:
-    """Return the place of a line counted over all files of the data set; 0 means the whole."""
-    return (*p.place(int(line)), 0)
-
-
-def _of_queries(p: Profile, count: int) -> str:
-    return f"{count:,} of {p.n_queries:,} queries ({percent(count, p.n_queries)})"
-
-
-def _of_documents(p: Profile, count: int) -> str:
-    return f"{count:,} of {p.n_rows:,} documents ({percent(count, p.n_rows)})"
-
-
 # Text -----------------------------------------------------------------------------------------------------------------
 
 
 def broken_files(p: Profile) -> Iterator[Finding]:
-    """Files that cannot be read to the end, have no rows, or contradict their side files."""
+    """Find files that cannot be read to the end, have no rows, or contradict their side files."""
     for error in p.broken:
         cost = f"train refuses it; this report covers the {p.n_rows:,} rows before it"
-        yield _found("unreadable-file", ERROR, (error.file, error.line, error.column), 1, error.reason, cost)
+        yield Finding("unreadable-file", ERROR, error.file, error.line, error.column, 1, error.reason, cost)
 
 
 def refused_rows(p: Profile) -> Iterator[Finding]:
-    """Unreadable rows, one finding per cause, with the reader's message."""
+    """Find unreadable rows: one finding per cause, with the message of the reader."""
     count = int(p.counts[slots.BAD_ROWS])
     total = count + p.n_rows
     allowed = p.reading.skip and count + p.stand_in_rows <= p.reading.max_bad_share * total
-    cost = "such rows are left out" if allowed else "train refuses the file"
+    cost = "train skips these rows" if allowed else "train refuses the file"
     options, fix = "", "mend the rows"
     if count <= MOST_LEFT_OUT * total and not allowed:
         options = f"--on-bad-line skip --max-bad-share {math.ceil(1000 * count / max(total, 1)) / 1000:g}"
@@ -166,44 +137,37 @@ def refused_rows(p: Profile) -> Iterator[Finding]:
     more = f" ({count:,} of {total:,} rows cannot be read)"
     for error in list(p.causes.values())[:SHOWN_ROWS]:
         place, severity = (error.file, error.line, error.column), WARNING if allowed else ERROR
-        number = count if more else 1
-        yield _found("unreadable-row", severity, place, number, error.reason + more, cost, fix, options)
-        more, fix, options = "", "mend the rows", ""
+        yield Finding("unreadable-row", severity, *place, count, error.reason + more, cost, fix, options)
+        count, more, fix, options = 1, "", "mend the rows", ""
 
 
 def refused_words(p: Profile) -> Iterator[Finding]:
-    """Text columns among the features of a table, and words that seem to mark missing values."""
+    """Find text columns among the features of a table, and words that seem to mark missing values."""
     if p.text:
         why, options = p.text_words
         cost = _REFUSED + "read as categories"
-        yield _found("text-columns", ERROR, _at(p), len(p.text), why, cost, options, options)
+        yield Finding("text-columns", ERROR, *p.where(), len(p.text), why, cost, options, options)
     for word, (at, column) in list(p.stand_ins.items())[:SHOWN_ROWS]:
-        rows = plural(p.stand_in_rows, "row has", "rows have")
-        message = f"'{word}' stands for a missing value; {rows} such words"
+        rows = count_of(p.stand_in_rows, "row contains", "rows contain")
+        message = f"'{word}' seems to mark a missing value; {rows} such words"
         fix, cost = f"--missing-token {shlex.quote(word)}", _REFUSED + "taken as missing"
-        place = (*p.place(at), column)
-        yield _found("missing-token", ERROR, place, p.stand_in_rows, message, cost, fix, fix)
+        place = (*p.where(at)[:2], column)
+        yield Finding("missing-token", ERROR, *place, p.stand_in_rows, message, cost, fix, fix)
 
 
 def truncated_text(p: Profile) -> Iterator[Finding]:
-    """A last line without a newline."""
+    """Find files whose last line has no newline."""
     for name in p.unterminated:
-        yield _found(
-            "no-final-newline",
-            WARNING,
-            (name, 0, 0),
-            1,
-            "the last line has no newline",
-            "the file may have been cut off while it was written",
-            "compare its size with the original; if it is whole, add a newline",
-        )
+        message, cost = "the last line has no newline", "the file may have been cut off while it was written"
+        fix = "compare its size with the original; if it is whole, add a newline"
+        yield Finding("no-final-newline", WARNING, name, 0, 0, 1, message, cost, fix)
 
 
 # Queries --------------------------------------------------------------------------------------------------------------
 
 
 def split_queries(p: Profile) -> Iterator[Finding]:
-    """Query ids that reappear after another query, or in the next file."""
+    """Find query ids that reappear after another query, or in the next file."""
     order = np.argsort(p.ids, kind="stable")
     again = np.sort(order[1:][p.ids[order[1:]] == p.ids[order[:-1]]])
     if not again.size or p.grouped_by_file or p.reading.regroup:
@@ -211,61 +175,59 @@ def split_queries(p: Profile) -> Iterator[Finding]:
     i, queries = int(again[0]), np.unique(p.ids[again]).size
     first = int(np.flatnonzero(p.ids == p.ids[i])[0])
     seen = p.at(int(p.line[first]))
-    what = (
-        f"reappears after another query; it was first seen on {seen}; {plural(queries, 'query', 'queries')} in pieces"
-    )
+    pieces = f"{count_of(queries, 'query is', 'queries are')} in pieces"
+    message = f"qid {p.qid(i)} reappears after another query; it was first seen on {seen}; {pieces}"
     files = " ".join(part.name for part in p.parts[:3]) + (" ..." if len(p.parts) > 3 else "")
     qid = f" --qid {shlex.quote(p.reading.qid)}" if p.reading.qid else ""
     fix = f"boostrank data sort {files} -o SORTED{qid}, or --regroup"
     if first == i - 1:
-        what = f"continues from the previous file ({seen})"
+        message = f"qid {p.qid(i)} continues from the previous file ({seen})"
         fix = "--regroup joins the rows; if ids restart in each file: boostrank data merge --rename"
-    cost = "train refuses it: the pieces would be ranked as queries of their own"
-    message = f"qid {p.qid(i)} {what}"
-    yield _found("split-queries", ERROR, _at(p, p.line[i]), queries, message, cost, fix, "--regroup")
+    cost = "train refuses it: each piece would be ranked as a separate query"
+    yield Finding("split-queries", ERROR, *p.where(p.line[i]), queries, message, cost, fix, "--regroup")
 
 
 def dead_queries(p: Profile) -> Iterator[Finding]:
-    """Queries with a single label; queries of one document are counted separately."""
+    """Find queries with a single label; queries of one document are counted separately."""
     several, training = p.sizes > 1, p.role == "train"
     if p.n_queries and not np.any(p.low < p.high):
-        what = "in every query all documents have the same label" if several.any() else "every query has one document"
+        what = "all documents of each query have the same label" if several.any() else "every query has one document"
         cost = "no metric can be measured"
         if training:
-            cost = "there is nothing to learn: objectives refuse it (those that begin as regression learn a constant)"
-        fix = "is the first number of each row the label, and qid the query?"
-        yield _found("nothing-to-learn", ERROR if training else WARNING, _at(p), p.n_queries, what, cost, fix)
+            cost = "there is nothing to learn: objectives refuse it (those that start as regression learn a constant)"
+        fix = "is the first number of each row the label, and qid the query id?"
+        yield Finding("nothing-to-learn", ERROR if training else WARNING, *p.where(), p.n_queries, what, cost, fix)
         return
     dead, single = np.flatnonzero(several & (p.low == p.high)), np.flatnonzero(~several)
     share, zero = percent(int(p.sizes[dead].sum()), p.n_rows), np.count_nonzero(p.high[dead] == 0)
-    worth = f"they {'teach nothing' if training else 'tell no model from another'} ({share} of the documents); "
+    worth = f"they {'do not train the model' if training else 'do not distinguish models'} ({share} of the documents); "
     for check, some, message, cost, fix in (
         (
             "dead-queries",
             dead,
-            "have documents with one label only",
-            f"{worth}metrics leave out those without a relevant document, {zero:,}",
+            "have documents with only one label",
+            f"{worth}metrics ignore the {count_of(zero, 'query', 'queries')} without a relevant document",
             "judge more documents of these queries",
         ),
         (
             "single-document-queries",
             single,
             "have one document",
-            "there is nothing to rank: they teach nothing, and raise NDCG alike for all models",
-            "if queries should be longer: is qid the id of the query, and not of the row?",
+            "there is nothing to rank: they do not train the model, and raise the NDCG of all models equally",
+            "if queries should be longer: is qid the id of the query and not of the row?",
         ),
     ):
         if some.size:
             severity = WARNING if some.size > MANY_DEAD * p.n_queries else NOTE
-            message = f"{_of_queries(p, some.size)} {message}"
-            yield _found(check, severity, _at(p, p.line[some[0]]), some.size, message, cost, fix)
+            message = f"{share_of(some.size, p.n_queries, 'queries')} {message}"
+            yield Finding(check, severity, *p.where(p.line[some[0]]), some.size, message, cost, fix)
 
 
 # Labels ---------------------------------------------------------------------------------------------------------------
 
 
 def labels_without_gain(p: Profile) -> Iterator[Finding]:
-    """Labels outside the domain of the gain, with the gain's message."""
+    """Find labels outside the domain of the gain."""
     negative = p.labels < 0
     for rows in (np.flatnonzero(negative | negative.any()), np.flatnonzero(~negative)):
         try:
@@ -275,38 +237,33 @@ def labels_without_gain(p: Profile) -> Iterator[Finding]:
             same = np.flatnonzero(negative if label < 0 else p.labels == label)
             pairs = label_map_from_zero(p.labels) if label < 0 else ""
             options = f"--label-map={pairs}" if pairs else "" if label < 0 else "--gain linear"
-            why = f"{error.reason.partition('; label_map=')[0]}; {_of_documents(p, same.size)}"
-            place = _at(p, p.lines[same].min())
-            yield _found("refused-labels", ERROR, place, same.size, why, "train refuses them", options, options)
+            why = f"{error.reason.partition('; label_map=')[0]}; {share_of(same.size, p.n_rows, 'documents')}"
+            place = p.where(p.lines[same].min())
+            yield Finding("refused-labels", ERROR, *place, same.size, why, "train refuses them", options, options)
 
 
 def odd_labels(p: Profile) -> Iterator[Finding]:
-    """Labels whose exponential gain dominates all others, and labels without an irrelevant document."""
+    """Find labels whose exponential gain dominates all others, and data without an irrelevant document."""
     grades = np.unique(p.labels)
     top, low = (float(grade) for grade in grades[[-1, 0]])
     if p.gain == "exponential" and USUAL_TOP < top <= MAX_EXPONENTIAL_LABEL:
         largest = np.flatnonzero(p.labels == top)
-        yield _found(
-            "steep-gains",
-            WARNING,
-            _at(p, p.lines[largest].min()),
-            largest.size,
-            f"the largest label is {top:g}: its gain 2^label - 1 is {2.0**top - 1.0:,.0f} times that of label 1",
-            "the documents with the largest labels dominate NDCG and the gradient",
-            "--gain linear, or a table such as --gain 0,1,3,7,15",
-        )
+        message = f"the largest label is {top:g}: its gain 2^label - 1 is {2.0**top - 1.0:,.0f} times that of label 1"
+        cost = "the documents with the largest labels dominate NDCG and the gradient"
+        fix, place = "--gain linear, or a table such as --gain 0,1,3,7,15", p.where(p.lines[largest].min())
+        yield Finding("steep-gains", WARNING, *place, largest.size, message, cost, fix)
     if low > 0 and np.any(p.low < p.high) and grades.size <= MANY_GRADES:
         message = f"the smallest label is {low:g}: every document counts as relevant"
         cost = "MAP, MRR, recall and precision are meaningless, and the lowest grade has a gain"
         fix = f"--label-map={label_map_from_zero(grades)}"
-        yield _found("no-label-zero", WARNING, _at(p), p.n_rows, message, cost, fix)
+        yield Finding("no-label-zero", WARNING, *p.where(), p.n_rows, message, cost, fix)
 
 
 # Documents ------------------------------------------------------------------------------------------------------------
 
 
 def duplicates(p: Profile) -> Iterator[Finding]:
-    """Documents of a query with the same features, and different labels or the same."""
+    """Find documents of a query with equal features, and with equal or different labels."""
     _, group, size = np.unique(_of_query(p, np.arange(p.n_queries)), return_inverse=True, return_counts=True)
     low, high = np.full(size.size, np.inf), np.full(size.size, -np.inf)
     np.minimum.at(low, group, p.labels)
@@ -317,13 +274,13 @@ def duplicates(p: Profile) -> Iterator[Finding]:
             low < high,
             "the features of another, and another label",
             "no model can put them in order: the best NDCG is below 1",
-            "keep one of each, if they are one document; otherwise add a feature that tells them apart",
+            "keep one of each if they are one document; otherwise add a feature that distinguishes them",
         ),
         (
             "duplicates",
             low == high,
             "features and label of another",
-            "they get one score, and take ranks from other documents in the metric",
+            "they get the same score, and take ranks from other documents in the metric",
             "keep one of each",
         ),
     ):
@@ -331,17 +288,17 @@ def duplicates(p: Profile) -> Iterator[Finding]:
         if rows.size:
             first, twin = p.lines[np.flatnonzero(group == group[rows[0]])[:2]].tolist()
             few = check == "duplicates" and rows.size <= MANY_ALIKE * p.n_rows
-            lists = plural(np.unique(p.query[rows]).size, "query", "queries")
-            message = f"{_of_documents(p, rows.size)} in {lists} have {what}: the first{p.document(first)} is like "
-            message += p.at(twin) + p.document(twin)
-            yield _found(check, NOTE if few else WARNING, _at(p, first), rows.size, message, cost, fix)
+            lists = count_of(np.unique(p.query[rows]).size, "query", "queries")
+            message = f"{share_of(rows.size, p.n_rows, 'documents')} in {lists} have {what}: the first"
+            message += f"{p.document(first)} is like {p.at(twin)}{p.document(twin)}"
+            yield Finding(check, NOTE if few else WARNING, *p.where(first), rows.size, message, cost, fix)
 
 
 # Features -------------------------------------------------------------------------------------------------------------
 
 
 def label_copies(p: Profile) -> Iterator[Finding]:
-    """Features that order the documents of (nearly) every query exactly by label, among the first rows."""
+    """Find features that order the documents of nearly every query exactly by label, among the first rows."""
     labels, query, width = p.labels[p.rows_of_cells], p.query[p.rows_of_cells], p.stored.size
     order = np.lexsort((labels, query))
     _, starts, sizes = np.unique(query[order], return_index=True, return_counts=True)
@@ -367,48 +324,48 @@ def label_copies(p: Profile) -> Iterator[Finding]:
             what += f"({'falling' if down[j] > up[j] else 'rising'} with the label)"
             same = p.equal[j] == p.stored[j] == np.count_nonzero(p.labels)
             what = "equals the label in every row" if same else what
-            name, cost = p.feature(j), "a model will look perfect here and fail where the label is not known yet"
-            fix = f"leave {name} out, if it is made from the label or from what happened after the ranking"
-            yield _found("label-copy", WARNING, _at(p), exact, f"{name} {what}", cost, fix)
+            name, cost = p.feature(j), "a model will look perfect here and fail where the label is not yet known"
+            fix = f"leave {name} out if it is computed from the label or from events after the ranking"
+            yield Finding("label-copy", WARNING, *p.where(), exact, f"{name} {what}", cost, fix)
 
 
 def no_features(p: Profile) -> Iterator[Finding]:
-    """No feature with two values."""
+    """Find data in which no feature has two values."""
     what = "no feature varies: each has one value in every row"
     if not p.counts[slots.CELLS]:
-        what = "no features: no row holds a number:value pair"
+        what = "there are no features: no row has a number:value pair"
     elif not p.examined.size or p.top.top_id >= p.stored.size or p.varying.any():
         return
     cost = "train refuses it: nothing distinguishes the documents"
     fix = "join the features to the judgements; a row is LABEL qid:ID 1:VALUE 2:VALUE ..."
-    yield _found("no-features", ERROR, _at(p), p.n_rows, what, cost, fix)
+    yield Finding("no-features", ERROR, *p.where(), p.n_rows, what, cost, fix)
 
 
 def constant_features(p: Profile) -> Iterator[Finding]:
-    """Features that are constant, or always missing."""
+    """Find features that are constant or always missing."""
     missing = p.missing[p.examined] == p.n_rows
     never, constant = p.examined[missing], p.examined[~missing & ~p.varying]
-    cost = "they take time and teach nothing"
+    cost = "they take time and cannot improve the model"
     if never.size:
         message = f"{_listed(p, never)} missing in every row"
-        yield _found("missing-features", WARNING, _at(p), never.size, message, cost, _LOST)
+        yield Finding("missing-features", WARNING, *p.where(), never.size, message, cost, _LOST)
     if constant.size:
         zeros = np.count_nonzero(p.stored[constant] == 0)
         message = f"{_listed(p, constant)} the same in every row ({zeros:,} of them 0 or not in the file)"
-        fix = "leave them out, if that is so in all of your data"
-        yield _found("constant-features", NOTE, _at(p), constant.size, message, cost, fix)
+        fix = "leave them out if they are constant in all of your data"
+        yield Finding("constant-features", NOTE, *p.where(), constant.size, message, cost, fix)
 
 
 def coarse_values(p: Profile) -> Iterator[Finding]:
-    """Whole numbers so large that float32 merges neighbours."""
+    """Find whole numbers so large that float32 merges neighbours."""
     largest = np.maximum(-p.smallest, p.largest)
     coarse = np.flatnonzero(~p.fractional & (largest > EXACT) & (largest < np.inf))
     if coarse.size:
         top = largest[coarse].max()
         message = f"{_listed(p, coarse)} whole and above {EXACT:,}, up to {top:.6g}"
-        cost = f"features are float32: around the largest, values less than {np.spacing(top):g} apart are one"
-        fix = "of times and ids subtract a start; hashes are no features"
-        yield _found("coarse-values", NOTE, _at(p), coarse.size, message, cost, fix)
+        cost = f"features are float32: near the largest, values less than {np.spacing(top):g} apart are merged"
+        fix = "subtract a constant from times and ids; do not use hashes as features"
+        yield Finding("coarse-values", NOTE, *p.where(), coarse.size, message, cost, fix)
 
 
 def _listed(p: Profile, numbers: Int64Array) -> str:
@@ -424,7 +381,7 @@ def _listed(p: Profile, numbers: Int64Array) -> str:
 
 
 def leaked_queries(one: Profile, other: Profile) -> Iterator[Finding]:
-    """Queries of the second set that occur in the first, by id or by content."""
+    """Find queries of the second set that occur in the first, by id or by content."""
     grouped_by_file = one.grouped_by_file or other.grouped_by_file  # ids only count the queries
     by_id = np.flatnonzero(np.isin(other.ids, one.ids) & (not grouped_by_file))
     by_content, origin = _with_documents_of(one, other)
@@ -448,17 +405,17 @@ def leaked_queries(one: Profile, other: Profile) -> Iterator[Finding]:
             "shared-ids",
             np.setdiff1d(by_id, both),
             f"have the id of a {one.role} query, but other documents:",
-            "if it is the same query, it leaks; train warns about it, and refuses it with --strict",
-            "nothing if ids restart in each file; otherwise boostrank data split, which keeps queries whole",
+            "if it is the same query, it leaks; train warns, or refuses the data with --strict",
+            "none if ids restart in each file; otherwise use boostrank data split, which keeps queries whole",
         ),
     ):
         if some.size:
             q, twin = int(some[0]), int(origin[some[0]])
-            message = f"{_of_queries(other, some.size)} {message} qid {other.qid(q)}"
+            message = f"{share_of(some.size, other.n_queries, 'queries')} {message} qid {other.qid(q)}"
             if check == "leaked-documents":
-                place = ":".join(map(str, one.place(int(one.line[twin]))))
+                place = ":".join(str(part) for part in one.where(one.line[twin]) if part)
                 message += f" those of qid {one.qid(twin)}, {place}"
-            yield _found(check, WARNING, _at(other, other.line[q]), some.size, message, cost, fix)
+            yield Finding(check, WARNING, *other.where(other.line[q]), some.size, message, cost, fix)
 
 
 def _with_documents_of(one: Profile, other: Profile) -> tuple[Int64Array, Int64Array]:
@@ -485,39 +442,41 @@ def _of_query(p: Profile, ids: Int64Array) -> UInt64Array:
 
 
 def numbering(one: Profile, other: Profile) -> Iterator[Finding]:
-    """Feature numbers from 0 in one set and from 1 in the other."""
-    if not (one.n_rows and other.n_rows) or one.set_base is not None or one.has_zero == other.has_zero:
+    """Find data sets that count features from 0 and from 1."""
+    if not (one.n_rows and other.n_rows) or one.source.base is not None or one.has_zero == other.has_zero:
         return
     beyond, usual = other.top.top_id == one.top.top_id + 1, int(one.stored[0] + one.missing[0])
     line, severity = other.top.top_line, ERROR if beyond else WARNING
     what = f"no row has feature 0, which {percent(usual, one.n_rows)} of the rows of {one.role} have"
-    what += f", but there is feature {other.top.top_id}, one past its last" * beyond
+    what += f", but there is feature {other.top.top_id}, one past the last of {one.role}" * beyond
     if other.has_zero:
         line, severity = next(part.zero_line for part in other.parts if part.zero_line), ERROR
         what = f"feature 0 occurs, which {one.role} does not have"
     elif not beyond and usual <= _USUAL * one.n_rows:
         return
     what += ": does one count from 0 and the other from 1?"
-    yield _found("numbering", severity, _at(other, line), 1, what, _SHIFTED, _NUMBER_ALIKE)
+    yield Finding("numbering", severity, *other.where(line), 1, what, _SHIFTED, _NUMBER_ALIKE)
 
 
 def numbering_of_files(p: Profile) -> Iterator[Finding]:
-    """Feature numbers from 0 in some files of a set and from 1 in others."""
-    if p.totals and (odd := p.totals.from_one):
-        place, what = _at(p, odd[0].top_line), p.totals.from_one_words()
-        yield _found("numbering", WARNING, place, len(odd), what, _SHIFTED, _NUMBER_ALIKE)
+    """Find files of a data set that count features from 0 and from 1."""
+    if odd := p.from_one:
+        place, what = p.where(odd[0].top_line), p.from_one_words()
+        yield Finding("numbering", WARNING, *place, len(odd), what, _SHIFTED, _NUMBER_ALIKE)
 
 
 def lost_features(one: Profile, other: Profile) -> Iterator[Finding]:
-    """Features that vary and are common in the first set, but do not vary in the second."""
+    """Find features that are common and vary in the first set, but do not vary in the second."""
     if min(one.n_rows, other.n_rows) < _ENOUGH_ROWS or one.base != other.base:
         return
     varying = one.examined[one.varying]
     often = varying[one.stored[varying] > _OFTEN * one.n_rows]
     lost = np.setdiff1d(often, other.examined[other.varying])
     if lost.size:
-        what = f"{_listed(other, lost)} the same, or missing, in every row of {other.role}, and not in {one.role}"
-        yield _found("lost-features", WARNING, _at(other), lost.size, what, "splits on them are useless here", _LOST)
+        what = f"{_listed(other, lost)} constant or missing in {other.role}, but not in {one.role}"
+        yield Finding(
+            "lost-features", WARNING, *other.where(), lost.size, what, "splits on them are useless here", _LOST
+        )
 
 
 def examine(sets: Sequence[Profile]) -> Findings:
@@ -530,7 +489,7 @@ def examine(sets: Sequence[Profile]) -> Findings:
             found += leaked_queries(one, other)
             if one.role == "train":
                 found += itertools.chain(numbering(one, other), lost_features(one, other))
-    return Findings(sorted(found, key=lambda finding: list(Severity).index(finding.severity)))
+    return Findings(found)
 
 
 Check = Callable[[Profile], Iterator[Finding]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import closing, suppress
-from dataclasses import fields
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -22,7 +22,7 @@ from boostrank.data.assemble import NO_ROWS, Totals
 from boostrank.data.blocks import Block
 from boostrank.data.options import FeatureSpace, Progress
 from boostrank.data.side_files import check_sizes, read_weights, some_sizes, weighted
-from boostrank.data.source import AnySource, Reading, Source, open_files
+from boostrank.data.source import AnySource, Reading, Source, expand, format_of
 from boostrank.data.tables import TableSource
 
 CHUNK_BYTES = 4 << 20
@@ -34,45 +34,30 @@ UInt64Array = npt.NDArray[np.uint64]
 _QUOTED, _NUMBERS = re.compile(r"'.*?'(?=\W|$)|\".*?\""), re.compile(r"\d[\d.,]*")
 _SHIFT, _ODD, _OTHER = np.uint64(32), np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
 _MISSING_BITS = 0x7FC00000
-_KEPT: dict[str, npt.NDArray[Any]] = {
-    "labels": np.zeros(0),
-    "lines": np.zeros(0, np.int64),
-    "hashes": np.zeros(0, np.uint64),
-    "starts": np.zeros(0, np.int64),
-    "line": np.zeros(0, np.int64),
-    "ids": np.zeros(0, np.int64),
-}
 
 
-class Profile:
+class Profile(Totals):
     """Statistics of one data set from one pass.
 
     Attributes:
-        totals: files, lines, rows and queries; None if no file could be opened.
+        files, options: arguments with which `read_files` reads the same data.
         broken: errors of files that cannot be read to the end, or that contradict their side files.
-        causes: errors of the first refused rows, one per cause.
+        causes: error of the first refused row, by cause.
         stand_ins: word that seems to mark a missing value -> line and column of the first.
         labels, lines, hashes: label, line and hash of the features of each row; 0 without a nonzero feature.
         starts, line, ids: first row, first line and id of each query; a hash of the id if it is text.
         stored, missing, equal: number of nonzero, missing, and nonzero values equal to the label of each feature.
-        smallest, largest: of the nonzero values of each feature.
+        smallest, largest: smallest and largest nonzero value of each feature.
         fractional: whether some value of each feature is not whole.
         cells, rows_of_cells: CSR matrix of the first rows in the files, and their places among all rows.
-        space: columns of a table, which later sets must have; None for libsvm text.
-        files, options: arguments with which `read_files` reads the same data.
+        space: columns of a table, which later data sets must have; None for libsvm text.
     """
 
-    files: AnySource
-    options: dict[str, Any]
-    labels: Float64Array
-    lines: Int64Array
-    hashes: UInt64Array
-    starts: Int64Array
-    line: Int64Array
-    ids: Int64Array
-
-    def __init__(self, role: str, reading: Reading, gain: str | tuple[float, ...]) -> None:
-        self.role, self.gain, self.reading = role, gain, reading
+    def __init__(
+        self, role: str, gain: str | tuple[float, ...], files: AnySource, options: dict[str, Any], reading: Reading
+    ) -> None:
+        super().__init__(reading)
+        self.role, self.gain, self.files, self.options = role, gain, files, options
         self.causes: dict[str, FileFormatError] = {}
         self.text: dict[str, int] = {}
         self.text_words = "", ""
@@ -80,6 +65,8 @@ class Profile:
         self.stand_ins: dict[str, tuple[int, int]] = {}
         self.stand_in_rows = 0
         self.unterminated: list[str] = []
+        self.labels, self.hashes = np.zeros(0), np.zeros(0, np.uint64)
+        self.lines, self.starts, self.line, self.ids = (np.zeros(0, np.int64) for _ in range(4))
         self.stored, self.missing, self.equal = (np.zeros(0, np.int64) for _ in range(3))
         self.smallest, self.largest = np.zeros(0, np.float32), np.zeros(0, np.float32)
         self.fractional = np.zeros(0, np.bool_)
@@ -87,57 +74,53 @@ class Profile:
         self.grouped_by_file = False
         self.feature_names: dict[int, str] = {}
         self.space: FeatureSpace | None = None
-        self.totals: Totals | None = None
 
-    def read(self, source: AnySource, format: str, threads: int, progress: Progress) -> None:
+    def read(self, threads: int, progress: Progress) -> None:
         """Read the files once. Errors are recorded, and end the pass if reading cannot continue."""
-        kept = {name: [empty] for name, empty in _KEPT.items()}
+        kept: list[tuple[Any, ...]] = [(self.labels, self.lines, self.hashes, self.starts, self.line, self.ids)]
         try:
-            self._options = {field.name: getattr(self.reading, field.name) for field in fields(self.reading)}
-            self._options["format"] = format
-            _, opened = open_files(source, **self._options)
+            opened = self._opened(self.files, self.reading)
             with closing(opened):
-                self._read(opened, Totals(opened), kept, threads, progress)
+                self._read(opened, kept, threads, progress)
         except FileFormatError as error:
             self.broken.append(error)
-        for name, arrays in kept.items():
-            setattr(self, name, np.concatenate(arrays))
+        columns = (np.concatenate(every) for every in zip(*kept, strict=True))
+        self.labels, self.lines, self.hashes, self.starts, self.line, self.ids = columns
         self.rows_of_cells = np.arange(self.cells.shape[0])
         if self.grouped_by_file:
             self._take_sizes()
-        scattered = self.reading.regroup and self.totals is not None and self._regroup()
+        scattered = self.reading.regroup and self._regroup()
         if self.n_rows == 0 and not self.broken and self.parts and not self.causes:
             self.broken.append(FileFormatError(NO_ROWS, file=self.parts[0].name))
         if not self.broken and not self.counts[slots.BAD_ROWS] and not scattered:
             self._check_sidecars()
 
-    def _read(
-        self, opened: Source, totals: Totals, kept: dict[str, list[Any]], threads: int, progress: Progress
-    ) -> None:
-        self.totals, self.grouped_by_file = totals, not opened.has_qid
+    def _opened(self, files: AnySource, reading: Reading) -> Source:
+        return format_of(files, self.options["format"]).source(expand(files), reading)
+
+    def _read(self, opened: Source, kept: list[tuple[Any, ...]], threads: int, progress: Progress) -> None:
+        self.source, self.grouped_by_file = opened, not opened.has_qid
         self.feature_names = dict(opened.numbered_names())
         first_rows, room = [self.cells], MOST_CELLS
         for file, block in opened.blocks(CHUNK_BYTES, threads):
-            if totals.n_rows == 0:
+            if self.n_rows == 0:
                 self.space = opened.space()
-            runs, names = totals.count(file, block)
-            self._note_faults(block, totals)
+            runs, names = self.count(file, block)
+            self._note_faults(block)
             if block.n_rows:
-                ends, ids, values = block.cells()
-                labels = self.reading.relabelled(block.labels)
-                self._add_columns(ends, ids, values, labels)
-                found: dict[str, Any] = {"labels": labels, "lines": block.lines + totals.n_lines}
-                found |= {"hashes": _hashes(ends, ids, values), "starts": runs[:, slots.RUN_ROW]}
-                found |= {"line": runs[:, slots.RUN_LINE], "ids": runs[:, slots.RUN_ID].copy()}
+                ends, numbers, values = block.cells()
+                labels, ids = self.reading.relabelled(block.labels), runs[:, slots.RUN_ID].copy()
+                self._add_columns(ends, numbers, values, labels)
                 for number, text in names.items():
-                    found["ids"][number - totals.n_queries] = hash(text)  # counts from the end
-                for name, array in found.items():
-                    kept[name].append(array)
+                    ids[number - self.n_queries] = hash(text)  # counts from the end
+                of_rows = labels, block.lines + self.n_lines, _hashes(ends, numbers, values)
+                kept.append((*of_rows, runs[:, slots.RUN_ROW], runs[:, slots.RUN_LINE], ids))
                 rows = int(np.searchsorted(ends, room, "right"))
                 used = int(ends[rows - 1]) if rows else 0
-                first_rows.append(sparse.csr_matrix((values[:used], ids[:used], [0, *ends[:rows]]), (rows, _WIDTH)))
+                some = values[:used], numbers[:used], [0, *ends[:rows]]
+                first_rows.append(sparse.csr_matrix(some, (rows, _WIDTH)))
                 room = room - used if rows == block.n_rows else -1
-            totals.advance(block)
+            self.advance(block)
             if progress is not None:
                 progress(opened.done, opened.total)
         self.cells = sparse.vstack(first_rows, format="csr")
@@ -145,22 +128,21 @@ class Profile:
         if isinstance(opened, TableSource) and opened.text:
             self.text, self.text_words = opened.text, opened.text_words(self.n_rows)
 
-    def _note_faults(self, block: Block, totals: Totals) -> None:
+    def _note_faults(self, block: Block) -> None:
         if block.unterminated:
             self.unterminated.append(self.parts[-1].name)
         self.stand_in_rows += block.stand_in_rows
         for word, (line, column) in block.stand_ins.items():
-            self.stand_ins.setdefault(word, (totals.through(line), column))
+            self.stand_ins.setdefault(word, (self.through(line), column))
         before = int(self.counts[slots.BAD_ROWS] - block.counts[slots.BAD_ROWS])
         for fault in block.bad[: max(0, slots.BAD_KEPT - before)]:  # independent of how the files are split into chunks
             cause = _NUMBERS.sub("#", _QUOTED.sub("''", fault.reason, count=1))  # without value and numbers
-            self.causes.setdefault(cause, totals.why_refused(fault))
+            self.causes.setdefault(cause, self.why_refused(fault))
 
     def _add_columns(self, ends: Int64Array, ids: Any, values: Any, labels: Float64Array) -> None:
         """Add the values of whole rows to the statistics of the features."""
-        width = min(self.top.top_id + 1, MOST_FEATURES)
-        more = max(0, width - self.stored.size)
-        width += max(0, self.stored.size - width)
+        width = max(min(self.top.top_id + 1, MOST_FEATURES), self.stored.size)
+        more = width - self.stored.size
         fills = {"stored": 0, "missing": 0, "equal": 0, "smallest": np.inf, "largest": -np.inf, "fractional": False}
         for name, fill in fills.items():
             setattr(self, name, np.pad(getattr(self, name), (0, more), constant_values=fill))
@@ -178,35 +160,33 @@ class Profile:
 
     def _take_sizes(self) -> None:
         """Take the queries from the side files of sizes; rows beyond the sizes are one query."""
-        assert self.totals is not None
-        spans = [(rows, np.cumsum([0, *some_sizes(part.sizes_file)])) for part, rows, _ in self.totals.spans()]
+        spans = [(rows, np.cumsum([0, *some_sizes(part.sizes_file)])) for part, rows, _ in self.spans()]
         begins = [rows.start + ends[ends < len(rows)] for rows, ends in spans]
         self.starts = np.unique(np.concatenate(begins)).astype(np.int64) if begins else self.starts
         self.line, self.ids = self.lines[self.starts], np.arange(self.starts.size)
         for part, start in zip(self.parts, (rows.start for rows, _ in spans), strict=True):
             part.queries = int(np.searchsorted(self.starts, start))
-        self.totals.n_queries = self.starts.size
+        self.n_queries = self.starts.size
 
     def _regroup(self) -> bool:
         """Bring the rows of each query together, as the reader does; return whether any were apart."""
-        assert self.totals is not None
         _, first, inverse = np.unique(self.ids, return_index=True, return_inverse=True)
-        owner, sizes = first[inverse], self.sizes
-        if np.array_equal(owner, np.arange(owner.size)):
+        begins, sizes = first[inverse], self.sizes  # first run of the query of each run
+        if np.array_equal(begins, np.arange(begins.size)):
             return False
-        order, kept = np.argsort(np.repeat(owner, sizes), kind="stable"), np.sort(first)
+        order, kept = np.argsort(np.repeat(begins, sizes), kind="stable"), np.sort(first)
         self.labels, self.lines, self.hashes = self.labels[order], self.lines[order], self.hashes[order]
         self.rows_of_cells = np.flatnonzero(order < self.cells.shape[0])
         self.cells = self.cells[order[self.rows_of_cells]]
-        sizes = np.bincount(owner, sizes, minlength=owner.size)[kept].astype(np.int64)
+        sizes = np.bincount(begins, sizes)[kept].astype(np.int64)
         self.starts, self.line, self.ids = np.cumsum(sizes) - sizes, self.line[kept], self.ids[kept]
-        names = {new: self.names[old] for new, old in enumerate(kept.tolist()) if old in self.names}
-        self.totals.names, self.totals.n_queries = names, kept.size
+        self.names = {new: self.names[old] for new, old in enumerate(kept.tolist()) if old in self.names}
+        self.n_queries = kept.size
         return True
 
     def _check_sidecars(self) -> None:
         """Record sizes and weights that contradict the files, as far as single files show."""
-        for part, _, queries in self.totals.spans() if self.totals else ():
+        for part, _, queries in self.spans():
             sizes, weights = self.sizes[queries], part.weights_file
             try:
                 if part.sizes_file is not None:
@@ -216,28 +196,20 @@ class Profile:
             except FileFormatError as error:
                 self.broken.append(error)
 
-    # What the checks ask ---------------------------------------------------------------------------------------------
+    # Results for the checks -------------------------------------------------------------------------------------------
 
-    n_rows = property(lambda self: self.totals.n_rows if self.totals else 0)
-    n_queries = property(lambda self: self.totals.n_queries if self.totals else 0)
-    parts = property(lambda self: self.totals.parts if self.totals else [])
-    names = property(lambda self: self.totals.names if self.totals else {})
-    counts = property(lambda self: self.totals.counts if self.totals else slots.no_counts())
-    has_zero = property(lambda self: self.totals.has_zero if self.totals else False)
-    top = property(lambda self: self.totals.top)
-    at = property(lambda self: self.totals.at)
     sizes = property(lambda self: np.diff(self.starts, append=self.labels.size))
     query = property(lambda self: np.repeat(np.arange(self.starts.size), self.sizes))
 
     @cached_property
     def low(self) -> Float64Array:
         """Smallest label of each query."""
-        return np.minimum.reduceat(self.labels, self.starts) if self.starts.size else np.zeros(0)
+        return np.minimum.reduceat(self.labels, self.starts)
 
     @cached_property
     def high(self) -> Float64Array:
         """Largest label of each query."""
-        return np.maximum.reduceat(self.labels, self.starts) if self.starts.size else np.zeros(0)
+        return np.maximum.reduceat(self.labels, self.starts)
 
     @property
     def examined(self) -> Int64Array:
@@ -253,23 +225,18 @@ class Profile:
         return np.asarray(number[self.examined])
 
     @property
-    def set_base(self) -> int | None:
-        """Number of the first feature by options or training data; None if the files decide."""
-        return self.totals.source.base if self.totals else 0
-
-    @property
     def base(self) -> int:
         """Number of the first feature."""
-        return int(not self.has_zero) if self.set_base is None else self.set_base
+        return int(not self.has_zero) if self.source.base is None else self.source.base
 
     def feature(self, number: int) -> str:
         """Format `feature 3`, or `feature 'bm25'`."""
         name = self.feature_names.get(number)
         return f"feature {number if name is None else repr(name)}"
 
-    def place(self, line: int) -> tuple[str, int]:
-        """Return (file, line) of a line counted over all files."""
-        return self.totals.place(line) if self.totals and self.parts else (self.role, 0)
+    def where(self, line: float = 0) -> tuple[str, int, int]:
+        """Return (file, line, column 0) of a line counted over all files; line 0 means the whole data set."""
+        return (*self.place(int(line)), 0) if self.parts else (self.role, 0, 0)
 
     def document(self, line: int) -> str:
         """Format ` (D7)`, the name of the document at a line, for which its file is read again; "" if unknown."""
@@ -277,14 +244,13 @@ class Profile:
         if part.path is None:
             return ""
         before = part.lines
-        with suppress(BoostrankError):
-            _, opened = open_files(part.path, **self._options | {"keep_names": True})
-            with closing(opened):
-                for _, block in opened.blocks(CHUNK_BYTES, 1):
-                    at = np.flatnonzero(before + block.lines == line)
-                    if at.size and block.document_names is not None:
-                        return f" ({block.document_names[at[0]]})" if block.document_names[at[0]] else ""
-                    before += int(block.counts[slots.LINES])
+        reading = replace(self.reading, keep_names=True)
+        with suppress(BoostrankError), closing(self._opened(part.path, reading)) as again:
+            for _, block in again.blocks(CHUNK_BYTES, 1):
+                at = np.flatnonzero(before + block.lines == line)
+                if at.size and block.document_names is not None:
+                    return f" ({block.document_names[at[0]]})" if block.document_names[at[0]] else ""
+                before += int(block.counts[slots.LINES])
         return ""
 
     def qid(self, query: int) -> str:
@@ -324,9 +290,7 @@ def look_at(
 
     Tables must have the columns of `like`, the profile of the training data, and labels if `labelled`.
     """
-    space = None if like is None else like.space
-    reading = Reading(**options, like=space, labelled=labelled, lenient=True)
-    profile = Profile(role, reading, parse_gain(gain))
-    profile.files, profile.options = files, options | {"format": format, "threads": threads}
-    profile.read(files, format, resolve_threads(threads), progress)
+    reading = Reading(**options, like=None if like is None else like.space, labelled=labelled, lenient=True)
+    profile = Profile(role, parse_gain(gain), files, options | {"format": format, "threads": threads}, reading)
+    profile.read(resolve_threads(threads), progress)
     return profile
