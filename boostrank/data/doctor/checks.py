@@ -199,7 +199,7 @@ def dead_queries(p: Profile) -> Iterator[Finding]:
         yield Finding("nothing-to-learn", ERROR if training else WARNING, *p.where(), p.n_queries, what, cost, fix)
         return
     dead, single = np.flatnonzero(several & (p.low == p.high)), np.flatnonzero(~several)
-    share, zero = percent(int(p.sizes[dead].sum()), p.n_rows), np.count_nonzero(p.high[dead] == 0)
+    share, zero = percent(int(p.sizes[dead].sum()), p.n_rows), int((p.high[dead] == 0).sum())
     worth = f"they {'do not train the model' if training else 'do not distinguish models'} ({share} of the documents); "
     for check, some, message, cost, fix in (
         (
