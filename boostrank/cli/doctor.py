@@ -56,6 +56,7 @@ def doctor(own: Doctor, reading: FileOptions) -> None:
     from boostrank.clicks.sidecar import ENDING, click_reading
     from boostrank.core.conventions import expression_of, rule_of
     from boostrank.data.doctor import Findings, Severity, examine
+    from boostrank.export import TARGETS
     from boostrank.fit.doctor import with_refusal
 
     strict, reading, columns = reading.strict, replace(reading, strict=False), None
@@ -70,6 +71,8 @@ def doctor(own: Doctor, reading: FileOptions) -> None:
             "the labels are looked at, not the gain of an expression: train refuses a value that is no gain by its line"
         )
     how = reading.keywords | {"threads": own.threads, "gain": rule_of(own.gain), "labelled": columns is None}
+    if own.target:
+        how["takes_categories"] = TARGETS.get(own.target).categories
     sets = [_read("train", own.files, how)]
     how |= {"like": sets[0]}
     sets += [_read("valid", (one,), how) for one in own.valid]

@@ -32,6 +32,7 @@ class Reader:
         labelled: whether a table must have labels.
         names: whether to keep the names of documents.
         stream: options of `stream_files`, if features stay on disk.
+        target: value of `--for`, the program that will serve the model.
     """
 
     def __init__(
@@ -44,14 +45,18 @@ class Reader:
         labelled: bool = True,
         names: bool = False,
         stream: Mapping[str, Any] | None = None,
+        target: str | None = None,
     ) -> None:
         from boostrank.core.conventions import expression_of
+        from boostrank.export import TARGETS
 
         expression = expression_of(gain)
         self.options = replace(reading, keep_names=names, gain=None if expression is None else expression.text)
         self._stream, self._labelled, self._threads = stream, labelled, threads
         self._asks_for_gain = asks and gain is None
         self._keywords = self.options.keywords | {"threads": threads}
+        if target:
+            self._keywords["takes_categories"] = TARGETS.get(target).categories
 
     def read(
         self, paths: str | Sequence[str], *, like: RankingDataset | FeatureSpace | None = None, labelled: bool = True

@@ -120,7 +120,7 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
         say(line)
     cache = False if own.cache == NO_CACHE else own.cache or True
     stream = None if route == "memory" else {"cache": cache, "external_memory": route == "external"}
-    reader = Reader(reading, options.threads, gain=gain, labelled=columns is None, stream=stream)
+    reader = Reader(reading, options.threads, gain=gain, labelled=columns is None, stream=stream, target=own.target)
     train_set = reader.read(own.train)
     clicked = None
     if own.clicks:

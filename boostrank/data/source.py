@@ -54,6 +54,8 @@ class Reading(ReadOptions):
         lenient: skip unreadable rows, treat apparent missing-value words as missing, and report both (the doctor).
         pick: names of numeric and of text columns to read instead of labels, queries and features.
         whole: parse only query ids, and keep the rows as they are written (the file tools).
+        takes_categories: whether the program that will serve the model takes categories; otherwise messages advise to
+            drop text columns.
     """
 
     like: RankingDataset | FeatureSpace | None = None
@@ -62,6 +64,7 @@ class Reading(ReadOptions):
     lenient: bool = False
     pick: tuple[Sequence[str], Sequence[str]] | None = None
     whole: bool = False
+    takes_categories: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

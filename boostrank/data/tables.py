@@ -374,9 +374,11 @@ class TableSource(Source):
 
 def text_words(text: Mapping[str, tuple[int, int]], reading: Reading) -> tuple[str, str]:
     """Return the message about text features, column -> (values, cells), and the options that read the table."""
-    no_classes = [
-        name for name, (n, cells) in text.items() if n in (1, cells) or (n > _FEW and n > _SHARE * cells)
-    ]  # ids, or constant
+    no_classes = [  # ids, or constant
+        name
+        for name, (n, cells) in text.items()
+        if not reading.takes_categories or n in (1, cells) or (n > _FEW and n > _SHARE * cells)
+    ]
     shown = [f"{name!r} ({n:,} value{'s' * (n > 1)})" for name, (n, _) in text.items()]
     options: list[str] = []
     for flag, before, names in (

@@ -150,3 +150,10 @@ def test_the_doctor_knows_the_target(tmp_path: Path) -> None:
     result = invoke("doctor", data, *DROP, "--for", "vespa", "--json")
     assert [one["check"] for one in json.loads(result.stdout) if "target" in one["check"]] == ["target-names"]
     assert invoke("doctor", data, "--for", "sorl").exit_code == 2
+
+
+@pytest.mark.parametrize(("target", "advice"), [("solr", "--drop colour"), ("onnx", "--categorical colour")])
+def test_the_advice_on_text_depends_on_what_the_target_holds(target: str, advice: str, tmp_path: Path) -> None:
+    data = table(tmp_path / "t.csv")
+    assert advice in invoke("doctor", data, "--for", target).stdout
+    assert advice in invoke("train", data, *FEW, "--for", target, "-m", tmp_path / "m.txt").stderr
