@@ -21,7 +21,7 @@ from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import depths
 from boostrank.export.reading import Rules, scores
-from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, above, cuts
+from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, above, cuts, parents
 from boostrank.kernels.forest import LISTED_RIGHT, Forest
 from boostrank.model.ranking_model import RankingModel, as_model
 
@@ -43,7 +43,6 @@ MOVED = "moved"
 _ABSENT = ("zeros", "missing", "infinite", "categories")
 _CHUNK = 1 << 16
 _NOTHING = 1e-30  # smaller than any real difference of two values
-_TYPES: dict[str, type[np.floating[Any]]] = {"float32": np.float32, "float64": np.float64}
 
 # Zeros to LightGBM, and subnormal float32 numbers.
 _SMALL = np.array([0.0, -0.0, 1e-36, -1e-36, 1e-40, -1e-40, 2e-35, -2e-35], np.float32)
@@ -133,18 +132,13 @@ class _Values:
         by_feature = np.argsort(forest.feature, kind="stable")
         ends = np.searchsorted(forest.feature[by_feature], np.arange(n_features + 1))
         self._of = [by_feature[a:b] for a, b in pairwise(ends)]
-        # Parent of each node, times 2, plus 1 for a right child; -1 for a root.
-        self._parent = np.full(forest.feature.size, -1, np.int64)
-        for side, child in enumerate((forest.left, forest.right)):
-            inner = np.flatnonzero(child >= 0)
-            self._parent[child[inner]] = 2 * inner + side
+        self._parent = parents(forest)
         self._any = np.ones(2 + 32 * int(np.diff(forest.set_ptr).max(initial=0)), bool)
 
     @property
     def work_of_a_node(self) -> int:
         """Return the maximum number of categories checked to reach a node."""
-        above = np.where(self._parent >= 0, self._parent // 2, np.arange(self._parent.size))
-        return 1 + self._any.size * int(depths(above).max(initial=0)) if bool(self.categorical.any()) else 1
+        return 1 + self._any.size * int(depths(self._parent).max(initial=0)) if bool(self.categorical.any()) else 1
 
     def draw(self, n: int) -> Float32Array:
         """Return float32[n, d]: values at, right above and near thresholds; known categories."""
@@ -172,16 +166,16 @@ class _Values:
         low: dict[int, np.float32] = {}
         high: dict[int, np.float32] = {}
         allowed: dict[int, npt.NDArray[np.bool_]] = {}
-        at = node
-        while self._parent[at] >= 0:
-            at, right = divmod(int(self._parent[at]), 2)
-            feature = int(forest.feature[at])
+        child, at = node, int(self._parent[node])
+        while child != at:
+            feature, right = int(forest.feature[at]), bool(forest.right[at] == child)
             if forest.categorical[at]:
-                allowed[feature] = allowed.get(feature, self._any) & (self._goes_left(at) != bool(right))
+                allowed[feature] = allowed.get(feature, self._any) & (self._goes_left(at) != right)
             elif right:
                 low[feature] = max(low.get(feature, self._right[at]), self._right[at])
             else:
                 high[feature] = min(high.get(feature, self._left[at]), self._left[at])
+            child, at = at, int(self._parent[at])
         for feature in low.keys() | high.keys():
             highest = feature in high and (feature not in low or self._rng.random() < 0.5)
             rows[:, feature] = high[feature] if highest else low[feature]
@@ -353,7 +347,7 @@ def prove(
         ExportError: scores or ranks differ, and `allow` does not name that kind.
     """
     forest, names = served.trees.forest, served.feature_names
-    score = target.read(body, names)
+    score = target.scorer(body, names)
     resolution = None if target.resolution is None else target.resolution(forest)
     pack = parity_pack(forest, len(names), target.most_rows, resolution)
     if target.finite:
@@ -415,19 +409,19 @@ def _wrong(
     """Return the rows whose difference the target's arithmetic does not explain, bool[n], and the largest rounding."""
     if served.engine in target.exact:
         return given != own, 0.0
-    trees, types = served.trees, [_TYPES[one] for one in (target.leaves, target.adds, target.gives)]
-    rules = Rules(Rules.of(trees).values, leaves=types[0], sums=types[1])
+    trees, types = served.trees, target.rules
+    rules = replace(Rules.of(trees), leaves=types.leaves, sums=types.sums, gives=types.gives)
     # Rounding and summing in another type can cause this difference.
-    single = trees.single or np.float32 in types
+    single = trees.single or np.float32 in (types.leaves, types.sums, types.gives)
     largest = np.zeros(trees.forest.roots.size)
     np.maximum.at(largest, trees.forest.leaf_trees(), np.abs(trees.forest.value))
     size = abs(trees.base) + float(largest.sum())
     most = (largest.size + 3) * size * float(np.finfo(np.float32 if single else np.float64).eps)
     with np.errstate(all="ignore"):
-        wanted = scores(trees, rows, rules).astype(types[2]).astype(np.float64)
+        wanted = scores(trees, rows, rules).astype(np.float64)
         # The order of summation can cause a unit; float32 scores are exact.
-        unit = 0.0 if target.gives == "float32" else np.spacing(np.abs(wanted))
-        differs = ~(np.abs(given.astype(types[2]) - wanted) <= unit)
+        unit = 0.0 if types.gives is np.float32 else np.spacing(np.abs(wanted))
+        differs = ~(np.abs(given.astype(types.gives) - wanted) <= unit)
         # `wanted` comes from our reading of the model; the engine's own scores check that reading.
         wrong = differs | ~(np.abs(wanted - own) <= most)
     return wrong, 2.0 * float(np.where(wrong, 0.0, np.abs(wanted - own)).max())

@@ -25,7 +25,8 @@ class Rules:
         slack: number added to thresholds, in the type of values.
         missing: number that replaces missing values; None: each split has a direction for them.
         leaves: type to which leaves are rounded.
-        sums: type in which leaves are summed.
+        sums: type in which leaves are summed, tree by tree.
+        gives: type to which scores are rounded.
         equal_categories: match a category only if the value equals it; otherwise truncate the value first.
     """
 
@@ -35,12 +36,17 @@ class Rules:
     missing: float | None = None
     leaves: type[np.floating[Any]] = np.float64
     sums: type[np.floating[Any]] = np.float64
+    gives: type[np.floating[Any]] = np.float64
     equal_categories: bool = False
 
     @classmethod
     def of(cls, trees: ServedTrees) -> Rules:
         """Return the rules of the engine that trained the trees."""
-        return cls(np.float32, leaves=np.float32, sums=np.float32) if trees.single else cls()
+        return SINGLE if trees.single else cls()
+
+
+SINGLE = Rules(np.float32, leaves=np.float32, sums=np.float32, gives=np.float32)
+"""Rules of programs that compute in float32."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +96,7 @@ Tree = Callable[[Any], Split | float]
 def walk(
     roots: Sequence[Any], parse: Tree, rows: npt.NDArray[Any], rules: Rules, base: float = 0.0
 ) -> npt.NDArray[Any]:
-    """Return scores [n] of type `rules.sums`: `base` plus the leaves, in the order of the trees."""
+    """Return scores [n] of type `rules.gives`: `base` plus the leaves, in the order of the trees."""
     with np.errstate(over="ignore", invalid="ignore"):
         rows = rows.astype(rules.values, order="F")
         if rules.missing is not None:
@@ -108,7 +114,7 @@ def walk(
                 left = found.goes_left(rows[some, found.feature], rules)
                 sides = (found.left, some[left]), (found.right, some[~left])
                 waiting += [(child, part) for child, part in sides if part.size]
-    return total
+        return total.astype(rules.gives)
 
 
 def scores(trees: ServedTrees, rows: npt.NDArray[Any], rules: Rules) -> npt.NDArray[Any]:
@@ -129,15 +135,3 @@ def _node(forest: Forest, at: int) -> Split | float:
         listed_right=kind & LISTED_RIGHT != 0,
         zero_is_missing=kind & ZERO_IS_MISSING != 0,
     )
-
-
-def by_rules(
-    read: Callable[[bytes, Sequence[str]], tuple[Sequence[Any], Tree]], rules: Rules
-) -> Callable[[bytes, Sequence[str]], Callable[[npt.NDArray[Any]], npt.NDArray[Any]]]:
-    """Make a `TargetSpec.read` for a program that cannot run here, from a function that returns roots and a parser."""
-
-    def score_of(body: bytes, feature_names: Sequence[str]) -> Callable[[npt.NDArray[Any]], npt.NDArray[Any]]:
-        roots, parse = read(body, feature_names)
-        return lambda rows: walk(roots, parse, rows, rules)
-
-    return score_of

@@ -6,17 +6,18 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import InputError
 from boostrank.core.text import count_of
-from boostrank.core.types import Float32Array, Float64Array
+from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.options import quoted
 from boostrank.engines import get_backend
-from boostrank.engines.trees import ServedTrees
+from boostrank.engines.trees import ServedTrees, depths
+from boostrank.export.reading import SINGLE, Rules, Tree, walk
 from boostrank.kernels.curves import rounded_down
 from boostrank.kernels.forest import NAN_LEFT, ZERO_IS_MISSING, Forest
 from boostrank.options import typed_names
@@ -26,7 +27,6 @@ MOST_NESTED = 200
 
 _LEAST = np.finfo(np.float32).min
 
-Number = Literal["float32", "float64"]
 Score = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 """Function from rows float32[n, d] or float64[n, d], NaN if missing, to scores [n]."""
 
@@ -80,13 +80,12 @@ class TargetSpec:
         name: name that users type.
         title: program that reads the file.
         write: function that returns the file.
-        read: function of the file and the feature names that returns a scorer: the program or library itself, or
-            `reading.by_rules`.
-        proved_by: description of `read`: "XGBoost", "reading the file by the rules of Solr 9.2".
+        proved_by: description of the scorer: "XGBoost", "reading the file by the rules of Solr 9.2".
         how: three lines of instructions; `{file}` and `{model}` become the names of the file and the model.
-        leaves: type to which leaves are rounded.
-        adds: type in which leaves are summed, tree by tree.
-        gives: type of the scores.
+        rules: number types of leaves, sums and scores; with `parse`, all rules of the program.
+        read: function of the file and the feature names that returns a scorer: the program or library itself.
+        parse: function of the file and of feature name -> column that returns the roots of the trees and a parser of
+            nodes, for programs that cannot run here.
         exact: engines whose models get identical bits.
         extra: extra of the package that `write` or `read` needs.
         resolution: function that returns float64[M], the distance of the target's thresholds from the model's; None: 0.
@@ -103,12 +102,11 @@ class TargetSpec:
     name: str
     title: str
     write: Callable[[ServedModel], bytes]
-    read: Callable[[bytes, Sequence[str]], Score]
     proved_by: str
     how: tuple[str, str, str]
-    leaves: Number = "float32"
-    adds: Number = "float32"
-    gives: Number = "float32"
+    rules: Rules = SINGLE
+    read: Callable[[bytes, Sequence[str]], Score] | None = None
+    parse: Callable[[bytes, Mapping[str, int]], tuple[Sequence[Any], Tree]] | None = None
     exact: tuple[str, ...] = ()
     extra: str = ""
     resolution: Callable[[Forest], Float64Array] | None = None
@@ -120,6 +118,14 @@ class TargetSpec:
     categories: bool = True
     most_trees: int | None = None
     name_fault: Callable[[Sequence[str]], str | None] = lambda names: None
+
+    def scorer(self, body: bytes, feature_names: Sequence[str]) -> Score:
+        """Return a function that scores rows with a file."""
+        if self.read is not None:
+            return self.read(body, feature_names)
+        assert self.parse is not None
+        roots, node = self.parse(body, {name: column for column, name in enumerate(feature_names)})
+        return lambda rows: walk(roots, node, rows, self.rules)
 
     def objections(
         self,
@@ -206,6 +212,15 @@ def missing_goes_left(forest: Forest) -> npt.NDArray[np.bool_]:
     return np.asarray(left)
 
 
+def parents(forest: Forest) -> Int64Array:
+    """Return the parent of each node, int64[M]; roots are their own parents."""
+    parent = np.arange(forest.feature.size)
+    for child in (forest.left, forest.right):
+        inner = np.flatnonzero(child >= 0)
+        parent[child[inner]] = inner
+    return parent
+
+
 def nested(
     forest: Forest,
     leaf: Callable[[float], Any],
@@ -220,22 +235,15 @@ def nested(
         base: score of a model without trees, which becomes a first tree of one leaf; 0: none.
         most: maximum number of nodes from a root to a leaf.
     """
-    made = [leaf(base)] if base else []
-    for number, root in enumerate(forest.roots.tolist()):
-        # Nodes level by level; then build them in reverse, children before parents.
-        order, level, depth = [], [root], 0
-        while level:
-            order += level
-            inner = [at for at in level if at >= 0]
-            level = [child for at in inner for child in (int(forest.left[at]), int(forest.right[at]))]
-            depth += 1
-            if depth > most + 1:
-                raise ExportError(f"tree {number} is deeper than {most} nodes: train with a smaller max_depth")
-        done: dict[int, Any] = {}
-        for at in reversed(order):
-            if at < 0:
-                done[at] = leaf(float(forest.value[~at]))
-            else:
-                done[at] = node(at, done.pop(int(forest.left[at])), done.pop(int(forest.right[at])))
-        made.append(done[root])
-    return made
+    depth = depths(parents(forest))
+    if depth.max(initial=0) >= most:
+        number = forest.tree[np.argmax(depth)]
+        raise ExportError(f"tree {number} is deeper than {most} nodes: train with a smaller max_depth")
+    done: dict[int, Any] = {}
+
+    def built(at: int) -> Any:
+        return leaf(float(forest.value[~at])) if at < 0 else done[at]
+
+    for at in np.argsort(-depth, kind="stable").tolist():
+        done[at] = node(at, built(int(forest.left[at])), built(int(forest.right[at])))
+    return ([leaf(base)] if base else []) + [built(root) for root in forest.roots.tolist()]

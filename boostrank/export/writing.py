@@ -124,12 +124,12 @@ def _served(
     count = trees.forest.roots.size
     _check(target.objections(engine=model.backend, names=names, categorical=categorical, trees=count))
     value = trees.forest.value
-    if target.leaves == "float32" and np.abs(value).max(initial=0.0) > np.finfo(np.float32).max:
+    if target.rules.leaves is np.float32 and np.abs(value).max(initial=0.0) > np.finfo(np.float32).max:
         raise ExportError(
             f"a leaf of {value[np.argmax(np.abs(value))]:.3g} exceeds the range of float32, the type of leaves in "
             f"{target.title}: choose another target (c, python)"
         )
-    if target.adds == "float32" and not trees.single and model.backend not in target.exact:
+    if target.rules.sums is np.float32 and not trees.single and model.backend not in target.exact:
         trees = trees.small_first()
     extractors = {name_of(one): one for one in given or () if not isinstance(one, str) and "query_extractor" in one}
     return ServedModel(name, model.backend, format.stamp(body), trees, names, extractors)

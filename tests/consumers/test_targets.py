@@ -40,8 +40,8 @@ def test_the_emulator_gives_the_scores_of_the_proof(name: str, kind: str) -> Non
     names = of.served.feature_names
     pack = parity_pack(of.served.trees.forest, len(names), 20_000).without("infinite" if target.finite else "random")
     emulated = EMULATORS[name](body, names)(pack.rows.astype(np.float64))
-    by_rules = target.read(body, names)(pack.rows)
-    if target.gives == "float32":
+    by_rules = target.scorer(body, names)(pack.rows)
+    if target.rules.gives is np.float32:
         np.testing.assert_array_equal(emulated, by_rules)
     else:
         np.testing.assert_allclose(emulated, by_rules, rtol=1e-6 if name.startswith("vespa") else 0, atol=1e-6)

@@ -24,11 +24,11 @@ from tests.export.conftest import Example, example, table
 NAMES = ("bm25", "clicks", "age", "links", "shop", "colour")
 
 
-def toy(rules: Rules, **options) -> TargetSpec:
-    """A target whose file is empty, and which scores by the rules."""
+def toy(**options) -> TargetSpec:
+    """A target whose file is empty, and which computes in float64."""
     return TargetSpec(
         name="toy", title="Toy", write=lambda model: b"", read=lambda body, names: None, proved_by="a toy",
-        how=("{file}", "{model}", ""), **options,
+        how=("{file}", "{model}", ""), rules=Rules(), **options,
     )  # fmt: skip
 
 
@@ -39,7 +39,7 @@ def to_toy(monkeypatch: pytest.MonkeyPatch):
     def export(of: Example, rules: Rules, path: Path, **options):
         target = options.pop("target", {})
         spec = replace(
-            toy(rules, leaves="float64", adds="float64", gives="float64", **target),
+            toy(**target),
             read=lambda body, names: lambda rows: scores(of.served.trees, rows, rules),
         )
         monkeypatch.setitem(TARGETS._added, "toy", spec)

@@ -18,7 +18,7 @@ from tests.export.conftest import Example, example
 
 def assert_same_leaves(one: Example) -> None:
     trees = one.served.trees
-    expected = scores(trees, one.rows, replace(Rules.of(trees), sums=np.float64))
+    expected = scores(trees, one.rows, replace(Rules.of(trees), sums=np.float64, gives=np.float64))
     found = SPEC.read(SPEC.write(one.served), one.served.feature_names)(one.rows)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-14)
 

@@ -114,6 +114,6 @@ def test_base_score_counts_as_the_objective_says(objective: str, tmp_path: Path)
     for target in ("xgboost", "c", "elasticsearch", "sql"):
         export_model(model, tmp_path / target, target)
         spec = TARGETS.get(target)
-        given = spec.read((tmp_path / target).read_bytes(), model.feature_names)(X.astype(np.float32))
+        given = spec.scorer((tmp_path / target).read_bytes(), model.feature_names)(X.astype(np.float32))
         np.testing.assert_allclose(given, own, rtol=0, atol=0 if "xgboost" in spec.exact else 1e-6)
     assert json.loads((tmp_path / "xgboost").read_text())["learner"]["objective"]["name"].startswith("rank:")

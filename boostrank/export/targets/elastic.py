@@ -8,17 +8,16 @@ import base64
 import gzip
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import warn_user
-from boostrank.export.reading import Rules, Split, Tree, by_rules
-from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec
+from boostrank.export.reading import Rules, Split, Tree
+from boostrank.export.target import ExportError, ServedModel, TargetSpec
 from boostrank.export.targets.search_plugins import dump
 
 _ID = re.compile("[a-z0-9]([a-z0-9_.-]{0,62}[a-z0-9])?")
@@ -44,7 +43,9 @@ def write(model: ServedModel, *, fields: bool = False) -> bytes:
         "target_type": "regression",
     }
     definition = json.dumps({"trained_model": {"ensemble": ensemble}}, separators=(",", ":")).encode()
-    extractors = [model.extractors.get(name, _template(name)) for name in names]
+    query = {"match": {"FIELD": "{{query}}"}}
+    templates = {name: {"query_extractor": {"feature_name": name, "query": query}} for name in names}
+    extractors = [model.extractors.get(name, templates[name]) for name in names]
     document: dict[str, Any] = {"inference_config": {"learning_to_rank": {"feature_extractors": extractors}}}
     if fields:
         document["input"] = {"field_names": names}
@@ -59,10 +60,6 @@ def write(model: ServedModel, *, fields: bool = False) -> bytes:
             UserWarning,
         )
     return body
-
-
-def _template(name: str) -> dict[str, Any]:
-    return {"query_extractor": {"feature_name": name, "query": {"match": {"FIELD": "{{query}}"}}}}
 
 
 def _tree(root: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,8 +77,7 @@ def _tree(root: Mapping[str, Any]) -> dict[str, Any]:
     return {"feature_names": list(names), "tree_structure": nodes, "target_type": "regression"}
 
 
-def _parse(body: bytes, feature_names: Sequence[str]) -> tuple[list[Any], Tree]:
-    columns = {name: column for column, name in enumerate(feature_names)}
+def _parse(body: bytes, columns: Mapping[str, int]) -> tuple[list[Any], Tree]:
     definition = json.loads(gzip.decompress(base64.b64decode(json.loads(body)["compressed_definition"])))
 
     def parsed(place: tuple[Mapping[str, Any], int]) -> Split | float:
@@ -97,20 +93,12 @@ def _parse(body: bytes, feature_names: Sequence[str]) -> tuple[list[Any], Tree]:
     return [(one["tree"], 0) for one in trees], parsed
 
 
-def _read(body: bytes, feature_names: Sequence[str]) -> Score:
-    score = by_rules(_parse, Rules(strict=True))(body, feature_names)
-
-    def rounded(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return score(rows).astype(np.float32)
-
-    return rounded
-
-
 ELASTIC = TargetSpec(
     name="elastic",
     title="Elasticsearch 8.15 or later without a plugin",
     write=write,
-    read=_read,
+    parse=_parse,
+    rules=Rules(strict=True, leaves=np.float32, gives=np.float32),
     proved_by="reading the file by the rules of Elasticsearch's TreeInferenceModel",
     how=(
         "features: the queries of {file}; a document that one does not match lacks that feature, as NaN in training",
@@ -119,7 +107,6 @@ ELASTIC = TargetSpec(
         'query:    "rescore": {{"window_size": 100, "learning_to_rank": {{"model_id": "{model}", "params": '
         '{{"query": "..."}}}}}}',
     ),
-    adds="float64",
     finite=True,
     categories=False,
 )

@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +130,7 @@ class _Language:
             columns = re.findall(r'= \{([^"{}]*)\};', text)[:10] if self.arrays else ["".join(_strings(after))]
             sizes = map(int, re.findall(r"= (?:doubles|ints)\((\d+)\)", before))
             trees = _trees([np.array(column.split(","), np.float64) for column in columns], [*sizes])
-            return lambda rows: scores(trees, rows, Rules.of(trees)).astype(np.float64)
+            return lambda rows: scores(trees, rows, replace(Rules.of(trees), gives=np.float64))
         folder = tempfile.TemporaryDirectory(prefix="boostrank-")
         found = re.search(r"^(?:package (\w+)|public final class (\w+)|double (\w+)_score)", text, re.MULTILINE)
         model = found[found.lastindex or 0] if found else ""
@@ -176,9 +176,7 @@ class _Language:
             proved_by=(programs if self.runs else f"reading the file's tables ({programs}: not installed)")
             or "Python itself",
             how=(how[0], how[1], how[2] if how[2:] else last),
-            leaves="float64",
-            adds="float64",
-            gives="float64",
+            rules=Rules(),
             exact=("lightgbm", "xgboost"),
             most_rows=50_000 if self.commands else 2_000,
             aliases=aliases,

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from boostrank.core.errors import InputError
 from boostrank.engines.lightgbm.format import LIGHTGBM, stamped
 from boostrank.engines.trees import engine_names
+from boostrank.export.reading import Rules
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, with_version
 from boostrank.model.ranking_model import RankingModel
 
@@ -71,9 +72,7 @@ SPEC = TargetSpec(
         "So do its C API (LGBM_BoosterCreateFromModelfile), Metarank and treelite.",
         "Pass values in the order of the model's features, as float64 or float32; NaN is missing.",
     ),
-    leaves="float64",
-    adds="float64",
-    gives="float64",
+    rules=Rules(),
     exact=("lightgbm",),
     engine="lightgbm",
 )

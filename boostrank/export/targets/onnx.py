@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.types import Int64Array
+from boostrank.export.reading import Rules
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, missing_goes_left, with_version
 from boostrank.kernels.forest import LISTED_RIGHT, NAN_LEFT, Forest
 
@@ -123,16 +124,9 @@ def _ensemble(forest: Forest, base: float) -> dict[str, Any]:
     from onnx import numpy_helper
 
     inner = forest.feature.size
-    # Tree of each node and leaf; a child inherits its parent's tree, a root that is a leaf has its own number.
-    owner = np.zeros(inner + forest.value.size, np.int64)
-    owner[:inner] = forest.tree
-    sides = []
-    for child in (forest.left, forest.right):
-        sides.append(np.where(child >= 0, child, inner + ~child).astype(np.int64))
-        owner[sides[-1]] = forest.tree
-    alone = forest.roots < 0
-    owner[inner + ~forest.roots[alone]] = np.flatnonzero(alone)
-    order = np.argsort(owner, kind="stable")  # by tree, root first
+    tree = np.concatenate([forest.tree.astype(np.int64), forest.leaf_trees()])
+    sides = [np.where(child >= 0, child, inner + ~child).astype(np.int64) for child in (forest.left, forest.right)]
+    order = np.argsort(tree, kind="stable")  # by tree, root first
     leaf = order >= inner
 
     def at_nodes(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -142,7 +136,7 @@ def _ensemble(forest: Forest, base: float) -> dict[str, Any]:
         "n_targets": 1,
         "aggregate_function": "SUM",
         "post_transform": "NONE",
-        "nodes_treeids": owner[order],
+        "nodes_treeids": tree[order],
         "nodes_nodeids": order,
         "nodes_featureids": at_nodes(forest.feature.astype(np.int64)),
         "nodes_modes": np.where(leaf, "LEAF", "BRANCH_LEQ").tolist(),
@@ -150,7 +144,7 @@ def _ensemble(forest: Forest, base: float) -> dict[str, Any]:
         "nodes_truenodeids": at_nodes(sides[0]),
         "nodes_falsenodeids": at_nodes(sides[1]),
         "nodes_missing_value_tracks_true": at_nodes(missing_goes_left(forest).astype(np.int64)),
-        "target_treeids": owner[order[leaf]],
+        "target_treeids": tree[order[leaf]],
         "target_nodeids": order[leaf],
         "target_ids": np.zeros(int(leaf.sum()), np.int64),
         "target_weights_as_tensor": numpy_helper.from_array(forest.value[order[leaf] - inner], "leaves"),
@@ -187,7 +181,6 @@ SPEC = TargetSpec(
         "rows is float32, [documents, features], in the order of `feature_names` in the file's metadata.",
         "Missing values are NaN.",
     ),
-    leaves="float64",
-    adds="float64",
+    rules=Rules(gives=np.float32),
     extra="onnx",
 )

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from boostrank.export.reading import Rules, Split, Tree, by_rules
+from boostrank.export.reading import SINGLE, Split, Tree
 from boostrank.export.target import (
     ServedModel,
     TargetSpec,
@@ -47,15 +47,12 @@ def dump(model: ServedModel, exact_text: bool = False) -> list[dict[str, Any]]:
     def number(value: Any) -> float:
         return float(np.float32(shortest(value))) if exact_text else shortest(value)
 
-    def leaf(value: float) -> dict[str, Any]:
-        return {"leaf": number(value)}
-
     def node(index: int, yes: Any, no: Any) -> dict[str, Any]:
         name = model.feature_names[forest.feature[index]]
         condition = number(conditions[index])
         return {"split": name, "split_condition": condition, "missing": left[index], "children": [yes, no]}
 
-    return [_numbered(tree) for tree in nested(forest, leaf, node, model.trees.base)]
+    return list(map(_numbered, nested(forest, lambda value: {"leaf": number(value)}, node, model.trees.base)))
 
 
 def _numbered(tree: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,24 +88,20 @@ def write_ranklib(model: ServedModel) -> bytes:
     missing_goes_left(forest)
     cut = cuts(forest)
 
-    def leaf(value: float) -> str:
-        return f"<output>{java_text(value)}</output>"
-
     def node(index: int, yes: str, no: str) -> str:
         return (
             f"<feature>{forest.feature[index] + 1}</feature><threshold>{java_text(cut[index])}</threshold>"
             f'<split pos="left">{yes}</split><split pos="right">{no}</split>'
         )
 
-    trees = nested(forest, leaf, node, model.trees.base)
+    trees = nested(forest, lambda value: f"<output>{java_text(value)}</output>", node, model.trees.base)
     lines = (f'<tree id="{i}" weight="1.0"><split>{tree}</split></tree>' for i, tree in enumerate(trees, 1))
     text = "\n".join([f"## LambdaMART\n## No. of trees = {len(trees)}\n\n<ensemble>", *lines, "</ensemble>\n"])
     return created_model(model, "model/ranklib", text)
 
 
-def read_dump(trees: Sequence[Any], feature_names: Sequence[str]) -> tuple[list[Any], Tree]:
-    """Read what `dump` wrote."""
-    columns = {name: column for column, name in enumerate(feature_names)}
+def parse_dump(trees: Sequence[Any], columns: Mapping[str, int]) -> tuple[Sequence[Any], Tree]:
+    """Parse the trees that `dump` wrote."""
 
     def parsed(node: dict[str, Any]) -> Split | float:
         if "leaf" in node:
@@ -118,18 +111,18 @@ def read_dump(trees: Sequence[Any], feature_names: Sequence[str]) -> tuple[list[
         condition = float(node["split_condition"])
         return Split(columns[node["split"]], condition, to_yes, below[node["yes"]], below[node["no"]])
 
-    return list(trees), parsed
+    return trees, parsed
 
 
 def _definition(body: bytes) -> str:
     return str(json.loads(body)["model"]["model"]["definition"])
 
 
-def _read_dump(body: bytes, feature_names: Sequence[str]) -> tuple[list[Any], Tree]:
-    return read_dump(json.loads(_definition(body)), feature_names)
+def _parse_dump(body: bytes, columns: Mapping[str, int]) -> tuple[Sequence[Any], Tree]:
+    return parse_dump(json.loads(_definition(body)), columns)
 
 
-def _read_ranklib(body: bytes, feature_names: Sequence[str]) -> tuple[list[Any], Tree]:
+def _parse_ranklib(body: bytes, columns: Mapping[str, int]) -> tuple[Sequence[Any], Tree]:
     def parsed(node: ElementTree.Element) -> Split | float:
         if node[0].tag == "output":
             return float(str(node[0].text))
@@ -141,14 +134,12 @@ def _read_ranklib(body: bytes, feature_names: Sequence[str]) -> tuple[list[Any],
     return [tree[0] for tree in document.iter("tree")], parsed
 
 
-_SINGLE = Rules(np.float32, strict=True, leaves=np.float32, sums=np.float32)
-_RANKLIB = replace(_SINGLE, strict=False, missing=0.0)
-
 ELASTICSEARCH = TargetSpec(
     name="elasticsearch",
     title="Elasticsearch with the LTR plugin 1.5.10 or later",
     write=write_dump,
-    read=by_rules(_read_dump, _SINGLE),
+    parse=_parse_dump,
+    rules=replace(SINGLE, strict=True),
     proved_by="reading the file by the rules of the plugin's XGBoostJsonParser 1.5.12",
     how=_HOW,
     finite=True,
@@ -160,7 +151,8 @@ ELASTICSEARCH_RANKLIB = replace(
     name="elasticsearch-ranklib",
     title="Elasticsearch with any LTR plugin, as RankLib's XML",
     write=write_ranklib,
-    read=by_rules(_read_ranklib, _RANKLIB),
+    parse=_parse_ranklib,
+    rules=replace(SINGLE, missing=0.0),
     proved_by="reading the file by the rules of RankLib's LambdaMART",
     how=(
         "features: a feature set with all the model's features, in the model's order: POST _ltr/_featureset/SET",
@@ -187,7 +179,7 @@ SPECS = (
         OPENSEARCH,
         name="opensearch-2",
         title="OpenSearch 2.0 to 3.1",
-        read=by_rules(_read_dump, replace(_SINGLE, missing=0.0)),
+        rules=replace(SINGLE, strict=True, missing=0.0),
         proved_by="reading the file by the rules of the plugin's XGBoostJsonParser 2.19",
         helps={"missing": "OpenSearch before 3.2 reads missing values as 0: fill them in before training; "},
     ),

@@ -5,7 +5,7 @@ solr-8: Solr 7 to 9.1, where missing values count as 0.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.types import Float32Array, Float64Array
-from boostrank.export.reading import Rules, Split, Tree, by_rules
+from boostrank.export.reading import SINGLE, Split, Tree
 from boostrank.export.target import (
     ExportError,
     ServedModel,
@@ -38,15 +38,12 @@ def write(model: ServedModel, *, missing: bool = True) -> bytes:
     forest = model.trees.forest
     stored, left = _before_slack(forest), missing_goes_left(forest)
 
-    def leaf(value: float) -> dict[str, Any]:
-        return {"value": java_text(value)}
-
     def node(number: int, yes: Any, no: Any) -> dict[str, Any]:
         missing_side = {"missing": "left" if left[number] else "right"} if missing else {}
         feature = {"feature": model.feature_names[forest.feature[number]], "threshold": java_text(stored[number])}
         return feature | missing_side | {"left": yes, "right": no}
 
-    roots = nested(forest, leaf, node, model.trees.base)
+    roots = nested(forest, lambda value: {"value": java_text(value)}, node, model.trees.base)
     params: dict[str, Any] = {"isNullSameAsZero": False} if missing else {}
     used = [model.feature_names[i] for i in np.unique(forest.feature)]
     document = {
@@ -95,9 +92,7 @@ def _resolution(forest: Forest) -> Float64Array:
     return np.where(np.isfinite(distance), distance, 0.0)
 
 
-def _read(body: bytes, feature_names: Sequence[str]) -> tuple[list[Any], Tree]:
-    columns = {name: column for column, name in enumerate(feature_names)}
-
+def _parse(body: bytes, columns: Mapping[str, int]) -> tuple[list[Any], Tree]:
     def parsed(node: dict[str, Any]) -> Split | float:
         if "value" in node:
             return float(node["value"])
@@ -108,13 +103,12 @@ def _read(body: bytes, feature_names: Sequence[str]) -> tuple[list[Any], Tree]:
     return [tree["root"] for tree in trees], parsed
 
 
-_RULES = Rules(np.float32, slack=float(_SLACK), leaves=np.float32, sums=np.float32)
-
 SOLR = TargetSpec(
     name="solr",
     title="Solr 9.2 or later",
     write=write,
-    read=by_rules(_read, _RULES),
+    parse=_parse,
+    rules=replace(SINGLE, slack=float(_SLACK)),
     proved_by="reading the file by the rules of Solr 9.2's MultipleAdditiveTreesModel",
     resolution=_resolution,
     categories=False,
@@ -133,7 +127,7 @@ SPECS = (
         name="solr-8",
         title="Solr 7 to 9.1",
         write=partial(write, missing=False),
-        read=by_rules(_read, replace(_RULES, missing=0.0)),
+        rules=replace(SOLR.rules, missing=0.0),
         proved_by="reading the file by the rules of Solr 9.1's MultipleAdditiveTreesModel",
         how=("features: in the feature store under the names in {file}; missing values are 0", *SOLR.how[1:]),
         helps={"missing": "Solr before 9.2 reads missing values as 0: fill them in before training; "},

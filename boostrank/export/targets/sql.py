@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.engines.trees import ServedTrees
+from boostrank.export.reading import Rules
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, nested
 from boostrank.kernels.curves import LOWEST, ZERO
 from boostrank.kernels.forest import LISTED_RIGHT, NAN_LEFT, ZERO_IS_MISSING, Forest
@@ -170,8 +171,7 @@ SPEC = TargetSpec(
         "Run it, or create a view from it: each row gets a score. NULL is a missing value, NaN is not.",
         "It runs in SQLite and DuckDB; DuckDB takes minutes to plan hundreds of large trees.",
     ),
-    leaves="float64",
-    adds="float64",
+    rules=Rules(gives=np.float32),
     most_rows=2_000,
     most_trees=_MOST_TREES,
     name_fault=_name_fault,

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from boostrank.core.text import count_of
-from boostrank.export.reading import Rules, Split, Tree, by_rules
+from boostrank.export.reading import Rules, Split, Tree
 from boostrank.export.target import (
     ExportError,
     ServedModel,
@@ -24,7 +24,7 @@ from boostrank.export.target import (
     nested,
     shortest,
 )
-from boostrank.export.targets.search_plugins import dump, read_dump
+from boostrank.export.targets.search_plugins import dump, parse_dump
 from boostrank.kernels.forest import LISTED_RIGHT
 
 _MOST_CATEGORIES = 2**20
@@ -50,8 +50,8 @@ def _write(model: ServedModel) -> bytes:
     return (json.dumps(dump(model, exact_text=True), indent=0) + "\n").encode()
 
 
-def _read(body: bytes, feature_names: Sequence[str]) -> tuple[list[Any], Tree]:
-    return read_dump(json.loads(body), feature_names)
+def _parse(body: bytes, columns: Mapping[str, int]) -> tuple[Sequence[Any], Tree]:
+    return parse_dump(json.loads(body), columns)
 
 
 def _write_lightgbm(model: ServedModel) -> bytes:
@@ -67,9 +67,6 @@ def _write_lightgbm(model: ServedModel) -> bytes:
     def exactly(number: Any) -> float:
         return float(np.float32(shortest(number)))
 
-    def leaf(value: float) -> dict[str, Any]:
-        return {"leaf_value": exactly(value)}
-
     def node(index: int, yes: Any, no: Any) -> dict[str, Any]:
         feature = {"split_feature": int(forest.feature[index])}
         if not forest.categorical[index]:
@@ -81,7 +78,7 @@ def _write_lightgbm(model: ServedModel) -> bytes:
         first, second = (no, yes) if swapped else (yes, no)
         return feature | condition | {"left_child": first, "right_child": second}
 
-    trees = nested(forest, leaf, node, model.trees.base)
+    trees = nested(forest, lambda value: {"leaf_value": exactly(value)}, node, model.trees.base)
     count = 32 * int(np.diff(forest.set_ptr).max(initial=0))
     if count > _MOST_CATEGORIES:
         raise ExportError(
@@ -101,9 +98,9 @@ def _write_lightgbm(model: ServedModel) -> bytes:
     return (json.dumps(document, separators=(",", ":")) + "\n").encode()
 
 
-def _read_lightgbm(body: bytes, feature_names: Sequence[str]) -> tuple[list[Any], Tree]:
+def _parse_lightgbm(body: bytes, columns: Mapping[str, int]) -> tuple[Sequence[Any], Tree]:
     document = json.loads(body)
-    if document["feature_names"] != list(feature_names):
+    if document["feature_names"] != list(columns):
         raise ExportError("the file has different feature names")
 
     def parsed(node: dict[str, Any]) -> Split | float:
@@ -118,21 +115,18 @@ def _read_lightgbm(body: bytes, feature_names: Sequence[str]) -> tuple[list[Any]
     return [tree["tree_structure"] for tree in document["tree_info"]], parsed
 
 
-_RULES = Rules(strict=True, equal_categories=True)
-
 VESPA = TargetSpec(
     name="vespa",
     title="Vespa 8, as XGBoost's JSON",
     write=_write,
-    read=by_rules(_read, _RULES),
+    parse=_parse,
+    rules=Rules(strict=True, leaves=np.float32, equal_categories=True),
     proved_by="reading the file by the rules of Vespa's XGBoostParser",
     how=(
         "file:     {file}, whose name must end in .json, into models/ of the application package; then `vespa deploy`",
         'profile:  first-phase {{ expression: xgboost("{file}") }}, or in second-phase or a function',
         "features: named as in the rank profile; absent values are missing for attribute() and 0 for query()",
     ),
-    adds="float64",
-    gives="float64",
     finite=True,
     categories=False,
     name_fault=_name_fault,
@@ -144,7 +138,7 @@ SPECS = (
         name="vespa-lightgbm",
         title="Vespa 8, as LightGBM's JSON",
         write=_write_lightgbm,
-        read=by_rules(_read_lightgbm, _RULES),
+        parse=_parse_lightgbm,
         proved_by="reading the file by the rules of Vespa's LightGBMParser",
         how=(
             VESPA.how[0],
