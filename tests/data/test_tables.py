@@ -142,7 +142,7 @@ def test_what_a_type_cannot_be_is_refused_by_name(tmp_path: Path) -> None:
     "values",
     [
         pa.array([["a"], ["b"]]), pa.array([{"string": "a"}, {"string": "b"}]),
-        pa.RunEndEncodedArray.from_arrays(pa.array([1, 2], pa.int32()), pa.array(["a", "b"])),
+        pa.RunEndEncodedArray.from_arrays([1, 2], pa.array(["a", "b"])),
         pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array([["a"], ["b"]])),
     ],
 )  # fmt: skip
