@@ -232,11 +232,10 @@ def pareto(own: Pareto, options: FitOptions, reading: FileOptions) -> None:
         found = pareto(
             params,
             train_set,
-            goals,
+            {expression.text: goals},
             options.rounds or DEFAULT_ROUNDS,
             valid_set,
             valid_goal=valid_goals,
-            name=expression.text,
             mixes=own.mixes or MIXES,
             k=next(iter(typed.eval_at or ()), 10),
             folds=own.folds,

@@ -149,7 +149,7 @@ def takes(**kinds: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
         @wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-            given = signature.bind(*args, **kwargs).arguments
+            given = {**signature.bind(*args, **kwargs).arguments, **kwargs}  # also those of **options
             for name in kinds.keys() & given.keys():
                 kind, value = kinds[name], given[name]
                 allowed = kind.__args__ if isinstance(kind, UnionType) else (kind,)

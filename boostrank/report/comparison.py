@@ -1,8 +1,4 @@
-"""Comparison of two rankers on the same queries.
-
-comparison = compare(old_model, new_model, test_set, ["ndcg@10"], fail_if=["ndcg@10 < -0.002 at p<0.05"])
-comparison.metrics["ndcg@10"].mean, comparison.failed comparison.to_frame()
-"""
+"""Comparison of two rankers on the same queries."""
 
 from __future__ import annotations
 
@@ -15,17 +11,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from markupsafe import Markup
 
 from boostrank.core.errors import ParameterError
 from boostrank.core.resampling import PAIRED_RESAMPLES, paired_difference
 from boostrank.core.types import Float64Array, check_in_step
 from boostrank.data.dataset import RankingDataset, takes_dataset
-from boostrank.metric import BoundMetrics, Conventions, Metric
+from boostrank.metric import Conventions, Metric
 from boostrank.model.ranking_model import RankingModel
 from boostrank.report.charts import COLOURS, Chart, alt, histogram, need_report_extra
 from boostrank.report.documents import shown_value
-from boostrank.report.html import Cell, block, end_columns, whisker
+from boostrank.report.html import block
 from boostrank.report.rank_changes import (
     Churn,
     Inversion,
@@ -56,15 +51,15 @@ class Difference:
     """Difference of a metric between two rankers, new minus old, over all queries or in one segment.
 
     Args:
-        kind: criterion of the segmentation ("list length"); "all" for all queries.
-        old, new: means, weighted by query weights.
-        mean: weighted mean of new - old.
+        kind: criterion of the segmentation, such as "list length"; "all" for all queries.
+        old, new: means of both rankers, weighted by the query weights.
+        mean: weighted mean of new minus old.
         low, high: 95% bootstrap interval of `mean` over queries; NaN in a segment of fewer than 20 queries.
         p: two-sided p-value of Fisher's paired randomisation test, exact for few queries.
-        better, same, worse: unweighted numbers of queries; `same` allows a difference of 1e-12.
-        matters: difference that two trainings can show by chance; 0 if not measured.
-        p_holm: Holm-adjusted p-value over all segments of this metric in which a query changed; 1 in the others; NaN
-            over all queries.
+        better, same, worse: unweighted numbers of queries. Differences up to 1e-12 count as the same.
+        matters: difference that two trainings can show by chance; 0 if it was not measured.
+        p_holm: p-value adjusted by Holm's method over all segments of this metric in which a query changed; 1 in other
+            segments, and NaN over all queries.
     """
 
     kind: str
@@ -88,15 +83,19 @@ class Difference:
         """Whether the noise of training explains the difference."""
         return abs(self.mean) < self.matters
 
+    def look(self, p: float) -> str:
+        """Return "better" or "worse" if the difference exceeds chance and the noise of training, otherwise ""."""
+        return "" if p >= _ALPHA or not self.mean or self.by_luck else "better" if self.mean > 0.0 else "worse"
+
 
 @dataclass(frozen=True)
 class Regression:
-    """A query with a lower metric than before.
+    """A query whose metric fell.
 
     Args:
-        old, new: value of the first metric.
-        segments: kind -> segment of the query.
-        moves: documents of either top k with another rank, by old rank.
+        old, new: values of the first metric.
+        segments: segment of the query by kind.
+        moves: documents of either top k with another rank, sorted by old rank.
         swap: the costliest inversion; None if no better document fell below a worse one.
     """
 
@@ -110,14 +109,14 @@ class Regression:
 
 @dataclass(frozen=True)
 class Condition:
-    """A failing condition: a metric difference beyond a bound, optionally only if significant.
+    """A condition that fails the comparison: a difference beyond a bound, which may have to be significant.
 
     Args:
-        metric: such as "ndcg@10"; the condition is on the mean of new minus old.
+        metric: metric whose mean difference, new minus old, is tested.
         operator: <, <=, > or >=.
         bound: threshold of the difference.
         alpha: upper bound of the p-value; None ignores the p-value.
-        anywhere: test every segment, with Holm-adjusted p-values, instead of all queries together.
+        anywhere: whether to test every segment, with Holm-adjusted p-values, instead of all queries together.
     """
 
     metric: str
@@ -128,19 +127,19 @@ class Condition:
 
     @classmethod
     def parse(cls, text: str) -> Condition:
-        """Parse METRIC OP NUMBER [at p<ALPHA] [in any]."""
+        """Parse a condition, METRIC OP NUMBER [at p<ALPHA] [in any]."""
         found = _CONDITION.fullmatch(text)
         if found is None:
-            raise ParameterError(f"condition {text!r}: expected {GRAMMAR}, such as ndcg@10 < -0.002 at p<0.05")
+            raise ParameterError(f"condition {text!r}: the form must be {GRAMMAR}, such as ndcg@10 < -0.002 at p<0.05")
         name, sign, bound, p, anywhere = found.groups()
         try:
             (metric,) = Metric.parse(name).names
         except ValueError as error:
-            reason = error if isinstance(error, ParameterError) else "one cut-off at a time"
+            reason = error if isinstance(error, ParameterError) else "it must name one metric with one cut-off"
             raise ParameterError(f"condition {text!r}: {reason}") from None
         alpha = None if p is None else float(p)
         if alpha is not None and not 0.0 < alpha < 1.0:
-            raise ParameterError(f"condition {text!r}: a p-value must be between 0 and 1, not {alpha:g}")
+            raise ParameterError(f"condition {text!r}: the p-value must be between 0 and 1, not {alpha:g}")
         return cls(metric, sign, float(bound), alpha, anywhere is not None)
 
     def __str__(self) -> str:
@@ -157,8 +156,8 @@ class ConditionOutcome:
     """Result of one condition.
 
     Args:
-        holds: whether it holds, which fails the gate.
-        where: segments in which it holds, for a condition `in any`.
+        holds: whether the condition holds, which fails the comparison.
+        where: segments in which a condition `in any` holds.
     """
 
     condition: Condition
@@ -171,12 +170,12 @@ class Comparison(Result):
     """Result of `compare`.
 
     Args:
-        metrics: name -> difference over all queries; the first metric decides on regressions.
+        metrics: difference over all queries by metric. The first metric determines the regressions.
         segments: differences of each metric in each non-empty segment.
-        churn: changes in the top of the lists.
+        churn: changes at the top of the lists.
         regressions: queries with the largest losses, worst first.
-        per_query: metric -> float64[Q, 2], old and new; NaN where a query does not count.
-        of_segment: kind -> segment of each query, [Q].
+        per_query: old and new values by metric, float64[Q, 2]; NaN where a query does not count.
+        of_segment: segment of each query by kind, [Q].
     """
 
     old: str
@@ -213,7 +212,7 @@ class Comparison(Result):
     HIDDEN: ClassVar = ("qids", "per_query", "of_segment", "outcomes", "differences", "queries")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as JSON data, without values per query."""
+        """Return the result as JSON data, without the values of each query."""
         conditions = [vars(outcome) | {"condition": str(outcome.condition)} for outcome in self.outcomes]
         churn = {name: value for name, value in vars(self.churn).items() if name != "per_query"}
         more = {"queries": len(self.qids), "failed": self.failed, "conditions": conditions, "churn": churn}
@@ -225,7 +224,7 @@ class Comparison(Result):
         return "; ".join([f"{self.new} against {self.old}, {len(self.qids):,} queries", *words])
 
     def to_html(self, data: str = "") -> str:
-        """Return a self-contained HTML page, with the name of the data. Needs the extra `report`."""
+        """Return a self-contained HTML page that names the data. This needs the extra `report`."""
         need_report_extra()
         first = next(iter(self.metrics))
         sections = {
@@ -257,45 +256,37 @@ def compare(
     Args:
         old, new: models, boosters or fitted rankers of LightGBM or XGBoost, their files, or scores, float[N] in input
             order.
-        metrics: one or several; the first decides on regressions.
-        fail_if: conditions, METRIC < NUMBER [at p<ALPHA] [in any], or `Condition`; their metrics are added.
-        top: number of top documents for churn and moves.
+        metrics: one or several metrics. The first one determines the regressions.
+        fail_if: conditions, METRIC < NUMBER [at p<ALPHA] [in any], or `Condition`. Their metrics are measured too.
+        top: number of top documents whose changes are counted and listed.
+        worst: maximum number of regressions.
         options: fields of `boostrank.report.section.Context`: conventions, segments, matters, seed, threads.
 
     Raises:
         ParameterError: an unknown metric or convention, or a malformed condition.
         DataError: scores that do not fit the data, labels that the gain does not support, or no query that counts.
     """
-    # Metrics to measure: the requested ones, then those of the conditions.
+    # Measure the requested metrics, then those of the conditions.
     context = Context(None, data, metrics, **options)
-    seed, threads = context.seed, context.threads
     listed = [fail_if] if isinstance(fail_if, str) else fail_if
     conditions = [one if isinstance(one, Condition) else Condition.parse(one) for one in listed]
-    asked = context.metrics
-    have = {name for metric in asked for name in metric.names}
+    have = {name for metric in context.metrics for name in metric.names}
     extra = dict.fromkeys(c.metric for c in conditions if c.metric not in have)
     if top < 1:
-        raise ParameterError(f"top={top}: a rank, 1 or more")
-    bound = BoundMetrics(
-        [*asked, *map(Metric.parse, extra)],
-        data.labels,
-        data.queries,
-        context.conventions,
-        docnos=data.document_names,
-        threads=threads,
-    )
+        raise ParameterError(f"top={top} must be at least 1")
+    bound = context.bound([*context.metrics, *map(Metric.parse, extra)])
     check_in_step(old=old, new=new)
-    # Values of each query, overall differences, and differences by segment.
-    first, second = (Ranker.of(one, name, data, threads) for one, name in ((old, "old"), (new, "new")))
+    # Compute the values of each query, the overall differences, and the differences by segment.
+    first, second = (Ranker.of(one, name, data, context.threads) for one, name in ((old, "old"), (new, "new")))
     before, after = bound.per_query(first.scores), bound.per_query(second.scores)
     per_query = {name: np.column_stack([before[name], after[name]]) for name in bound.names}
     cuts = segmentations(context.segments, data.labels, data.queries)
     luck = context.matters or {}
     measured, in_segments = {}, []
     for name, values in per_query.items():
-        measured[name] = _difference(name, values, data.queries.weights, seed, luck.get(name, 0.0))
-        in_segments += _in_segments(measured[name], values, cuts, data, seed)
-    # Regressions: the queries that lost most of the first metric, and their costliest inversions.
+        measured[name] = _difference(name, values, data.queries.weights, context.seed, luck.get(name, 0.0))
+        in_segments += _in_segments(measured[name], values, cuts, data, context.seed)
+    # Find the queries that lost most of the first metric, and their costliest inversions.
     ranks = data.queries.ranks(first.scores), data.queries.ranks(second.scores)
     of_segment = {cut.kind: np.array(cut.names, dtype=object)[cut.of_query] for cut in cuts}
     grades = bound.metrics[0].spec.grades(data.labels, bound.conventions)
@@ -336,7 +327,7 @@ def compare(
 def _difference(
     metric: str, values: Float64Array, weights: Float64Array | None, seed: int, matters: float
 ) -> Difference:
-    """Summarise the queries that count; at least one must."""
+    """Return the difference over the queries that count, of which there must be at least one."""
     found = paired_difference(values[:, 1], values[:, 0], weights=weights, resamples=PAIRED_RESAMPLES, seed=seed)
     counted = ~np.isnan(values[:, 0])
     old, new = values[counted].T
@@ -362,7 +353,7 @@ def _in_segments(
                 if difference.queries < FEWEST_FOR_INTERVAL:
                     difference = replace(difference, low=math.nan, high=math.nan)
                 found.append(replace(difference, kind=cut.kind, segment=name))
-    # The randomisation test only flips signs: segments without any change are not tested.
+    # The randomisation test only flips signs, so segments without any change are not tested.
     tested = [i for i, difference in enumerate(found) if difference.better + difference.worse]
     adjusted = np.ones(len(found))
     adjusted[tested] = holm([found[i].p for i in tested])
@@ -382,85 +373,39 @@ def _outcome(
 
 
 def _parts(found: Comparison, first: str) -> dict[str, Any]:
-    d = found.metrics[first]
     change = found.per_query[first][:, 1] - found.per_query[first][:, 0]
     change = change[np.isfinite(change) & (np.abs(change) > TIE)]
-    limit = _limit(found.metrics.values())
     here = [s for s in found.segments if s.metric == first]
-    inside = _limit(here)
-    segments = {
-        kind: [[s.segment, s.queries, *_numbers(s, s.p_holm, inside)] for s in here if s.kind == kind]
-        for kind in dict.fromkeys(s.kind for s in here)
-    }
+    kinds = dict.fromkeys(s.kind for s in here)
     return {
-        "d": d,
-        "look": _direction(d, d.p),
+        "d": found.metrics[first],
         "alpha": _ALPHA,
         "fewest": FEWEST_FOR_INTERVAL,
         "resamples": PAIRED_RESAMPLES,
-        "metrics": [[one.metric, *_numbers(one, one.p, limit)] for one in found.metrics.values()],
-        "columns": _columns,
+        "limit_of": _limit,
         "changed": change.size,
-        "histogram": _histogram(change, d) if change.size else None,
-        "segments": segments,
-        "details": [_lost(r, i) for i, r in enumerate(found.regressions)],
+        "histogram": _histogram(change, first) if change.size else None,
+        "here": here,
+        "segments": {kind: [s for s in here if s.kind == kind] for kind in kinds},
+        "details": [
+            block("comparison.html", "lost", r=r, number=i, shown_value=shown_value)
+            for i, r in enumerate(found.regressions)
+        ],
     }
 
 
-def _columns(p: str) -> list[Any]:
-    """Return the columns of `_numbers`."""
-    return [
-        ("old", "old", ".4f"),
-        ("new", "new", ".4f"),
-        ("difference", "difference", "+.4f", "new minus old"),
-        *end_columns("+.4f"),
-        ("", "95% interval", ""),
-        ("p", p, ".4f", "two-sided p-value of the paired randomisation test"),
-        ("better", "better", "", "queries that gained"),
-        ("same", "same", "", "queries that stayed"),
-        ("worse", "worse", "", "queries that lost"),
-    ]
+def _limit(differences: Sequence[Difference]) -> float:
+    """Return the end of the scale of intervals, which segments without an interval do not stretch."""
+    ends = [abs(x) for d in differences for x in (d.low, d.high) if math.isfinite(x)]
+    return max(ends or [abs(d.mean) for d in differences], default=0.0) or 1.0
 
 
-def _limit(differences: Iterable[Difference]) -> float:
-    """Return the end of the scale, from the intervals; segments too small for an interval do not stretch it."""
-    listed = list(differences)
-    ends = [abs(x) for d in listed for x in (d.low, d.high) if math.isfinite(x)]
-    return max(ends or [abs(d.mean) for d in listed], default=0.0) or 1.0
-
-
-def _numbers(d: Difference, p: float, limit: float) -> list[Any]:
-    look = _direction(d, p)
-    drawn = Cell(d.mean, whisker(d.mean, d.low, d.high, (-limit, limit), look))
-    return [d.old, d.new, Cell(d.mean, look=look), d.low, d.high, drawn, p, d.better, d.same, d.worse]
-
-
-def _direction(d: Difference, p: float) -> str:
-    """Return a colour if the difference exceeds chance and the noise of training."""
-    return "" if p >= _ALPHA or not d.mean or d.by_luck else "better" if d.mean > 0.0 else "worse"
-
-
-def _histogram(change: Float64Array, d: Difference) -> Chart:
+def _histogram(change: Float64Array, metric: str) -> Chart:
     limit = float(np.abs(change).max())
     counts, edges = np.histogram(change, bins=_BINS, range=(-limit, limit))
     direction = np.where(np.arange(_BINS) < _BINS // 2, "worse", "better")
     frame = pandas().DataFrame({"begin": edges[:-1], "end": edges[1:], "queries": counts, "way": direction})
     scale = alt.Scale(domain=["worse", "better"], range=[COLOURS["bad"], COLOURS["good"]])
     how = {"axis": alt.Axis(format="+.2~f", grid=False), "color": alt.Color("way:N", title=None, scale=scale)}
-    drawn = histogram(frame, f"difference of {d.metric}", "queries", "+.3f", height=240, **how)
+    drawn = histogram(frame, f"difference of {metric}", "queries", "+.3f", height=240, **how)
     return Chart("differences", frame, drawn)
-
-
-def _lost(r: Regression, number: int) -> Markup:
-    """Return the moves and the costliest inversion of a regression."""
-    pair = set() if r.swap is None else {r.swap.fell.row, r.swap.rose.row}
-    marked = frozenset(i for i, m in enumerate(r.moves) if m.row in pair)
-    lifts: list[list[Any]] = []
-    if r.swap is not None and r.swap.features:
-        lifts = [
-            [f["feature"], *(Cell(f[at], shown_value(f[at])) for at in ("fell", "rose")), f["old"], f["new"]]
-            for f in r.swap.features
-        ]
-        lifts.append(["all features", Cell(None, ""), Cell(None, ""), r.swap.old, r.swap.new])
-    last = frozenset([len(lifts) - 1])
-    return block("comparison.html", "lost", r=r, number=number, marked=marked, lifts=lifts, last=last)

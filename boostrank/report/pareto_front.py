@@ -1,11 +1,8 @@
 """Pareto front of two goals: the cost in relevance of a second goal, such as margin, over a range of mixes.
 
-The gain of a mix w is (1 - w) g + w c h, with g the gain of the label and h the second goal. c equalises the mean ideal
-DCG of both over the training queries. All mixes train with the same parameters and rounds, and are measured on held-out
-queries by the label alone and by the goal alone. Differences are to the mix 0, query by query.
-
-    front = pareto({"verbosity": -1}, train_set, "margin", 200, valid_set)
-    front.mixes[3].gain                                        # an argument of `boostrank train --gain`
+The gain of a mix w is (1 - w) g + w c h, where g is the gain of the label and h is the second goal. The factor c
+equalises the mean ideal DCG of both over the training queries. All mixes train with the same parameters and rounds, and
+are measured on held-out queries by the label alone and by the goal alone, and compared with the mix 0 query by query.
 """
 
 from __future__ import annotations
@@ -24,13 +21,13 @@ from boostrank.core.resampling import PairedDifference, paired_difference
 from boostrank.core.types import Float64Array, takes
 from boostrank.data.dataset import RankingDataset
 from boostrank.fit.folds import Deal, Variant, each
-from boostrank.fit.params import AUTO_START, GAIN_NAMES
+from boostrank.fit.params import GAIN_NAMES
 from boostrank.fit.run import run
 from boostrank.fit.train import resolve
 from boostrank.metric import BoundMetrics, Conventions, MetricResult
-from boostrank.options import TrainOptions
+from boostrank.options import KEYWORDS, TrainOptions, takes_options
 from boostrank.report.charts import COLOURS, Chart, alt, need_report_extra, tooltips
-from boostrank.report.html import Cell, fixed, look_of
+from boostrank.report.html import fixed
 from boostrank.report.result import Columns, Result, columns_of
 from boostrank.report.section import page_of
 
@@ -40,7 +37,7 @@ _DIGITS = 4
 _DOMINATED = "dominated (by the means)"
 
 Progress = Callable[[int, int, "Mix"], None]
-"""Called after each mix with the number done, the total, and the mix."""
+"""A function of the number of finished mixes, the number of all mixes, and the last mix."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +45,11 @@ class Mix:
     """One mix and its metrics.
 
     Args:
-        share: w, from 0 (label only) to 1 (goal only).
+        share: share of the goal, from 0 (only the label) to 1 (only the goal).
         gain: gain expression of the training.
-        metrics: name -> result on held-out queries: NDCG by the label; NDCG and DCG by the goal.
-        differences: name -> difference to the mix 0, query by query.
-        on_front: whether no other mix dominates it in the mean NDCGs.
+        metrics: results on held-out queries by name: NDCG by the label, and NDCG and DCG by the goal.
+        differences: paired differences to the mix 0 by name.
+        on_front: whether no other mix dominates this one in the mean NDCGs.
     """
 
     share: float
@@ -67,9 +64,10 @@ class ParetoFront(Result):
     """Result of `pareto`.
 
     Args:
-        names: metrics: NDCG by the label, NDCG by the goal, DCG by the goal.
-        mixes: mixes by ascending share; the first is the mix 0.
-        folds: folds of the training queries; 0 with a validation set.
+        names: names of the metrics: NDCG by the label, NDCG by the goal, DCG by the goal.
+        mixes: mixes by ascending share. The first one is the mix 0.
+        scale: factor c of the goal.
+        folds: number of folds of the training queries; 0 with a validation set.
     """
 
     goal: str
@@ -83,10 +81,7 @@ class ParetoFront(Result):
 
     @property
     def free(self) -> Mix | None:
-        """The mix with the largest share among those that gain the goal for sure and lose no label NDCG for sure.
-
-        If the interval of the label reaches below 0, a loss of that size remains possible.
-        """
+        """The best mix by the goal among those that surely gain by the goal and do not surely lose by the label."""
         label, goal, _ = self.names
         found = [m for m in self.mixes[1:] if m.differences[label].high >= 0.0 and m.differences[goal].low > 0.0]
         return max(found, key=lambda mix: mix.metrics[goal].mean, default=None)
@@ -94,7 +89,7 @@ class ParetoFront(Result):
     TABLES: ClassVar = {"mixes": lambda self: self._columns()}
 
     def _columns(self) -> Columns:
-        """Return a row per mix: each metric with its difference and interval."""
+        """Return one row per mix with each metric, its difference and its interval."""
         columns: Columns = {"mix": [mix.share for mix in self.mixes], **columns_of(self.mixes, "gain", "on_front")}
         for name in self.names:
             columns[name] = [mix.metrics[name].mean for mix in self.mixes]
@@ -121,23 +116,20 @@ class ParetoFront(Result):
         return f"{text} It has the largest share of the goal without a sure loss: measure it on other queries."
 
     def to_html(self, data: str = "") -> str:
-        """Return a self-contained HTML page, with the name of the data. Needs the extra `report`."""
+        """Return a self-contained HTML page that names the data. This needs the extra `report`."""
         need_report_extra()
-        sections = {
-            "front": ("One goal against the other", "Front"),
-            "mixes": ("The mixes", "Mixes"),
-        }
+        sections = {"front": ("One goal against the other", "Front"), "mixes": ("The mixes", "Mixes")}
         digits = fixed(mix.differences[self.names[2]].mean for mix in self.mixes)
-        parts = {"chart": _chart(self), "rows": [_row(mix, self.names) for mix in self.mixes], "digits": digits}
-        return page_of("pareto.html", f"The label and {self.goal}", sections, found=self, data=data, **parts)
+        parts = {"found": self, "data": data, "chart": _chart(self), "digits": digits}
+        return page_of("pareto.html", f"The label and {self.goal}", sections, **parts)
 
 
+@takes_options(KEYWORDS[name] for name in ("backend", "conventions", "start", "folds"))
 @takes(
     params=Mapping | None,
     train_set=RankingDataset,
     num_boost_round=int,
     valid_set=RankingDataset | None,
-    name=str | None,
     k=int,
     folds=int,
     backend=str,
@@ -146,57 +138,53 @@ class ParetoFront(Result):
 def pareto(
     params: Mapping[str, Any] | None,
     train_set: RankingDataset,
-    goal: str | npt.ArrayLike,
+    goal: str | npt.ArrayLike | Mapping[str, npt.ArrayLike],
     num_boost_round: int = 100,
     valid_set: RankingDataset | None = None,
     *,
     valid_goal: npt.ArrayLike | None = None,
-    name: str | None = None,
     mixes: Sequence[float] = MIXES,
     k: int = 10,
-    folds: int = FOLDS,
-    backend: str = "lightgbm",
-    conventions: Conventions | str | None = None,
-    start: Any = AUTO_START,
     progress: Progress | None = None,
+    **options: Any,
 ) -> ParetoFront:
     """Train mixes of the label's gain and a second goal, and measure both.
 
     Args:
         params: as for `boostrank.train`, without early stopping; `gain` is the gain of the label.
-        train_set: features in memory.
+        train_set: data set with features in memory.
         goal: an expression over features, such as "margin", or non-negative values, float[N], one per row of
-            `train_set`.
-        num_boost_round: rounds of each training.
+            `train_set`. A mapping {name: values} names the goal in gain expressions and results.
+        num_boost_round: number of rounds of each training.
         valid_set: data for the metrics; None cross-validates on the training queries.
-        valid_goal: goal of the rows of `valid_set`, if `goal` is an array.
-        name: name of the goal, also in gain expressions; None means its expression, or "goal".
-        mixes: shares of the goal, from 0 to 1; 0 is always added.
+        valid_goal: goal of the rows of `valid_set`, if `goal` is not an expression.
+        mixes: shares of the goal, from 0 to 1. The share 0 is always added.
         k: cut-off of all metrics.
-        folds: at least 2; ignored with `valid_set`.
-        backend, start: as for `boostrank.train`.
-        conventions: conventions of the metric by the label. The metric by the goal uses them with a linear gain.
+        progress: called after each mix.
+        options: backend and start as for `boostrank.train`; conventions of the metric by the label, which the metric by
+            the goal uses with a linear gain; folds without `valid_set`, 5 by default.
 
     Raises:
-        InputError: as `boostrank.train`; also a goal that is all 0, negative or not finite, or labels without gain.
+        InputError: as for `boostrank.train`, or a goal that is all 0, negative or not finite, or labels without gain.
     """
     started = time.perf_counter()
     shares = sorted({0.0, *(float(share) for share in mixes)})
     if not all(0.0 <= share <= 1.0 for share in shares) or len(shares) < 2:
         raise ParameterError(f"mixes={list(mixes)}: shares of the goal must be above 0 and at most 1")
-    called = name or (goal if isinstance(goal, str) else "goal")
+    called = goal if isinstance(goal, str) else "goal"
+    if isinstance(goal, Mapping):
+        ((called, goal),) = goal.items()
     goals = _values(train_set, goal)
     held_out_goals = None if valid_set is None else _values(valid_set, goal if isinstance(goal, str) else valid_goal)
     if train_set.on_disk:
-        raise DataError("mixes need rows in memory; these are on disk")
-    options = TrainOptions(
-        params=dict(params or {}), rounds=num_boost_round, backend=backend, conventions=conventions, start=start
-    )
+        raise DataError("pareto needs rows in memory, but these are on disk")
+    folds = options.pop("folds", None) or FOLDS
+    training = TrainOptions(params=dict(params or {}), rounds=num_boost_round, **options)
     valid = [] if valid_set is None else [("valid_0", valid_set.like(train_set))]
-    plan = resolve(options, train_set, valid)
+    plan = resolve(training, train_set, valid)
     checked, rules, train_set = plan.settings, plan.rules, plan.train_set
     if checked.stopping_rounds:
-        raise ParameterError("early stopping is not available: all mixes must have the same number of rounds")
+        raise ParameterError("early stopping is not available, because all mixes must have the same number of rounds")
     with train_set.queries.naming_rows():
         gains = gains_from_labels(train_set.labels, checked.gain)
     scale = _scale(gains, goals, train_set, k)
@@ -213,7 +201,7 @@ def pareto(
         reader = {**train_set.provenance.options, "gain": gain}
         data = replace(train_set, labels=labels, provenance=replace(train_set.provenance, options=reader))
         own = {name: value for name, value in plan.params.items() if name not in GAIN_NAMES}  # the mix is the gain
-        mix = resolve(replace(options, params=own), data).seeded(plan.seed)
+        mix = resolve(replace(training, params=own), data).seeded(plan.seed)
         if valid:
             scores = measured.in_row_order(run(mix).predict(measured, threads=checked.threads))
         else:
@@ -242,11 +230,7 @@ def pareto(
 
 
 def gain_text(rule: Gain, expression: str | None) -> str:
-    """Return the gain of a label as an expression over `label`.
-
-    Args:
-        rule: result of `boostrank.core.conventions.parse_gain`.
-    """
+    """Return the gain of a label, by a rule or an expression, as an expression over `label`."""
     if expression is not None:
         return expression
     if isinstance(rule, str):
@@ -257,7 +241,7 @@ def gain_text(rule: Gain, expression: str | None) -> str:
 def mixed(
     share: float, gains: Float64Array, goals: Float64Array, scale: float, label_gain: str, goal: str
 ) -> tuple[Float64Array, str]:
-    """Return the gains of a mix, float64[N], and the expression that computes them, with other names in backquotes."""
+    """Return the gains of a mix, float64[N], and the expression that computes them."""
     if not share:
         return gains.copy(), label_gain
     own, other = round(1.0 - share, 10), float(f"{share * scale:.{_DIGITS}g}")
@@ -275,22 +259,22 @@ def _values(data: RankingDataset, goal: Any) -> Float64Array:
     if isinstance(goal, str):
         return data.with_gain(goal).labels
     if goal is None:
-        raise ParameterError("an array as goal also needs valid_goal=, the goal of the rows of valid_set")
+        raise ParameterError("goal is an array; also pass valid_goal=, the goal of the rows of valid_set")
     values = np.asarray(goal, np.float64).reshape(-1)
     if values.size != data.n_documents:
-        raise DataError(f"{values.size} values of the goal for {data.n_documents} rows")
+        raise DataError(f"the goal has {values.size} values, but the data has {data.n_documents} rows")
     bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0.0)))
     if bad.size:
-        raise DataError(f"row {bad[0]}: the goal is {values[bad[0]]:g}; goals must be finite and at least 0")
+        raise DataError(f"row {bad[0]}: the goal is {values[bad[0]]:g}, but it must be finite and at least 0")
     return data.in_row_order(values)
 
 
 def _scale(gains: Float64Array, goals: Float64Array, data: RankingDataset, k: int) -> float:
-    """Return c: mean ideal DCG@k of the label's gain over that of the goal, on the training queries."""
+    """Return the mean ideal DCG@k of the label's gain divided by that of the goal."""
     ideal = []
     for what, values in (("the label", gains), ("the goal", goals)):
         if not values.any():
-            raise DataError(f"{what} has no gain in any training query, so it cannot be mixed")
+            raise DataError(f"{what} has no gain in any training query")
         bound = BoundMetrics(f"dcg@{k}", values, data.queries, Conventions(gain="linear"))
         per_query = np.nan_to_num(bound.per_query(values)[f"dcg@{k}"])
         ideal.append(float(np.average(per_query, weights=data.queries.each_weight)))
@@ -298,7 +282,7 @@ def _scale(gains: Float64Array, goals: Float64Array, data: RankingDataset, k: in
 
 
 def _dominated(mix: Mix, all_mixes: Sequence[Mix], names: Sequence[str]) -> bool:
-    """Return whether another mix is at least as good by both mean NDCGs, and better by one."""
+    """Return whether another mix is at least as good by both mean NDCGs and better by one of them."""
     own = [mix.metrics[name].mean for name in names[:2]]
     others = ([other.metrics[name].mean for name in names[:2]] for other in all_mixes if other is not mix)
     return any(a >= own[0] and b >= own[1] and (a, b) != (own[0], own[1]) for a, b in others)
@@ -332,12 +316,3 @@ def _chart(found: ParetoFront) -> Chart:
         base.mark_text(align="left", dx=8, dy=-9).encode(x=x, y=y, text="mix:Q"),
     )
     return Chart("pareto", frame, drawn.properties(height=380))
-
-
-def _row(mix: Mix, names: Sequence[str]) -> list[Any]:
-    """Return a table row: each metric and its difference, with an interval except for the last; and the gain."""
-    row: list[Any] = [mix.share]
-    for name in names:
-        d = mix.differences[name]
-        row += [mix.metrics[name].mean, Cell(d.mean, look=look_of(d.low, d.high)), d.low, d.high]
-    return [*row[:-2], mix.gain]

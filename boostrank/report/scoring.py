@@ -13,7 +13,6 @@ import numpy as np
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import DataWarning, ModelError
-from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
@@ -37,13 +36,13 @@ START = "the linear start"
 """Name of the linear ranker to which trees are added."""
 
 Progress = Callable[[str, int, int], None]
-"""Called with the step, the documents done, and all documents."""
+"""A function of the step, the number of finished documents, and the number of all documents."""
 DocumentProgress = Callable[[int, int], None]
-"""Called with the documents done and all documents."""
+"""A function of the number of finished documents and the number of all documents."""
 
 
 def silent(step: str, done: int, total: int) -> None:
-    """Report nothing."""
+    """Ignore the progress."""
 
 
 class Scorer(Protocol):
@@ -55,7 +54,7 @@ class Scorer(Protocol):
 
 
 def units_of(columns: Sequence[int] | Int64Array, width: int) -> Int64Array:
-    """Return int64[width] for `Scorer.changes`: a unit per column, and -1 for other columns."""
+    """Return the units for `Scorer.changes`, int64[width], with one unit per given column and -1 for other columns."""
     unit = np.full(width, -1, np.int64)
     unit[np.asarray(columns, np.int64)] = np.arange(len(columns))
     return unit
@@ -68,11 +67,10 @@ def in_batches(units: Int64Array, documents: int) -> list[Int64Array]:
 
 
 class Engine:
-    """Scores and contributions of the engine, by the features that the trees use: a slow `Scorer`.
+    """A slow `Scorer` that calls the engine. It also returns the contributions of features.
 
     Args:
-        model: model of the engine.
-        columns: int64[c], features in the rows, including all that the trees use.
+        columns: int64[c], features in the rows, which must include the features that the trees use.
     """
 
     def __init__(self, model: RankingModel, columns: Int64Array, threads: int) -> None:
@@ -85,7 +83,7 @@ class Engine:
             return self._model.predict(self._full(rows), threads=self._threads)
 
     def changes(self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int) -> Float64Array:
-        """Return the scores of the changed rows, one prediction per unit."""
+        """Return the scores of the changed rows, with one prediction per unit."""
         changed = [self.scores(np.where(unit == u, other, rows)) for u in range(units)]
         return np.array(changed).reshape(units, rows.shape[0])
 
@@ -100,13 +98,13 @@ class Engine:
 
 
 def walker_of(model: RankingModel, trees: Trees, data: RankingDataset, threads: int) -> Walker:
-    """Return the walker of a model's trees.
+    """Return a walker of the model's trees.
 
     Raises:
-        ModelError: it does not reproduce the engine's scores on these data.
+        ModelError: the walker does not reproduce the engine's scores on these data.
     """
     if trees.forest is None:
-        raise ModelError(f"the trees cannot be scored alone: {trees.why_not}")
+        raise ModelError(f"the trees cannot be scored without the engine: {trees.why_not}")
     rows = DenseRows(data, trees.used, model.absent_is_missing)
     walker = Walker(trees.forest, trees.used)
     some = rows[: min(_COMPARED, data.n_documents)]
@@ -123,7 +121,7 @@ def walker_of(model: RankingModel, trees: Trees, data: RankingDataset, threads: 
 def over_blocks(
     work: Callable[[slice, slice], T], rows: DenseRows, threads: int, progress: DocumentProgress | None = None
 ) -> list[T]:
-    """Return the results of `work(queries, documents)` for blocks of some thousand documents, in order, by threads."""
+    """Call `work(queries, documents)` in threads for blocks of some thousand documents. Return the results in order."""
     ptr, lock, done = rows.data.queries.ptr, threading.Lock(), 0
 
     def block(span: tuple[int, int]) -> T:
@@ -151,10 +149,10 @@ def metrics_of_block(
 def contributions_by_query(
     model: RankingModel, data: RankingDataset, queries: Int64Array, threads: int, progress: Progress
 ) -> Iterator[tuple[slice, Int64Array, Float64Array]]:
-    """Yield TreeSHAP contributions of some queries' documents, a few queries at a time.
+    """Yield TreeSHAP contributions of the documents of some queries, a few queries at a time.
 
     Yields:
-        Slice of `queries`, rows of their documents, and contributions, float64[n, d].
+        A slice of `queries`, the rows of their documents, and the contributions, float64[n, d].
     """
     index, rows = data.queries.take(queries)
     cuts = np.searchsorted(index.ptr, np.arange(_EXPLAINED_AT_A_TIME, rows.size, _EXPLAINED_AT_A_TIME))
@@ -167,15 +165,3 @@ def contributions_by_query(
 def start_alone(forest: Forest) -> Forest:
     """Return the linear start without the trees."""
     return replace(forest, roots=forest.roots[:0], tree=np.zeros_like(forest.tree))
-
-
-def start_scores(model: RankingModel, data: RankingDataset, threads: int | None = None) -> Float64Array | None:
-    """Return the scores of the linear start, float64[N], in row order; None if there is none that can be walked."""
-    workers = resolve_threads(threads)
-    model, data = model.over_columns(data)
-    trees = model.trees()
-    if trees.forest is None or trees.forest.start is None or not trees.count:
-        return None
-    rows = DenseRows(data, trees.used, model.absent_is_missing)
-    walker = Walker(start_alone(trees.forest), trees.used)
-    return np.concatenate(over_blocks(lambda _, documents: walker.scores(rows[documents]), rows, workers))

@@ -13,6 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
@@ -23,12 +24,14 @@ from boostrank.core.files import read_text
 from boostrank.core.machine import resolve_threads
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.rows import DenseRows
 from boostrank.fit.params import headline
+from boostrank.kernels.forest import Walker
 from boostrank.metric import BoundMetrics, Metric
 from boostrank.records import NoiseRecord, load_record
 from boostrank.report.charts import theme, vega_script
 from boostrank.report.html import Table, block
-from boostrank.report.scoring import Progress, silent, start_scores
+from boostrank.report.scoring import Progress, over_blocks, silent, start_alone
 from boostrank.report.segments import NEGLIGIBLE
 
 _GENERATOR, _HEAD = "boostrank", 2000
@@ -41,22 +44,25 @@ class Context:
     """Input of the analyses of a report.
 
     Args:
-        model: a `RankingModel`; None to compare scores only.
-        data: held-out labelled queries, with the model's features.
-        metrics: metrics of the verdict. Other sections use `metric`, the largest cut-off of the first.
+        model: a `RankingModel`, or None to compare scores only.
+        data: held-out labelled queries with the model's features.
+        metrics: metrics of the verdict. Other sections use `metric`, the largest cut-off of the first one.
         previous: name and scores, float[N] in row order, of a model to compare with.
-        conventions: conventions of the metrics. Importance and learning average over tied orders instead of ordering
-            ties by name.
-        segments: query id -> segment, or a file of two columns, in addition to list length and best label.
-        groups: name -> features to shuffle together.
-        documents: size of the sample for importance and learning, in whole queries; 0 means all; None means about half
-            a minute of work on two cores.
-        matters: metric -> difference that exceeds the noise of training; smaller ones are grey.
-        clicks: click log of these data, with rows in input order; adds a section.
-        propensities: propensities of positions; None estimates them, or takes those of the model's training.
+        conventions: conventions of the metrics. Importance and learning never order tied documents by name; they use
+            the mean over all orders instead.
+        segments: mapping from query id to segment, or a file with these two columns. The segments by list length and
+            best label are always included.
+        groups: mapping from a name to the features that are shuffled together.
+        documents: number of documents of the sample for importance and learning, which consists of whole queries. 0
+            means all documents. None limits the work to about half a minute on two cores.
+        matters: mapping from a metric to the difference that exceeds the noise of training. The page shows smaller
+            differences in grey.
+        clicks: click log of the data, with rows in input order. It adds a section to the report.
+        propensities: examination propensities of the positions. By default, they are estimated from the log, or taken
+            from the training of the model.
         seed: seed of shuffles, samples and bootstrap.
-        threads: None means every available core.
-        results: section -> result, of earlier sections.
+        threads: number of threads; None means every available core.
+        results: results of the sections that ran earlier, by name.
 
     Raises:
         ParameterError: an unknown metric or convention, no metric, or negative `documents`.
@@ -75,7 +81,7 @@ class Context:
     propensities: Propensities | None = None
     seed: int = 0
     threads: int | None = None
-    progress: Progress | None = None
+    progress: Progress = silent
     results: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -83,10 +89,10 @@ class Context:
         self.conventions = Conventions.of(self.conventions)
         first = headline([name for metric in self.metrics for name in metric.names])
         if first is None:
-            raise ParameterError("no metric given; pass one, such as ndcg@10")
+            raise ParameterError("metrics is empty; pass a metric, such as ndcg@10")
         self.metric = first
         if self.documents is not None and self.documents < 0:
-            raise ParameterError("documents must be 0 or more")
+            raise ParameterError(f"documents={self.documents} must be at least 0")
 
     @cached_property
     def rules(self) -> Conventions:
@@ -105,8 +111,13 @@ class Context:
 
     @cached_property
     def start(self) -> Float64Array | None:
-        """Scores of the linear start, float64[N], in row order; None without a start."""
-        return start_scores(self.model, self.data, self.threads)
+        """Scores of the linear start, float64[N], in row order; None without a start that can be walked."""
+        trees = self.model.trees()
+        if trees.forest is None or trees.forest.start is None or not trees.count:
+            return None
+        rows = DenseRows(self.data, trees.used, self.model.absent_is_missing)
+        walker = Walker(start_alone(trees.forest), trees.used)
+        return np.concatenate(over_blocks(lambda _, documents: walker.scores(rows[documents]), rows, self.workers))
 
     def bound(self, metrics: Any, rules: Conventions | None = None, **more: Any) -> BoundMetrics:
         """Bind metrics to the data, by default under `rules`."""
@@ -116,7 +127,7 @@ class Context:
 
     @property
     def negligible(self) -> float:
-        """Largest difference of the metric that does not matter."""
+        """Largest negligible difference of the metric."""
         return (self.matters or {}).get(self.metric) or NEGLIGIBLE
 
     @property
@@ -124,14 +135,9 @@ class Context:
         """Number of threads."""
         return resolve_threads(self.threads)
 
-    @property
-    def say(self) -> Progress:
-        """Progress callback, possibly silent."""
-        return self.progress or silent
-
 
 def read_groups(path: str, names: Sequence[str]) -> dict[str, list[str]]:
-    """Read feature groups, one `name: feature, pattern*, ...` per line; `#` begins a comment."""
+    """Read feature groups from lines such as `name: feature, pattern*`. A `#` begins a comment."""
     groups: dict[str, list[str]] = {}
     for number, text in enumerate(read_text(path).split("\n"), 1):
         line = text.partition("#")[0].strip()
@@ -140,7 +146,7 @@ def read_groups(path: str, names: Sequence[str]) -> dict[str, list[str]]:
         name, colon, patterns = line.partition(":")
         words = patterns.replace(",", " ").split()
         if not (colon and name.strip() and words):
-            raise FileFormatError("expected `name: feature, feature, ...`", file=path, line=number)
+            raise FileFormatError("the line must have the form `name: feature, feature, ...`", file=path, line=number)
         if name.strip() in groups:
             raise FileFormatError(f"group {name.strip()!r} is defined twice", file=path, line=number)
         members: list[str] = []
@@ -155,19 +161,20 @@ def read_groups(path: str, names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def read_matters(path: str) -> dict[str, float]:
-    """Read metric -> noise threshold from the output of `boostrank study noise --json`."""
+    """Read the noise threshold of each metric from the output of `boostrank study noise --json`."""
     found = load_record(NoiseRecord, read_text(path), path)
     return {name: one.matters for name, one in found.metrics.items()}
 
 
 @dataclass(frozen=True, eq=False)
 class PageSection:
-    """A section of a page with an entry in its navigation.
+    """A section of a page.
 
     Args:
-        name: unique on the page: "importance".
-        short: name in the navigation; "" means the title.
+        name: name that is unique on the page.
+        short: name in the navigation; "" stands for the title.
         brief: one or two sentences for the top of the page.
+        drawn: charts and tables of the section.
     """
 
     name: str
@@ -180,22 +187,22 @@ class PageSection:
 
 @dataclass(frozen=True)
 class Section:
-    """Declaration of a section: the `SPEC` of a module in `boostrank.report.sections`.
+    """Declaration of a section. Each module in `boostrank.report.sections` has one as `SPEC`.
 
-    The template `templates/NAME.html` has a block `body` and an optional block `brief`, one or two sentences for the
-    top of the page. It has access to the result as `found` and to the values of `parts`. `draw(chart, title, about)`
-    and `table(name, rows, columns)` add charts and tables. Without a template, the charts and tables of `parts` follow
-    each other.
+    The template `templates/NAME.html` has a block `body` and may have a block `brief` with one or two sentences for the
+    top of the page. Its variables are the result, `found`, and the values of `parts`. `draw(chart, title, about)` and
+    `table(name, rows, columns)` add charts and tables. Without a template, the charts and tables of `parts` follow each
+    other.
 
     Args:
         name: name of the module, of the result in `Report`, and on the command line.
-        run: analysis; the tables of its `boostrank.report.result.Result` become data frames. A BoostrankError replaces
-            the section.
-        parts: values for the template.
-        place: position on the page, ascending.
-        after: sections to run earlier, if requested; their results are in the context.
-        short: name in the navigation; "" means the title.
-        applies: whether the section applies to a model and its data; if not, it runs only if `only` names it.
+        run: function that returns the analysis, a `boostrank.report.result.Result`. A BoostrankError replaces the
+            section.
+        parts: function that returns the variables of the template.
+        place: position on the page, in ascending order.
+        after: sections to run earlier. Their results are in the context.
+        short: name in the navigation; "" stands for the title.
+        applies: whether the section applies to the model and its data. Other sections run only on request.
     """
 
     name: str
@@ -209,7 +216,7 @@ class Section:
     applies: Callable[[Context], bool] = lambda c: True
 
     def on_page(self, found: Any) -> PageSection:
-        """Return the page section of a result."""
+        """Render a result as a section of the page."""
         drawn: list[Any] = []
         values = {"found": found, **self.parts(found)}
         body, brief = (
@@ -219,11 +226,11 @@ class Section:
 
 
 def page(title: str, sections: Sequence[PageSection], **more: Any) -> str:
-    """Return a complete document. It loads nothing, and its content security policy forbids loading.
+    """Render a complete document that loads nothing. Its content security policy also forbids loading.
 
     Args:
         title: plain text, possibly untrusted.
-        sections: sections in order; two or more get a navigation.
+        sections: sections in order. A page with several sections has a navigation.
         more: `summary`, markup above the sections; `heading`, the title as markup; `drawn`, charts and tables of the
             summary.
     """
@@ -251,10 +258,10 @@ def page(title: str, sections: Sequence[PageSection], **more: Any) -> str:
 
 
 def page_of(template: str, title: str, sections: Mapping[str, tuple[str, str]], **values: Any) -> str:
-    """Return the page of one result, from a template with blocks `heading`, `summary` and one per section.
+    """Render the page of one result from a template with the blocks `heading` and `summary`, and one per section.
 
     Args:
-        sections: name -> (title, short name in the navigation or "").
+        sections: mapping from a block to the title and the short name of its section.
     """
     drawn: list[Any] = []
     blocks = {name: block(template, name, drawn=drawn, **values) for name in ("heading", "summary", *sections)}
@@ -264,16 +271,16 @@ def page_of(template: str, title: str, sections: Mapping[str, tuple[str, str]], 
 
 
 def is_page(path: str | PathLike[str]) -> bool:
-    """Return whether boostrank wrote this page."""
+    """Return whether a page was written by boostrank."""
     with open(path, "rb") as file:
         return f'content="{_GENERATOR}"'.encode() in file.read(_HEAD)
 
 
 def page_beside(model: str) -> str:
-    """Return `model-report.html` next to `model.txt`; an earlier report may be replaced."""
+    """Return the path `model-report.html` for `model.txt`, unless another kind of file exists there."""
     path = Path(model).with_name(f"{Path(model).stem}-report.html")
     if path.exists() and not is_page(path):
-        raise InputError(f"{path}: exists and is not a boostrank report; choose another file with -o")
+        raise InputError(f"{path}: the file exists and is not a report of boostrank; choose another file with -o")
     return str(path)
 
 

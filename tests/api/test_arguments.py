@@ -35,7 +35,7 @@ def model() -> boostrank.RankingModel:
         ),
         (
             boostrank.pareto, (None, DATA, "f0"),
-            {"params": b"x", "train_set": 1, "valid_set": {}, "num_boost_round": NO_NUMBERS, "name": 3, "k": NO_NUMBERS,
+            {"params": b"x", "train_set": 1, "valid_set": {}, "num_boost_round": NO_NUMBERS, "k": NO_NUMBERS,
              "folds": NO_NUMBERS, "backend": NO_TEXT, "progress": "soon"},
         ),
         (boostrank.verify, (None, DATA, [0.0] * 6), {"model": NO_TEXT, "data": NO_TEXT}),

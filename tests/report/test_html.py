@@ -21,7 +21,7 @@ from markupsafe import Markup
 from boostrank.core.errors import DataWarning, MissingDependency, TrainingError
 from boostrank.report import charts
 from boostrank.report.charts import COLOURS, Chart, need_report_extra, theme, vega_script
-from boostrank.report.html import Cell, Column, Table, data_text, fixed, key_number, whisker
+from boostrank.report.html import Cell, Column, Table, data_text, environment, fixed
 from boostrank.report.page import Report
 from boostrank.report.section import PageSection, page
 from boostrank.report.sections.importance import SPEC, Effect, Importance
@@ -132,6 +132,7 @@ def test_a_column_of_fixed_format_has_three_digits_of_its_largest_value() -> Non
 
 
 def test_a_whisker_stays_on_its_scale_and_leaves_out_what_is_not_a_number() -> None:
+    whisker = environment().globals["whisker"]
     drawn = whisker(0.0, -5.0, 1.0, (-2.0, 2.0))
     assert 'x1="0.0" x2="90.0"' in drawn
     assert 'cx="60.0"' in drawn
@@ -168,7 +169,7 @@ def test_data_cannot_leave_their_element() -> None:
     assert "</script><" not in data_text({"name": EVIL})
     with pytest.raises(ValueError, match="not JSON compliant"):
         data_text([float("nan")])
-    assert "&lt;img" in key_number(EVIL, EVIL, EVIL)
+    assert "&lt;img" in environment().globals["key"](EVIL, EVIL, EVIL)
 
 
 @pytest.fixture

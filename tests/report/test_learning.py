@@ -213,7 +213,7 @@ def test_a_linear_start_is_there_before_the_first_tree(test_set: RankingDataset)
 
 
 def test_what_cannot_be_is_refused(model: RankingModel, test_set: RankingDataset) -> None:
-    with pytest.raises(ParameterError, match="0 or more"):
+    with pytest.raises(ParameterError, match="documents"):
         learning(model, test_set, documents=-1)
 
 

@@ -122,7 +122,7 @@ def test_frames_tables_and_sections_have_their_names(found: Report) -> None:
 def test_what_is_not_there_is_refused(model: RankingModel, data: RankingDataset) -> None:
     with pytest.raises(ParameterError, match=r"unknown section 'verdicts'\. Did you mean 'verdict'"):
         report(model, data, only=("verdicts",))
-    with pytest.raises(ParameterError, match="no metric"):
+    with pytest.raises(ParameterError, match="metrics"):
         report(model, data, ())
 
 

@@ -10,7 +10,6 @@ import numpy as np
 from boostrank.model.calibration import Reliability, reliability
 from boostrank.model.ranking_model import calibrated_scores
 from boostrank.report.charts import Chart, alt, tooltips
-from boostrank.report.html import Column, Table, interval
 from boostrank.report.result import Result
 from boostrank.report.section import Context, Section
 from boostrank.report.segments import segmentations
@@ -23,9 +22,11 @@ class Calibration(Result):
     """Result of `calibration`.
 
     Args:
-        uncalibrated_error: calibration error of raw scores.
-        parts: criterion, segment, queries, documents, predicted and observed value, and its interval.
-        fitted_here: True if the map was fitted to these data.
+        bins: reliability of the calibrated scores in bins of documents.
+        uncalibrated_error: calibration error of the raw scores.
+        parts: criterion, segment, numbers of queries and documents, predicted and observed value, and interval of the
+            observed value.
+        fitted_here: whether the map was fitted to these data.
     """
 
     bins: Reliability
@@ -40,7 +41,7 @@ def calibration(c: Context) -> Calibration:
     """Compare calibrated scores with grades."""
     record, grades, queries, parts = c.model.info.calibration, c.data.labels, c.data.queries, []
     values = calibrated_scores(record, c.scores)
-    *cuts, _ = segmentations(c.segments, grades, queries)  # without the last, the best label: it is predicted
+    *cuts, _ = segmentations(c.segments, grades, queries)  # the last one, the best label, is what scores predict
     for cut in cuts:
         for i, name in enumerate(cut.names):
             index, rows = queries.take(np.flatnonzero(cut.of_query == i))
@@ -52,7 +53,7 @@ def calibration(c: Context) -> Calibration:
 
 
 def _parts(found: Calibration) -> dict[str, Any]:
-    frame, (error, low, high) = found.to_frame("calibration"), found.bins.error
+    frame = found.to_frame("calibration")
     tips = tooltips("predicted:Q .3f", "observed:Q .3f", "low:Q .3f from", "high:Q .3f to", "documents:Q ,d")
     base = alt.Chart(frame).encode(x=alt.X("predicted:Q", title="predicted mean grade"), tooltip=tips)
     y = alt.Y("predicted:Q", title="observed", scale=alt.Scale(zero=False))
@@ -61,18 +62,7 @@ def _parts(found: Calibration) -> dict[str, Any]:
         base.mark_rule(opacity=0.6).encode(y="low:Q", y2="high:Q"),
         base.mark_point().encode(y="observed:Q"),
     )
-    about = (
-        f"Bins of documents by calibrated score, with 95% intervals; on the dashed line, predictions are right. The "
-        f"calibration error is {error:.4f}{interval(low, high)}, that of raw scores {found.uncalibrated_error:.4f}."
-        f"{' The map was fitted to these data, where it looks too good.' * found.fitted_here}"
-    )
-    names = zip(("by", "part", "queries", *_COLUMNS), (None, None, "", "", *[".3f"] * 4), strict=True)
-    columns = [Column(name, name, format) for name, format in names]
-    table = Table.of("calibration-parts", found.parts, columns, caption="By part of the data")
-    return {
-        "chart": Chart("calibration-reliability", frame, drawn.properties(height=300), "Reliability", about),
-        "table": table,
-    }
+    return {"chart": Chart("calibration-reliability", frame, drawn.properties(height=300))}
 
 
 SPEC = Section(

@@ -25,17 +25,17 @@ from boostrank.report.section import Context, Section
 
 TOP = 10
 """Number of top ranks at which rankers are compared."""
+
 _MOST_PRIOR = 2**53
-_ORIGINS = {"log": "estimated from this log", "given": "as given", "model": "of the model's training"}
 
 
 @dataclass(frozen=True)
 class Against:
-    """Comparison of the model with another ranker, by clicks.
+    """Comparison of the model with another ranker by clicks.
 
     Args:
-        gate: result of the comparison; None if clicks cannot compare them.
-        reason: why there is no result.
+        gate: result of the comparison; None if clicks cannot compare the rankers.
+        reason: reason why there is no result, or "".
     """
 
     name: str
@@ -54,12 +54,12 @@ class ClickData(Result):
 
     Args:
         documents, shown, clicked: numbers of all, shown and clicked documents.
-        impressions, clicks: totals.
-        moved: share of clicked documents shown at several positions.
-        propensities: propensities of positions.
-        origin: source of the propensities: "log", "given" or "model" (from the model's training).
-        check: test of propensities from another source than this log; None if the log cannot test them.
-        positions: columns of the positions with impressions; `propensity` with its 95% interval.
+        impressions, clicks: total numbers of impressions and clicks.
+        moved: share of the clicked documents that were shown at several positions.
+        propensities: examination propensities of the positions.
+        origin: source of the propensities: "log", "given" or "model" (the model's training).
+        check: test of given propensities by this log; None if the log cannot test them.
+        positions: table of the positions with impressions, with the 95% interval of `propensity`.
         prior: exposure added to each document.
         top_shown: share of the documents at the model's top ranks that were ever shown.
         against: comparison with another ranker; None without one.
@@ -88,14 +88,14 @@ def click_data(c: Context) -> ClickData:
     """Analyse clicks on the documents that a model ranks."""
     data, log, scores = c.data, c.clicks, c.scores
     if log is None:
-        raise DataError("no click log given (--clicks reads FILE.clicks, next to the data)")
+        raise DataError("there is no click log; --clicks reads FILE.clicks next to the data")
     if data.n_documents != log.n_documents:
-        raise DataError(f"the click log has {log.n_documents:,} documents, but the data have {data.n_documents:,}")
+        raise DataError(f"the click log has {log.n_documents:,} documents, but the data has {data.n_documents:,}")
     if not log.clicks.any():
         raise DataError("the click log has no clicks")
     previous = c.previous or (None if c.start is None else (START, c.start))
     learnt, prior = learnt_from(c.model)
-    # The log with rows in the order of the data set.
+    # Number the rows of the log as those of the data set.
     rows = log.renumbered(data.in_input_order(np.arange(data.n_documents)))
     curve, origin, check = _curve(rows, data.queries, c.propensities, learnt)
     with warnings.catch_warnings():  # a note reports positions without a propensity
@@ -123,7 +123,7 @@ def click_data(c: Context) -> ClickData:
 
 
 def learnt_from(model: RankingModel) -> tuple[Propensities | None, float]:
-    """Return (propensities of a model's training, prior); (None, default prior) without a valid record."""
+    """Return the propensities and the prior of a model's training, or None and the default prior without a record."""
     found: Any = model.info.get("data")
     for key in ("reader", "clicks"):
         found = found.get(key) if isinstance(found, Mapping) else None
@@ -140,7 +140,7 @@ def learnt_from(model: RankingModel) -> tuple[Propensities | None, float]:
 def _curve(
     rows: ClickLog, queries: QueryIndex, given: Propensities | None, learnt: Propensities | None
 ) -> tuple[Propensities, str, CurveCheck | None]:
-    """Return the propensities to use, their origin, and whether clicks contradict them."""
+    """Return the propensities to use, their origin, and their test by the clicks of the log."""
     if given is None:
         try:
             with warnings.catch_warnings():
@@ -196,16 +196,12 @@ def _parts(found: ClickData) -> dict[str, Any]:
     return {
         "top": TOP,
         "depths": len(found.positions["position"]),
-        "curve": curve_chart(found.positions, found.origin),
+        "curve": curve_chart(found.positions),
     }
 
 
-def curve_chart(positions: Columns, origin: str) -> Chart:
-    """Draw propensities with their intervals over positions, on a logarithmic scale.
-
-    Args:
-        origin: as in `ClickData`.
-    """
+def curve_chart(positions: Columns) -> Chart:
+    """Draw propensities with their intervals over positions, on a logarithmic scale."""
     frame = pandas().DataFrame(positions)
     # Clip very wide intervals, which would squeeze the curve.
     values = frame["propensity"]
@@ -217,11 +213,7 @@ def curve_chart(positions: Columns, origin: str) -> Chart:
     interval = ("low:Q .3f from", "high:Q .3f to")
     tips = ("position:Q d", "propensity:Q .3f", *interval, "rate:Q .3f clicks per impression")
     drawn = lines(frame, x, "propensity", tips, band=("low", "high"), height=280, **y)
-    last = frame[values.notna()].iloc[-1]
-    about = f"The propensities of the positions relative to position 1, {_ORIGINS[origin]}, with 95% intervals: "
-    about += f"{last['propensity']:.2f} at position {last['position']:.0f}. Clicks per impression also depend "
-    about += "on the documents."
-    return Chart("clicks-propensities", frame, drawn, "How likely each position is looked at", about)
+    return Chart("clicks-propensities", frame, drawn)
 
 
 SPEC = Section(

@@ -1,10 +1,7 @@
 """Importance of features: permutation loss of the ranking metric, SHAP and gain.
 
-    found = importance(model, data)
-    found.to_frame()
-
-The loss of a metric when a feature is shuffled within queries measures the feature's value for ranking. Gain counts
-every use of a feature in training, and SHAP every effect on scores, even if ranks do not change.
+The loss of a metric when a feature is shuffled within queries measures the value of the feature for ranking. Gain
+counts every use of a feature in training, and SHAP counts every effect on scores, even if ranks do not change.
 
 Sources: Breiman 2001 (permutation importance); Lundberg et al. 2020 (TreeSHAP), centred within queries because the
 level of scores does not affect ranks.
@@ -20,7 +17,6 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from markupsafe import Markup
 
 from boostrank.core.errors import ModelError, ParameterError, did_you_mean
 from boostrank.core.resampling import bootstrap_intervals
@@ -31,7 +27,6 @@ from boostrank.engines.trees import Trees
 from boostrank.metric import Metric
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.report.charts import COLOURS, SHARE, Chart, alt, ranges, tooltips
-from boostrank.report.html import Cell, chip, look_of, names, whisker
 from boostrank.report.permutation import (
     Losses,
     Unit,
@@ -40,7 +35,7 @@ from boostrank.report.permutation import (
     rank_correlation,
     within_query_ranks,
 )
-from boostrank.report.result import Columns, Result, plain
+from boostrank.report.result import Columns, Result
 from boostrank.report.scoring import Engine, Progress, Scorer, contributions_by_query, walker_of
 from boostrank.report.section import Context, Section
 from boostrank.report.segments import NEGLIGIBLE, holm
@@ -57,12 +52,11 @@ VERDICTS = {
     "query-level": "constant within each query: does not rank by itself, so it was exchanged between queries",
     "unused": "not used by any tree",
 }
-"""Verdict -> meaning."""
+"""Meaning of each verdict."""
 
-
-# Default limit on documents times trees: about half a minute on two cores.
+# Default limit on documents times trees, about half a minute on two cores.
 _WALKS = 100_000_000
-# If the engine predicts, per feature.
+# The same limit per feature if the engine predicts.
 _PREDICTIONS = 1_000_000_000
 _MOST_REPEATS = 5
 # Family-wise error rate of the verdicts "useful" and "harmful", over all features.
@@ -82,16 +76,15 @@ _VERDICT_COLOURS = {
     "harmful": COLOURS["bad"],
     "query-level": "#1b9e77",
 }
-_LOOKS = {"useful": "better", "harmful": "worse", "unused": "faint", "unclear": "faint"}
 
 
 @dataclass(frozen=True)
 class Effect:
-    """Loss of the metric when several features are shuffled together; query-level ones stay fixed.
+    """Loss of the metric when several features are shuffled together. Query-level features stay fixed.
 
     Args:
-        loss, low, high: mean over queries and its 95% interval.
-        correlation: smallest absolute rank correlation of a pair, for clusters.
+        loss, low, high: mean loss over queries and its 95% interval.
+        correlation: smallest absolute rank correlation between two features of a cluster.
     """
 
     name: str
@@ -107,23 +100,23 @@ class Importance(Result):
     """Result of `importance`. Arrays have one entry per feature, in model order.
 
     Intervals are 95% bootstrap intervals over queries. Queries are shuffled independently, so the intervals include the
-    randomness of shuffling. Intervals are pointwise: of 100 features without effect, about five exclude 0. The verdicts
-    "useful" and "harmful" use `p_holm`, which adjusts for all features.
+    randomness of shuffling. The intervals are pointwise: of 100 features without effect, about five exclude 0. The
+    verdicts "useful" and "harmful" use `p_holm`, which adjusts for all features.
 
     Args:
         value, low, high: metric of the model and its interval.
         loss, loss_low, loss_high: float64[d], loss of the metric when the feature is shuffled within queries, and its
-            interval. Query-level features are exchanged between queries; 0 for unused ones.
-        p_holm: float64[d], Holm-adjusted p-value of a zero loss (Student's t over queries); NaN for query-level and
+            interval. Query-level features are exchanged between queries. Unused features have a loss of 0.
+        p_holm: float64[d], Holm-adjusted p-values of a zero loss (Student's t over queries); NaN for query-level and
             unused features.
-        gain, splits: float64[d], int64[d], from the trees.
+        gain, splits: float64[d] and int64[d], gain and number of splits in the trees.
         shap: float64[d], mean over queries of the mean absolute contribution, centred within queries; NaN if the engine
-            has none.
+            has no contributions.
         verdicts: d keys of `VERDICTS`.
-        groups: requested groups.
-        clusters: features that rank documents alike, shuffled together.
-        removed: all removable features, shuffled together; None without any.
-        negligible: largest loss that does not matter.
+        groups: effects of the requested groups.
+        clusters: effects of the features that rank documents alike.
+        removed: effect of all removable features; None without such features.
+        negligible: largest negligible loss.
         redundant: correlation threshold of the clusters.
         queries, documents: size of the sample.
         all_queries, all_documents: size of the data.
@@ -156,6 +149,8 @@ class Importance(Result):
     repeats: int
 
     TABLES: ClassVar = {"importance": lambda self: self._columns()}
+    _ARRAYS: ClassVar = ("loss", "loss_low", "loss_high", "p_holm", "gain", "splits", "shap")
+    HIDDEN: ClassVar = ("feature_names", "verdicts", *_ARRAYS)
 
     @property
     def order(self) -> Int64Array:
@@ -164,21 +159,19 @@ class Importance(Result):
         return np.lexsort((-self.gain, -self.loss, unused)).astype(np.int64)
 
     def named(self, verdict: str) -> tuple[str, ...]:
-        """Return the features with this verdict."""
+        """Return the features with a verdict."""
         return tuple(n for n, v in zip(self.feature_names, self.verdicts, strict=True) if v == verdict)
 
     def _columns(self) -> Columns:
-        """Return a row per feature, in `order`."""
-        order = self.order
-        words = {"feature": self.feature_names, "verdict": self.verdicts}
-        columns = {name: [values[i] for i in order] for name, values in words.items()}
-        return columns | {name: value[order] for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        """Return one row per feature, in `order`."""
+        columns: Columns = {"feature": np.array(self.feature_names, object), "verdict": np.array(self.verdicts, object)}
+        columns |= {name: getattr(self, name) for name in self._ARRAYS}
+        return {name: values[self.order] for name, values in columns.items()}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as JSON data: `features` has a row per feature."""
-        alone = {name: value for name, value in vars(self).items() if not isinstance(value, np.ndarray)}
-        del alone["feature_names"], alone["verdicts"]
-        return dict(plain(alone | {"features": self.rows()}))
+        """Return the result as JSON data, with one row per feature in `features`."""
+        found = super().to_dict()
+        return {"features" if name == "importance" else name: value for name, value in found.items()}
 
 
 @takes_dataset
@@ -199,10 +192,10 @@ def importance(
         model: a model of boostrank, LightGBM or XGBoost, or its file.
         data: labelled held-out queries.
         metric: metric with one cut-off.
-        repeats: shuffles per query; None means 1 to 5, as the limit on work allows.
-        shap_documents: size of the sample for contributions in whole queries; 0 means none; None means about ten
-            seconds.
-        negligible: largest loss that does not matter. A feature is removable if its interval ends below it.
+        repeats: number of shuffles per query; None means 1 to 5, as the limit on work allows.
+        shap_documents: number of documents of the sample for contributions, which consists of whole queries. 0 means no
+            contributions. None limits the work to about ten seconds.
+        negligible: largest negligible loss. A feature is removable if the interval of its loss ends below this value.
         redundant: threshold of the rank correlation within queries that forms clusters.
         options: fields of `boostrank.report.section.Context`: conventions, groups, documents, seed, threads, progress.
 
@@ -213,18 +206,8 @@ def importance(
     one = Metric.of(metric)
     if len(one.cutoffs) > 1:
         raise ParameterError(f"{one} has several cut-offs; choose one, such as {one.names[0]}")
-    ranges: list[tuple[str, float | None, int, float]] = [
-        ("repeats", repeats, 1, 1000),
-        ("shap_documents", shap_documents, 0, math.inf),
-        ("negligible", negligible, 0, math.inf),
-        ("redundant", redundant, 0, 1),
-    ]
-    for name, value, low, high in ranges:
-        if value is not None and not low <= value <= high:
-            raise ParameterError(f"{name}={value} is out of range: {low} to {high}")
     ranker, data = as_model(model).over_columns(data)
-    given = Context(ranker, data, one, **options)
-    return measured(given, repeats, shap_documents, negligible, redundant)
+    return measured(Context(ranker, data, one, **options), repeats, shap_documents, negligible, redundant)
 
 
 def measured(
@@ -234,7 +217,16 @@ def measured(
     negligible: float = NEGLIGIBLE,
     redundant: float = 0.9,
 ) -> Importance:
-    """Measure the importance of each feature, as `importance`."""
+    """Measure the importance of each feature, as `importance` does."""
+    numbers: dict[str, tuple[float | None, int, float]] = {
+        "repeats": (repeats, 1, 1000),
+        "shap_documents": (shap_documents, 0, math.inf),
+        "negligible": (negligible, 0, math.inf),
+        "redundant": (redundant, 0, 1),
+    }
+    for name, (value, smallest, largest) in numbers.items():
+        if value is not None and not smallest <= value <= largest:
+            raise ParameterError(f"{name}={value} is out of range; allowed: {smallest} to {largest}")
     ranker, data, seed, workers = given.model, given.data, given.seed, given.workers
     one, documents = Metric.parse(given.metric), given.documents
     trees, d, feature_names = ranker.trees(), data.n_features, data.feature_names
@@ -248,7 +240,7 @@ def measured(
     # Ordering ties by name is too slow for thousands of changed scores.
     rules = given.rules.without_names
 
-    # One pass over all queries is better than several over a sample: reduce repeats first.
+    # One pass over all queries is better than several over a sample, so reduce the repeats first.
     affordable, threads = _WALKS // max(1, trees.count), workers
     if trees.forest is not None:
         scorer: Scorer = walker_of(ranker, trees, data, workers)
@@ -262,7 +254,7 @@ def measured(
         shuffled = min(shuffled, max(1, affordable // repeats))
     rows = DenseRows(data.sample(shuffled, seed), trees.used, ranker.absent_is_missing)
 
-    # Units: every feature, every cluster, every requested group.
+    # The units are all features, all clusters and all requested groups.
     constant = set(rows.constant_within_queries(workers).tolist())
     correlation, correlated = _correlation(rows, constant, trees, seed)
     place = {int(column): i for i, column in enumerate(trees.used)}
@@ -279,7 +271,7 @@ def measured(
 
     def measure(units: Sequence[Unit], what: str) -> Losses:
         how = {"repeats": repeats, "seed": seed, "threads": threads}
-        return measure_losses(scorer, rows, units, one, rules, **how, progress=partial(given.say, what))
+        return measure_losses(scorer, rows, units, one, rules, **how, progress=partial(given.progress, what))
 
     # Measure all units in one call, then separate the results.
     units = [*single, *together, *grouped]
@@ -317,7 +309,7 @@ def measured(
 
     if shap_documents is None:
         shap_documents = max(1, min(_EXPLAINED // max(1, trees.count), _CONTRIBUTIONS // d))
-    shap, explained = _shap(ranker, data, shap_documents, seed, workers, given.say)
+    shap, explained = _shap(ranker, data, shap_documents, seed, workers, given.progress)
     counted = ~np.isnan(losses.base)
     w = rows.data.queries.each_weight[counted]
     (low,), (high,) = bootstrap_intervals(losses.base[counted][:, None], w, seed=seed)
@@ -355,7 +347,7 @@ def _effects(losses: Losses, units: Sequence[Unit]) -> tuple[Effect, ...]:
 
 
 def _correlation(rows: DenseRows, constant: set[int], trees: Trees, seed: int) -> tuple[Float64Array, list[int]]:
-    """Return the rank correlation of used features that vary within queries, and their numbers, most gain first."""
+    """Return the rank correlation of used features that vary within queries, and their positions."""
     varying = [at for at in range(rows.columns.size) if at not in constant]
     varying = sorted(sorted(varying, key=lambda at: -trees.gain[rows.columns[at]])[:_CORRELATED_FEATURES])
     chosen = rows.data.queries.sample(_CORRELATED_DOCUMENTS, seed)
@@ -402,39 +394,12 @@ def _parts(found: Importance) -> dict[str, Any]:
         "shown": len(top),
         "losses": _top_losses(top, found.metric) if len(used) else None,
         "gains": _top_gains(top) if len(used) else None,
-        "features": _rows(frame),
-        "effect": _effect,
-        "clusters": [
-            [Cell(", ".join(one.features), names(one.features)), one.correlation, *_effect(one)]
-            for one in found.clusters
-        ],
+        "features": list(frame.itertuples()),
+        "scale": (min(0.0, frame["low"].min()), max(0.0, frame["high"].max()) or 1.0),
     }
 
 
-def _rows(frame: pd.DataFrame) -> list[list[Any]]:
-    """Return the table of features."""
-    scale = min(0.0, frame["low"].min()), max(0.0, frame["high"].max()) or 1.0
-    rows: list[list[Any]] = []
-    for one in frame.itertuples():
-        used, look = one.verdict != "unused", look_of(one.low, one.high)
-        word = chip(one.verdict, _LOOKS.get(one.verdict, ""))
-        if one.verdict == "unclear" and look:  # unadjusted intervals exclude 0 by chance for some features
-            word += Markup("<small>Holm's p {:.2g}</small>").format(one.p_holm)
-        # Colour by Holm-adjusted significance if the feature is shuffled within queries.
-        look = look if one.verdict in ("useful", "harmful", "query-level") else ""
-        drawn = Cell(one.loss, whisker(one.loss, one.low, one.high, scale, look))
-        numbers = [Cell(one.loss, look=look), one.low, one.high, drawn] if used else [None] * 4
-        gain = Cell(one.gain * 100.0, f"{one.gain:.1%}")
-        rows.append([one.feature, Cell(one.verdict, word), *numbers, gain, one.splits, one.shap if used else None])
-    return rows
-
-
-def _effect(one: Effect) -> list[Any]:
-    return [Cell(one.loss, look=look_of(one.low, one.high)), one.low, one.high]
-
-
 def _chart(frame: pd.DataFrame) -> Any:
-    """Return a chart of features, coloured by verdict."""
     here = {verdict: colour for verdict, colour in _VERDICT_COLOURS.items() if (frame["verdict"] == verdict).any()}
     colours = alt.Color("verdict:N", title=None, scale=alt.Scale(domain=[*here], range=[*here.values()]))
     loss = ("loss:Q +.4f", "low:Q +.4f from", "high:Q +.4f to")
@@ -453,11 +418,4 @@ def _top_gains(frame: pd.DataFrame) -> Chart:
     return Chart("importance-gain", frame, bars.properties(height=_LINE * len(frame) + 10))
 
 
-SPEC = Section(
-    "importance",
-    "Feature importance",
-    measured,
-    _parts,
-    place=20,
-    short="Features",
-)
+SPEC = Section("importance", "Feature importance", measured, _parts, place=20, short="Features")

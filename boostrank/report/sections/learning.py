@@ -1,7 +1,6 @@
 """Learning curve: metric of the first rounds of the model, and the metrics that the training recorded.
 
-The scores of the first r trees are those of the first r - 1 plus one more tree. Blocks of documents walk tree after
-tree, and are measured at each point of the curve.
+Each tree adds to the scores of the trees before it, so one pass over the trees measures all points of the curve.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ from boostrank.report.scoring import START, metrics_of_block, over_blocks, start
 from boostrank.report.section import Context, Section
 from boostrank.report.segments import amount_with_interval, means_over_queries
 
-# Number of points of the curve, not counting 0 trees.
+# Number of points of the curve without that of 0 trees.
 _POINTS = 40
-# Limit on trees times documents: about half a minute on two cores.
+# Limit on trees times documents, about half a minute on two cores.
 _WALKS = 450_000_000
 # Limit on points per line of the history.
 _MOST_POINTS = 400
@@ -42,17 +41,17 @@ class Learning(Result):
     """Result of `learning`.
 
     Args:
-        prefixes: columns: `rounds`, ascending, from 0 to the rounds of prediction; `value`, mean of the metric of the
-            first rounds, with its 95% interval; `lost`, mean of whole model minus prefix, query by query, with its
-            pointwise interval. Errors of neighbouring points are correlated.
+        prefixes: table of the curve. `rounds` ascends from 0 to the rounds of prediction. `value` is the mean metric of
+            the first rounds, with its 95% interval. `lost` is the mean of the whole model's metric minus that of the
+            first rounds, query by query, with its pointwise interval. Errors of neighbouring points are correlated.
         queries, documents: size of the sample.
-        history: columns: metrics by round, recorded in training; empty if the model file has no record.
-        best_rounds: rounds that prediction uses.
-        trained_rounds: rounds of the training; None if unknown.
-        negligible: largest loss that does not matter.
+        history: table of the metrics that the training recorded in each round; empty without a record.
+        best_rounds: number of rounds that prediction uses.
+        trained_rounds: number of rounds of the training; None if unknown.
+        negligible: largest negligible loss.
         begins: description of the model of 0 rounds.
-        scores: float64[N], scores of the whole model, in row order; None if they were not computed for all documents,
-            or not as the engine sums them.
+        scores: float64[N], scores of the whole model in row order; None unless they were computed for all documents, in
+            the order of the engine's sum.
     """
 
     metric: str
@@ -73,17 +72,21 @@ class Learning(Result):
 
     @property
     def total(self) -> int:
-        """Rounds of the whole model."""
+        """Number of rounds of the whole model."""
         return int(self.prefixes["rounds"][-1])
 
     def enough(self, *, sure: bool = True) -> int:
-        """Return the first point from which no later point loses more than `negligible`, on average or for sure."""
+        """Return the first point after which no point loses more than `negligible`.
+
+        Args:
+            sure: whether the intervals must exclude the loss, instead of the means.
+        """
         lost = self.prefixes["lost_high" if sure else "lost"]
         matters = np.flatnonzero(~(lost[:-1] <= self.negligible))
         return int(matters[-1]) + 1 if matters.size else 0
 
     def summary(self) -> str:
-        """Value of the first rounds, in a sentence or two."""
+        """Summarise the value of the first rounds in a sentence or two."""
         rounds, lost = self.prefixes["rounds"], self.prefixes["lost"]
         last = rounds.size - 1
         if last < 2:
@@ -106,13 +109,13 @@ class Learning(Result):
         return text
 
     def _change(self, at: int) -> str:
-        """Format the loss or gain at a point, `lose 0.0004 [0.0001, 0.0007]`."""
+        """Format the loss or gain at a point, such as `lose 0.0004 [0.0001, 0.0007]`."""
         lost, low, high = (self.prefixes[name][at] for name in ("lost", "lost_low", "lost_high"))
         return f"{'lose' if lost >= 0.0 else 'gain'} {amount_with_interval(lost, low, high)}"
 
 
 def learning(c: Context) -> Learning:
-    """Measure how a ranker learnt."""
+    """Measure the learning curve of a ranker."""
     model, data = c.model, c.data
     if model.info.averaged:
         raise ModelError(
@@ -159,18 +162,16 @@ def learning(c: Context) -> Learning:
 
 
 def points(rounds: int) -> Int64Array:
-    """Return the rounds of the curve: 0, all, and points between, denser at the beginning."""
+    """Return the rounds of the curve from 0 to all, which are denser at the beginning."""
     return np.unique(np.rint(rounds * np.linspace(0.0, 1.0, _POINTS + 1) ** 1.5)).astype(np.int64)
 
 
 def _prefixes(c: Context, trees: Trees, data: RankingDataset) -> tuple[Columns, int, Float64Array]:
     """Measure the prefixes of a model in one pass.
 
-    Ties are averaged over orders, since ordering them by name at every point is slow.
-
     Returns:
-        The columns of the curve; the number of queries that count; and the final scores, float64[N], for XGBoost
-        without base_score and rounding to float32.
+        The table of the curve, the number of queries that count, and the final scores, float64[N]. Scores of XGBoost
+        lack base_score and are not rounded to float32.
     """
     model, metric, conventions, threads = c.model, c.metric, c.rules.without_names, c.workers
     BoundMetrics([metric], data.labels, data.queries, conventions, threads)  # raises if the metric is undefined
@@ -193,7 +194,7 @@ def _prefixes(c: Context, trees: Trees, data: RankingDataset) -> tuple[Columns, 
             per_query[some, i] = bound.per_query(scores)[metric]
         final[documents] = scores
 
-    over_blocks(block, rows, threads, partial(c.say, "first trees"))
+    over_blocks(block, rows, threads, partial(c.progress, "first trees"))
     lost, weights = per_query[:, -1:] - per_query, data.queries.each_weight
     found = means_over_queries(per_query, weights, seed=c.seed)
     change = means_over_queries(lost, weights, seed=c.seed, resamples=PAIRED_RESAMPLES)
@@ -203,7 +204,7 @@ def _prefixes(c: Context, trees: Trees, data: RankingDataset) -> tuple[Columns, 
 
 
 def some_trees(forest: Forest, first: int, last: int) -> Forest:
-    """Return trees `first` to `last` (exclusive) without the linear start; node and leaf numbers stay."""
+    """Return the trees from `first` up to, but excluding, `last`, without the linear start."""
     if last <= first:
         return replace(start_alone(forest), start=None)
     tree = np.clip(forest.tree - first, 0, last - first - 1)
@@ -262,11 +263,4 @@ def _history(found: Learning) -> Chart:
     return Chart("learning-history", frame, drawn, f"{shown} as the training recorded it", about + others)
 
 
-SPEC = Section(
-    "learning",
-    "Learning",
-    learning,
-    _parts,
-    place=40,
-    applies=lambda c: not c.model.info.averaged,
-)
+SPEC = Section("learning", "Learning", learning, _parts, place=40, applies=lambda c: not c.model.info.averaged)

@@ -17,8 +17,8 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Metric
 from boostrank.report.charts import Chart, alt, histogram, ranges, tooltips
 from boostrank.report.documents import shown_name
-from boostrank.report.html import Cell, block, fixed
-from boostrank.report.result import Columns, Result, joined, pandas, rows_of
+from boostrank.report.html import block
+from boostrank.report.result import Columns, Result, joined, pandas
 from boostrank.report.section import Context, Section
 from boostrank.report.segments import (
     FEWEST_FOR_INTERVAL,
@@ -30,9 +30,9 @@ from boostrank.report.segments import (
 
 _BINS = 20
 _QUANTILES = (0.05, 0.5, 0.95)
-# Per worst query: top documents, relevant documents below them, and features.
+# Numbers of top documents, of relevant documents below them, and of features per worst query.
 _TOP, _BELOW, _FEATURES = 10, 5, 6
-# With more segments, only the table shows them.
+# The chart shows the largest segments up to this number, and the table shows all.
 _MOST_DRAWN = 30
 
 
@@ -41,10 +41,11 @@ class WorstQuery:
     """A query and its list.
 
     Args:
-        parts: kind -> segment of the query.
-        features: features whose contributions vary most among the listed documents; empty if the engine has none.
-        documents: columns of the top of the list and of the best-labelled documents below it: rank by the model, 1 is
-            best, with ties in row order; name; label; score; contributions of `features`, [n, f], minus their means.
+        parts: segment of the query by kind.
+        features: features whose contributions vary most among the listed documents; empty if the engine has no
+            contributions.
+        documents: table of the top documents and of the best-labelled documents below them: rank by the model (ties
+            keep row order), name, label, score, and contributions of `features`, float64[n, f], minus their means.
     """
 
     qid: str
@@ -60,12 +61,12 @@ class QueryValues(Result):
     """Result of `query_values`.
 
     Args:
-        values: float64[Q], NaN where a query does not count.
-        sizes: int64[Q], documents per query.
-        of_part: kind -> segment of each query, [Q].
-        parts: columns of the segments with a query that counts: mean with its 95% interval, NaN for fewer than 20
-            queries, and quantiles over queries.
-        worst: queries with the lowest values; ties by better documents first, then longer lists.
+        values: float64[Q], metric of each query; NaN where a query does not count.
+        sizes: int64[Q], number of documents of each query.
+        of_part: segment of each query by kind, [Q].
+        parts: table of the segments with a query that counts: mean, its 95% interval (NaN for fewer than 20 queries),
+            and quantiles over queries.
+        worst: queries with the lowest values. Ties are ordered by the best label, then by the number of documents.
     """
 
     metric: str
@@ -90,7 +91,7 @@ def query_values(c: Context, worst: int = 20) -> QueryValues:
     values = c.bound([name]).per_query(c.scores)[name]
     cuts = segmentations(c.segments, data.labels, data.queries)
     of_part = {cut.kind: np.array(cut.names, dtype=object)[cut.of_query] for cut in cuts}
-    # Break ties by the best label: failing on a very good document is worse.
+    # Break ties by the best label, because failing on a very good document is worse.
     best = np.where(data.queries.sizes > 0, best_labels(data.labels, data.queries), 0.0)
     order = np.lexsort((-data.queries.sizes, -best, values))
     chosen = [q for q in order[:worst].tolist() if not np.isnan(values[q])]
@@ -108,7 +109,7 @@ def query_values(c: Context, worst: int = 20) -> QueryValues:
 
 
 def _parts_of(cut: Segmentation, values: Float64Array, data: RankingDataset, seed: int) -> Columns:
-    """Return the segments that have a query that counts."""
+    """Return the table of the segments that have a query that counts."""
     masks = [(cut.of_query == i) & ~np.isnan(values) for i in range(len(cut.names))]
     kept = [i for i, inside in enumerate(masks) if inside.any()]
     weights = data.queries.each_weight
@@ -125,20 +126,20 @@ def _parts_of(cut: Segmentation, values: Float64Array, data: RankingDataset, see
 def _lists(
     c: Context, chosen: Sequence[int], values: Float64Array, of_part: Mapping[str, npt.NDArray[Any]]
 ) -> tuple[list[WorstQuery], list[str]]:
-    """Return the lists of some queries, and notes."""
+    """Return the lists of some queries and notes."""
     data, scores = c.data, c.scores
     found, notes = [], list[str]()
     for q in chosen:
         index, rows = data.queries.take([q])
         rank = index.ranks(scores[rows])
-        # The top of the list, and the best-labelled documents below it.
+        # Take the top documents and the best-labelled documents below them.
         order = np.argsort(rank)
         below = order[_TOP:]
         best = below[np.argsort(-data.labels[rows[below]], kind="stable")][:_BELOW]
         best = best[data.labels[rows[best]] > 0.0]
         places = np.concatenate([order[:_TOP], best[np.argsort(rank[best])]])
         rows, rank = rows[places], rank[places]
-        # The features whose contributions vary most among them.
+        # Take the features whose contributions vary most among these documents.
         parts = np.zeros((rows.size, 0))
         if not notes:
             try:
@@ -182,7 +183,7 @@ def _parts(found: QueryValues) -> dict[str, Any]:
         "histogram": _histogram(found.metric, values),
         "kinds": [(n, _by_part(found.metric, n, i)) for i, n in enumerate(named, 1) if len(n) > 1],
         "most": _MOST_DRAWN,
-        "lists": [block("queries.html", "list", **_list(w, i)) for i, w in enumerate(found.worst, 1)],
+        "lists": [block("queries.html", "list", query=w, number=i, top=_TOP) for i, w in enumerate(found.worst, 1)],
     }
 
 
@@ -201,30 +202,4 @@ def _by_part(metric: str, named: Sequence[dict[str, Any]], number: int) -> Chart
     return Chart(f"queries-by-{number}", frame, ranges(base, metric, "mean").properties(height=26 * len(rows) + 10))
 
 
-def _list(query: WorstQuery, number: int) -> dict[str, Any]:
-    """Return the data of the drawing of a list."""
-    documents = query.documents
-    part = fixed(documents["contributions"].ravel().tolist(), sign=True)
-    best = max(documents["label"], default=0.0)
-    rows = []
-    for d in rows_of(documents):
-        look = "strong" if d["label"] == best and best > 0 else ""
-        rows.append([d["document"], d["rank"], Cell(d["label"], look=look), d["score"], *d["contributions"]])
-    return {
-        "query": query,
-        "number": number,
-        "rows": rows,
-        "below": int((documents["rank"] > _TOP).sum()),
-        "score": fixed(documents["score"].tolist()),
-        "features": [(f"feature_{i}", name, part, "", "sign") for i, name in enumerate(query.features, 1)],
-    }
-
-
-SPEC = Section(
-    "queries",
-    "Queries",
-    query_values,
-    _parts,
-    place=50,
-    after=("learning",),
-)
+SPEC = Section("queries", "Queries", query_values, _parts, place=50, after=("learning",))

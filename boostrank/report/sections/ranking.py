@@ -17,7 +17,7 @@ from boostrank.report.sections.verdict import MODEL, RANDOM
 from boostrank.report.segments import TIE, means_over_queries
 
 _DEPTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 50)
-# With more distinct labels, labels are not grades.
+# Labels with more distinct values are not grades.
 _MOST_GRADES = 12
 
 
@@ -26,12 +26,12 @@ class Ranking(Result):
     """Result of `ranking`.
 
     Args:
-        depth: columns: mean of the metric by cut-off `k` of each ranking, with its 95% interval; empty for metrics
-            without cut-offs.
-        grades: columns by ascending grade: 5%, 50% and 95% quantiles of the scores minus the mean of their query, over
+        depth: table of the mean metric by cut-off `k` of each ranking, with its 95% interval; empty for metrics without
+            cut-offs.
+        grades: table of the 5%, 50% and 95% quantiles of the scores by grade, minus the mean of their query, over
             queries of at least two documents; empty if labels are not grades.
-        against: name of the previous model; "" without one.
-        old_and_new: columns: metric of each query that counts, by the previous model and by this one.
+        against: name of the previous model, or "".
+        old_and_new: table of the metric of each query that counts, by the previous model and by this one.
     """
 
     metric: str
@@ -69,7 +69,7 @@ def ranking(c: Context) -> Ranking:
             depth.append({"ranking": [name] * len(ks), "k": ks} | ends)
     grades = _by_grade(c)
     if not (depth or grades or against):
-        raise DataError(f"{c.metric} has no cut-off, the labels are not grades, and there is no other model")
+        raise DataError(f"{c.metric} has no cut-off, the labels are not grades, and there is no previous model")
     return Ranking(c.metric, joined(depth), grades, against, old_and_new)
 
 

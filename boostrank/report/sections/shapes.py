@@ -1,10 +1,10 @@
 """Shapes of features: accumulated local effects, and contributions of single documents.
 
-Accumulated local effects: D. W. Apley, J. Zhu, "Visualizing the effects of predictor variables in black box supervised
-learning models", JRSS B 82 (2020), equations 15 and 16. The values of a feature are split into intervals of about equal
-counts. The local effect of a document is the change of its score from the lower to the upper end of its interval, all
-else fixed. The curve accumulates the mean local effects from left to right. Unlike partial dependence, it never moves a
-feature far from its own value. One pass over the trees computes all features.
+Source: D. W. Apley, J. Zhu, "Visualizing the effects of predictor variables in black box supervised learning models",
+JRSS B 82 (2020), equations 15 and 16. The values of a feature are split into intervals of about equal counts. The local
+effect of a document is the change of its score from the lower to the upper end of its interval, with all other features
+fixed. The curve accumulates the mean local effects from left to right. Unlike partial dependence, it never moves a
+feature far from its own value. One pass over the trees computes the curves of all features.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ import numpy.typing as npt
 from boostrank.core.errors import DataError, ModelError
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.rows import DenseRows
-from boostrank.model.ranking_model import RankingModel
 from boostrank.report.charts import COLOURS, Chart, alt, stretched, tooltips
-from boostrank.report.html import Cell
 from boostrank.report.result import Columns, Result, columns_of, joined, pandas
 from boostrank.report.scoring import (
     DocumentProgress,
@@ -38,14 +36,14 @@ from boostrank.report.scoring import (
 from boostrank.report.section import Context, Section
 from boostrank.report.sections.importance import Importance
 
-# Limit on documents times trees: about ten seconds on two cores.
+# Limit on documents times trees, about ten seconds on two cores.
 _WALKS = 30_000_000
 # More documents would not change a curve visibly.
 _MOST_DOCUMENTS, _MOST_NUMBERS = 20_000, 20_000_000
 # TreeSHAP takes about 10 us per document and tree.
 _EXPLAINED = 800_000
 _HEIGHT = 220
-# Use a stretched scale if the range exceeds this multiple of the median.
+# The scale is stretched if the range exceeds this multiple of the median.
 _SKEWED = 20.0
 _RESAMPLES = 400
 
@@ -54,18 +52,19 @@ _RESAMPLES = 400
 class AleCurve:
     """Accumulated local effects of one feature, with pointwise 95% bootstrap intervals over queries.
 
-    Categories are in the arbitrary order of their codes: compare neighbours, but ignore the shape.
+    Categories are in the arbitrary order of their codes, so the shape of their curve has no meaning.
 
     Args:
-        edges: float64[K+1], ends of the intervals, ascending, values of the data; one or none for a constant feature.
-        effect: float64[K+1], effect at each edge, centred over documents with a value; linear within intervals, as in
-            the authors' R package ALEPlot.
+        edges: float64[K+1], ends of the intervals in ascending order. They are values of the data. A constant feature
+            has one edge or none.
+        effect: float64[K+1], effect at each edge, centred over the documents with a value. It is linear within
+            intervals, as in the authors' R package ALEPlot.
         low, high: float64[K+1], interval of `effect`.
-        counts: int64[K], documents per interval. Intervals include their upper end; the first includes both.
-        missing: documents without a value.
-        missing_effect: mean change of the score when the value is removed, on the scale of `effect`; NaN if no value is
-            missing.
-        query_level: whether the feature is constant within every query, and so ranks no documents by itself.
+        counts: int64[K], number of documents per interval. Intervals include their upper end, and the first interval
+            also includes its lower end.
+        missing: number of documents without a value.
+        missing_effect: mean change of the score when the value is removed; NaN if no value is missing.
+        query_level: whether the feature is constant within every query, so that it ranks no documents by itself.
     """
 
     feature: str
@@ -85,21 +84,21 @@ class AleCurve:
 
     @property
     def rising(self) -> float:
-        """Share of upward movement in the total variation, from 0 to 1; NaN if flat."""
+        """Fraction of the total variation that is upward, between 0 and 1, or NaN if the curve is constant."""
         steps = np.diff(self.effect)
         total = float(np.abs(steps).sum())
         return float(steps[steps > 0.0].sum()) / total if total > 0.0 else float("nan")
 
     @property
     def direction(self) -> str:
-        """Direction of the curve in words: rising or falling if 90% of its movement is."""
+        """Direction of the curve in words. A curve rises or falls if at least 90% of its variation does."""
         if np.isnan(self.rising):
             return "flat"
         return "rises" if self.rising > 0.9 else "falls" if self.rising < 0.1 else "rises and falls"
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Lowest and highest value; NaN without values."""
+        """Lowest and highest value of the feature; NaN if all values are missing."""
         return (float(self.edges[0]), float(self.edges[-1])) if self.edges.size else (float("nan"), float("nan"))
 
 
@@ -108,12 +107,12 @@ class Shapes(Result):
     """Result of `shapes`.
 
     Args:
-        top: features shown in detail.
-        dependence: columns: TreeSHAP contributions of `top` to the scores of the same documents, minus the mean of the
-            query; empty if the engine has none.
-        curves: accumulated local effects of every feature in the trees: first `top`, then by `swing`.
-        documents, shap_documents: sample sizes of curves and dependence, in whole queries.
-        categories: categorical feature -> names of codes 0, 1, ...
+        top: names of the features that have a chart.
+        dependence: table of the TreeSHAP contributions of `top` to the scores of the same documents, minus the mean of
+            the query. It is empty if the engine has no contributions.
+        curves: accumulated local effects of every feature in the trees, first those of `top`, then by `swing`.
+        documents, shap_documents: number of documents in the samples for curves and dependence.
+        categories: names of the codes 0, 1, ... of each categorical feature.
     """
 
     top: tuple[str, ...]
@@ -139,7 +138,7 @@ class Shapes(Result):
     }
 
     def category(self, feature: str, value: float) -> str | None:
-        """Return the name of a category code; None for numeric features and missing values."""
+        """Return the name of a category code, or None for numeric features and missing values."""
         names = self.categories.get(feature)
         if names is None or np.isnan(value):
             return None
@@ -147,8 +146,8 @@ class Shapes(Result):
 
 
 def _points(found: Shapes, c: AleCurve) -> Columns:
-    """Return the edges of a curve as rows; the first one is its missing value."""
-    # Row i holds the documents of the interval that ends at edge i.
+    """Return the edges of a curve as rows, after a row for missing values if there are any."""
+    # Row i counts the documents of the interval that ends at edge i.
     counts = [0, *c.counts.tolist()][: c.edges.size]
     columns: Columns = {"value": c.edges, "effect": c.effect, "low": c.low, "high": c.high, "documents": counts}
     if c.missing:
@@ -167,19 +166,19 @@ def shapes(
     documents: int | None = None,
     shap_documents: int | None = None,
 ) -> Shapes:
-    """Measure how scores depend on each feature.
+    """Measure how scores depend on each feature, without using labels.
 
     Args:
-        c: context of the report; labels are not used.
-        top: number of features to show in detail: the first of `importance`, or else those with most gain.
-        bins: intervals of a curve, at least 1.
-        points: maximum number of documents of the dependence.
-        documents: sample size of curves, in whole queries; None means about ten seconds on two cores, at most 20,000.
-        shap_documents: likewise for contributions; 0 means none; None means about eight seconds.
+        top: number of features to show, the first ones of `importance` or else those with the largest gain.
+        bins: number of intervals of a curve.
+        points: maximum number of documents in the dependence.
+        documents: number of documents in the sample for curves, which consists of whole queries. None limits the work
+            to about ten seconds on two cores, with at most 20,000 documents.
+        shap_documents: the same for contributions. 0 means no contributions. None limits the work to eight seconds.
     """
     model, data, seed = c.model, c.data, c.seed
     if not data.n_documents:
-        raise DataError("no documents")
+        raise DataError("the data has no documents")
     trees = model.trees()
     # Use the names of the data: a booster may only number its columns.
     columns = data.feature_names
@@ -188,18 +187,21 @@ def shapes(
     chosen = tuple(columns[i] for i in order.tolist() if i in trees.used)[:top]
     walker = walker_of(model, trees, data, c.workers)
     names = tuple(columns[i] for i in trees.used)
-    # Sample as many documents as may be walked three times.
+    # Each document is walked about three times.
     most = min(_WALKS // (3 * max(1, trees.count)), _MOST_NUMBERS // max(1, trees.used.size))
     some = data.sample(documents or max(1, min(most, _MOST_DOCUMENTS)), seed)
     rows = DenseRows(some, trees.used, model.absent_is_missing)
     curves = accumulated_local_effects(
-        walker, rows, names, bins=bins, seed=seed, threads=c.workers, progress=partial(c.say, "local effects")
+        walker, rows, names, bins=bins, seed=seed, threads=c.workers, progress=partial(c.progress, "local effects")
     )
     notes: list[str] = []
     if shap_documents is None:
         shap_documents = max(1, _EXPLAINED // max(1, trees.count))
     dependence, explained = _dependence(c, chosen, shap_documents, points, notes)
     first = {name: i for i, name in enumerate(chosen)}
+    # Name categories by the data's column names.
+    known = zip(columns, map(model.categories.get, model.feature_names), strict=True)
+    categories = {name: tuple(map(str, one.values or ())) for name, one in known if one is not None}
     return Shapes(
         top=chosen,
         dependence=dependence,
@@ -209,28 +211,21 @@ def shapes(
         all_documents=data.n_documents,
         queries=len(rows.data.queries),
         notes=tuple(notes),
-        categories=_categories(model, columns),
+        categories=categories,
     )
-
-
-def _categories(model: RankingModel, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return category names by the data's column names; codes if there are only codes."""
-    known = model.categories
-    named = ((here, known[name]) for here, name in zip(columns, model.feature_names, strict=True) if name in known)
-    return {here: tuple(map(str, one.values or ())) for here, one in named}
 
 
 def _dependence(
     c: Context, chosen: Sequence[str], documents: int, points: int, notes: list[str]
 ) -> tuple[Columns, int]:
-    """Return the dependence of some features, and the sample size of their contributions."""
+    """Return the dependence of some features and the size of its sample."""
     if not documents or not chosen:
         return {}, 0
     data = c.data
     columns = np.array([data.feature_names.index(name) for name in chosen], np.int64)
     rows, queries = DenseRows(data, columns, c.model.absent_is_missing), data.queries.sample(documents, c.seed)
     try:
-        blocks = contributions_by_query(c.model, data, queries, c.workers, c.say)
+        blocks = contributions_by_query(c.model, data, queries, c.workers, c.progress)
         found = [(rows[numbers], parts[:, columns]) for _, numbers, parts in blocks]
     except ModelError as error:
         notes.append(str(error))
@@ -251,14 +246,12 @@ def _parts(found: Shapes) -> dict[str, Any]:
     charts = [_chart(found, i, shown[name], points[points["feature"] == name]) for i, name in enumerate(found.top, 1)]
     return {
         "largest": max(found.curves, key=lambda curve: curve.swing, default=None),
-        "swing": _swing,
-        "charts": charts,
-        "rows": [_row(found, curve) for curve in found.curves],
+        "charts": [(chart, shown[name]) for chart, name in zip(charts, found.top, strict=True)],
     }
 
 
 def _chart(found: Shapes, number: int, curve: AleCurve, points: Any) -> Chart:
-    """Draw a curve and the documents around it; those without a value stand at the left."""
+    """Draw a curve and the documents around it. Documents without a value are at the left."""
     feature, nominal = curve.feature, curve.feature in found.categories
     frame = pandas().DataFrame(_points(found, curve)).drop(columns="feature").assign(kind="curve")
     documents = points.rename(columns={"part": "effect"})[["value", "effect"]].assign(kind="document")
@@ -305,7 +298,7 @@ def _chart(found: Shapes, number: int, curve: AleCurve, points: Any) -> Chart:
         ]
     slug = re.sub(r"[^a-z0-9]+", "-", feature.lower()).strip("-")[:40] or "feature"
     figure = alt.layer(*layers).properties(height=_HEIGHT)
-    return Chart(f"shape-{number}-{slug}", frame, figure, feature, _about(found, curve))
+    return Chart(f"shape-{number}-{slug}", frame, figure)
 
 
 def _across(curve: AleCurve, values: Any) -> Any:
@@ -323,35 +316,6 @@ def _across(curve: AleCurve, values: Any) -> Any:
     return alt.X("value:Q", title=None, scale=scale, axis=alt.Axis(**axis))
 
 
-def _about(found: Shapes, curve: AleCurve) -> str:
-    text = f"{curve.direction.capitalize()}, by {curve.swing:.4g} from the lowest to the highest point."
-    if curve.feature in found.categories:
-        text = f"{len(found.categories[curve.feature]):,} categories, which differ by up to {curve.swing:.4g}."
-    if curve.query_level:
-        text += " Constant within queries: it does not rank documents by itself."
-    if curve.missing:
-        total = int(curve.counts.sum()) + curve.missing
-        text += f" Missing in {curve.missing / total:.0%} of the documents; losing a value changes the score by "
-        text += f"{curve.missing_effect:+.4f} on average."
-    return text
-
-
-def _swing(found: Shapes, curve: AleCurve) -> str:
-    if curve.feature in found.categories:
-        return f"differs by up to {curve.swing:.3g} between categories"
-    return f"{curve.direction} by {curve.swing:.3g}"
-
-
-def _row(found: Shapes, curve: AleCurve) -> list[Any]:
-    """Return a row of the table of all features."""
-    total = max(1, int(curve.counts.sum()) + curve.missing)
-    direction = None if curve.feature in found.categories else curve.direction
-    ends = [Cell(v, found.category(curve.feature, v)) for v in curve.ends] if curve.edges.size else [None, None]
-    missing = [curve.missing / total, curve.missing_effect] if curve.missing else [None, None]
-    look = Cell(direction, look="faint" if curve.query_level else "")
-    return [curve.feature, look, curve.swing, *ends, *missing]
-
-
 def accumulated_local_effects(
     scorer: Scorer,
     rows: DenseRows,
@@ -362,39 +326,35 @@ def accumulated_local_effects(
     threads: int,
     progress: DocumentProgress | None = None,
 ) -> tuple[AleCurve, ...]:
-    """Return the accumulated local effects of each column.
-
-    Args:
-        bins: maximum number of intervals.
-    """
+    """Return the accumulated local effects of each column, with at most `bins` intervals."""
     values = rows[: rows.data.n_documents]
     lost = np.isnan(values)
     edges: list[Float64Array] = []
-    # Interval of each value, from 1; 0 for missing values.
+    # The intervals are numbered from 1, and 0 stands for missing values.
     place = np.zeros(values.shape, np.int16)
     for c in range(values.shape[1]):
         ends = _ends(values[~lost[:, c], c].astype(np.float64) + 0.0, bins)
         edges.append(ends)
         if ends.size > 1:
             place[:, c] = np.where(lost[:, c], 0, np.maximum(np.searchsorted(ends, values[:, c].astype(np.float64)), 1))
-    # Local effects, and effects of missing values for features that are missing in some rows.
+    # Compute the local effects, and the effects of missing values for features that are missing in some rows.
     gone = np.flatnonzero(lost.any(axis=0) & ~lost.all(axis=0))
     change, to_missing = _walk(scorer, rows, values, edges, place, gone, threads, progress)
     constant = set(rows.constant_within_queries(threads).tolist())
     queries = rows.data.queries
-    # Number of times each query is drawn, float64[_RESAMPLES, Q].
+    # Count how often each query is drawn, float64[_RESAMPLES, Q].
     draws = np.random.default_rng(seed).integers(0, max(1, len(queries)), size=(_RESAMPLES, len(queries)))
     times = np.array([np.bincount(one, minlength=len(queries)) for one in draws], dtype=np.float64)
     owner = queries.of_rows()
     curves = []
     for c, name in enumerate(names):
         at, intervals = place[:, c].astype(np.int64), max(0, edges[c].size - 1)
-        # Sums and counts per query and interval; interval 0 holds missing values.
+        # Sum and count the local effects per query and interval, without missing values.
         key = owner * (intervals + 1) + at
         size = len(queries) * (intervals + 1)
         sums = np.bincount(key, change[:, c], size).reshape(-1, intervals + 1)[:, 1:]
         counts = np.bincount(key, minlength=size).reshape(-1, intervals + 1)[:, 1:].astype(np.float64)
-        # The curve, and its bootstrap interval from the redrawn sums.
+        # Compute the curve, and its bootstrap interval from the redrawn sums.
         mean = _means(sums.sum(axis=0), counts.sum(axis=0), 0.0)
         effect = _accumulated(mean[None], counts.sum(axis=0)[None])[0]
         again = _accumulated(_means(times @ sums, times @ counts, mean), times @ counts)
@@ -407,7 +367,7 @@ def accumulated_local_effects(
 
 
 def _ends(present: Float64Array, bins: int) -> Float64Array:
-    """Return interval ends: values frequent enough to fill an interval, and quantiles of the others."""
+    """Return the ends of intervals: values frequent enough to fill an interval, and quantiles of the other values."""
     values, counts = np.unique(present, return_counts=True)
     if values.size <= bins + 1:
         return values
@@ -429,7 +389,7 @@ def _walk(
     threads: int,
     progress: DocumentProgress | None,
 ) -> tuple[Float64Array, dict[int, Float64Array]]:
-    """Return local effects, float64[n, c], and by column the effect of removing each document's value."""
+    """Return the local effects, float64[n, c], and the effects of removing the values of each column in `gone`."""
     n, c = values.shape
     change = np.zeros((n, c))
     to_missing = {int(at): np.zeros(n) for at in gone}
@@ -460,22 +420,15 @@ def _walk(
 
 
 def _means(sums: Float64Array, counts: Float64Array, instead: Float64Array | float) -> Float64Array:
-    """Return sums / counts, and `instead` where the count is 0."""
+    """Return sums / counts, or `instead` where the count is 0."""
     return np.asarray(np.where(counts > 0.0, sums / np.maximum(counts, 1.0), instead))
 
 
 def _accumulated(means: Float64Array, counts: Float64Array) -> Float64Array:
-    """Accumulate mean local effects, [r, K], to centred curves, [r, K+1]."""
+    """Accumulate mean local effects, float64[r, K], to centred curves, float64[r, K+1]."""
     curve = np.concatenate([np.zeros((means.shape[0], 1)), np.cumsum(means, axis=1)], axis=1)
     middle = (curve[:, 1:] + curve[:, :-1]) / 2.0
     return np.asarray(curve - (middle * counts).sum(axis=1, keepdims=True) / np.maximum(counts.sum(axis=1), 1)[:, None])
 
 
-SPEC = Section(
-    "shapes",
-    "Shapes",
-    shapes,
-    _parts,
-    place=30,
-    after=("importance",),
-)
+SPEC = Section("shapes", "Shapes", shapes, _parts, place=30, after=("importance",))

@@ -1,7 +1,6 @@
 """Verdict on a ranker: metrics with intervals, compared with untrained rankings and a previous model.
 
-All rankings are measured on the same queries, so leads are means of paired differences. Each half of the queries uses
-the single feature that is best on the other half.
+All rankings are measured on the same queries, so leads are means of paired differences.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from markupsafe import Markup
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import DataError
@@ -24,7 +22,6 @@ from boostrank.data.rows import DenseRows, dense_rows
 from boostrank.metric import BoundMetrics
 from boostrank.report.charts import COLOURS, Chart, alt, ranges, tooltips
 from boostrank.report.conventions import TieReport, tied_documents
-from boostrank.report.html import Cell, Column, Table, look_of
 from boostrank.report.result import Result, columns_of, pandas
 from boostrank.report.scoring import START
 from boostrank.report.section import Context, Section
@@ -33,7 +30,7 @@ from boostrank.report.segments import FEWEST_FOR_INTERVAL, NEGLIGIBLE, TIE, amou
 MODEL, SINGLE = "the model", "the best single feature"
 RANDOM, FILE_ORDER = "random order", "the order of the file"
 
-# Values that one half of the queries may use to choose a feature: 50 MB in float32, a few seconds.
+# Limit on the values by which half of the queries chooses a feature (50 MB in float32, a few seconds).
 _VALUES_TO_CHOOSE_BY = 12_500_000
 _ROWS_AT_A_TIME = 1 << 16
 _LARGEST = float(np.finfo(np.float32).max)
@@ -45,8 +42,9 @@ class Standing:
 
     Args:
         value, low, high: mean over queries and its 95% interval.
-        lead, lead_low, lead_high: paired mean of model minus this ranking and its interval; NaN for the model.
-        better, worse: number of queries that the model ranks better and worse; 0 for the model.
+        lead, lead_low, lead_high: mean of the paired differences, model minus this ranking, and its interval; NaN for
+            the model itself.
+        better, worse: numbers of queries that the model ranks better and worse; 0 for the model itself.
     """
 
     metric: str
@@ -63,11 +61,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The model, or a baseline.
-
-    Args:
-        name: such as "random order".
-    """
+    """The model or a baseline, with its standings by metric."""
 
     name: str
     about: str
@@ -80,11 +74,11 @@ class Verdict(Result):
 
     Args:
         metric: headline metric, the largest cut-off of the first metric.
-        ties: effect of the order of tied documents on the headline.
-        per_query: metric -> float64[Q] of the model, NaN where a query does not count.
+        ties: effect of the order of tied documents on the headline metric.
+        per_query: values of the model by metric, float64[Q]; NaN where a query does not count.
         queries, documents: size of the data.
-        empty: queries without a relevant document; the conventions decide whether they count.
-        matters: metric -> difference that exceeds the noise of training, if measured.
+        empty: number of queries without a relevant document. The conventions determine whether they count.
+        matters: difference that exceeds the noise of training by metric, if it was measured.
     """
 
     metric: str
@@ -114,18 +108,18 @@ class Verdict(Result):
 
     @property
     def headline(self) -> Standing:
-        """Headline metric of the model."""
+        """Standing of the model by the headline metric."""
         return self.model.standings[self.metric]
 
     def doubt(self, standing: Standing) -> str:
-        """Return why a lead may mean nothing; "" if it exceeds chance and the noise of training."""
+        """Return why a lead may mean nothing, or "" if it exceeds chance and the noise of training."""
         if not (standing.lead_low > 0.0 or standing.lead_high < 0.0):
             return "not significant"
         small = abs(standing.lead) < self.matters.get(standing.metric, 0.0)
         return "within the noise of training" if small else ""
 
     def matters_sentence(self) -> str:
-        """Describe the noise of training; "" if not measured."""
+        """Describe the noise of training, or return "" if it was not measured."""
         known = {name: self.matters[name] for name in self.model.standings if name in self.matters}
         if not known:
             return ""
@@ -133,7 +127,7 @@ class Verdict(Result):
         return f"Two trainings may differ by chance by up to {bounds}; smaller leads are grey."
 
     def trees_sentence(self) -> str:
-        """Describe the lead over the linear start or, without one, whether the model beats a random order."""
+        """Describe the lead over the linear start. Without a start, say if the model does not beat a random order."""
         base = self.baseline(START) or self.baseline(RANDOM)
         if base is None:
             return ""
@@ -154,12 +148,12 @@ class Verdict(Result):
         return f"{what}: the model is {words.format(START)}"
 
     def baseline(self, name: str) -> Ranking | None:
-        """Return a baseline by name; None if missing."""
+        """Return a baseline by name, or None if there is none."""
         return next((b for b in self.baselines if b.name == name), None)
 
 
 def lead_words(standing: Standing) -> tuple[str, str]:
-    """Return the amount of a lead with its interval, and "above" or "below"."""
+    """Return the size of a lead with its interval, and "above" or "below"."""
     amount = amount_with_interval(standing.lead, standing.lead_low, standing.lead_high)
     return amount, "above" if standing.lead >= 0.0 else "below"
 
@@ -168,7 +162,7 @@ def verdict(c: Context) -> Verdict:
     """Measure a ranker and its baselines."""
     data, rules, first = c.data, c.rules, c.metric
     bound = c.bound(c.metrics)
-    # Values per query of each baseline: previous model, linear start, single feature, random and file order.
+    # Measure each baseline: the previous model, the linear start, the single feature, random order and file order.
     notes: list[str] = []
     rankings: list[tuple[str, str, dict[str, Float64Array]]] = []
     if c.previous is not None:
@@ -177,7 +171,7 @@ def verdict(c: Context) -> Verdict:
         rankings.append((START, "the model without its trees", bound.per_query(c.start)))
     chosen = single_feature(c)
     if chosen is None:
-        notes.append("No single-feature baseline: too few queries count to choose a feature on half of them.")
+        notes.append("There is no single-feature baseline: too few queries count to choose a feature on half of them.")
     else:
         rankings.append((SINGLE, chosen.words, bound.per_query(chosen.scores)))
     # With equal scores, the mean over tied orders is the mean of a random order.
@@ -191,7 +185,7 @@ def verdict(c: Context) -> Verdict:
     if counted < len(data.queries) and rules.empty_for(first.partition("@")[0]) == "exclude":
         notes.append(f"{len(data.queries) - counted:,} of {len(data.queries):,} queries do not count in {first}.")
 
-    # Effect of ties on the headline, and queries without a relevant document.
+    # Measure the effect of ties on the headline, and count the queries without a relevant document.
     where_relevant = replace(rules, ties="expected", empty="exclude", empty_of=(), single="count")
     empty = c.bound([first], where_relevant, partial=True).per_query(c.scores)[first]
     tied = tied_documents(data.labels, c.scores, data.queries, score_type=rules.score_type)
@@ -217,7 +211,7 @@ def verdict(c: Context) -> Verdict:
 def _standings(
     names: Sequence[str], rankings: Sequence[Mapping[str, Float64Array]], data: RankingDataset, seed: int
 ) -> list[dict[str, Standing]]:
-    """Return the standings of each ranking; the first ranking is the model."""
+    """Return the standings of each ranking by metric. The first ranking is the model."""
     values = np.column_stack([r[name] for r in rankings for name in names])
     leads = np.column_stack([rankings[0][name] - r[name] for r in rankings[1:] for name in names])
     weights = data.queries.each_weight
@@ -237,7 +231,7 @@ class SingleFeature:
 
     Args:
         names: features that the two halves chose for each other.
-        signs: 1.0 if higher is better, else -1.0.
+        signs: 1.0 for each feature whose higher values are better, else -1.0.
         scores: float64[N].
     """
 
@@ -256,22 +250,22 @@ class SingleFeature:
 def single_feature(c: Context) -> SingleFeature | None:
     """Rank each half of the queries by the feature and direction that are best on the other half.
 
-    Missing values rank last in either direction. The choice uses a sample of large data; all queries are ranked.
+    Missing values rank last in either direction. On large data, the choice uses a sample of each half.
 
     Returns:
-        None if a half has no query that counts, or if there is no feature.
+        The ranking, or None if a half has no query that counts or if there is no feature.
     """
     data = c.data
     count = len(data.queries)
     if count < 2 or not data.n_features:
         return None
-    # Choose a feature on a sample of each half.
+    # Choose a feature on each half.
     order = np.random.default_rng(c.seed).permutation(count)
     halves = order[: count // 2], order[count // 2 :]
     most = max(1, _VALUES_TO_CHOOSE_BY // data.n_features)
     choices: list[tuple[int, float]] = []
     for half in halves:
-        # Sample a fixed number of queries: a fixed number of documents would favour short lists.
+        # Sample a fixed number of queries, because a fixed number of documents would favour short lists.
         held = int(data.queries.sizes[half].sum())
         some = np.sort(half[: max(1, half.size * most // held)] if held > most else half)
         chosen = _choose(data.take(some), c.metric, c.rules, c.threads)
@@ -297,7 +291,7 @@ def single_feature(c: Context) -> SingleFeature | None:
 def _choose(
     data: RankingDataset, metric: str, conventions: Conventions, threads: int | None
 ) -> tuple[int, float] | None:
-    """Return the best column and sign, the first of equals; None if no query counts."""
+    """Return the column and the sign with the best metric, or None if no query counts."""
     try:
         bound = BoundMetrics([metric], data.labels, data.queries, replace(conventions, ties="expected"), threads)
     except DataError:
@@ -314,7 +308,7 @@ def _choose(
 
 
 def _as_scores(values: npt.NDArray[np.float32], sign: float) -> Float64Array:
-    """Return finite scores; missing values come last."""
+    """Return finite scores that rank missing values last."""
     return np.nan_to_num(sign * values.astype(np.float64), nan=-_LARGEST, posinf=_LARGEST, neginf=-_LARGEST)
 
 
@@ -325,10 +319,10 @@ def _parts(found: Verdict) -> dict[str, Any]:
         "leads": [(one, s, *lead_words(s)) for one, s in known if one.name != FILE_ORDER],
         "few": found.headline.queries < FEWEST_FOR_INTERVAL and FEWEST_FOR_INTERVAL,
         "start": START,
+        "file_order": FILE_ORDER,
         "single": SINGLE,
         "stated": START if found.baseline(START) else RANDOM,
         "chart": _chart(found),
-        "metrics": _table(found),
     }
 
 
@@ -346,38 +340,4 @@ def _chart(found: Verdict) -> Chart:
     return Chart("verdict-rankings", frame, drawn)
 
 
-def _table(found: Verdict) -> Table:
-    columns = [Column("metric", "metric"), Column("value", MODEL, ".4f", "with its 95% interval")]
-    for i, baseline in enumerate(found.baselines):
-        what = f"lead over {baseline.name}"
-        if baseline.name == FILE_ORDER:
-            columns.append(Column(f"baseline_{i + 1}", baseline.name, ".4f", baseline.about))
-        else:
-            columns.append(Column(f"lead_{i + 1}", what, "+.4f", f"model minus {baseline.about}, with 95% interval"))
-    rows = []
-    for metric, own in found.model.standings.items():
-        row: list[Any] = [metric, _with_interval(own.value, Markup("<b>{:.4f}</b>"), own.low, own.high)]
-        for baseline in found.baselines:
-            s = baseline.standings[metric]
-            look = "faint" if found.doubt(s) else look_of(s.lead, s.lead)
-            lead = _with_interval(s.lead, Markup("{:+.4f}"), s.lead_low, s.lead_high, look)
-            of = Markup("<small>over {:.4f}</small>").format(s.value)
-            row.append(s.value if baseline.name == FILE_ORDER else replace(lead, shown=lead.shown + of))
-        rows.append(row)
-    caption = "Each metric of the model, and its lead with 95% intervals"
-    return Table("metrics", columns, rows, caption=caption, note=found.matters_sentence())
-
-
-def _with_interval(value: float, words: Markup, low: float, high: float, look: str = "") -> Cell:
-    small = "" if math.isnan(low) else Markup("<small>{:.4f} to {:.4f}</small>").format(low, high)
-    return Cell(value, words.format(value) + small, look)
-
-
-SPEC = Section(
-    "verdict",
-    "Verdict",
-    verdict,
-    _parts,
-    place=10,
-    after=("learning",),
-)
+SPEC = Section("verdict", "Verdict", verdict, _parts, place=10, after=("learning",))
