@@ -1,7 +1,4 @@
-"""Assembly of parsed blocks to one data set: line numbers, queries, width, layout, warnings.
-
-`read_files` returns a data set; `pieces_of_files` streams rows without keeping them.
-"""
+"""Assembly of parsed blocks: `read_files` returns a data set, `pieces_of_files` streams rows without keeping them."""
 
 from __future__ import annotations
 
@@ -37,12 +34,12 @@ _TILE_BYTES = 1 << 18  # rows per call: they stay in a core's cache
 
 @dataclass
 class Part:
-    """One of the files, with totals of the files before it.
+    """One of the files.
 
     Args:
         lines, rows, queries: totals of the previous files.
-        zero_line, top_line: lines of the first row with feature 0, and with the largest feature, counted over all
-            files; 0 without such a row.
+        zero_line: line of the first row with feature 0, counted over all files; 0 without such a row.
+        top_id, top_line: largest feature number, and the first line that has it, counted over all files.
     """
 
     name: str
@@ -60,7 +57,7 @@ class Part:
 
 
 class Totals:
-    """Totals of the blocks so far. Lines are counted over all files; `place` converts them to a file and its line."""
+    """Totals of the blocks read so far. Lines are counted over all files; `place` returns the file and its line."""
 
     def __init__(self, reading: Reading, source: Any = None) -> None:
         self.reading, self.source = reading, source
@@ -74,13 +71,15 @@ class Totals:
         self._last: object = None  # id of the query that the next rows may continue
 
     def count(self, file: File, block: Block) -> tuple[Int64Array, dict[int, bytes]]:
-        """Add the counts of a block; return the runs of queries that begin in it, and text ids by query number.
+        """Add the counts of a block; return the queries that begin in it (`Block.runs`), and text ids by query number.
 
         Both count over all files. `advance` adds lines and rows after they were checked.
         """
         if file is not self._file:
-            self._enter(file)
-            self._file = file
+            if self.parts and self.parts[-1].rows == self.n_rows:
+                self.warn(NO_ROWS, self.parts[-1].name)
+            self.parts.append(Part(file.name, file.path, self.n_lines, self.n_rows, self.n_queries))
+            self._file, self._last = file, self._last if self.reading.regroup else None
         counts, part = block.counts, self.parts[-1]
         self.counts[slots.ADDED_UP] += counts[slots.ADDED_UP]
         self.descending_line = self.descending_line or self.through(counts[slots.DESCENDING_LINE])
@@ -96,14 +95,6 @@ class Totals:
         self.names |= names
         return runs, names
 
-    def _enter(self, file: File) -> None:
-        """Begin another file."""
-        if self.parts and self.parts[-1].rows == self.n_rows:
-            self.warn(NO_ROWS, self.parts[-1].name)
-        self.parts.append(Part(file.name, file.path, self.n_lines, self.n_rows, self.n_queries))
-        if not self.reading.regroup:
-            self._last = None
-
     def advance(self, block: Block) -> None:
         """Add the lines and rows of the counted block."""
         self.n_rows += block.n_rows
@@ -114,17 +105,13 @@ class Totals:
         if block.bad:
             error = self.why_refused(block.bad[0])
             if not self.reading.skip:
-                self.check_before(self.n_lines + block.bad[0].line)
                 raise error
             self.first_bad = self.first_bad or error
         if block.unterminated:
             self.warn("the last line has no newline; the file may be truncated", self.parts[-1].name)
 
-    def check_before(self, line: int) -> None:
-        """Check what precedes an unreadable line and is usually checked at the end."""
-
     def why_refused(self, fault: slots.Fault) -> FileFormatError:
-        """Return the error of a row of the current block."""
+        """Return the error of an unreadable row of the current block."""
         part = self.parts[-1]
         before = self.n_lines - part.lines + self.source.header_lines
         return fault.error(part.name, before, by_row=self.source.by_row)
@@ -151,7 +138,7 @@ class Totals:
 
     @property
     def from_one(self) -> list[Part]:
-        """Files that seem to count features from 1, although others count from 0 and no option decides."""
+        """Files that seem to count features from 1 although others count from 0, unless an option decides."""
         top = max((part.top_id for part in self.parts if part.zero_line), default=-1)
         odd = [part for part in self.parts if not part.zero_line and 0 < part.top_id == top + 1]
         return odd if self.source.base is None else []
@@ -159,8 +146,10 @@ class Totals:
     def from_one_words(self) -> str:
         """Return the warning about `from_one`."""
         part = self.from_one[0]
-        words = f"no row of {part.name} has feature 0, which other files have, but there is feature {part.top_id}"
-        return f"{words}, one past their last: do some files count from 0 and others from 1?"
+        words = (
+            f"{part.name} lacks feature 0, which other files have, but has feature {part.top_id}, one past their last"
+        )
+        return f"{words}: do some files count from 0 and others from 1?"
 
     def place(self, line: int) -> tuple[str, int]:
         """Return (file, its line) of a line counted over all files; line 0 means the whole data set."""
@@ -196,7 +185,7 @@ class Totals:
         self.warn(words)
 
     def check_rows(self) -> None:
-        """Refuse files without rows, or with too many unreadable rows."""
+        """Refuse data without rows, or with too many unreadable rows."""
         bad, share = int(self.counts[slots.BAD_ROWS]), self.reading.max_bad_share
         if len(self.parts) > 1 and self.parts[-1].rows == self.n_rows:
             self.warn(NO_ROWS, self.parts[-1].name)
@@ -221,7 +210,7 @@ class Totals:
         for count, words in (
             (blank if blank > BLANK_SHARE * self.n_lines else 0, f"of {self.n_lines:,} lines are blank"),
             (unsorted, f"rows had unsorted feature numbers (first: {self.at(self.descending_line)}); they were sorted"),
-            (again, f"values repeat a feature of the same row; the {self.reading.repeated} one is kept"),
+            (again, f"values repeat a feature of the same row; the {self.reading.repeated} value is kept"),
             (beyond, f"values belong to features {outside}; they are ignored"),
             (infinite, f"infinite values: {'kept' if self.reading.inf == 'keep' else 'read as missing'}"),
             (missing, f"missing values{in_columns() if missing else ''}"),
@@ -235,9 +224,9 @@ class RowPlaces:
     """Map from row (from 0) to (file, line): `places(row)`.
 
     Args:
-        files: each file with the lines and rows before it; header lines, which are not counted; whether lines are rows.
+        files: the files, with the number of lines and rows before each.
         rows: int64[R], ascending: rows from which rows and lines advance together.
-        lines: int64[R], line of each of these rows, from 1, counted over all files.
+        lines: int64[R], line of each of these rows, from 1, counted over all files without header lines.
         order: int64[N] if row i of the data set is row order[i] of the files.
     """
 
@@ -268,7 +257,7 @@ class Assembler(Totals):
         self.store = store
         self.blocks: list[Block | None] = []
         self._runs: list[Int64Array] = []
-        self._places: list[tuple[Int64Array, Int64Array]] = []  # rows and lines from which both advance together
+        self._places: list[tuple[Int64Array, Int64Array]] = []  # `RowPlaces.rows` and `lines`
         self._coarse: dict[str, None] = {}
         self._words: dict[str, str] = {}
 
@@ -282,6 +271,8 @@ class Assembler(Totals):
             self._places.append((self.n_rows + breaks, self.n_lines + block.lines[breaks]))
         self._coarse |= dict.fromkeys(block.coarse)
         self._words |= block.words
+        if block.bad and not self.reading.skip:  # the first error by line
+            self._check_regroup(before=self.n_lines + block.bad[0].line)
         self.refuse(block)
         self.advance(block)
         if block.n_rows:
@@ -297,6 +288,7 @@ class Assembler(Totals):
             self.warn_or_refuse(coarse_words(self._coarse))
         # Queries with the places of their rows, for messages.
         base, names = source.features(self)
+        index_base, of_source = source.how(base)
         queries, order = self._queries()
         rows, lines = (np.concatenate(every).astype(np.int64) for every in zip(*self._places, strict=True))
         files = [(part.name, part.lines, part.rows) for part in self.parts]
@@ -317,33 +309,21 @@ class Assembler(Totals):
         others = {name: np.concatenate([block.others[name] for block in blocks]) for name in blocks[0].others}
         del blocks  # blocks are freed one by one while they are copied
         features = self._features(base, len(names), threads)
-        numbered = source.how(base)[0] is not None
-        self.describe(
-            lambda: _where_missing(missing_in(features), default_feature_names(len(names), base) if numbered else names)
-        )
+        shown = names if index_base is None else default_feature_names(len(names), base)
+        self.describe(lambda: _where_missing(missing_in(features), shown))
         # Bring regrouped rows into their new order.
+        weights_file, weights = self._weights(column_weights)
         if order is not None:
             features, labels = features[order], labels[order]
             document_names = None if document_names is None else document_names[order]
             others = {name: column[order] for name, column in others.items()}
-        weights_file, weights = self._weights(column_weights)
+            weights = weights[order] if weights.size == order.size else weights
         if weights_file is not None:
-            if order is not None and weights.size == order.size:
-                weights = weights[order]
             queries = side_files.weighted(weights_file, weights, queries)
         used = tuple(f for p in self.parts for f in (p.path or p.name, p.sizes_file, p.weights_file) if f is not None)
-        index_base, of_source = source.how(base)
         how = reading.for_provenance() | {"queries": "qid" if self.n_queries else "sizes"} | of_source
-        data = RankingDataset(
-            features,
-            reading.relabelled(labels),
-            queries,
-            names,
-            Provenance(used, index_base, how),
-            document_names,
-            order,
-            source.categories(),
-        )
+        origin, labels = Provenance(used, index_base, how), reading.relabelled(labels)
+        data = RankingDataset(features, labels, queries, names, origin, document_names, order, source.categories())
         if source.place_of(base) is not None and reading.space is not None:
             data = data.only(reading.space.feature_names)
             data = data.with_features(reading.space.feature_names, whose="the model")
@@ -360,47 +340,43 @@ class Assembler(Totals):
             return dense_matrix(self.blocks, base, columns, threads)
         return sparse_matrix(self.blocks, base, columns)
 
-    def check_before(self, line: int) -> None:
-        self._check_regroup(before=line)
-
-    def _check_regroup(self, before: int | None = None) -> tuple[npt.NDArray[Any], Int64Array, Int64Array]:
-        """Return ids, runs, and the first run of each run's query; refuse ids that reappear."""
+    def _check_regroup(self, before: float = np.inf) -> tuple[npt.NDArray[Any], Int64Array, Int64Array]:
+        """Return the ids and runs, and for each run the first run of its query; refuse ids that reappear."""
         runs = np.concatenate([*self._runs, np.zeros((0, slots.N_RUN), np.int64)])
         ids = runs[:, slots.RUN_ID]
         if self.names:  # not all are canonical integers
             ids = np.array([str(i) for i in ids], dtype=object)
             ids[list(self.names)] = [name.decode() for name in self.names.values()]
         _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
-        owner = first[inverse].astype(np.int64)
-        again = np.flatnonzero(owner != np.arange(owner.size))
+        begins = first[inverse].astype(np.int64)
+        again = np.flatnonzero(begins != np.arange(begins.size))
         if again.size and not self.reading.regroup:
             i = int(again[0])
-            at, seen = int(runs[i, slots.RUN_LINE]), int(runs[owner[i], slots.RUN_LINE])
-            if before is None or at < before:
-                file, line = self.place(at)
+            at, seen = int(runs[i, slots.RUN_LINE]), self.at(int(runs[begins[i], slots.RUN_LINE]))
+            if at < before:
                 words = (
-                    f"qid {ids[i]} reappears after another query; it was first seen on {self.at(seen)}. The rows "
-                    "of a query must be contiguous: use --regroup to bring them together (data larger than memory: "
+                    f"qid {ids[i]} reappears after another query; it was first seen on {seen}. The rows of a query "
+                    "must be contiguous: use --regroup to bring them together (data larger than memory: "
                     "boostrank data sort)"
                 )
-                if owner[i] == owner[i - 1]:
+                if begins[i] == begins[i - 1]:
                     words = (
-                        f"qid {ids[i]} continues from the previous file ({self.at(seen)}): either a query is split "
-                        "between two files, and --regroup joins its rows, or ids restart in each file"
+                        f"qid {ids[i]} continues from the previous file ({seen}): either a query is split between two "
+                        "files, and --regroup joins its rows, or ids restart in each file"
                     )
+                file, line = self.place(at)
                 raise FileFormatError(words, file=file, line=line)
-        return ids, runs, owner
+        return ids, runs, begins
 
     def _weights(self, of_column: list[Float64Array]) -> tuple[str | None, Float64Array]:
         """Return the source of the weights, and one per query or row; either all files have weights, or none."""
         parts = [span for span in self.spans() if span[1]]
-        files = [part.weights_file for part, _, _ in parts]
+        file = next((part.weights_file for part, _, _ in parts if part.weights_file is not None), None)
         if of_column:
-            if any(files):
-                file = next(file for file in files if file)
+            if file is not None:
                 raise FileFormatError("contains weights, and so does a table column; remove one", file=file)
             return self.name, np.concatenate(of_column)
-        if not any(files):
+        if file is None:
             return None, np.zeros(0)
         weights = []
         for part, rows, queries in parts:
@@ -411,7 +387,7 @@ class Assembler(Totals):
             if len(parts) > 1 and self.n_queries and weights[-1].size not in counts:
                 words = f"{weights[-1].size:,} weights for {counts[1]:,} queries and {counts[0]:,} rows"
                 raise FileFormatError(f"{words}; expected one per query or per row", file=part.weights_file)
-        return files[0], np.concatenate(weights)
+        return file, np.concatenate(weights)
 
     def _queries(self) -> tuple[QueryIndex, Int64Array | None]:
         """Return the queries, and the order of the rows if it differs from the files."""
@@ -423,19 +399,17 @@ class Assembler(Totals):
                     raise FileFormatError("has neither query ids nor a file of group sizes", file=part.name)
                 given.append(side_files.read_sizes(part.sizes_file, len(rows)))
             return QueryIndex.from_sizes(np.concatenate(given)), None
-        ids, runs, owner = self._check_regroup()
+        ids, runs, begins = self._check_regroup()
         sizes = np.diff(runs[:, slots.RUN_ROW], append=self.n_rows)
         for part, _, queries in parts:
             if part.sizes_file is not None:
                 side_files.check_sizes(part.sizes_file, sizes[queries], part.name)
-        order, again = None, np.flatnonzero(owner != np.arange(owner.size))
+        order, again = None, np.flatnonzero(begins != np.arange(begins.size))
         if again.size:
-            by_query = np.argsort(owner, kind="stable")
-            starts = runs[by_query, slots.RUN_ROW]
-            order = np.concatenate([np.arange(s, s + n) for s, n in zip(starts, sizes[by_query], strict=True)])
-            self.warn(f"{np.unique(owner[again]).size:,} queries had scattered rows: regrouped")
-            sizes = np.bincount(owner, weights=sizes, minlength=owner.size).astype(np.int64)
-            ids, sizes = ids[sizes > 0], sizes[sizes > 0]
+            order = np.argsort(np.repeat(begins, sizes), kind="stable")
+            self.warn(f"{np.unique(begins[again]).size:,} queries had scattered rows, which were regrouped")
+            kept = np.unique(begins)
+            ids, sizes = ids[kept], np.bincount(begins, weights=sizes)[kept].astype(np.int64)
         shared = self.reading.training_qids.intersection(ids.tolist())
         if shared:
             words = f"{len(shared):,} of {len(ids):,} query ids also occur in the training data (such as "
@@ -489,7 +463,7 @@ def read_files(
 
 
 class Named(NamedTuple):
-    """Results of consecutive rows, with the query id (int or str) and the name of each; None where there are none."""
+    """Results of consecutive rows, with their query ids (int or str) and document names, if the data have them."""
 
     values: npt.NDArray[Any]
     qids: npt.NDArray[Any] | None
@@ -520,10 +494,10 @@ def pieces_of_files(
     """
     spec, opened = open_files(source, format, like=like, rows_alone=True, **options)
     with closing(opened):
-        base = getattr(opened, "base", None) or 0
+        base = opened.base or 0
+        in_order = np.arange(like.n_features)
         places = opened.place_of(base)
-        if places is None:
-            places = np.arange(like.n_features)
+        places = in_order if places is None else places
         numbers = base + places
 
         def tiles(block: Block) -> list[Any]:
@@ -545,7 +519,7 @@ def pieces_of_files(
             if columns is None and block.n_rows:
                 make = dense_matrix([block], base, like.n_features, 1) if block.dense is not None else None
                 rows = sparse_matrix([block], base, like.n_features) if make is None else make
-                results = [work(rows if np.array_equal(places, np.arange(like.n_features)) else rows[:, places])]
+                results = [work(rows if np.array_equal(places, in_order) else rows[:, places])]
             if not opened.reading.names:
                 yield from results
             elif results:
@@ -564,6 +538,6 @@ def _check_width(totals: Totals, base: int, width: int) -> None:
     top, last = totals.top.top_id, base + width - 1
     if totals.n_rows and top < last and totals.counts[slots.CELLS] == totals.n_rows * (top + 1 - base):
         totals.warn_or_refuse(
-            f"every row has exactly the features {base} to {top}, but the model has features up to {last}: the others "
-            "are 0. If these data lack them, they differ from the training data"
+            f"every row has exactly the features {base} to {top}, but the model has features up to {last}, which are "
+            "read as 0. If these data lack them, they differ from the training data"
         )

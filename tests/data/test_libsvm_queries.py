@@ -38,7 +38,7 @@ def test_fault_042_an_earlier_scattered_query_wins_over_a_later_bad_row(read: Re
 
 
 def test_fault_042_scattered_queries_are_regrouped_stably(read: Read) -> None:
-    with pytest.warns(DataWarning, match="2 queries had scattered rows: regrouped"):
+    with pytest.warns(DataWarning, match="2 queries .*regrouped"):
         data = read(SCATTERED, regroup=True, keep_names=True, chunk_bytes=20)
     assert data.queries.qid.tolist() == [7, 3, 5]
     assert data.queries.sizes.tolist() == [3, 2, 1]

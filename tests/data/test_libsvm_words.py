@@ -166,7 +166,7 @@ def test_more_than_one_blank_line_in_a_hundred_are_told(lines: int) -> None:
         ("1 qid:1 0:nan 1:nan 2:nan 3:nan 4:nan 5:nan\n", {},
          ["6 missing values: 1 in f0, 1 in f1, 1 in f2, 1 in f3, 1 in f4, and in 1 more features"]),
         ("1 qid:1 1:1\n0 qid:2\n2 qid:1 2:7\n1 qid:3\n0 qid:2 1:3\n", {"regroup": True},
-         ["2 queries had scattered rows: regrouped"]),
+         ["2 queries had scattered rows, which were regrouped"]),
         ("1 qid:1 1:1\n0 qid:2", {}, ["the last line has no newline; the file may be truncated"]),
         ("1 qid:1 1:1\n0 qid:2 # 3", {}, ["the last line has no newline; the file may be truncated"]),
         ("1 qid:1 1:1\nx qid:2\n1 qid:2 y\n", {"on_bad_line": "skip", "max_bad_share": 0.7},
