@@ -146,10 +146,8 @@ class Totals:
     def from_one_words(self) -> str:
         """Return the warning about `from_one`."""
         part = self.from_one[0]
-        words = (
-            f"{part.name} lacks feature 0, which other files have, but has feature {part.top_id}, one past their last"
-        )
-        return f"{words}: do some files count from 0 and others from 1?"
+        words = f"no row of {part.name} has feature 0, which other files have, but there is feature {part.top_id}"
+        return f"{words}, one past their last: do some files count from 0 and others from 1?"
 
     def place(self, line: int) -> tuple[str, int]:
         """Return (file, its line) of a line counted over all files; line 0 means the whole data set."""

@@ -12,7 +12,6 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from boostrank.core.conventions import LABEL, GainExpression
 from boostrank.core.errors import DataError, ParameterError
@@ -37,7 +36,7 @@ from boostrank.data.arrays import (
 )
 from boostrank.data.categories import Categories, coding_of, say_no_codes
 from boostrank.data.options import NUMBERED, FeatureSpace, takes_reader_options, unnamed
-from boostrank.data.rows import Candidates, Rows, constant_columns, fingerprint, is_on_disk, is_sparse
+from boostrank.data.rows import Candidates, Rows, constant_columns, fingerprint, is_on_disk, is_sparse, joined_rows
 
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 P = ParamSpec("P")
@@ -67,12 +66,10 @@ class RankingDataset:
         features: float32[N, d] in C order, or float32 `scipy.sparse.csr_matrix`. NaN is missing; absent entries of
             sparse rows are zero on every backend. The features of `stream` are on disk, and read in slices.
         labels: float64[N], finite; larger is better.
-        feature_names: d distinct names.
-        provenance: origin of the data.
         document_names: object[N], name of each document as text, "" without one; None if they were not read.
         input_rows: int64[N] if rows were sorted: row i was row input_rows[i] of the input.
         categories: categorical feature -> categories of its codes.
-        candidates: all documents of the queries, if the data set is a subset; None if it is complete.
+        candidates: all documents of the queries, if the data set has only some of them; else None.
     """
 
     features: Features
@@ -92,18 +89,16 @@ class RankingDataset:
         labels = np.ascontiguousarray(self.labels, dtype=np.float64)
         object.__setattr__(self, "labels", labels)
         if labels.shape != (rows,):
-            raise DataError(f"{rows} rows of features but labels of shape {labels.shape}")
+            raise DataError(f"there are {rows} rows of features but labels of shape {labels.shape}")
         if self.queries.n_documents != rows:
-            raise DataError(
-                f"queries cover {self.queries.n_documents} rows but there are {rows}; group sizes must add up to the "
-                "number of rows"
-            )
+            words = f"queries cover {self.queries.n_documents} rows but there are {rows}"
+            raise DataError(f"{words}; group sizes must add up to the number of rows")
         if self.document_names is not None:
             object.__setattr__(self, "document_names", np.asarray(self.document_names, object))
             if self.document_names.shape != (rows,):
-                raise DataError(f"{rows} rows but {len(self.document_names)} names of documents")
+                raise DataError(f"there are {rows} rows but {len(self.document_names)} document names")
         if len(self.feature_names) != columns:
-            raise DataError(f"{columns} features but {len(self.feature_names)} feature names")
+            raise DataError(f"there are {columns} features but {len(self.feature_names)} feature names")
         if not isinstance(self.feature_names, NumberedNames):
             odd = [name for name in self.feature_names if not isinstance(name, str)]
             if odd:
@@ -126,7 +121,7 @@ class RankingDataset:
             ("longest query", f"{self.queries.longest:,} documents"),
             ("labels", labels),
             ("features", f"{self.n_features:,}: {names}"),
-            ("of categories", ", ".join(self.categories) or "none"),
+            ("categorical features", ", ".join(self.categories) or "none"),
         ]
         return small_table("RankingDataset", rows)
 
@@ -135,19 +130,19 @@ class RankingDataset:
     def read(cls, path: Paths, *, format: str = "auto", **options: Any) -> RankingDataset:
         """Read files of any format in `boostrank.data.source.FORMATS` as one data set.
 
-        Several files decide together on the width and on whether features count from 0; columns of tables are matched
-        by name. A query must be in one file: ids may restart in each. Queries that continue in the next file are
-        refused, or joined by `regroup`, and `input_rows` records the original rows. Group sizes in `FILE.query` or
-        `FILE.group` define the queries of a file without query ids; `FILE.weight` contains weights.
+        The number of features and the number of the first one (0 or 1) are those of all files together; columns of
+        tables are matched by name. Each query must be in one file, and ids may restart in each. A query that continues
+        in the next file is refused, or joined by `regroup`, and `input_rows` records the original rows. Group sizes in
+        `FILE.query` or `FILE.group` define the queries of a file without query ids; `FILE.weight` contains weights.
 
         Args:
             path: a file, plain or compressed (gzip, bzip2, xz, zstd); several files; a pattern, `shards/*.gz`; a binary
                 file object; or "-", standard input.
             format: name of the format, such as csv or parquet; "auto" detects it by file name, else by content.
             options: fields of `boostrank.options.ReadOptions`, the reading options of `boostrank train --help`;
-                `like`, the training data (or their `FeatureSpace`), whose features are read: others are ignored with a
-                warning, absent ones are zero; `threads`, None for every core, which change no result;
-                `progress(bytes_read, total or None)`.
+                `like`, the training data (or their `FeatureSpace`), whose features are read: other features are
+                ignored with a warning, and absent ones are zero; `threads`, None for all cores, which does not affect
+                the result; `progress`, called with the bytes read and their total (or None).
 
         Raises:
             FileFormatError: unreadable content, with file, line or row, and column; the first by line.
@@ -160,11 +155,7 @@ class RankingDataset:
     @classmethod
     @takes_reader_options
     def from_libsvm(cls, path: Paths, **options: Any) -> RankingDataset:
-        """Read libsvm (SVMrank, LETOR) files as one data set; see `read`.
-
-        Args:
-            path, options: as for `read`.
-        """
+        """Read libsvm (SVMrank, LETOR) files as one data set; arguments as for `read`."""
         return cls.read(path, format="libsvm", **options)
 
     @classmethod
@@ -174,22 +165,22 @@ class RankingDataset:
     ) -> RankingDataset:
         """Read files and keep their features on disk; `features` reads slices of them.
 
-        The cells take 4 bytes each in an unnamed temporary file (in the cache folder, else in `TMPDIR`), which is
-        removed with the data set or the process.
+        Each value takes 4 bytes in an unnamed temporary file (in the cache folder, else in `TMPDIR`), which is removed
+        with the data set or when the process ends.
 
         Args:
             path, options: as for `read`, like `format`.
             cache: folder of the cache; True means `.boostrank-cache` next to the first file, False means none. Sources
                 that can be read only once (pipes) have none.
-            external_memory: whether XGBoost keeps its bins on disk too.
+            external_memory: whether XGBoost also keeps its bins on disk.
 
         Raises:
             FileFormatError, ParameterError: as `read`.
             DataError: scattered rows of queries, which `regroup` cannot move on disk.
             TrainingError: the disk is full.
         """
-        stream_files = import_module("boostrank.data.store").stream_files
-        data: RankingDataset = stream_files(path, cache=cache, external_memory=external_memory, **options)
+        store = import_module("boostrank.data.store")
+        data: RankingDataset = store.stream_files(path, cache=cache, external_memory=external_memory, **options)
         return data
 
     @classmethod
@@ -314,8 +305,8 @@ class RankingDataset:
         if gain is None:
             return data
         named = [one for one in GainExpression.parse(gain).columns if one not in (LABEL, *data.feature_names)]
-        beside = read_columns(frame, named)
-        gained: RankingDataset = with_gain(data, gain, {name: data.in_row_order(c) for name, c in beside.items()})
+        others = {name: data.in_row_order(column) for name, column in read_columns(frame, named).items()}
+        gained: RankingDataset = with_gain(data, gain, others)
         return gained
 
     def __repr__(self) -> str:
@@ -340,17 +331,14 @@ class RankingDataset:
 
     @property
     def document_weights(self) -> Float64Array | None:
-        """Weight of each document, float64[N], at least 0; None if all are equal. They belong to `queries`."""
+        """Weight of each document, float64[N], at least 0; None if all are equal."""
         return self.queries.document_weights
 
     @property
     def categorical(self) -> tuple[int, ...]:
-        """Columns that trees split by sets of categories, ascending, without ordered categories."""
-        return tuple(
-            i
-            for i, name in enumerate(self.feature_names)
-            if name in self.categories and not self.categories[name].ordered
-        )
+        """Columns that trees split by sets of categories: the unordered categorical features, ascending."""
+        unordered = {name for name, one in self.categories.items() if not one.ordered}
+        return tuple(i for i, name in enumerate(self.feature_names) if name in unordered)
 
     @property
     def feature_space(self) -> FeatureSpace:
@@ -374,7 +362,7 @@ class RankingDataset:
         Args:
             names: feature names of the target, a model or a training set.
             whose: name of the target, for messages.
-            categories: feature -> categories of the target; unknown ones become missing, with a warning.
+            categories: feature -> categories of the target; unknown categories become missing, with a warning.
 
         Raises:
             DataError: another number of features, other features, or categories in a numeric column.
@@ -410,8 +398,8 @@ class RankingDataset:
             return self._columns(names, self.categories)
         if all(map(NUMBERED.fullmatch, names)) or all(map(NUMBERED.fullmatch, self.feature_names)):
             return self
-        what = f"the data has no feature {missing[0]!r}, which {whose} has ({len(missing)} are missing)"
-        raise DataError(what + unnamed(missing))
+        words = f"the data has no feature {missing[0]!r}, which {whose} has ({len(missing)} are missing)"
+        raise DataError(words + unnamed(missing))
 
     def _columns(self, names: Sequence[str], categories: Mapping[str, Categories]) -> RankingDataset:
         places = {name: i for i, name in enumerate(self.feature_names)}
@@ -427,9 +415,11 @@ class RankingDataset:
             named = {name for name, one in self.categories.items() if one.values is not None}
             codes = {name: one for name, one in categories.items() if name not in named}
             say_no_codes(self.features, self.feature_names, codes, whose)
-        every = enumerate(self.feature_names)
-        found = [(i, coding_of(name, self.categories.get(name), categories.get(name), whose)) for i, name in every]
-        codings = {i: coding for i, coding in found if coding is not None}
+        codings = {}
+        for i, name in enumerate(self.feature_names):
+            coding = coding_of(name, self.categories.get(name), categories.get(name), whose)
+            if coding is not None:
+                codings[i] = coding
         if not codings:
             return self if self.categories == categories else replace(self, categories=categories)
         if not isinstance(self.features, np.ndarray):
@@ -473,7 +463,7 @@ class RankingDataset:
         """Return the queries of both data sets, renumbered if ids occur in both.
 
         Raises:
-            DataError: other features, cut-offs by query in only one of them, or rows on disk.
+            DataError: different features, cut-offs by query in only one data set, or rows on disk.
         """
         first, second = self.queries, other.queries
         if self.feature_names != other.feature_names:
@@ -495,12 +485,8 @@ class RankingDataset:
         of_documents = _both(first.document_weights, second.document_weights, rows, 1.0)
         ptr = np.concatenate([first.ptr, first.ptr[-1] + second.ptr[1:]])
         queries = QueryIndex(ptr, names, weights, k, of_documents, words=_both(first.words, second.words, counts, ""))
-        features: Any
-        if self.is_sparse:
-            features = sparse.vstack([self.features, sparse.csr_matrix(other.features)], format="csr")
-        else:
-            more = other.features.toarray() if other.is_sparse else other.features
-            features = np.concatenate([self.features, more])
+        same_kind = self.is_sparse or not other.is_sparse  # the result is as sparse as this data set
+        features = joined_rows([self.features, other.features if same_kind else other.features.toarray()])
         some = self.candidates is not None or other.candidates is not None
         return replace(
             self,
@@ -514,7 +500,7 @@ class RankingDataset:
         )
 
     def sample(self, documents: int, seed: int) -> RankingDataset:
-        """Return a random sample of whole queries with about `documents` documents; see `QueryIndex.sample`."""
+        """Return a random sample of whole queries with about `documents` documents."""
         chosen = self.queries.sample(documents, seed)
         return self if chosen.size == len(self.queries) else self.take(chosen)
 
@@ -523,8 +509,7 @@ class RankingDataset:
         index, rows = self.queries.take(rng.permutation(len(self.queries)))
         order = np.lexsort((rng.random(rows.size), index.of_rows()))
         weights = None if index.document_weights is None else index.document_weights[order]
-        index = replace(index, document_weights=weights, places=None)
-        return self._numbered(index, rows[order])
+        return self._numbered(replace(index, document_weights=weights, places=None), rows[order])
 
     def redrawn(self, rng: np.random.Generator) -> RankingDataset:
         """Return a bootstrap sample of the queries. Repeated queries are separate; all are renumbered."""
@@ -535,7 +520,8 @@ class RankingDataset:
         return self.of_rows(replace(index, qid=np.arange(len(index))), rows)
 
     def of_rows(self, index: QueryIndex, rows: Int64Array, features: Any = None) -> RankingDataset:
-        """Return some rows, with their queries and possibly their features."""
+        """Return some rows: `index` has their queries, and `features` their features if these were already taken."""
+        one = self.candidates
         return replace(
             self,
             features=self.features[rows] if features is None else features,
@@ -543,7 +529,7 @@ class RankingDataset:
             queries=index,
             document_names=None if self.document_names is None else self.document_names[rows],
             input_rows=None,
-            candidates=None if self.candidates is None else self.candidates.take(rows),
+            candidates=one if one is None else replace(one, rows=one.rows[rows]),
         )
 
     def in_row_order(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -560,25 +546,23 @@ class RankingDataset:
 
     def constant_features(self) -> tuple[str, ...]:
         """Return the names of features with one value in every row, or with missing values only."""
-        if not self.n_documents:
-            return ()
-        return tuple(self.feature_names[i] for i in constant_columns(self.features))
+        columns = constant_columns(self.features) if self.n_documents else ()
+        return tuple(self.feature_names[i] for i in columns)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Return a hash of features, labels and query boundaries, which depends on values and order only."""
+        """Hash of the features, labels and query boundaries, which depends only on values and order."""
         rows, labels, ptr = self.features, self.labels, self.queries.ptr
         return rows.fingerprint(labels, ptr) if isinstance(rows, Rows) else fingerprint(rows, labels, ptr)
 
 
 def _both(first: Any, second: Any, sizes: tuple[int, int], fill: float | str) -> npt.NDArray[Any] | None:
-    """Concatenate two arrays; one that is None holds `fill` only. Return None if both are None."""
+    """Concatenate two arrays, of which a missing one is filled with `fill`; return None if both are missing."""
     if first is None and second is None:
         return None
     kind = (second if first is None else first).dtype
-    return np.concatenate(
-        [np.full(n, fill, kind) if one is None else one for one, n in zip((first, second), sizes, strict=True)]
-    )
+    parts = (np.full(n, fill, kind) if one is None else one for one, n in zip((first, second), sizes, strict=True))
+    return np.concatenate(list(parts))
 
 
 def is_lightgbms(data: Any) -> bool:

@@ -1,7 +1,4 @@
-"""Feature rows: arrays in memory, rows in parts (on disk, `data.store`, or of several data sets), and lazy views.
-
-Arrays are float32[N, d] in C order or float32 CSR. The other two kinds are `Rows`.
-"""
+"""Feature rows: arrays in memory (float32[N, d] in C order, or float32 CSR), rows in parts, and lazy views (`Rows`)."""
 
 from __future__ import annotations
 
@@ -29,10 +26,10 @@ class Rows(ABC):
 
     Attributes:
         is_sparse: whether slices are CSR matrices.
-        external: whether engines that support it keep their bins on disk too.
-        origin: source of the rows, for caches of derived data; None if unknown.
-        known: fingerprint and constant columns, if known.
-        watch: called with the rows done and all rows while bins are built.
+        external: whether engines that support it also keep their bins on disk.
+        origin: `data.store.Origin` of the rows, for caches of derived data; None if unknown.
+        known: fingerprint and constant columns, once computed.
+        watch: function of the number of rows done and of all rows, called while bins are built.
     """
 
     ndim = 2
@@ -64,14 +61,14 @@ class Rows(ABC):
         return View(self, rows)
 
     def fingerprint(self, labels: Float64Array, ptr: Int64Array) -> str:
-        """Return `RankingDataset.fingerprint` of these features, as if they were in memory."""
+        """Return `RankingDataset.fingerprint`, as if the features were in memory."""
         return fingerprint(self, labels, ptr)
 
 
 class InParts(Rows):
-    """Consecutive parts, each read by slices: blocks of a file, or data sets."""
+    """Rows in consecutive parts, each read by slices: blocks of a file, or data sets."""
 
-    on_disk = True  # slices are read on demand
+    on_disk = True
 
     @property
     @abstractmethod
@@ -91,10 +88,11 @@ class InParts(Rows):
         numbers = np.asarray(rows, dtype=np.int64)
         if numbers.size and not 0 <= numbers.min() <= numbers.max() < self.shape[0]:
             raise IndexError(f"there are {self.shape[0]} rows")
+        # Of each part, read the range that contains its rows.
         order = np.argsort(numbers, kind="stable")
-        owner, picked = np.searchsorted(self.starts, numbers[order], side="right") - 1, []
-        for i in np.unique(owner).tolist():  # per part, read the range that contains its rows
-            local = numbers[order][owner == i] - self.starts[i]
+        part, picked = np.searchsorted(self.starts, numbers[order], side="right") - 1, []
+        for i in np.unique(part).tolist():
+            local = numbers[order][part == i] - self.starts[i]
             picked.append(self.part(i, int(local[0]), int(local[-1]) + 1)[local - local[0]])
         found = self._joined(picked)
         return found if np.array_equal(order, np.arange(order.size)) else found[np.argsort(order)]
@@ -107,7 +105,7 @@ class InParts(Rows):
 
 
 class View(Rows):
-    """A lazy selection of rows, ascending if on disk. Derived data of a view are not cached for other trainings."""
+    """A lazy selection of rows, ascending if on disk. Data derived from a view are not cached for other trainings."""
 
     def __init__(self, of: Any, rows: Int64Array, whole: Whole | None = None) -> None:
         super().__init__()
@@ -143,10 +141,8 @@ class View(Rows):
     def fingerprint(self, labels: Float64Array, ptr: Int64Array) -> str:
         if self.whole is None:
             return super().fingerprint(labels, ptr)
-        digest = hashlib.blake2b(self.whole.data.fingerprint.encode(), digest_size=16)
-        digest.update(self.rows.tobytes())
-        digest.update(ptr.tobytes())
-        return digest.hexdigest()
+        content = self.whole.data.fingerprint.encode() + self.rows.tobytes() + ptr.tobytes()
+        return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 class Stacked(InParts):
@@ -174,17 +170,20 @@ class Stacked(InParts):
 
 
 class Whole:
-    """A data set in memory, shared by trainings on parts of it: no copies, and engines bin it once."""
+    """A data set in memory, shared by trainings on parts of it: no copies, and engines bin it once.
+
+    Attributes:
+        bins: binned data of an engine, made with the parameters of the first training.
+        wider: the data set with columns within queries, as last requested.
+    """
 
     def __init__(self, data: Data) -> None:
         self.data = data
         self.bins: Any = None
-        """Engine data made with the parameters of the first training, shared by all parts."""
         self.wider: Whole | None = None
-        """The same with columns within queries, as last requested."""
 
     def part(self, queries: npt.ArrayLike) -> Data:
-        """Return some whole queries in the requested order, as `RankingDataset.take`, with a `View` as features."""
+        """Return some whole queries in the given order, with a `View` as features."""
         index, rows = self.data.queries.take(queries)
         return self.data.of_rows(index, rows, self.view(rows))
 
@@ -195,7 +194,7 @@ class Whole:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """All documents of the queries of a data set that contains only some of them: row i is row rows[i] of `data`.
+    """All documents of a data set that has only some documents of each query; its row i is row rows[i] of `data`.
 
     Columns within queries are computed over all candidates, in training as in serving.
     """
@@ -208,14 +207,10 @@ class Candidates:
         """Return the candidates of a data set, which is complete by default."""
         return data.candidates or cls(data, np.arange(data.n_documents))
 
-    def take(self, rows: Int64Array) -> Candidates:
-        """Return the candidates of some of the documents."""
-        return Candidates(self.data, self.rows[rows])
-
     def joined(self, other: Candidates) -> Candidates:
         """Concatenate the candidates of two data sets."""
-        data = self.data.joined(other.data)
-        return Candidates(data, np.concatenate([self.rows, self.data.n_documents + other.rows]))
+        rows = np.concatenate([self.rows, self.data.n_documents + other.rows])
+        return Candidates(self.data.joined(other.data), rows)
 
 
 def whole_of(features: Any) -> Whole | None:
@@ -242,7 +237,10 @@ def dense_batches(features: Any, batch_bytes: int = 16 << 20) -> list[tuple[int,
 
 def dense_rows(features: Any, start: int, stop: int) -> Float32Array:
     """Return rows as a dense float32 array; absent sparse entries are zero."""
-    part = features[start:stop]
+    return _dense(features[start:stop])
+
+
+def _dense(part: Any) -> Float32Array:
     return np.ascontiguousarray(part.toarray() if sparse.issparse(part) else part, dtype=np.float32)
 
 
@@ -257,19 +255,18 @@ class DenseRows:
     def __getitem__(self, rows: slice | Int64Array) -> Float32Array:
         """Return float32[n, c] in C order."""
         part = self.data.features[rows][:, self.columns]
-        is_sparse = hasattr(part, "toarray")
-        dense = np.ascontiguousarray(part.toarray() if is_sparse else part, dtype=np.float32)
-        if is_sparse and self.absent_is_missing:
+        dense = _dense(part)
+        if self.absent_is_missing and sparse.issparse(part):
             part.data = np.ones_like(part.data)
             dense[part.toarray() == 0] = np.nan
         return dense
 
     def blocks(self) -> list[tuple[int, int]]:
-        """Return ranges of queries with some thousand documents each."""
+        """Return ranges of queries with a few thousand documents each."""
         return self.data.queries.blocks(_DOCUMENTS_A_BLOCK)
 
     def constant_within_queries(self, threads: int) -> Int64Array:
-        """Return the columns (positions) that are constant within every query."""
+        """Return the positions of the columns that are constant within every query."""
         ptr = self.data.queries.ptr
 
         def varies(span: tuple[int, int]) -> Float64Array:
@@ -285,14 +282,14 @@ class DenseRows:
 
 
 def spans(starts: Int64Array, rows: slice) -> list[tuple[int, int, int]]:
-    """Return (part, first row, last row + 1) of some of all rows; part i has the rows starts[i] to starts[i + 1]."""
+    """Return (part, first row, last row + 1) for the parts of a slice; part i has rows starts[i] to starts[i + 1]."""
     first, last = (int(np.searchsorted(starts, at, side="right")) - 1 for at in (rows.start, rows.stop - 1))
     clipped = [(i, *np.clip([rows.start, rows.stop], *starts[i : i + 2]) - starts[i]) for i in range(first, last + 1)]
     return [(i, int(a), int(b)) for i, a, b in clipped if a < b]
 
 
 def joined_rows(rows: Sequence[Any]) -> Any:
-    """Return rows one after the other, CSR if any are."""
+    """Concatenate rows, to a CSR matrix if any are sparse."""
     if len(rows) == 1:
         return rows[0]
     if any(sparse.issparse(part) for part in rows):
@@ -355,16 +352,15 @@ def fingerprint_of(sets: Sequence[str]) -> str:
 
 
 def missing_in(features: Any) -> Int64Array:
-    """Return the number of missing values of each column of rows or a dense or CSR matrix, int64[d]."""
-    begins = range(0, features.shape[0], 1 << 16)
-    parts = (_missing_in(features[begin : begin + (1 << 16)]) for begin in begins)
-    return sum(parts, np.zeros(features.shape[1], np.int64))
-
-
-def _missing_in(piece: Any) -> Int64Array:
-    if sparse.issparse(piece):
-        return np.bincount(piece.indices[np.isnan(piece.data)], minlength=piece.shape[1]).astype(np.int64)
-    return np.count_nonzero(np.isnan(piece), axis=0).astype(np.int64)
+    """Return the number of missing values of each column, int64[d]."""
+    found = np.zeros(features.shape[1], np.int64)
+    for begin in range(0, features.shape[0], 1 << 16):
+        piece = features[begin : begin + (1 << 16)]
+        if sparse.issparse(piece):
+            found += np.bincount(piece.indices[np.isnan(piece.data)], minlength=found.size)
+        else:
+            found += np.count_nonzero(np.isnan(piece), axis=0)
+    return found
 
 
 def _extreme(piece: Any, of: np.ufunc) -> npt.NDArray[np.float32]:

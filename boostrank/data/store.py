@@ -1,15 +1,15 @@
 """Streaming reader: features in a temporary file, a few blocks in memory, and a cache of labels, queries and warnings.
 
-One pass over the files writes their float32 cells as they are, dense or sparse; labels and queries stay in memory.
-Later readers (bins, hashes, predictions) take pieces of rows at the speed of the page cache. Expensive results (labels,
-queries, width, warnings) are cached under the state of the files, the reader's code and its options. A second run reads
-nothing unless it needs the cells.
+One pass over the files writes their float32 values, dense or sparse; labels and queries stay in memory. Later readers
+(bins, hashes, predictions) read pieces of rows at the speed of the page cache. Labels, queries, width and warnings are
+cached under the state of the files, the code of the reader and its options, so that a second run reads the text only if
+it needs the features.
 
 A cache entry is one file: a header (JSON with key, note and array layout), the arrays, and a checksum. It may refer to
-one large file for another library; the header contains its length and checksum, which are verified first. Both files
-are written under new names and synced before the entry is renamed into place, so a killed run leaves the old or the new
-entry. If two runs write the same entry, the last one wins; both are correct. An invalid entry is ignored: another key,
-version, machine or user, or a truncated or damaged file. Entries contain no code (no pickles).
+one large file of another library, whose length and checksum are in the header and are verified first. Both files are
+written under new names and synced before the entry is renamed into place, so a killed run leaves the old or the new
+entry. If two runs write the same entry, the last one wins; both are correct. An entry is ignored if it has another key,
+version, machine or user, or is truncated or damaged. Entries contain no code (no pickles).
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ _LARGEST_HEADER = 1 << 30
 _ORPHAN_AFTER = 3600.0
 # Resolution of file time stamps: changes within one step are invisible.
 _CLOCK_STEP = 0.02
-# Small chunks: the reader's buffers count towards the memory limit.
+_INVALID = (OSError, ValueError, KeyError, TypeError, struct.error)  # raised by a damaged entry
+# Chunks are small because the buffers of the reader count towards the memory limit.
 CHUNK_BYTES = 4 << 20
 
 
@@ -74,7 +75,7 @@ CHUNK_BYTES = 4 << 20
 
 
 class _Place(NamedTuple):
-    """Position of a block: its rows, and the width (dense) or number of cells (sparse)."""
+    """Position of a block in the file, its number of rows, and its width (dense) or number of values (sparse)."""
 
     offset: int
     rows: int
@@ -83,18 +84,17 @@ class _Place(NamedTuple):
 
 
 class RowStore:
-    """Parsed blocks in an unnamed file in a folder, else the system's temporary one; removed when the process ends."""
+    """Parsed blocks in an unnamed temporary file, which is removed when the process ends."""
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         self.folder = os.fspath(folder or tempfile.gettempdir())
         self._file = tempfile.TemporaryFile(dir=self.folder, prefix=".boostrank-rows-", buffering=0)  # noqa: SIM115
         self._lock = threading.Lock()
         self._places: list[_Place] = []
-        self._size = 0
-        self._starts: Int64Array | None = None
+        self._starts, self._size = [0], 0
 
     def put(self, block: Block) -> None:
-        """Write the cells of the next block and drop them from the block."""
+        """Write the features of the next block and drop them from the block."""
         if block.dense is not None:
             parts: list[npt.NDArray[Any]] = [block.dense]
             place = _Place(self._size, block.n_rows, block.dense.shape[1], 0)
@@ -111,10 +111,12 @@ class RowStore:
                     data = data[count:]
         except OSError as error:
             raise TrainingError(
-                f"{self.folder}: not enough space for the rows ({error.strerror}, {self._size / 1e9:.1f} GB so far); "
-                "they take 4 bytes per cell until training ends; use a larger disk (--cache, or TMPDIR without a cache)"
+                f"{self.folder}: there is not enough space for the rows ({error.strerror}, {self._size / 1e9:.1f} GB "
+                "so far); they take 4 bytes per value until training ends; use a larger disk (--cache, or TMPDIR "
+                "without a cache)"
             ) from error
         self._places.append(place)
+        self._starts.append(self._starts[-1] + place.rows)
         block.dense = block.sparse = None
 
     def features(self, shape: tuple[int, int], base: int, *, is_sparse: bool) -> StoredFeatures:
@@ -123,15 +125,12 @@ class RowStore:
 
     @property
     def starts(self) -> Int64Array:
-        """First row of each block, int64[B+1]."""
-        if self._starts is None or self._starts.size != len(self._places) + 1:
-            self._starts = np.cumsum([0, *(place.rows for place in self._places)], dtype=np.int64)
-        return self._starts
+        """First row of each block, and the number of rows, int64[B+1]."""
+        return np.array(self._starts, np.int64)
 
     def read(self, i: int, first: int, stop: int) -> Block:
         """Return rows `first` to `stop` of block i."""
-        place = self._places[i]
-        rows = stop - first
+        place, rows = self._places[i], stop - first
         block = Block(np.zeros(rows), np.zeros(0, np.int64))
         if place.width >= 0:
             block.dense = self._array(place.offset + 4 * first * place.width, (rows, place.width), np.float32)
@@ -151,7 +150,7 @@ class RowStore:
             while view:
                 count = self._file.readinto(view) or 0
                 if count == 0:
-                    raise TrainingError(f"{self.folder}: the temporary file of rows ends early")
+                    raise TrainingError(f"{self.folder}: the temporary file of rows is truncated")
                 view = view[count:]
         return out
 
@@ -160,9 +159,8 @@ class StoredFeatures(InParts):
     """Features on disk, float32[N, d]: `features[a:b]` and `features[rows]` are read into memory.
 
     Args:
-        store: storage of the rows, or a function that opens it on first use; with a cache it may not be needed.
+        store: the rows, or a function that reads the text on first use, which a cache can make unnecessary.
         base: number of the first feature in the file.
-        is_sparse: whether pieces are CSR matrices.
     """
 
     def __init__(
@@ -180,7 +178,7 @@ class StoredFeatures(InParts):
 
     @property
     def store(self) -> RowStore:
-        """Storage of the rows; reads the text on first use."""
+        """The rows. The text is read on first use."""
         if not isinstance(self._source, RowStore):
             self._source = self._source()
         return self._source
@@ -204,7 +202,7 @@ class StoredFeatures(InParts):
             yield first, self[first:stop]
 
     def in_order(self, columns: Sequence[int]) -> StoredFeatures:
-        """Return the same rows with the columns in this order."""
+        """Return the rows with the columns in this order."""
         shape = self.shape[0], len(columns)
         out = StoredFeatures(lambda: self.store, shape, self.base, is_sparse=self.is_sparse)
         out.external = self.external
@@ -217,14 +215,14 @@ class StoredFeatures(InParts):
 
 @dataclass
 class Entry:
-    """Contents of an entry: plain data, arrays by name, and the large file, if any, open and verified."""
+    """Contents of an entry: plain data, arrays by name, and the large file, opened and verified, if there is one."""
 
     note: dict[str, Any]
     arrays: dict[str, npt.NDArray[Any]]
     big: BinaryIO | None = None
 
     def big_path(self) -> str:
-        """Path to the verified file itself, even if it was replaced in the meantime."""
+        """Return a path to the verified file itself, even if it was replaced in the meantime."""
         assert self.big is not None
         same = f"/proc/self/fd/{self.big.fileno()}"
         return same if os.path.exists(same) else str(self.big.name)
@@ -232,26 +230,24 @@ class Entry:
 
 @dataclass
 class Cache:
-    """Entries in one folder, which is created on the first write."""
+    """Entries in one folder, which is created on the first write.
+
+    Args:
+        refused: reason why writing failed; None if it did not.
+    """
 
     folder: Path
     refused: str | None = field(default=None, init=False)
-    """Reason why writing failed; None if it did not."""
 
     def load(self, name: str, key: Mapping[str, Any]) -> Entry | None:
         """Return the entry with this name if its key matches exactly and it is intact."""
         try:
-            if not _is_trusted(self.folder / name):
-                return None
-            data = (self.folder / name).read_bytes()
-            note, arrays, big = _opened(data, jsonable(key))
+            with _open(self.folder / name) as entry:
+                note, arrays, big = _opened(entry.read(), jsonable(key))
             if big is None:
                 return Entry(note, arrays)
-            path = self.folder / Path(big.name).name
-            if not _is_trusted(path):
-                return None
-            file = open(path, "rb")  # noqa: SIM115 (the entry keeps it)
-        except (OSError, ValueError, KeyError, TypeError, struct.error):
+            file = _open(self.folder / Path(big.name).name)
+        except _INVALID:
             return None
         if os.fstat(file.fileno()).st_size != big.size or _checksum(file) != big.checksum:
             file.close()
@@ -266,9 +262,9 @@ class Cache:
         arrays: Mapping[str, npt.NDArray[Any]],
         write_big: Callable[[str], bool] | None = None,
     ) -> bool:
-        """Write an entry, replacing any of this name. Return False on failure, with the reason in `refused`.
+        """Write or replace an entry. Return False on failure, with the reason in `refused`.
 
-        The contents depend on the key alone; `write_big` writes the large file and returns whether it is complete.
+        The contents must depend only on the key. `write_big` writes the large file and returns True if it is complete.
         """
         placed = [(each, array.dtype.str, list(array.shape)) for each, array in arrays.items()]
         try:
@@ -301,7 +297,7 @@ def entry_name(what: str, *parts: Any) -> str:
 
 
 def file_state(path: str) -> list[Any] | None:
-    """Return the state of a file: size, modification and change times, inode. None without a file."""
+    """Return the size, the times of modification and change, and the inode of a file; None if it does not exist."""
     try:
         info = os.stat(path)
     except OSError:
@@ -320,7 +316,7 @@ def let_clock_pass(paths: list[str]) -> None:
 
 @cache
 def reader_version() -> str:
-    """Return a digest of the parsing code: another reader needs other entries."""
+    """Return a digest of the parsing code, so that changed code ignores older entries."""
     package = Path(__file__).parents[1]
     digest = hashlib.blake2b(digest_size=8)
     others = ("core/files.py", "core/text.py", "core/queries.py", "kernels/intrinsics.py")
@@ -330,22 +326,21 @@ def reader_version() -> str:
 
 
 def _opened(data: bytes, key: Any) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], BigFile | None]:
-    """Return (note, arrays, description of the large file)."""
+    """Return the note, the arrays and the description of the large file of an entry."""
     body = memoryview(data)[:-_DIGEST]
     if not data.startswith(_MAGIC) or hashlib.blake2b(body, digest_size=_DIGEST).digest() != data[-_DIGEST:]:
-        raise ValueError("not an entry, or damaged")
+        raise ValueError("not a cache entry, or a damaged one")
     at = len(_MAGIC) + _LENGTH.size
     (length,) = _LENGTH.unpack(data[len(_MAGIC) : at])
     if length > _LARGEST_HEADER:
-        raise ValueError("no header is that long")
+        raise ValueError("the header is too long")
     header = as_record(CacheHeader, from_json(bytes(body[at : at + length])))
     if header.key != key:
-        raise ValueError("made from something else")
+        raise ValueError("the entry has another key")
     at += length
     arrays = {}
     for name, kind, shape in header.arrays:
-        dtype = np.dtype(kind)
-        count = math.prod(shape)
+        dtype, count = np.dtype(kind), math.prod(shape)
         if count * max(dtype.itemsize, 1) > len(body) - at:
             raise ValueError("arrays are longer than the entry")
         arrays[name] = np.frombuffer(body, dtype, count, at).reshape(shape).copy()
@@ -361,10 +356,10 @@ def _big_file(folder: Path, name: str, write: Callable[[str], bool] | None) -> I
         return
     path = folder / f"{name}.{secrets.token_hex(6)}.big"
     try:
-        path.touch(exist_ok=False)  # get the system's reason if no file can be created; engines only fail
+        path.touch(exist_ok=False)  # raises the system's reason, which engines do not report
         path.unlink()
         if not write(str(path)):
-            raise OSError(0, "the file came out incomplete: the disk may be full")
+            raise OSError(0, "the file is incomplete: the disk may be full")
         with open(path, "rb") as file:
             os.fsync(file.fileno())
             yield BigFile(name=path.name, size=os.fstat(file.fileno()).st_size, checksum=_checksum(file))
@@ -384,26 +379,26 @@ def _checksum(file: BinaryIO) -> str:
     return digest.hexdigest()
 
 
-def _is_trusted(path: Path) -> bool:
-    """Return whether a file is a regular file of this user or root.
+def _open(path: Path) -> BinaryIO:
+    """Open a regular file of this user or root.
 
-    Checksums do not stop malice, engines trust the files they load, and data folders are often writable for others.
+    Checksums do not prevent attacks, engines trust the files they load, and data folders are often writable for others.
     """
-    info = os.stat(path)
-    return stat.S_ISREG(info.st_mode) and (os.name == "nt" or info.st_uid in (0, os.geteuid()))
+    info = os.stat(path)  # before opening, which would block on a pipe
+    if not stat.S_ISREG(info.st_mode) or (os.name != "nt" and info.st_uid not in (0, os.geteuid())):
+        raise ValueError(f"{path} is not a regular file of this user")
+    return open(path, "rb")
 
 
 def _named_by(entry: Path) -> str | None:
-    """Return the large file that an entry refers to."""
+    """Return the name of the large file of an entry; None if it has none or cannot be read."""
     try:
-        if not _is_trusted(entry):  # opening a pipe would block
-            return None
-        with open(entry, "rb") as file:
+        with _open(entry) as file:
             start = file.read(len(_MAGIC) + _LENGTH.size)
             (length,) = _LENGTH.unpack(start[len(_MAGIC) :])
             big = from_json(file.read(min(length, _LARGEST_HEADER)))["big"]
         return None if big is None else str(big["name"])
-    except (OSError, ValueError, KeyError, TypeError, struct.error):
+    except _INVALID:
         return None
 
 
@@ -412,7 +407,7 @@ def _named_by(entry: Path) -> str | None:
 
 @dataclass(frozen=True)
 class Origin:
-    """Cache and key of rows on disk."""
+    """Cache, key and file names of rows on disk."""
 
     cache: Cache
     key: Mapping[str, Any]
@@ -451,7 +446,7 @@ def stream_files(
     name = entry_name("data", *origin.names, origin.key["options"], origin.key["like"])
     entry = origin.cache.load(name, origin.key)
     if entry is not None:
-        # Any missing or malformed part makes the entry invalid.
+        # A missing or malformed part makes the entry invalid.
         with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError):
             return _remembered(entry.note, entry.arrays, origin, external_memory, reading)
     data = _read(files, origin, external_memory, reading)
@@ -462,7 +457,7 @@ def stream_files(
 
 
 def _like(reading: Reading) -> Any:
-    """Return the parts of the training data that affect later files: numbering, names, query ids."""
+    """Return what later files depend on in the training data: the numbering and names of features, and query ids."""
     space = reading.space
     if space is None:
         return None
@@ -474,8 +469,8 @@ def _states(paths: Sequence[str]) -> list[Any]:
     """Return the state of each file and of its side files."""
     states = []
     for path in paths:
-        beside = [find_sidecar(path, suffixes) for suffixes in (GROUP_SUFFIXES, (WEIGHT_SUFFIX,))]
-        states.append([path, file_state(path), *([one, file_state(one)] if one else None for one in beside)])
+        sides = [find_sidecar(path, suffixes) for suffixes in (GROUP_SUFFIXES, (WEIGHT_SUFFIX,))]
+        states.append([path, file_state(path), *([one, file_state(one)] if one else None for one in sides)])
     return states
 
 
@@ -483,7 +478,7 @@ def _read(
     files: Sequence[OneSource], origin: Origin | None, external: bool, reading: Mapping[str, Any]
 ) -> RankingDataset:
     store = None
-    if origin is not None:  # next to the cache if it is writable, since there is room; else in the temporary folder
+    if origin is not None:  # in the folder of the cache, which has space, unless it is not writable
         with contextlib.suppress(OSError):
             origin.cache.folder.mkdir(parents=True, exist_ok=True)
             store = RowStore(origin.cache.folder)
@@ -531,8 +526,8 @@ def _remembered(
 ) -> RankingDataset:
     as_record(CacheNote, note)
     rows, columns = note["shape"]
-    if min(rows, columns) < 0 or not all(0 <= one < columns for one in note["known"]["constant"]):
-        raise ValueError("entry with unknown columns")
+    if not all(one < columns for one in note["known"]["constant"]):
+        raise ValueError("the entry has unknown columns")
     qid = arrays["qid"] if "qid" in arrays else np.array(note["qid"], dtype=object)
     places = RowPlaces(note["places"], arrays["place_rows"], arrays["place_lines"])
     queries = QueryIndex(
@@ -544,7 +539,7 @@ def _remembered(
             warnings.simplefilter("ignore", DataWarning)
             again = _read(origin.names, origin, external, {**reading, "progress": None})
         if _states(origin.names) != origin.key["files"] or not np.array_equal(again.queries.ptr, queries.ptr):
-            raise DataError(f"{origin.names[0]}: the data changed since they were first read; start again")
+            raise DataError(f"{origin.names[0]}: the data changed after they were first read; start again")
         return again.features.store  # type: ignore[no-any-return]
 
     features = StoredFeatures(open_store, (rows, columns), note["base"], is_sparse=note["is_sparse"])
