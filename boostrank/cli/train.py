@@ -83,7 +83,8 @@ def train(own: TrainCommand, options: TrainOptions, reading: FileOptions) -> int
 
 def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns: Any) -> int:
     """Lock the outputs, train, and return the exit status."""
-    from boostrank.clicks.sidecar import ClickTraining
+    from boostrank.clicks.log import PRIOR
+    from boostrank.clicks.sidecar import Clicks, ClickTraining
     from boostrank.core.conventions import expression_of
     from boostrank.core.errors import InputError
     from boostrank.core.files import remove_leftovers
@@ -124,9 +125,8 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
     train_set = reader.read(own.train)
     clicked = None
     if own.clicks:
-        clicked = ClickTraining.read(
-            own.train[0], train_set, columns, propensities=own.propensities, prior=own.click_prior, tell=say
-        )
+        clicks = Clicks.read(own.train[0], train_set, columns, own.propensities, say)
+        clicked = ClickTraining(clicks, columns, PRIOR if own.click_prior is None else own.click_prior, say)
         train_set = clicked.train_set
     constant = train_set.constant_features()
     if constant:

@@ -22,7 +22,7 @@ from scipy.special import chdtrc
 from boostrank.clicks.log import ClickLog, Propensities
 from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Float64Array, Int64Array
 
 NONSENSE = 0.5
 """Standard error of log e above which a propensity is meaningless."""
@@ -53,7 +53,6 @@ def estimate_propensities(log: ClickLog, queries: QueryIndex | None = None) -> P
     Positions that no chain of moved and clicked documents connects to position 1 are NaN.
 
     Args:
-        log: the click log.
         queries: queries of the documents, whose clicks may be dependent; None to treat documents as independent.
 
     Raises:
@@ -69,22 +68,20 @@ def estimate_propensities(log: ClickLog, queries: QueryIndex | None = None) -> P
     errors[moved.known] = np.sqrt(np.where(few, np.maximum(alone, together), together))
     vague = np.flatnonzero(errors > NONSENSE) + 1
     if vague.size:
-        warn_user(
-            f"the propensities of {vague.size} positions (from {vague[0]}) are unreliable: the standard error "
-            f"of their logarithm is above {NONSENSE:g}; collect more clicks on documents that move",
-            DataWarning,
-        )
+        words = f"the propensities of {vague.size} positions (from {vague[0]}) are unreliable: the standard error of "
+        words += f"their logarithm is above {NONSENSE:g}; collect more clicks on documents that move"
+        warn_user(words, DataWarning)
     return Propensities(examination, errors=errors, method="documents that moved", moved=moved.totals.size)
 
 
 def check_propensities(log: ClickLog, given: Propensities, queries: QueryIndex | None = None) -> CurveCheck:
     """Test a given curve against the clicks of moved documents."""
     if given.false_clicks.any():
-        raise ParameterError("a curve with false_clicks cannot be checked: false clicks depend on the document, too")
+        raise ParameterError("a curve with false_clicks cannot be checked, since these also depend on the document")
     allowed = np.isfinite(np.append(given.examination, np.full(log.depth, np.nan))[: log.depth])
     moved = _Moved.of(log, allowed)
-    theta, own = moved.fit(), np.log(given.examination[moved.known])
-    nats, others = moved.likelihood(theta) - moved.likelihood(own), theta.size - 1
+    theta, given_theta = moved.fit(), np.log(given.examination[moved.known])
+    nats, others = moved.likelihood(theta) - moved.likelihood(given_theta), theta.size - 1
     alone, together = moved.covariances(theta, queries)
     inflation = np.trace(np.linalg.pinv(alone) @ together) / others
     return CurveCheck(nats, float(chdtrc(others, 2.0 * max(nats, 0.0) / max(inflation, 1.0))), others)
@@ -97,13 +94,13 @@ class _Moved:
     Args:
         known: int64[K], positions from 0, starting with 0.
         row: int64[D], row of each document.
-        document, at, impressions, clicks: [m], document and known position by index, and counts.
+        document, at, impressions, clicks: [m], numbers of the document and of the known position, and counts.
     """
 
-    known: npt.NDArray[np.int64]
-    row: npt.NDArray[np.int64]
-    document: npt.NDArray[np.int64]
-    at: npt.NDArray[np.int64]
+    known: Int64Array
+    row: Int64Array
+    document: Int64Array
+    at: Int64Array
     impressions: Float64Array
     clicks: Float64Array
 
@@ -138,16 +135,19 @@ class _Moved:
         """Clicks of each document, float64[D]."""
         return np.asarray(np.bincount(self.document, self.clicks), np.float64)
 
-    def clusters(self, queries: QueryIndex | None) -> npt.NDArray[np.int64]:
+    def clusters(self, queries: QueryIndex | None) -> Int64Array:
         """Number the clusters of dependent documents, int64[D]: the queries, or each document alone."""
-        if queries is None:
-            return np.arange(self.row.size)
-        return np.asarray(np.unique(queries.of_rows()[self.row], return_inverse=True)[1], np.int64)
+        cluster = self.row if queries is None else queries.of_rows()[self.row]
+        return np.asarray(np.unique(cluster, return_inverse=True)[1], np.int64)
 
     def _shares(self, theta: Float64Array) -> Float64Array:
         """Return the probability that a click on the document falls at the position, float64[m]."""
         weight = self.impressions * np.exp(theta - theta.max())[self.at]
         return np.asarray(weight / np.bincount(self.document, weight)[self.document])
+
+    def _residuals(self, theta: Float64Array) -> Float64Array:
+        """Return the clicks minus their expectation, float64[m]."""
+        return np.asarray(self.clicks - self.totals[self.document] * self._shares(theta))
 
     def likelihood(self, theta: Float64Array) -> float:
         """Return the log-likelihood in nats, up to a constant; theta is log e of the known positions."""
@@ -168,9 +168,7 @@ class _Moved:
         theta = np.zeros(self.known.size)
         value = self.likelihood(theta)
         for _ in range(_STEPS):
-            gradient = np.bincount(
-                self.at, self.clicks - self.totals[self.document] * self._shares(theta), self.known.size
-            )
+            gradient = np.bincount(self.at, self._residuals(theta), self.known.size)
             step = np.zeros(self.known.size)
             step[1:] = np.linalg.lstsq(self._information(theta)[1:, 1:], gradient[1:], rcond=None)[0]
             length = 1.0
@@ -188,7 +186,7 @@ class _Moved:
         Row and column of the first position, the reference, are 0.
         """
         bread = np.linalg.pinv(self._information(theta)[1:, 1:])
-        scores = self._matrix(self.clicks - self.totals[self.document] * self._shares(theta))
+        scores = self._matrix(self._residuals(theta))
         number = self.clusters(queries)
         count = int(number.max()) + 1
         scores = sparse.csr_matrix((np.ones(number.size), (number, np.arange(number.size)))) @ scores
@@ -198,20 +196,16 @@ class _Moved:
         return alone, together
 
 
-def _tied_to_first(
-    document: npt.NDArray[np.int64], at: npt.NDArray[np.int64], clicks: npt.NDArray[np.int64], positions: int
-) -> npt.NDArray[np.bool_]:
+def _tied_to_first(document: Int64Array, at: Int64Array, clicks: Int64Array, positions: int) -> npt.NDArray[np.bool_]:
     """Mark the positions connected to the first, bool[P]: a document clicked at one was shown at the other, and back.
 
-    A connection in one direction is not enough: a position without clicks has no finite logarithm.
+    A connection in one direction is not enough, since a position without clicks has no finite logarithm.
     """
-    shape = (int(document.max(initial=-1)) + 1, positions)
-    if not document.size:
-        return np.zeros(positions, dtype=bool)
+    shape = (int(document.max(initial=0)) + 1, positions)
     shown = sparse.csr_matrix((np.ones(at.size), (document, at)), shape=shape)
     clicked = sparse.csr_matrix(((clicks > 0).astype(float), (document, at)), shape=shape)
     graph = clicked.T @ shown
     graph.eliminate_zeros()
     component = connected_components(graph, connection="strong")[1]
-    tied = component == component[0]
-    return tied if tied.sum() > 1 else np.zeros(positions, dtype=bool)
+    tied = component == component[:1]
+    return np.asarray(tied & (tied.sum() > 1))

@@ -1,8 +1,8 @@
 """Comparison of two rankers by clicks, and its reliability.
 
 The metric is DCG with clicks over exposure as gains, and 0 for documents that were never shown. It estimates the clicks
-on a ranking whose positions are examined with the probability of their discount. The estimate is good if the documents
-of a query moved among positions, and no better than chance if they did not.
+on a ranking whose positions are examined with the probability of their discount. The estimate is good if documents were
+shown at several positions, and no better than chance otherwise.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ClickGate:
     Args:
         k: cut-off.
         old, new: mean exposure-DCG.
-        difference: new minus old, by query. Its interval covers the noise of the log, not that of training.
+        difference: new minus old, by query. Its interval includes the noise of the log, but not that of training.
         known: share of the new ranker's top k that was ever shown; other documents have a gain of 0.
         moved: share of the clicked documents that were shown at several positions.
     """
@@ -55,31 +55,30 @@ class ClickGate:
 
 
 def with_click_gains(data: RankingDataset, log: ClickLog, propensities: Propensities) -> RankingDataset:
-    """Label all documents with clicks over exposure, and 0 if never shown, to evaluate rankers."""
+    """Label all documents with clicks over exposure, or 0 if never shown, to evaluate rankers."""
     log.check_of(data)
     log = log.up_to(propensities)
     if not moved_share(log) > 0.0:
         raise DataError(
-            "no clicked document was shown at two positions: comparing rankers by clicks on lists that never vary is "
-            "no better than chance. Log lists that vary a little, or compare on judgements"
+            "no clicked document was shown at two positions: a comparison by clicks on lists that never vary is no "
+            "better than chance. Log lists that vary a little, or compare on judgements"
         )
     gains = np.nan_to_num(log.gains(propensities, 0.0), nan=0.0)
     return with_labels(data, data.in_row_order(gains), {"propensities": propensities.to_dict(), "prior": 0.0})
 
 
 def judging_propensities(log: ClickLog, queries: QueryIndex | None, learnt: Propensities) -> tuple[Propensities, bool]:
-    """Choose the propensities for comparing rankers on held-out clicks; True if they are the held-out log's own.
+    """Return the propensities for comparing rankers on held-out clicks, and whether they are those of the held-out log.
 
-    These are preferred: the training propensities favour the ranker that used them.
+    These are preferred, since the propensities of the training favour the ranker that used them.
     """
     try:
         own = estimate_propensities(log, queries)
     except DataError:
         return learnt, False
     assert own.errors is not None
-    if not np.all(own.errors <= NONSENSE):  # NaN is not
-        return learnt, False
-    return own, True
+    reliable = bool(np.all(own.errors <= NONSENSE))  # False for NaN
+    return (own, True) if reliable else (learnt, False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +86,7 @@ class Judged:
     """Held-out documents with the scores of two rankers.
 
     Args:
-        log: clicks on them that neither ranker has been trained on.
+        log: clicks on the documents, on which neither ranker was trained.
         old, new: float64[N], scores in input order, as returned by `predict`.
     """
 
@@ -106,14 +105,13 @@ def gate(*parts: Judged, k: int = 10, seed: int = 0) -> ClickGate:
         k: cut-off.
 
     Raises:
-        DataError: as `with_click_gains`.
+        DataError: no clicked document was shown at two positions.
     """
     metric, rules = Metric.parse(f"dcg@{k}"), Conventions(gain="linear")
     found: list[tuple[npt.NDArray[Any], ...]] = []
     for part in parts:
-        data = part.data
-        gains = with_click_gains(data, part.log, part.propensities).labels
-        log = part.log.up_to(part.propensities)
+        data, log = part.data, part.log.up_to(part.propensities)
+        gains = with_click_gains(data, log, part.propensities).labels
         old, new = (data.in_row_order(np.asarray(scores, np.float64)) for scores in (part.old, part.new))
         values = (metric.evaluate(gains, scores, data.queries, rules).per_query for scores in (old, new))
         found.append((*values, data.queries.each_weight, shown_at_the_top(data, log, new, k), _clicked_moved(log)))
@@ -125,16 +123,15 @@ def gate(*parts: Judged, k: int = 10, seed: int = 0) -> ClickGate:
 
 
 def held_out(count: int) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    """Split query numbers into (training, held-out): every fifth is held out, or each fifth in turn for few queries."""
-    turn = np.arange(count) % FOLDS
-    turns = range(FOLDS) if count < FOLDS * _MANY else (FOLDS - 1,)
-    return [(np.flatnonzero(turn != one), np.flatnonzero(turn == one)) for one in turns]
+    """Return pairs of training and held-out queries: one pair, or `FOLDS` folds if there are few queries."""
+    fold = np.arange(count) % FOLDS
+    folds = range(FOLDS) if count < FOLDS * _MANY else (FOLDS - 1,)
+    return [(np.flatnonzero(fold != one), np.flatnonzero(fold == one)) for one in folds]
 
 
 def moved_share(log: ClickLog) -> float:
     """Return the share of the clicked documents that were shown at two or more positions."""
-    moved = _clicked_moved(log)
-    return float(np.mean(moved)) if moved.size else 0.0
+    return float(np.mean(_clicked_moved(log))) if log.clicks.any() else 0.0
 
 
 def shown_at_the_top(data: RankingDataset, log: ClickLog, scores: npt.ArrayLike, k: int) -> npt.NDArray[np.bool_]:

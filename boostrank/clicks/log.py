@@ -31,12 +31,12 @@ from boostrank.data.tables import whole_numbers
 from boostrank.records import PropensityRecord, as_record, from_json, jsonable
 
 PRIOR = 1.0
-"""Click-free exposure added to every document. It shrinks the gains of rarely shown documents to 0; 0 is unbiased."""
+"""Click-free exposure added to every document, which shrinks the gains of rarely shown documents; 0 is unbiased."""
 MAX_POSITION = 10_000
 MAX_ROWS = 2**40
-_MOST = 10**12  # impressions of an entry: sums over all entries do not overflow
+_MOST = 10**12  # impressions of an entry, so that sums over all entries do not overflow
 COLUMNS = ("row", "position", "impressions", "clicks")
-"""Columns of a click log file. Rows number the documents of the data from 1, in file order."""
+"""Columns of a click log file. `row` numbers the documents of the data from 1, in file order."""
 _AT_A_TIME = 1 << 16
 
 
@@ -61,22 +61,21 @@ class Propensities:
     moved: int = 0
 
     def __post_init__(self) -> None:
-        e = np.array(self.examination, np.float64).reshape(-1)
-        false = np.array(self.false_clicks, np.float64).reshape(-1)
-        false = np.zeros(e.size) if false.size == 0 else false
+        e, false = (np.array(one, np.float64).reshape(-1) for one in (self.examination, self.false_clicks))
+        false = false if false.size else np.zeros(e.size)
         if not 1 <= e.size <= MAX_POSITION:
-            raise ParameterError(f"propensities of {e.size} positions: expected 1 to {MAX_POSITION:,}")
+            raise ParameterError(f"there are propensities of {e.size} positions; expected 1 to {MAX_POSITION:,}")
         known = np.isfinite(e)
         if not np.all(e[known] > 0.0) or np.isinf(e).any() or not known[0] or abs(e[0] - 1.0) > 1e-9:
-            raise ParameterError("propensities are relative to position 1: the first is 1, and all are above 0")
+            raise ParameterError("propensities must be relative to position 1: the first is 1, and all are above 0")
         if false.shape != e.shape or not np.all((false >= 0.0) & (false < 1.0)):
-            raise ParameterError(f"false_clicks: expected {e.size} numbers from 0 to below 1, one per position")
+            raise ParameterError(f"false_clicks must be {e.size} numbers from 0 to below 1, one per position")
         object.__setattr__(self, "examination", e)
         object.__setattr__(self, "false_clicks", false)
         if self.errors is not None:
             errors = np.array(self.errors, np.float64).reshape(-1)
             if errors.shape != e.shape:
-                raise ParameterError(f"{errors.size} standard errors for {e.size} propensities")
+                raise ParameterError(f"there are {errors.size} standard errors for {e.size} propensities")
             object.__setattr__(self, "errors", errors)
 
     def __repr__(self) -> str:
@@ -88,28 +87,20 @@ class Propensities:
     def power(cls, eta: float, positions: int = 100) -> Propensities:
         """Return e_p = p^-eta, the usual assumption; eta is 1 for a list read from the top."""
         if not 0.0 <= eta <= 10.0:
-            raise ParameterError(f"eta={eta!r}: 0 (no position bias) to 10")
+            raise ParameterError(f"eta={eta!r} is out of range; allowed: 0 (no position bias) to 10")
         return cls(np.arange(1, positions + 1, dtype=np.float64) ** -eta, method=f"position to the power of -{eta:g}")
 
     @classmethod
     def from_dict(cls, content: Any) -> Propensities:
         """Create from the result of `to_dict`."""
         record = as_record(PropensityRecord, content)
-        return cls(
-            np.array(record.examination, np.float64),
-            np.array(record.false_clicks or (), np.float64),
-            np.array(record.errors, np.float64) if record.errors else None,
-            record.method,
-            record.moved,
-        )
+        given = record.examination, record.false_clicks or (), record.errors or ()
+        e, false, errors = (np.array(one, np.float64) for one in given)
+        return cls(e, false, errors if errors.size else None, record.method, record.moved)
 
     @classmethod
     def read(cls, path: str | PathLike[str]) -> Propensities:
-        """Read a file that `write` made.
-
-        Raises:
-            FileFormatError: an invalid entry, with its key.
-        """
+        """Read a file that `write` made; raise a FileFormatError with the key of an invalid entry."""
         text = read_text(path)
         try:
             return cls.from_dict(from_json(text))
@@ -135,7 +126,7 @@ class Propensities:
 def checked_counts(
     number: Callable[[str], Float64Array], names: Sequence[str], refuse: Callable[[int, str], Exception]
 ) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Validate and return (positions, impressions, clicks) of some rows, by the names of their columns.
+    """Return the validated positions, impressions and clicks of some rows, given the names of these columns.
 
     The position of a row without impressions may be missing, and becomes 1.
     """
@@ -179,7 +170,7 @@ class ClickLog:
         if any(one.ndim != 1 or one.dtype.kind not in "iuf" for one in given.values()):
             raise DataError(f"{', '.join(COLUMNS)} of a click log must be one-dimensional whole numbers")
         if len({one.size for one in given.values()}) > 1:
-            sizes = ", ".join(f"{one.size} of {name}" for name, one in given.items())
+            sizes = ", ".join(f"{name} {one.size}" for name, one in given.items())
             raise DataError(f"the columns of a click log have different lengths: {sizes}")
 
         def refuse(entry: int, reason: str) -> DataError:
@@ -243,18 +234,17 @@ class ClickLog:
         documents (`Propensities.false_clicks`) are subtracted first.
 
         Args:
-            propensities: propensities of the positions.
             prior: click-free exposure added to every document; 0 is unbiased.
 
         Raises:
             ParameterError: a prior that is negative or not a number.
         """
         if not 0.0 <= prior < np.inf:
-            raise ParameterError(f"prior={prior!r}: expected a number of at least 0")
+            raise ParameterError(f"prior={prior!r} is out of range; allowed: at least 0")
         log = self.up_to(propensities)
         clicks = log._sum(log.clicks - log.impressions * propensities.false_clicks[log.positions - 1])
-        looked_at = log.exposure(propensities) + prior
-        return np.where(log.shown, np.maximum(clicks, 0.0) / np.where(log.shown, looked_at, 1.0), np.nan)
+        exposure = log.exposure(propensities) + prior
+        return np.where(log.shown, np.maximum(clicks, 0.0) / np.where(log.shown, exposure, 1.0), np.nan)
 
     def up_to(self, propensities: Propensities) -> ClickLog:
         """Select the entries at positions with a propensity; warn about the others."""
@@ -263,11 +253,8 @@ class ClickLog:
         if kept.all():
             return self
         lost, least = int(self.impressions[~kept].sum()), int(self.positions[~kept].min())
-        warn_user(
-            f"{lost:,} of {self.impressions.sum():,} impressions are ignored: their positions (from {least}) have no "
-            "propensity",
-            DataWarning,
-        )
+        words = f"{lost:,} of {self.impressions.sum():,} impressions are ignored"
+        warn_user(f"{words}: their positions (from {least}) have no propensity", DataWarning)
         return self.where(kept)
 
     def where(self, kept: npt.NDArray[np.bool_]) -> ClickLog:
@@ -276,7 +263,7 @@ class ClickLog:
         return ClickLog(rows, positions, impressions, clicks, self.n_documents)
 
     def renumbered(self, rows: Int64Array | None) -> ClickLog:
-        """Rename row i to rows[i], int64[N]; None changes nothing."""
+        """Return the log with row i renumbered to rows[i], int64[N]; None changes nothing."""
         return self if rows is None else replace(self, rows=rows[self.rows])
 
     def training_set(
@@ -284,15 +271,15 @@ class ClickLog:
     ) -> RankingDataset:
         """Return the documents that were shown, labelled with their gains, for training with gain "linear".
 
-        Columns within queries are computed over all documents, as in serving. Rows on disk stay there.
+        Columns within queries are computed over all documents, as in serving. Rows on disk are not copied.
 
         Args:
-            data: the documents; rows of the log number them in input order.
-            propensities: propensities of the positions; None for click counts as gains, which are biased to the top.
+            data: the documents; the log numbers them in input order.
+            propensities: propensities of the positions; None for click counts as gains, which favour top positions.
             prior: see `gains`.
 
         Raises:
-            DataError: a different number of documents; no clicks at all.
+            DataError: another number of documents, or no clicks.
         """
         self.check_of(data)
         log, gains, how = self, self.total_clicks().astype(np.float64), dict[str, Any](propensities=None)
@@ -307,16 +294,13 @@ class ClickLog:
         return replace(found, candidates=Candidates(data, rows))
 
     def check_of(self, data: RankingDataset) -> None:
-        """Refuse data with another number of documents.
-
-        Raises:
-            DataError: the numbers differ.
-        """
+        """Raise a DataError if the data have another number of documents."""
         if data.n_documents != self.n_documents:
-            raise DataError(f"the click log is of {self.n_documents:,} documents, the data have {data.n_documents:,}")
+            words = f"the click log has {self.n_documents:,} documents, but the data have {data.n_documents:,}"
+            raise DataError(words)
 
     def of_queries(self, data: RankingDataset, queries: npt.ArrayLike) -> tuple[RankingDataset, ClickLog]:
-        """Select whole queries of the data, and the log of their documents."""
+        """Return some whole queries of the data, and the log of their documents."""
         chosen = np.asarray(queries, np.int64)
         rows = data.queries.take(chosen)[1]
         number = np.full(self.n_documents, -1, np.int64)
@@ -336,20 +320,10 @@ def with_labels(data: RankingDataset, gains: Float64Array, how: dict[str, Any]) 
 
 
 def some_documents(data: RankingDataset, rows: Int64Array) -> RankingDataset:
-    """Select documents by ascending rows; queries without any are dropped. Rows on disk stay there."""
-    kept = np.zeros(data.n_documents + 1, np.int64)
-    kept[rows] = 1
-    sizes = np.add.reduceat(kept, data.queries.ptr[:-1])
-    index, _ = data.queries.take(np.flatnonzero(sizes > 0))
+    """Select documents by ascending rows; queries without any are dropped. Rows on disk are not copied."""
+    queries, sizes = np.unique(data.queries.of_rows()[rows], return_counts=True)
+    index, _ = data.queries.take(queries)
     weights = None if data.document_weights is None else data.document_weights[rows]
-    ptr = np.concatenate([[0], np.cumsum(sizes[sizes > 0])]).astype(np.int64)
-    names = None if data.document_names is None else data.document_names[rows]
-    features = data.features.take(rows) if data.on_disk else data.features[rows]
-    return replace(
-        data,
-        features=features,
-        labels=data.labels[rows],
-        input_rows=None,
-        document_names=names,
-        queries=replace(index, ptr=ptr, document_weights=weights, places=PlacesOf(data.queries.places, rows)),
-    )
+    ptr, places = np.cumsum([0, *sizes], dtype=np.int64), PlacesOf(data.queries.places, rows)
+    index = replace(index, ptr=ptr, document_weights=weights, places=places)
+    return data.of_rows(index, rows, data.features.take(rows) if data.on_disk else None)

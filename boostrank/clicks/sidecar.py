@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 
 from boostrank.clicks.estimation import check_propensities, estimate_propensities
 from boostrank.clicks.gate import moved_share, shown_at_the_top, with_click_gains
-from boostrank.clicks.log import PRIOR, ClickLog, Propensities, some_documents
+from boostrank.clicks.log import ClickLog, Propensities, some_documents
 from boostrank.clicks.tables import ClickColumns, ClickRows, read_clicks
 from boostrank.core.errors import DataError, InputError, did_you_mean
 from boostrank.core.queries import QueryIndex
@@ -32,7 +33,7 @@ ENDING = ".clicks"
 def click_reading(
     names: Sequence[str] | None, files: Sequence[str], reading: Reading, *, logs: bool = True
 ) -> tuple[ClickColumns | None, Reading]:
-    """Check the files whose clicks will be used; return their columns, and options that drop these as features."""
+    """Check the files whose clicks will be used; return the click columns, and options that drop them as features."""
     if reading.on_bad_line == "skip":
         raise InputError("click logs count the rows of the file: no --on-bad-line skip")
     columns = None if names is None else ClickColumns.of(tuple(names))
@@ -43,10 +44,9 @@ def click_reading(
             _check_columns(path, columns, reading)
         elif logs:
             log_of(path)
-    if columns is None:
-        return None, reading
-    drop = tuple(reading.drop or ())
-    return columns, replace(reading, drop=(*drop, *(name for name in columns.names if name not in drop)))
+    if columns is not None:
+        reading = replace(reading, drop=tuple(dict.fromkeys((*(reading.drop or ()), *columns.names))))
+    return columns, reading
 
 
 def _check_columns(path: str, columns: ClickColumns, reading: ReadOptions) -> None:
@@ -75,9 +75,9 @@ class Clicks:
     """Documents of a file with their clicks.
 
     Args:
-        name: the log as an argument of `boostrank data propensities`.
+        name: arguments of `boostrank data propensities` that name the log.
         kept: int64[n], rows of the file that are documents; None for all.
-        holds: True if the clicks agree with the propensities.
+        holds: True if the clicks do not contradict the propensities.
     """
 
     data: RankingDataset
@@ -99,7 +99,8 @@ class Clicks:
         """Read the clicks of a file from `columns`, or from its sidecar log if None.
 
         Args:
-            propensities: their file, which is compared with the clicks, or their values; None to estimate them.
+            propensities: a file of propensities, which is tested against the clicks, or their values; None to estimate
+                them.
         """
         kept = None
         if columns is None:
@@ -114,18 +115,18 @@ class Clicks:
         holds = True
         if propensities is None:
             propensities = estimate_propensities(log, queries_of(data))
-            tell(f"{name}: propensities by {propensities.moved:,} documents that moved: {propensities!r}")
+            tell(f"{name}: propensities from {propensities.moved:,} documents that moved: {propensities!r}")
         elif isinstance(propensities, str):
             propensities, holds = _checked(propensities, log, queries_of(data), name, tell)
         return cls(data, log, name, kept, propensities, holds)
 
     def judged(self, data: RankingDataset) -> RankingDataset:
-        """Label the documents of a data set of the same rows with clicks over exposure, to compare rankers."""
+        """Label the documents of a data set with the same rows with clicks over exposure, to compare rankers."""
         documents = data if self.kept is None else some_documents(data, self.kept)
         return with_click_gains(documents, self.log, self.propensities)
 
     def words(self, data: RankingDataset, scores: Any, top: int) -> str:
-        """Describe how far a comparison can be trusted."""
+        """Describe the reliability of a comparison."""
         known = np.mean(shown_at_the_top(data, self.log, scores, top))
         return (
             f"by clicks: {known:.0%} of the new top {top} was ever shown, the rest counts as not clicked; "
@@ -134,10 +135,10 @@ class Clicks:
 
 
 def _checked(path: str, log: ClickLog, queries: QueryIndex | None, name: str, tell: Tell) -> tuple[Propensities, bool]:
-    """Read a file of propensities; say whether clicks contradict it."""
+    """Return the propensities of a file, and False if clicks contradict them."""
     given = Propensities.read(path)
     if given.false_clicks.any():
-        tell(f"{path}: has false_clicks, so these propensities cannot be checked")
+        tell(f"{path}: the file has false_clicks, so these propensities cannot be checked")
         return given, True
     try:
         check = check_propensities(log, given, queries)
@@ -162,39 +163,28 @@ class ClickTraining:
     """Training data with clicks over exposure as labels, and validation data with clicks.
 
     Args:
-        train_set: the documents that were shown, with their gains.
-        held: clicks of the validation files read so far.
         columns: table columns that hold the clicks; None for sidecar logs.
+        prior: see `ClickLog.gains`.
+        tell: function that prints a line for the user.
+        held: clicks of the validation files read so far.
     """
 
     clicks: Clicks
-    prior: float
-    train_set: RankingDataset
-    held: list[Clicks]
     columns: ClickColumns | None
+    prior: float
     tell: Tell
+    held: list[Clicks] = field(default_factory=list)
 
-    @classmethod
-    def read(
-        cls,
-        path: str,
-        data: RankingDataset,
-        columns: ClickColumns | None,
-        *,
-        propensities: str | None,
-        prior: float | None,
-        tell: Tell,
-    ) -> ClickTraining:
-        clicks = Clicks.read(path, data, columns, propensities, tell)
-        prior = PRIOR if prior is None else prior
-        train_set = clicks.log.training_set(clicks.data, clicks.propensities, prior)
-        return cls(clicks, prior, train_set, [], columns, tell)
+    @cached_property
+    def train_set(self) -> RankingDataset:
+        """The documents that were shown, with their gains."""
+        return self.clicks.log.training_set(self.clicks.data, self.clicks.propensities, self.prior)
 
     def measured(self, path: str, data: RankingDataset, learnt: bool) -> RankingDataset:
         """Label a validation file with clicks over exposure.
 
         Args:
-            learnt: models also train on it, in folds, so keep only documents that were shown.
+            learnt: whether models also train on it, in folds, which requires documents that were shown.
         """
         clicks = Clicks.read(path, data, self.columns, self.clicks.propensities, self.tell)
         self.held.append(clicks)

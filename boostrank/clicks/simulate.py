@@ -15,7 +15,7 @@ from boostrank.core.types import Float64Array
 
 UserModel = Literal["position", "cascade", "trust"]
 USERS: tuple[UserModel, ...] = ("position", "cascade", "trust")
-_CELLS = 1 << 20
+_AT_ONCE = 1 << 20  # scores drawn at once
 _GOES_ON = 0.9
 """Probability that cascade users continue to the next document; halved after a click."""
 
@@ -26,8 +26,8 @@ class Users:
 
     Args:
         model: "position": users examine position p with probability p^-eta, and click an examined document with its
-            click probability. "trust": in addition, users click examined documents by trust: relevant ones with
-            1 - (min(p, 20) + 1) / 100, irrelevant ones with .65 / p (A. Agarwal, X. Wang, C. Li, M. Bendersky,
+            click probability. "trust": an examined relevant document is clicked with probability
+            1 - (min(p, 20) + 1) / 100, and an irrelevant one with .65 / p (A. Agarwal, X. Wang, C. Li, M. Bendersky,
             M. Najork, "Addressing trust bias for unbiased learning-to-rank", WWW 2019). "cascade": users read from the
             top and are more likely to leave after a click; eta is not used.
         eta: strength of the position bias.
@@ -40,11 +40,11 @@ class Users:
 
     def __post_init__(self) -> None:
         if self.model not in USERS:
-            raise ParameterError(f"users={self.model!r}: one of {', '.join(USERS)}")
+            raise ParameterError(f"users={self.model!r} must be one of {', '.join(USERS)}")
         if not 0.0 <= self.eta <= 10.0:
-            raise ParameterError(f"eta={self.eta!r}: 0 (no position bias) to 10")
+            raise ParameterError(f"eta={self.eta!r} is out of range; allowed: 0 (no position bias) to 10")
         if not 0.0 <= self.noise < 1.0:
-            raise ParameterError(f"noise={self.noise!r}: a probability below 1")
+            raise ParameterError(f"noise={self.noise!r} is out of range; allowed: a probability below 1")
 
     def propensities(self, positions: int) -> Propensities:
         """Return the true propensities of these users."""
@@ -70,11 +70,11 @@ class Users:
             reached = np.ones(attraction.shape, dtype=bool)
             reached[:, 1:] = np.logical_and.accumulate(goes_on, axis=1)[:, :-1]
             return wanted & reached
-        looked = rng.random(attraction.shape) < p**-self.eta
+        examined = rng.random(attraction.shape) < p**-self.eta
         if self.model == "trust":
             relevant, irrelevant = _trust(p)
             wanted = rng.random(attraction.shape) < np.where(wanted, relevant, irrelevant)
-        return wanted & looked
+        return wanted & examined
 
 
 def click_probabilities(labels: npt.ArrayLike, noise: float) -> Float64Array:
@@ -82,7 +82,7 @@ def click_probabilities(labels: npt.ArrayLike, noise: float) -> Float64Array:
     y = np.asarray(labels, np.float64)
     y = y - y.min(initial=np.inf)
     if not 0.0 < y.max(initial=0.0) <= 31.0:
-        raise ParameterError("clicks are simulated on graded documents: labels that differ, by 31 at most")
+        raise ParameterError("clicks are simulated on graded documents, whose labels must differ by at most 31")
     return np.asarray(noise + (1.0 - noise) * (np.exp2(y) - 1.0) / (np.exp2(y.max()) - 1.0))
 
 
@@ -100,9 +100,7 @@ def simulate_clicks(
     """Show each query's documents repeatedly, ranked by perturbed scores, and log the clicks.
 
     Args:
-        labels: float[N], labels of the documents.
-        queries: queries of N documents.
-        scores: float[N], scores of the logged ranker.
+        labels, scores: float[N], labels of the documents and scores of the logged ranker.
         users: click model; None for position bias with eta 1 and noise .1.
         impressions: lists per query.
         shown: documents per list.
@@ -115,16 +113,16 @@ def simulate_clicks(
     """
     users = users or Users()
     if impressions < 1 or shown < 1:
-        raise ParameterError(f"impressions={impressions}, shown={shown}: expected at least 1")
+        raise ParameterError(f"impressions={impressions} and shown={shown} must be at least 1")
     if not 0.0 <= spread < np.inf:
-        raise ParameterError(f"spread={spread!r}: expected a number of at least 0")
+        raise ParameterError(f"spread={spread!r} must be at least 0")
     attraction, scores = click_probabilities(labels, users.noise), np.asarray(scores, np.float64)
     entries = []
     for q, (a, b) in enumerate(zip(queries.ptr[:-1], queries.ptr[1:], strict=True)):
         depth, rng = min(int(b - a), shown), np.random.default_rng([seed, q])
         # Impressions and clicks of each (document, position), summed over batches of lists.
         counts = np.zeros((2, int(b - a) * depth), np.int64)
-        at_once = max(1, _CELLS // max(int(b - a), 1))
+        at_once = max(1, _AT_ONCE // max(int(b - a), 1))
         for first in range(0, impressions, at_once) if depth else ():
             lists = min(at_once, impressions - first)
             moved = scores[a:b] + spread * scores[a:b].std() * rng.gumbel(size=(lists, int(b - a)))

@@ -1,4 +1,4 @@
-"""Tables with clicks: session logs, click logs, and click columns of the data's own table.
+"""Tables with clicks: session logs, click logs, and click columns in the table of the documents.
 
 In a table of documents, each row is a document at one position. Rows of a query with the same value in the document
 column are one document, with the features of its first row. Without a document column, each row is a document.
@@ -36,8 +36,7 @@ def read_clicks(path: str | PathLike[str], n_documents: int | None = None) -> Cl
     Raises:
         FileFormatError: an invalid entry, with its line, or an unreadable file.
     """
-    row, position, impressions, clicks = COLUMNS
-    log = _counted([path], (position, impressions, clicks), row, n_documents)
+    log = _counted([path], COLUMNS[1:], COLUMNS[0], n_documents)
     if n_documents is not None:
         return log
     known, rows = np.unique(log.rows, return_inverse=True)
@@ -66,29 +65,28 @@ def count_clicks(
         documents: the table of the documents; required with keys.
 
     Raises:
-        FileFormatError: an invalid cell, with file and row; a document that is missing or repeated in the data.
+        FileFormatError: an invalid value, with file and row; a document that is missing or repeated in the data.
         InputError: keys without documents.
     """
-    columns = (position, impressions or "", clicked)
-    if not keys:
-        return _counted(sessions, columns, row)
-    if documents is None:
+    if keys and documents is None:
         raise InputError(f"the columns {', '.join(keys)} identify documents: pass the table that has them (documents)")
-    return _counted(sessions, columns, "", None, tuple(keys), _index_of(documents, keys))
+    index = None if documents is None or not keys else _index_of(documents, keys)
+    count = None if index is None else len(index)
+    return _counted(sessions, (position, impressions or "", clicked), row, count, tuple(keys), index)
 
 
 def _counted(
     paths: Sequence[str | PathLike[str]],
-    columns: tuple[str, str, str],
+    columns: Sequence[str],
     row: str,
-    n_documents: int | None = None,
+    n_documents: int | None,
     keys: tuple[str, ...] = (),
     index: Any = None,
 ) -> ClickLog:
     """Sum tables into a log.
 
     Args:
-        columns: columns of positions, impressions and clicks; without impressions, each row is one.
+        columns: columns of positions, impressions and clicks; without impressions, each row counts as one.
         row: column of the documents, from 1; ignored if there are `keys`, whose values are looked up in `index`.
         n_documents: number of documents; None for the largest row.
     """
@@ -107,8 +105,8 @@ def _counted(
             if sum(map(len, waiting[1:])) > len(waiting[0]) + _MANY:
                 waiting = [_summed(pa.concat_tables(waiting))]
     rows, positions, shown, clicks = (column.to_numpy() for column in pa.concat_tables(waiting).columns)
-    count = len(index) if keys else n_documents
-    return ClickLog(rows - 1, positions, shown, clicks, int(rows.max(initial=0)) if count is None else count)
+    count = int(rows.max(initial=0)) if n_documents is None else n_documents
+    return ClickLog(rows - 1, positions, shown, clicks, count)
 
 
 def _summed(table: Any) -> Any:
@@ -124,7 +122,7 @@ def _index_of(path: str | PathLike[str], keys: Sequence[str]) -> Any:
     index = pa.chunked_array(parts or [pa.array([], pa.string())]).combine_chunks()
     if pc.count_distinct(index).as_py() != len(index):
         name = next(one["values"] for one in pc.value_counts(index).to_pylist() if one["counts"] > 1)
-        words = f"two rows have the keys {_shown(name)}: impressions cannot be matched"
+        words = f"two rows have the keys {_shown(name)}, so impressions cannot be assigned"
         raise FileFormatError(words, file=str(path))
     return index
 
@@ -136,7 +134,7 @@ def _documents(batch: Batch, keys: Sequence[str], index: Any) -> Int64Array:
     missing = np.flatnonzero(found < 0)
     if missing.size:
         row = int(missing[0])
-        raise batch.refuse(row, f"no document {_shown(texts[row].as_py())} in the data")
+        raise batch.refuse(row, f"the data have no document {_shown(texts[row].as_py())}")
     return np.asarray(found + 1, np.int64)
 
 
@@ -145,7 +143,7 @@ def _shown(key: str | None) -> str:
 
 
 def _joined(batch: Batch, keys: Sequence[str]) -> Any:
-    """Join the keys of each row to one text; null if one is null."""
+    """Join the keys of each row to one text, which is null if a key is null."""
     texts = [batch.text(key) for key in keys]
     return arrow(".compute").binary_join_element_wise(*texts, _BETWEEN) if len(texts) > 1 else texts[0]
 
@@ -155,9 +153,8 @@ class ClickColumns:
     """Column names of clicks in the table of the documents.
 
     Args:
-        position: position at which the document was shown, from 1; may be empty if it never was.
-        impressions: number of impressions there; 0 if never shown.
-        clicks: number of clicks there.
+        position: position at which the document was shown, from 1; may be missing if it never was.
+        impressions, clicks: numbers of impressions and clicks at this position.
         document: document id within its query; None if each row is a separate document.
     """
 
@@ -170,15 +167,13 @@ class ClickColumns:
     def of(cls, names: Sequence[str]) -> ClickColumns:
         """Create from three or four names, in the order of the fields."""
         if len(names) not in (3, 4) or len(set(names)) < len(names):
-            raise ParameterError(
-                f"columns of clicks are position, impressions, clicks and optionally the document: three or four "
-                f"names, not {', '.join(names)}"
-            )
+            words = "click columns are position, impressions, clicks and optionally the document"
+            raise ParameterError(f"{words}: pass three or four names, not {', '.join(names)}")
         return cls(*names)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The given names."""
+        """Names of the columns."""
         return tuple(filter(None, (self.position, self.impressions, self.clicks, self.document)))
 
 
@@ -222,7 +217,7 @@ class ClickRows:
         """Return the log of the documents, in the order of their first rows, and a mask of these rows, bool[N].
 
         Args:
-            queries: int64[N], query of each row; None for those that were read, or a single query.
+            queries: int64[N], query of each row; None for those that were read, or else a single query.
         """
         queries = self.queries if queries is None else queries
         # Number the documents by (query, document id), in the order of their first rows.
@@ -238,11 +233,9 @@ class ClickRows:
         return ClickLog(rows, self.positions, self.impressions, self.clicks, int(first.sum())), first
 
     def of_data(self, data: RankingDataset) -> tuple[RankingDataset, ClickLog, Int64Array | None]:
-        """Return the distinct documents of a data set read from the same rows, their log, and their rows (None for
-        all).
-        """
+        """Return the distinct documents of a data set with the same rows, their log, and their rows (None for all)."""
         if data.n_documents != self.positions.size:
-            raise DataError(f"{self.positions.size:,} rows of clicks, and the data have {data.n_documents:,}")
+            raise DataError(f"there are {self.positions.size:,} rows of clicks, but {data.n_documents:,} rows of data")
         log, first = self.log(data.in_input_order(data.queries.of_rows()))
         if first.all():
             return data, log, None
@@ -253,7 +246,7 @@ class ClickRows:
 
 
 def _codes(texts: Sequence[Any]) -> Int64Array:
-    """Number texts, given as Arrow arrays, in the order of their appearance: int64[N]."""
+    """Number the texts of Arrow arrays in the order of appearance, int64[N]."""
     chunks = arrow().chunked_array(texts, arrow().string()).dictionary_encode().chunks
     return np.concatenate([np.zeros(0, np.int64), *(chunk.indices.to_numpy() for chunk in chunks)])
 
@@ -272,11 +265,10 @@ def from_frame(
 
     Args:
         frame: a table, as `X` in `RankingDataset.from_arrays`.
-        columns: names of the click columns.
         qid, weight, drop, sort, categorical_feature: as in `RankingDataset.from_frame`.
 
     Raises:
-        DataError: as `from_frame`; an invalid cell, with its row.
+        DataError: as `RankingDataset.from_frame`, or an invalid value, with its row.
     """
     from boostrank.data.arrays import read_frame
     from boostrank.data.frames import as_frame, names_of, values_of

@@ -93,7 +93,7 @@ def test_training_learns_clicks_over_exposure_of_what_was_shown(folder: Path) ->
     np.testing.assert_allclose(how["propensities"]["examination"], curve.examination)
     said = (folder / "train.log").read_text()
     assert f"{log.shown.sum():,} rows, " in said
-    assert "propensities by" in said
+    assert "documents that moved: Propensities(" in said
     clicked = np.unique(data.queries.of_rows()[log.total_clicks() > 0]).size
     assert re.search(
         r"debiased against click counts, single trainings, on queries held out in 5 turns, by .*: "

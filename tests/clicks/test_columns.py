@@ -132,7 +132,7 @@ def test_words_are_no_counts_and_rows_of_other_data_are_refused(tmp_path: Path) 
     table["clicks"] = [1, 0]
     rows = ClickRows.read(write(table, tmp_path / "t.csv"), ClickColumns.of(NAMES))
     other = RankingDataset.from_arrays(np.zeros((3, 1)), np.zeros(3), group=[3])
-    with pytest.raises(DataError, match="2 rows of clicks, and the data have 3"):
+    with pytest.raises(DataError, match="2 rows of clicks.* 3 "):
         rows.of_data(other)
     data, log = from_frame(table.drop(columns="doc"), ClickColumns())
     assert (data.n_documents, log.clicks.tolist()) == (2, [1, 0])
@@ -219,7 +219,7 @@ def test_queries_in_pieces_are_brought_together(
         common = (data, "--clicks", "--click-columns", ",".join(names), *curve, *more)
         trained = invoke("train", *common, "-m", model, *FEW)
         assert trained.exit_code == 0, trained.stderr
-        said = re.findall(r"propensities by .*|exposure-DCG.*", trained.stderr)
+        said = re.findall(r"propensities from .*|exposure-DCG.*", trained.stderr)
         if len(names) > 3:
             assert len(said) > 1
             said.append(invoke("compare", scores, model, *common, "--json").stdout)

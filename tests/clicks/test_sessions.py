@@ -88,7 +88,7 @@ def test_documents_may_go_by_keys(ending: str, frame: pd.DataFrame, tmp_path: Pa
     fewer = write(data[data["row"] != 7], tmp_path / f"fewer.{ending}")
     first = int(np.flatnonzero(frame["row"] == 7)[0]) + 1
     where = rf"row {first:,}" if ending == "parquet" else rf"log\.csv:{first + 1}"
-    with pytest.raises(FileFormatError, match=rf"{where}: no document q0, 7 in the data"):
+    with pytest.raises(FileFormatError, match=rf"{where}: .*q0, 7"):
         count_clicks([log], keys=keys, documents=fewer)
     twice = write(pd.concat([data, data[:1]]), tmp_path / f"twice.{ending}")
     with pytest.raises(FileFormatError, match="two rows have the keys"):
