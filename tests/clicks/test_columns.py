@@ -132,7 +132,7 @@ def test_words_are_no_counts_and_rows_of_other_data_are_refused(tmp_path: Path) 
     table["clicks"] = [1, 0]
     rows = ClickRows.read(write(table, tmp_path / "t.csv"), ClickColumns.of(NAMES))
     other = RankingDataset.from_arrays(np.zeros((3, 1)), np.zeros(3), group=[3])
-    with pytest.raises(DataError, match="2 rows of clicks.* 3 "):
+    with pytest.raises(DataError, match=r"2 rows of clicks.* 3 "):
         rows.of_data(other)
     data, log = from_frame(table.drop(columns="doc"), ClickColumns())
     assert (data.n_documents, log.clicks.tolist()) == (2, [1, 0])

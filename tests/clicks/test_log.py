@@ -99,7 +99,7 @@ def test_weights_and_comments_stay_with_their_documents() -> None:
 
 def test_a_log_of_other_documents_or_without_clicks_is_refused() -> None:
     data = RankingDataset.from_arrays(np.zeros((5, 1)), np.zeros(5), group=[5])
-    with pytest.raises(DataError, match="6 documents.* 5"):
+    with pytest.raises(DataError, match=r"6 documents.* 5"):
         LOG.training_set(data, CURVE)
     with pytest.raises(DataError, match="no clicks to learn from"):
         ClickLog([0], [1], [3], [0], 5).training_set(data, CURVE)
