@@ -53,13 +53,13 @@ def predict(own: Predict, reading: FileOptions) -> None:
     from boostrank.core.machine import uncollected, without
 
     with uncollected(freeze=True):
-        from boostrank.core.files import check_output
+        from boostrank.core.files import check_writable
         from boostrank.data.text.writer import score_text
         from boostrank.model.ranking_model import RankingModel, calibrated_scores
         from boostrank.model.scores import has_names, write_scores
 
         if own.output != "-":
-            check_output(own.output)
+            check_writable(own.output, streams=True)
         with without("sklearn", "pandas"):  # an engine would import them, which takes a second, without need
             model = RankingModel.load(own.model)
         known, named = model.info.calibration, bool(own.run) or has_names(own.output)

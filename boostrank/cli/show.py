@@ -63,18 +63,18 @@ def check_page(path: str | None) -> None:
     """Check early that a page can be drawn and written."""
     if path is None:
         return
-    from boostrank.core.files import check_output
+    from boostrank.core.files import check_writable
     from boostrank.report.charts import need_report_extra
 
     need_report_extra()
-    check_output(path)
+    check_writable(path, streams=True)
 
 
 def write_page(path: str, html: str) -> None:
     """Write a page, and say so."""
-    from boostrank.core.files import write_output
+    from boostrank.core.files import write_atomically
 
-    write_output(path, html.encode("utf-8", "backslashreplace"))
+    write_atomically(path, html.encode("utf-8", "backslashreplace"), streams=True)
     say(f"{path}: written")
 
 

@@ -70,7 +70,7 @@ def tune(own: Tune, options: FitOptions, reading: FileOptions) -> int:
     are fixed. Trials are measured on --valid, or on folds of whole queries, and compared query by query. The effect of
     luck is measured first.
     """
-    from boostrank.core.files import check_not_read, check_writable, write_output
+    from boostrank.core.files import check_not_read, check_writable, write_atomically
 
     inputs = [*own.train, *([own.valid] if own.valid else [])]
     study = f"{own.output}.study"
@@ -116,7 +116,7 @@ def tune(own: Tune, options: FitOptions, reading: FileOptions) -> int:
         if not progress.trials:
             return INTERRUPTED
         found, stopped = search(0, None), True
-    write_output(own.output, _as_toml(found, typed, within).encode())
+    write_atomically(own.output, _as_toml(found, typed, within).encode(), streams=True)
     if own.as_json:
         print_json(_as_json(found))
     else:

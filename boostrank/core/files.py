@@ -1,8 +1,8 @@
-"""Files: atomic writes, bounded reads, advisory locks on files in use, and files of other kinds.
+"""Atomic writes, bounded reads, file locks, and recognition of files of other kinds.
 
-Locks use `flock`: the kernel releases them when a process ends for any reason. They hold on all machines that share
-the file system, unless it was mounted with local locks. They reserve an output for one run, and distinguish leftovers
-of a killed run from the files of a live one. (`filelock` locks neither folders nor open descriptors.)
+Locks use `flock`, which the kernel releases when a process ends, on all machines that share the file system unless it
+was mounted with local locks. A lock reserves an output for one run and distinguishes the files of a live run from
+leftovers of a killed one. (`filelock` locks neither folders nor open descriptors.)
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def try_lock(descriptor: int) -> bool | None:
     """Lock an open file or folder until the descriptor is closed or the process ends.
 
     Returns:
-        True if locked; False if another descriptor holds the lock; None where locks are not supported (Windows, some
-        network file systems).
+        True if the lock is held, False if another descriptor holds it, or None where locks are not supported (Windows,
+        some network file systems).
     """
     if fcntl is None:
         return None
@@ -54,18 +54,14 @@ def mark_alive(descriptor: int, path: str) -> bool:
     """Mark a new file or folder as in use while the descriptor is open.
 
     Returns:
-        False if another process's `remove_if_dead` has removed it meanwhile; create a new one.
+        True, or False if the file must be created again because `remove_if_dead` of another process removed it.
     """
     locked = try_lock(descriptor)
     return locked is None or (locked and leads_to(path, descriptor))
 
 
 def remove_if_dead(path: str) -> None:
-    """Remove a marked file or folder if the process that marked it has ended for certain.
-
-    Raises:
-        OSError: it does not exist, or cannot be removed.
-    """
+    """Remove a marked file or folder if the process that marked it has certainly ended."""
     is_folder = stat.S_ISDIR(os.lstat(path).st_mode)
     if fcntl is None:
         if not is_folder:
@@ -99,26 +95,27 @@ def lock_path(path: str | PathLike[str]) -> str:
 def reserved(path: str | PathLike[str]) -> Iterator[None]:
     """Reserve the file at `path` for this run while the block runs.
 
-    The lock is a hidden file `.NAME.lock` in the same folder. One left by a killed run reserves nothing. Where files
-    cannot be locked, warn and continue.
+    The lock is on a hidden file `.NAME.lock` in the same folder. A lock file that a killed run left reserves nothing.
+    Where files cannot be locked, warn and continue.
 
     Raises:
-        InputError: another run holds the lock; names its process if known.
+        InputError: another run holds the lock. The message names its process if it is known.
     """
-    beside = lock_path(path)
+    lock_file = lock_path(path)
     try:
-        descriptor = _locked(beside)
+        descriptor = _locked(lock_file)
     except BlockingIOError:
-        owner = "another run"
-        with contextlib.suppress(OSError, ValueError), open(beside, "rb") as file:
+        writer = "another run"
+        with contextlib.suppress(OSError, ValueError), open(lock_file, "rb") as file:
             pid, host = file.read(300).decode().split()
-            owner = f"process {int(pid)}" + ("" if host == socket.gethostname() else f" on {host}")
-        words = f"{os.fspath(path)}: {owner} is writing it: wait until it has ended, or choose another file"
-        raise InputError(words) from None
+            writer = f"process {int(pid)}" + ("" if host == socket.gethostname() else f" on {host}")
+        raise InputError(
+            f"{os.fspath(path)}: {writer} is writing it: wait until it has ended, or choose another file"
+        ) from None
     if descriptor is None:
         warn_user(
-            f"{os.fspath(path)}: files in {os.path.dirname(beside)} cannot be locked, so a second run could write the "
-            "same file",
+            f"{os.fspath(path)}: files in {os.path.dirname(lock_file)} cannot be locked, so a second run could write "
+            "the same file",
             TrainingWarning,
         )
         yield
@@ -130,29 +127,29 @@ def reserved(path: str | PathLike[str]) -> Iterator[None]:
         yield
     finally:
         with contextlib.suppress(OSError):
-            os.unlink(beside)  # still locked: a process that opened it earlier sees that it is gone and retries
+            os.unlink(lock_file)  # still locked: a process that opened it earlier sees that it is gone and retries
         os.close(descriptor)
 
 
-def _locked(beside: str) -> int | None:
+def _locked(lock_file: str) -> int | None:
     """Open and lock the lock file; return None where files cannot be locked."""
     while True:
         try:
             try:
-                descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | _NO_FOLLOWING, 0o666)
+                descriptor = os.open(lock_file, os.O_RDWR | os.O_CREAT | _NO_FOLLOWING, 0o666)
             except PermissionError:  # left by another user's run; a read-only descriptor can be locked, too
-                descriptor = os.open(beside, os.O_RDONLY | _NO_FOLLOWING)
+                descriptor = os.open(lock_file, os.O_RDONLY | _NO_FOLLOWING)
         except OSError:
             return None
         held = try_lock(descriptor)
-        if held and leads_to(beside, descriptor):
+        if held and leads_to(lock_file, descriptor):
             return descriptor
         unused = os.fstat(descriptor).st_size == 0
         os.close(descriptor)
         if held is None:
             with contextlib.suppress(OSError):
                 if unused:
-                    os.unlink(beside)
+                    os.unlink(lock_file)
             return None
         if held is False:
             raise BlockingIOError
@@ -170,21 +167,21 @@ _MOST_OF_A_STREAM = 1 << 28
 
 
 def beside(path: str, endings: Iterable[str] = READ_BESIDE) -> list[str]:
-    """Return the possible sidecar paths of a file; for `data.txt.gz`, also those of `data.txt`."""
+    """Return the possible sidecar paths of a file; those of `data.txt.gz` include those of `data.txt`."""
     stems = [path, *(path.removesuffix(packed) for packed in _PACKED if path.endswith(packed))]
     return [stem + ending for stem in stems for ending in endings]
 
 
 def record_path(path: AnyPath) -> str:
-    """Return the path of a model's record (`.meta.json`). Symbolic links are followed, as in writing the model."""
+    """Return the path of a model's record (`.meta.json`). Symbolic links are followed."""
     return os.fspath(os.path.realpath(path) if os.path.islink(path) else path) + _RECORD
 
 
 def read_text(path: AnyPath, *, errors: str = "strict") -> str:
-    r"""Read a sidecar file as UTF-8 text. A byte order mark is dropped; line ends become "\n".
+    r"""Read a sidecar file as UTF-8 text without a byte order mark. Line ends become "\n".
 
     Raises:
-        FileFormatError: as `read_whole`; invalid UTF-8.
+        FileFormatError: the file cannot be read or is not UTF-8 text.
     """
     try:
         text = read_whole(path).decode("utf-8-sig", errors)
@@ -211,28 +208,35 @@ def read_whole(path: AnyPath) -> bytes:
     return content
 
 
-def write_atomically(path: AnyPath, data: bytes) -> None:
-    """Replace the file at `path` by `data`. Readers see the old content or the new, never a part.
-
-    Raises:
-        TrainingError: as `replacing`.
-    """
-    with replacing(path) as descriptor:
+def write_atomically(path: AnyPath, data: bytes, *, streams: bool = False) -> None:
+    """Replace the file at `path` by `data`, as `replacing` does. Readers never see a part of it."""
+    with replacing(path, streams=streams) as descriptor:
         write_all(descriptor, data)
 
 
 @contextmanager
-def replacing(path: AnyPath) -> Iterator[int]:
-    """Yield a file descriptor; on success, its content replaces the file at `path`.
+def replacing(path: AnyPath, *, streams: bool = False) -> Iterator[int]:
+    """Yield a file descriptor whose content replaces the file at `path` when the block ends.
 
-    The data go to a temporary file in the same folder, are synced, and the file is renamed over `path`; then the folder
-    is synced. A symbolic link stays and its target is replaced. The permissions of an existing file are kept. If the
-    block raises, the old file is unchanged.
+    The data are written to a temporary file in the same folder, which is synced and renamed to `path`. A symbolic link
+    stays and its target is replaced. The permissions of an existing file are kept.
+
+    Args:
+        streams: write directly to a pipe or a device (`/dev/stdout`) instead of refusing it.
 
     Raises:
-        TrainingError: a step failed (disk full, no permission, ...). The old file is unchanged and the temporary file
-            is removed. Only if the final sync fails is the new file already in place, complete; the message says so.
+        TrainingError: the block or a step failed (disk full, no permission, ...). The old file is unchanged, unless the
+            message says that only the final sync of the folder failed.
+        BrokenPipeError: the reader closed the pipe.
     """
+    if streams and _is_stream(path):
+        with _failing_as_training_error(path, "a part may have been written"):
+            descriptor = os.open(path, os.O_WRONLY)
+            try:
+                yield descriptor
+            finally:
+                os.close(descriptor)
+        return
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
     with _failing_as_training_error(path, "its old content, if any, is untouched"):
@@ -267,12 +271,17 @@ def replacing(path: AnyPath) -> Iterator[int]:
             os.close(descriptor)
 
 
-def check_writable(path: AnyPath) -> None:
-    """Check early that `path` can be written. Remove leftovers of killed processes; leave nothing else.
+def check_writable(path: AnyPath, *, streams: bool = False) -> None:
+    """Check early that `replacing` can write to `path`, and remove leftovers of killed processes.
 
     Raises:
-        InputError: the folder is missing or read-only, or `path` is a folder, a device or a read-only file.
+        InputError: the folder is missing or read-only, or `path` is a folder, a read-only file or, unless `streams`
+            allows them, a pipe or a device.
     """
+    if streams and _is_stream(path):
+        if not os.access(path, os.W_OK):
+            raise InputError(f"{os.fspath(path)}: cannot be written: {os.strerror(errno.EACCES)}")
+        return
     target = os.path.realpath(path)
     try:
         if _mode_of_regular_file(target) is not None and not os.access(target, os.W_OK):
@@ -286,14 +295,11 @@ def check_writable(path: AnyPath) -> None:
 
 
 def check_not_read(output: AnyPath, inputs: Iterable[AnyPath]) -> None:
-    """Refuse to overwrite an input file, under any name.
+    """Raise `InputError` if the output would overwrite an input file, even under another name.
 
     Args:
-        output: path; standard output (`-`), pipes and devices overwrite nothing.
-        inputs: files and patterns. Their sidecar files count as inputs.
-
-    Raises:
-        InputError: the output is one of the inputs.
+        output: path of the output. Standard output (`-`), pipes and devices overwrite nothing.
+        inputs: paths and patterns. Their sidecar files count as inputs.
     """
     if not os.path.isfile(output):
         return
@@ -307,11 +313,7 @@ def check_not_read(output: AnyPath, inputs: Iterable[AnyPath]) -> None:
 
 
 def check_appendable(path: AnyPath, taken: Sequence[AnyPath]) -> None:
-    """Check early that a file can be appended to, and is not one of `taken`. Create it if it does not exist.
-
-    Raises:
-        InputError: with the reason.
-    """
+    """Raise `InputError` if a file cannot be appended to or is one of `taken`. Create it if it does not exist."""
     if any(os.path.realpath(path) == os.path.realpath(other) for other in taken):
         raise InputError(f"{os.fspath(path)}: is already read or written by this command: choose another file")
     try:
@@ -321,56 +323,15 @@ def check_appendable(path: AnyPath, taken: Sequence[AnyPath]) -> None:
 
 
 def remove_leftovers(path: AnyPath) -> None:
-    """Delete the temporary files that killed processes left for this path, keeping those of live ones."""
+    """Delete the temporary files that killed processes left for this path."""
     folder, name = os.path.split(os.path.realpath(path))
     for part in glob.glob(os.path.join(glob.escape(folder), f".{glob.escape(_stem(name))}.{'[0-9a-f]' * 12}.tmp")):
         with contextlib.suppress(OSError):
             remove_if_dead(part)
 
 
-def write_output(path: AnyPath, data: bytes) -> None:
-    """Write `data` to a file (atomically), pipe or device. Raises as `writing`."""
-    with writing(path) as descriptor:
-        write_all(descriptor, data)
-
-
-@contextmanager
-def writing(path: AnyPath) -> Iterator[int]:
-    """Yield a file descriptor: that of `replacing`, or a plain one for a pipe or a device (`/dev/stdout`).
-
-    Raises:
-        TrainingError: as `replacing`.
-        BrokenPipeError: the reader closed the pipe.
-    """
-    if not _is_stream(path):
-        with replacing(path) as descriptor:
-            yield descriptor
-        return
-    with _failing_as_training_error(path, "a part may have been written"):
-        descriptor = os.open(path, os.O_WRONLY)
-        try:
-            yield descriptor
-        finally:
-            os.close(descriptor)
-
-
-def check_output(path: AnyPath) -> None:
-    """Check early that `write_output` can write to `path`.
-
-    Raises:
-        InputError: as `check_writable`, but pipes and devices are allowed.
-    """
-    if not _is_stream(path):
-        check_writable(path)
-    elif not os.access(path, os.W_OK):
-        raise InputError(f"{os.fspath(path)}: cannot be written: {os.strerror(errno.EACCES)}")
-
-
 def _is_stream(path: AnyPath) -> bool:
-    """Return True if `path` is a pipe or a device. Links are not resolved: the target of `/dev/stdout` may have no
-    path.
-    """
-    try:
+    try:  # without `realpath`, because the target of /dev/stdout may have no path
         mode = os.stat(path).st_mode
     except OSError:
         return False
@@ -431,7 +392,7 @@ def _reason(error: OSError, target: str) -> str:
     return error.strerror or str(error)
 
 
-_BINARY = (
+_BINARY: tuple[tuple[bytes | tuple[bytes, ...], str], ...] = (
     (b"PK\x03\x04", "a zip archive, an Excel workbook or an .npz file: unpack it, or save it as CSV"),
     (b"\x1f\x8b", "compressed by gzip: unpack it first, or name it with the ending .gz"),
     (b"BZh", "compressed by bzip2: unpack it first, or name it with the ending .bz2"),
@@ -451,8 +412,7 @@ _BINARY = (
     (b"CBM1", "a CatBoost model, which boostrank does not read"),
     (b"binf", "an old binary model of XGBoost: load it there and save it as JSON, save_model('model.json')"),
     (b"{L\x00\x00\x00\x00\x00\x00\x00", "XGBoost's UBJSON: save it there as JSON, save_model('model.json')"),
-    (b"\xff\xfe", "looks like UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`"),
-    (b"\xfe\xff", "looks like UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`"),
+    ((b"\xff\xfe", b"\xfe\xff"), "looks like UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`"),
 )
 _TEXT = (
     (r"version https://git-lfs\.github\.com", "a pointer of Git LFS in place of the file: run `git lfs pull`"),
@@ -489,11 +449,7 @@ _TEXT = (
 
 
 def foreign_kind(beginning: bytes) -> str | None:
-    """Identify a file by its first bytes and suggest a remedy; None if it is not recognised.
-
-    Args:
-        beginning: at least the first 300 bytes, or the whole file.
-    """
+    """Return the kind of a file and a remedy, from its first 300 bytes or more; None if it is not recognised."""
     if re.match(rb"\x80[\x02-\x05]|x[\x01^\x9c\xda]", beginning):  # zlib: how joblib compresses
         return (
             "a pickle, which can run any code: open it where it was written, and save a model with its save_model, a "

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from boostrank.core.errors import DataError, FileFormatError, ParameterError
-from boostrank.core.files import check_output, read_whole, writing
+from boostrank.core.files import check_writable, read_whole, replacing
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.columns import DEFAULTS, choose_columns, column_of
 from boostrank.data.options import name_in, words_in
@@ -105,7 +105,7 @@ def join(
         raise ParameterError(f"unjudged={unjudged!r}: {' | '.join(UNJUDGED)}")
     if os.path.splitext(output)[1].lower() not in (".csv", ".parquet"):
         raise ParameterError(f"{output}: the name of a table ends in .csv or .parquet")
-    check_output(output)
+    check_writable(output, streams=True)
     roles = {role: name for role, name in (("label", label), ("qid", qid), ("id", id)) if name is not None}
     used: set[str] = set()
     paths = [judgements, *map(str, expand(features))]
@@ -153,7 +153,7 @@ def join(
         )
     choose_columns((*given, *table.column_names), Reading(), output)  # as train does
     table = pa.table(given | dict(zip(table.column_names, table.columns, strict=True)))
-    with writing(output) as descriptor, open(descriptor, "wb", closefd=False) as file:
+    with replacing(output, streams=True) as descriptor, open(descriptor, "wb", closefd=False) as file:
         if output.lower().endswith(".csv"):
             arrow(".csv").write_csv(table, file)
         else:

@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from boostrank.core.errors import DataWarning, FileFormatError, ParameterError, warn_user
-from boostrank.core.files import check_not_read, check_output, writing
+from boostrank.core.files import check_not_read, check_writable, replacing
 from boostrank.core.types import Int64Array
 from boostrank.data import blocks as slots
 from boostrank.data.assemble import NO_ROWS
@@ -379,7 +379,7 @@ def open_output(path: str, read: Iterable[Any] = (), spec: Format | None = None)
         spec = asked
     if path != STANDARD_STREAM:
         check_target(path, read)
-    target = nullcontext(sys.stdout.fileno()) if path == STANDARD_STREAM else writing(path)
+    target = nullcontext(sys.stdout.fileno()) if path == STANDARD_STREAM else replacing(path, streams=True)
     with target as descriptor, open(descriptor, "wb", _BUFFER, closefd=False) as file:
         output = ColumnarOutput(path, file, spec.name) if columnar and spec else Output(path, file)
         try:
@@ -392,7 +392,7 @@ def open_output(path: str, read: Iterable[Any] = (), spec: Format | None = None)
 
 def check_target(path: str, read: Iterable[Any]) -> None:
     """Check before the work whether an output can be written; arguments as for `open_output`."""
-    check_output(path)
+    check_writable(path, streams=True)
     check_not_read(path, [one for one in read if isinstance(one, str | os.PathLike) and one != STANDARD_STREAM])
     if path.endswith(".zst"):
         zstd_module()

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import FileFormatError, ModelError
-from boostrank.core.files import foreign_kind, read_text, writing
+from boostrank.core.files import foreign_kind, read_text, replacing
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.assemble import Named, pieces_of_files
 from boostrank.data.dataset import RankingDataset
@@ -128,7 +128,7 @@ def write_scores(path: str, pieces: Iterable[Any]) -> None:
         pieces: float64[n], or text; for tables `boostrank.data.assemble.Named`.
     """
     ending, writer = os.path.splitext(path)[1].lower(), None
-    with writing(path) as descriptor, open(descriptor, "wb", closefd=False) as file:
+    with replacing(path, streams=True) as descriptor, open(descriptor, "wb", closefd=False) as file:
         for piece in pieces:
             if isinstance(piece, bytes) or not has_names(path):
                 file.write(piece if isinstance(piece, bytes) else score_text(piece))

@@ -17,7 +17,7 @@ import pytest
 
 from boostrank.core import files
 from boostrank.core.errors import FileFormatError, InputError, TrainingError
-from boostrank.core.files import check_output, check_writable, read_text, read_whole, write_atomically, write_output
+from boostrank.core.files import check_writable, read_text, read_whole, write_atomically
 
 CALLS = ("stat", "open", "write", "chmod", "fsync", "close", "replace")
 OLD, NEW = b"the old model\n", b"the new model, longer than the old one\n" * 50
@@ -202,28 +202,28 @@ def test_a_device_or_a_folder_is_not_replaced(tmp_path: Path) -> None:
 def test_output_goes_plainly_into_a_pipe_or_a_device(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    check_output(pipe)
+    check_writable(pipe, streams=True)
     reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)
-    write_output(pipe, NEW)
+    write_atomically(pipe, NEW, streams=True)
     assert reader.communicate()[0] == NEW
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     assert [p.name for p in tmp_path.iterdir()] == ["pipe"]
-    check_output("/dev/null")
-    write_output("/dev/null", NEW)
+    check_writable("/dev/null", streams=True)
+    write_atomically("/dev/null", NEW, streams=True)
     with pytest.raises(TrainingError, match=r"/dev/full: could not be written: .*; a part may have been written"):
-        write_output("/dev/full", NEW)
+        write_atomically("/dev/full", NEW, streams=True)
 
 
 def test_output_replaces_an_ordinary_file(tmp_path: Path) -> None:
     path = tmp_path / "scores.txt"
     path.write_bytes(OLD)
-    check_output(path)
+    check_writable(path, streams=True)
     before = path.stat().st_ino
-    write_output(path, NEW)
+    write_atomically(path, NEW, streams=True)
     assert path.read_bytes() == NEW
     assert path.stat().st_ino != before
     with pytest.raises(InputError, match="it is a folder"):
-        check_output(tmp_path)
+        check_writable(tmp_path, streams=True)
 
 
 def test_fault_081_a_path_that_cannot_be_written_is_found_before_training(
