@@ -1,13 +1,8 @@
-"""Gains of relevance labels, and conventions of ranking metrics, shared by objectives and metrics.
+"""Gains of relevance labels, and conventions of ranking metrics.
 
 A gain is a word, a table, or an expression over columns: `0.7*label + 0.3*log1p(margin)`. Python's parser reads the
-expression, but nothing is evaluated as code: the tree becomes nested NumPy operations. Only numbers, columns,
-+ - * / **, comparisons and the functions in `FUNCTIONS` are allowed. Missing values propagate through every operation,
-including comparisons; only `isnan` detects them.
-
-The same scores give a different NDCG in every library, because each resolves gains, ties, queries without a relevant
-document and cut-offs in its own way. `Conventions` makes each choice explicit, and the choices of known libraries have
-names (`Conventions.of("lightgbm")`).
+expression, but does not evaluate it as code: its tree becomes nested NumPy operations. Missing values propagate through
+every operation, including comparisons; only `isnan` detects them.
 """
 
 from __future__ import annotations
@@ -34,7 +29,7 @@ _MOST_NESTED = 100
 
 Operation = Callable[..., Any]
 Value = Callable[[Mapping[str, Float64Array]], Any]
-"""Value of an expression or a part of it, given the columns."""
+"""Function that computes an expression or a part of it from the columns."""
 
 
 def _kept_missing(operation: Operation) -> Operation:
@@ -79,11 +74,7 @@ _STRANGE = re.compile(rb"[^\d.eE+\-*/()<>=!, _]")
 
 @dataclass(frozen=True, eq=False)
 class GainExpression:
-    """A gain as an expression over columns.
-
-    Args:
-        columns: column names in order of appearance; `label` is the label.
-    """
+    """Gain as an expression over columns, which are named in order of appearance."""
 
     text: str
     columns: tuple[str, ...]
@@ -94,11 +85,12 @@ class GainExpression:
         """Parse an expression.
 
         Raises:
-            ParameterError: a part that is not allowed (with its position), no column, or a text that is too long.
+            ParameterError: a part is not allowed (the message has its position), there is no column, or the text is too
+                long.
         """
         text = text.strip()
         if len(text) > MOST_CHARACTERS:
-            raise ParameterError(f"gain: an expression of {len(text):,} characters; at most {MOST_CHARACTERS:,}")
+            raise ParameterError(f"gain: the expression has {len(text):,} characters, more than {MOST_CHARACTERS:,}")
         reader = _Reader(text)
         value = reader.value(reader.tree())
         if not reader.columns:
@@ -106,11 +98,7 @@ class GainExpression:
         return cls(text, tuple(reader.columns), value)
 
     def evaluate(self, columns: Mapping[str, npt.ArrayLike]) -> Float64Array:
-        """Compute the gains, float64[n]; overflow and division by zero give infinity or NaN.
-
-        Args:
-            columns: name -> float[n], for each name in the expression; NaN is missing.
-        """
+        """Compute the gains, float64[n], from columns float[n]. Overflow and division by zero give infinity or NaN."""
         given = {name: np.asarray(columns[name], np.float64) for name in self.columns}
         with np.errstate(all="ignore"):
             found = self._value(given)
@@ -139,26 +127,24 @@ class _Reader:
             self._refuse("nested too deep", 0)
 
     def value(self, node: ast.expr, depth: int = 0) -> Value:
-        """Return the value of a node."""
         source = self._bytes[node.col_offset : node.end_col_offset].decode()
         if depth > _MOST_NESTED:
             self._refuse("nested too deep", node.col_offset)
-        if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
-            number = np.float64(source)
-            return lambda columns: number
-        if isinstance(node, ast.Name):
-            name = source.strip("`")
-            self.columns[name] = None
-            return lambda columns: columns[name]
         operation, below = None, list[ast.expr]()
-        if isinstance(node, ast.BinOp):
-            operation, below = _OPERATORS.get(type(node.op)), [node.left, node.right]
-        elif isinstance(node, ast.UnaryOp):
-            operation, below = _OPERATORS.get(type(node.op)), [node.operand]
-        elif isinstance(node, ast.Compare) and len(node.ops) == 1:
-            operation, below = _OPERATORS.get(type(node.ops[0])), [node.left, *node.comparators]
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
-            operation, below = self._function(node.func, len(node.args)), node.args
+        match node:
+            case ast.Constant(value=int() | float()):
+                number = np.float64(source)
+                return lambda columns: number
+            case ast.Name():
+                name = source.strip("`")
+                self.columns[name] = None
+                return lambda columns: columns[name]
+            case ast.BinOp(left, op, right) | ast.Compare(left, [op], [right]):
+                operation, below = _OPERATORS.get(type(op)), [left, right]
+            case ast.UnaryOp(op, operand):
+                operation, below = _OPERATORS.get(type(op)), [operand]
+            case ast.Call(ast.Name() as function, below, []):
+                operation = self._function(function, len(below))
         if operation is None:
             self._refuse(f"{source!r} is not allowed", node.col_offset)
         values = [self.value(one, depth + 1) for one in below]
@@ -196,12 +182,8 @@ _WORDS = dict.fromkeys(("exponential", "exp", "exp2"), "exponential") | dict.fro
 
 
 def expression_of(gain: Any) -> GainExpression | None:
-    """Return the parsed expression if a gain is one, such as "0.7*label + 0.3*log1p(margin)"; otherwise None.
-
-    Raises:
-        ParameterError: text that is neither a word, a table nor an expression.
-    """
-    if not isinstance(gain, str) or not gain.strip() or gain.strip().lower() in _WORDS or _is_table(gain):
+    """Return the parsed expression if a gain is one, such as "0.7*label + 0.3*log1p(margin)"; otherwise None."""
+    if not isinstance(gain, str) or not gain.strip() or _word_or_table(gain) is not None:
         return None
     return GainExpression.parse(gain)
 
@@ -211,42 +193,48 @@ def rule_of(gain: Any) -> str | tuple[float, ...]:
     return parse_gain(gain) if expression_of(gain) is None else "linear"
 
 
-def parse_gain(gain: Any) -> str | tuple[float, ...]:
-    """Parse `"exponential"` (2^label - 1), `"linear"` (the label itself, real numbers allowed), or a table.
-
-    A table lists the gains of the labels 0, 1, 2, ...: a sequence of numbers, or text such as "0,1,3,7".
-
-    Raises:
-        ParameterError: anything else, or a table with negative, infinite or decreasing entries.
-    """
+def _word_or_table(gain: Any) -> str | tuple[float, ...] | None:
     word = gain.strip().lower() if isinstance(gain, str) else ""
     if word in _WORDS:
         return _WORDS[word]
     try:
-        table = tuple(float(entry) for entry in (word.split(",") if isinstance(gain, str) else gain))
+        return tuple(float(entry) for entry in (word.split(",") if isinstance(gain, str) else gain))
     except (TypeError, ValueError):
+        return None
+
+
+def parse_gain(gain: Any) -> str | tuple[float, ...]:
+    """Parse `"exponential"` (2^label - 1), `"linear"` (the label itself), or a table.
+
+    A table is a sequence of numbers, or text such as "0,1,3,7", with the gains of the labels 0, 1, 2, ...
+
+    Raises:
+        ParameterError: the gain is something else, or a table with negative, infinite or decreasing entries.
+    """
+    rule = _word_or_table(gain)
+    if rule is None:
+        word = gain.strip().lower() if isinstance(gain, str) else ""
         hint = did_you_mean(word, _WORDS, list_all=False) if word.isalpha() else ""
         raise ParameterError(
-            f"gain={gain!r}: use 'exponential', 'linear', or a table such as '0,1,3,7,15'.{hint} An expression over "
-            "columns is computed where columns are: by train, or RankingDataset.with_gain"
-        ) from None
-    if not table or not all(np.isfinite(table)) or min(table) < 0 or any(np.diff(table) < 0):
-        raise ParameterError(f"gain table {table}: entries must be finite, >= 0 and never decrease")
-    return table
+            f"gain={gain!r}: use 'exponential', 'linear', or a table such as '0,1,3,7,15'.{hint} Only train and "
+            "RankingDataset.with_gain compute an expression over columns"
+        )
+    if not isinstance(rule, str) and (
+        not rule or not all(np.isfinite(rule)) or min(rule) < 0 or any(np.diff(rule) < 0)
+    ):
+        raise ParameterError(f"gain table {rule}: entries must be finite, >= 0 and never decrease")
+    return rule
 
 
 def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float64Array:
-    """Compute the gain of each document.
+    """Compute the gain of each document, float64[N], finite and >= 0.
 
     Args:
         labels: float[N], finite and >= 0.
         gain: see `parse_gain`.
 
-    Returns:
-        float64[N], finite and >= 0.
-
     Raises:
-        RowError: labels that are not finite, negative, too large for 2^label, or outside the table.
+        RowError: a label is not finite, negative, too large for 2^label, or outside the table.
     """
     rule, y = parse_gain(gain), np.asarray(labels, dtype=np.float64)
 
@@ -262,7 +250,7 @@ def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float
         refuse(y < 0.0, f"is negative: relevance labels start at 0{mend}")
     if rule == "exponential":
         reason = (
-            f"is above {MAX_EXPONENTIAL_LABEL:g}: a gain of 2^label - 1 would drown every other document; use "
+            f"is above {MAX_EXPONENTIAL_LABEL:g}: 2^label - 1 would outweigh every other document; use "
             "gain='linear' or a gain table"
         )
         refuse(y > MAX_EXPONENTIAL_LABEL, reason)
@@ -276,25 +264,21 @@ def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float
 
 
 def label_map_from_zero(labels: npt.ArrayLike) -> str:
-    """Return a label map, as text, that shifts the lowest label to 0 (-1 alone: not judged); "" for many labels."""
+    """Return a label map, as text, that shifts the lowest label to 0; "" for more than 32 labels.
+
+    If -1 is the only negative label, it means "not judged", and the other labels stay.
+    """
     grades = np.unique(labels)
     if grades[0] == -1 and np.all(grades[1:] >= 0):
         return "-1=0"
     return ",".join(f"{old:g}={old - grades[0]:g}" for old in grades) if grades.size <= _MOST_MAPPED else ""
 
 
-def _is_table(text: str) -> bool:
-    try:
-        return bool([float(entry) for entry in text.split(",")])
-    except ValueError:
-        return False
-
-
 def weighted_gains(labels: npt.ArrayLike, gain: Gain, queries: QueryIndex) -> Float64Array:
     """Return `gains_from_labels` times the document weights, if any: float64[N].
 
     Raises:
-        DataError: as `gains_from_labels`; products that overflow.
+        DataError: a label has no gain, or a product overflows.
     """
     with queries.naming_rows():
         gains = gains_from_labels(labels, gain)
@@ -304,7 +288,7 @@ def weighted_gains(labels: npt.ArrayLike, gain: Gain, queries: QueryIndex) -> Fl
         weighted = gains * queries.document_weights
     beyond = np.flatnonzero(np.isinf(weighted))
     if beyond.size:
-        raise queries.row_error(int(beyond[0]), "gain times weight overflows: rescale the weights")
+        raise queries.row_error(int(beyond[0]), "the product of gain and weight overflows: rescale the weights")
     return weighted
 
 
@@ -315,22 +299,16 @@ def above_least(gains: Float64Array, queries: QueryIndex) -> Float64Array:
     return np.asarray(gains - np.repeat(least, queries.sizes), dtype=np.float64)
 
 
-TIES = ("expected", "input", "pessimistic", "optimistic", "docno")
-EMPTY = ("exclude", "one", "zero")
-SINGLE = ("count", "exclude")
-AP_DIVISORS = ("relevant", "reachable")
-SHORT_LISTS = ("pad", "clip", "letor")
-DISCOUNTS = ("log2(1+r)", "log2(r)")
-SCORE_TYPES = ("float64", "float32")
-_ALLOWED = {
-    "discount": DISCOUNTS,
-    "ties": TIES,
-    "score_type": SCORE_TYPES,
-    "empty": EMPTY,
-    "single": SINGLE,
-    "ap_divisor": AP_DIVISORS,
-    "short_lists": SHORT_LISTS,
+CHOICES = {
+    "discount": ("log2(1+r)", "log2(r)"),
+    "ties": ("expected", "input", "pessimistic", "optimistic", "docno"),
+    "score_type": ("float64", "float32"),
+    "empty": ("exclude", "one", "zero"),
+    "single": ("count", "exclude"),
+    "ap_divisor": ("relevant", "reachable"),
+    "short_lists": ("pad", "clip", "letor"),
 }
+"""Allowed words of each convention."""
 
 
 @dataclass(frozen=True)
@@ -342,25 +320,24 @@ class Conventions:
         discount: weight of rank r in DCG and NDCG: "log2(1+r)" is 1 / log2(1 + r), the usual one. "log2(r)" is
             1 / log2(max(2, r)), the original of Järvelin and Kekäläinen (2002), with equal weights for ranks 1 and 2.
         ties: order of documents with equal scores. "expected" takes the mean over all orders, in closed form. "input"
-            keeps the row order (and rewards a lucky file). "pessimistic" and "optimistic" put the worst or the best
-            first. "docno" sorts by document name, descending, as trec_eval does, and needs the names.
-        score_type: compare scores as "float64", or rounded to "float32", where close scores tie.
-        empty: value of a query without a relevant document. "exclude" leaves it out of the mean, counted and reported;
+            keeps the row order. "pessimistic" and "optimistic" put the worst or the best first. "docno" sorts by
+            document name, descending, as trec_eval does, and needs the names.
+        score_type: type in which scores are compared: "float64", or "float32", where close scores tie.
+        empty: value of a query without a relevant document. "exclude" leaves it out of the mean and reports the count.
             "one" and "zero" assign that value. "one" applies to the metrics that are 0/0 there (NDCG, MAP, recall); the
             others (DCG, precision, MRR, ERR) are 0 by their formula.
         empty_of: exceptions to `empty` for single metrics, as pairs: (("map", "zero"),).
-        single: queries with one document: "count" or "exclude".
+        single: whether to "count" or "exclude" queries with one document.
         relevant_from: smallest relevant label for MAP, precision, recall and MRR; None for every label above 0.
-        ap_divisor: divide average precision at k by the number of "relevant" documents, or by the "reachable" number
+        ap_divisor: divisor of average precision at k: the number of "relevant" documents, or the "reachable" number
             min(relevant, k).
-        short_lists: lists of n < k documents at cut-off k. "pad" assumes irrelevant documents at the end, so precision
+        short_lists: treatment of lists of n < k documents at cut-off k. "pad" adds irrelevant documents, so precision
             is divided by k. "clip" divides precision by n. "letor" is "pad" for precision and sets NDCG to 0.
-        max_grade: ERR stops at a document with probability gain(label) / (gain(max_grade) + 1), which is
-            (2^label - 1) / 2^max_grade for exponential gain. None uses the largest label of the data. With 0, the gains
-            themselves are the probabilities.
+        max_grade: largest grade of ERR, whose user stops at a document with probability gain(label) /
+            (gain(max_grade) + 1). None uses the largest label of the data. With 0, the gains are the probabilities.
 
     Raises:
-        ParameterError: a value that is not allowed.
+        ParameterError: a value is not allowed.
     """
 
     gain: Any = "exponential"
@@ -377,20 +354,20 @@ class Conventions:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "gain", parse_gain(self.gain))
-        for field, allowed in _ALLOWED.items():
+        for field, allowed in CHOICES.items():
             if getattr(self, field) not in allowed:
                 raise ParameterError(f"{field}={getattr(self, field)!r} is not one of {' | '.join(allowed)}")
         object.__setattr__(self, "empty_of", tuple((str(metric), str(word)) for metric, word in self.empty_of))
         for metric, word in self.empty_of:
-            if word not in EMPTY:
-                raise ParameterError(f"empty_of: {metric}={word!r} is not one of {' | '.join(EMPTY)}")
+            if word not in CHOICES["empty"]:
+                raise ParameterError(f"empty_of: {metric}={word!r} is not one of {' | '.join(CHOICES['empty'])}")
         if self.relevant_from is not None and not math.isfinite(self.relevant_from):
             raise ParameterError(f"relevant_from={self.relevant_from!r} is not a finite number")
         if self.max_grade is not None and not (math.isfinite(self.max_grade) and self.max_grade >= 0):
             raise ParameterError(f"max_grade={self.max_grade!r} is not a finite number >= 0")
 
     def empty_for(self, metric: str) -> str:
-        """Return the treatment of queries without a relevant document in a metric, by its canonical name."""
+        """Return `empty` for the metric with this canonical name."""
         return dict(self.empty_of).get(metric, self.empty)
 
     @classmethod
@@ -398,18 +375,18 @@ class Conventions:
         """Resolve conventions, optionally with another gain.
 
         Args:
-            conventions: conventions, or a name: lightgbm, xgboost, catboost, sklearn, trec, letor, mslr; "default" or
-                None for our own.
-            gain: replaces the gain of the conventions; None keeps it.
+            conventions: conventions, or one of the names lightgbm, xgboost, catboost, sklearn, trec, letor, mslr and
+                default; None means default.
+            gain: gain that replaces the one of the conventions; None keeps it.
 
         Raises:
-            ParameterError: unknown name; the message lists the known ones.
+            ParameterError: the name is unknown. The message lists the known ones.
         """
         name = "default" if conventions is None else conventions
         if isinstance(name, str) and name.strip().lower() not in PRESETS:
             raise ParameterError(f"unknown metric conventions {name!r}.{did_you_mean(name, PRESETS)}")
         if not isinstance(name, cls | str):
-            raise ParameterError(f"conventions={name!r}: Conventions(...), or one of {', '.join(PRESETS)}")
+            raise ParameterError(f"conventions={name!r}: pass Conventions(...) or one of {', '.join(PRESETS)}")
         rules = PRESETS[name.strip().lower()] if isinstance(name, str) else name
         return rules if gain is None else replace(rules, gain=rule_of(gain))
 
@@ -452,7 +429,7 @@ PRESETS: dict[str, Conventions] = {
         short_lists="clip",
         max_grade=0.0,
     ),
-    # `ndcg_score` and `dcg_score` per query; scikit-learn rejects queries with one document.
+    # `ndcg_score` and `dcg_score` per query. Scikit-learn rejects queries with one document.
     "sklearn": Conventions(gain="linear", empty="zero", single="exclude"),
     # trec_eval over the judged queries; it has no ERR.
     "trec": Conventions(gain="linear", ties="docno", score_type="float32", empty="zero"),

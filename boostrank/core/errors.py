@@ -1,8 +1,4 @@
-"""Errors and warnings.
-
-Every exception that boostrank raises on purpose derives from `BoostrankError`. Its `exit_code` is the exit status of
-the command line: 2 for invalid input or options, 3 for work that failed.
-"""
+"""Errors and warnings."""
 
 from __future__ import annotations
 
@@ -15,36 +11,35 @@ from typing import Any
 
 
 class BoostrankError(Exception):
-    """Base class of all errors raised on purpose."""
+    """Base class of all errors that boostrank raises on purpose.
+
+    Attributes:
+        exit_code: exit status of the command line: 2 for invalid input or options, 3 for work that failed.
+    """
 
     exit_code = 3
 
 
 class InputError(BoostrankError, ValueError):
-    """The user's input cannot be used."""
+    """Error for input of the user that cannot be used."""
 
     exit_code = 2
 
 
 class ParameterError(InputError):
-    """A parameter is unknown, out of range, or contradicts another one."""
+    """Error for a parameter that is unknown, out of range, or contradicts another one."""
 
 
 class UnknownParameter(ParameterError):
-    """No parameter has this name."""
+    """Error for an unknown parameter name."""
 
 
 class DataError(InputError):
-    """Labels, queries or features that cannot be trained on or scored."""
+    """Error for labels, queries or features that cannot be used."""
 
 
 class RowError(DataError):
-    """A row is invalid. `QueryIndex.naming_rows` adds the file and line.
-
-    Args:
-        row: row number, from 0.
-        reason: the fault and its remedy.
-    """
+    """Error for a row, numbered from 0. `QueryIndex.naming_rows` adds the file and line."""
 
     def __init__(self, row: int, reason: str) -> None:
         self.row, self.reason = int(row), reason
@@ -55,10 +50,10 @@ class RowError(DataError):
 
 
 class FileFormatError(DataError):
-    """A file cannot be parsed.
+    """Error for a file that cannot be parsed.
 
     Args:
-        reason: the fault, with the offending token, and its remedy.
+        reason: fault, with the offending token, and its remedy.
         file: path as the user typed it.
         line: line number from 1, or 0 for the whole file.
         column: byte column from 1, or 0 for the whole line.
@@ -74,41 +69,41 @@ class FileFormatError(DataError):
 
 
 class DataWarning(UserWarning):
-    """Data was read, but looks suspicious: one line per kind of problem, with counts."""
+    """Warning about suspicious data."""
 
 
 class ModelError(InputError):
-    """A model file is damaged, hostile, or from a newer version."""
+    """Error for a model file that is damaged, hostile, or from a newer version."""
 
 
 class TrainingError(BoostrankError, RuntimeError):
-    """Training cannot continue: a broken gradient, nothing to learn, a failed write.
+    """Error for a training that cannot continue, such as a broken gradient or a failed write.
 
     Attributes:
-        model: the `RankingModel` of the rounds before a broken gradient; None if there are none.
+        model: `RankingModel` of the rounds before a broken gradient; None if there are none.
     """
 
     model: Any = None
 
 
 class NothingToLearn(TrainingError):
-    """The training set contains nothing that the objective can learn from."""
+    """Error for a training set from which the objective cannot learn."""
 
     exit_code = 2
 
 
 class WorkerLost(TrainingError):
-    """A worker of a distributed training died or stopped responding."""
+    """Error for a worker of a distributed training that died or stopped responding."""
 
     exit_code = 4
 
 
 class TrainingWarning(UserWarning):
-    """Training continues, but probably not as intended."""
+    """Warning about a training that probably does not work as intended."""
 
 
 class MissingDependency(BoostrankError, ImportError):
-    """A required optional package is not installed."""
+    """Error for an optional package that is needed and not installed."""
 
     exit_code = 2
 

@@ -1,4 +1,4 @@
-"""This process: its threads and memory, fast imports, standard streams, and Ctrl-C."""
+"""Threads and memory of the process, fast imports, standard streams, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -22,17 +22,13 @@ from boostrank.core.errors import ParameterError, TrainingError
 
 MOST_THREADS = 1024
 """Limit on machines with fewer cores. OpenMP aborts the process if it cannot start all threads."""
-# OpenMP threads spin by default while they wait. On a busy machine a spinning thread takes the core of the thread
-# that it waits for (times: experiments/bench_scale). Load may start at any time, so always wait passively.
+# OpenMP threads spin by default while they wait. On a busy machine, a spinning thread takes the core of the thread
+# that it waits for (times: experiments/bench_scale).
 _WAIT_POLICY = "passive"
 
 
 def available_threads() -> int:
-    """Return the number of threads to use: `OMP_NUM_THREADS` if set, else the cores in the CPU mask and quota.
-
-    Raises:
-        ParameterError: OMP_NUM_THREADS is above `MOST_THREADS`.
-    """
+    """Return the number of threads to use: `OMP_NUM_THREADS` if set, else the cores in the CPU mask and quota."""
     word = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip().lstrip("0")
     if not (word.isascii() and word.isdigit()):
         return _allowed_cores()
@@ -40,10 +36,10 @@ def available_threads() -> int:
 
 
 def resolve_threads(threads: int | None) -> int:
-    """Resolve a thread count: None and numbers below 1 mean all available cores.
+    """Resolve a thread count, where None and numbers below 1 mean all available cores.
 
     Raises:
-        ParameterError: more than `MOST_THREADS`.
+        ParameterError: the count exceeds `MOST_THREADS`.
     """
     return available_threads() if threads is None or threads < 1 else _checked(threads, "num_threads")
 
@@ -76,7 +72,7 @@ def _allowed_cores() -> int:
 def free_memory(root: Path = Path("/")) -> float:
     """Return the available memory in bytes, of the system or within the limits of our control groups.
 
-    The reclaimable page cache counts as free. If the system does not say: all its memory, or infinity.
+    The reclaimable page cache counts as free. If the available memory is unknown, return all memory, or infinity.
     """
     free, system = math.inf, _table(root / "proc/meminfo")
     if "MemAvailable:" in system:
@@ -109,7 +105,7 @@ def _quota(root: Path) -> float:
 def _groups(root: Path, controller: str) -> list[Path]:
     """Return the folders of our control groups (versions 1 and 2) and their ancestors, whose limits apply as well.
 
-    Inside a container, the kernel often gives the host's path; the container's own group is then mounted at the top.
+    Inside a container, the kernel often gives the path on the host; the container's group is then mounted at the top.
     """
     try:
         lines = (root / "proc/self/cgroup").read_text()
@@ -124,7 +120,7 @@ def _groups(root: Path, controller: str) -> list[Path]:
 
 
 def _numbers(group: Path, *names: str) -> list[int]:
-    """Return the numbers in files of a control group; none where a file is missing or says "max"."""
+    """Return the numbers in files of a control group, without files that are missing or contain "max"."""
     found = []
     for name in names:
         with contextlib.suppress(OSError, ValueError):
@@ -141,10 +137,7 @@ def _table(path: Path) -> dict[str, int]:
 
 
 def return_memory() -> None:
-    """Return freed memory to the system, where the C library supports it (glibc).
-
-    Otherwise the memory of many freed blocks of several megabytes counts as used until the process ends.
-    """
+    """Return freed memory to the system, where the C library supports it (glibc)."""
     import ctypes  # imported here to save 5 ms in `--help`
 
     # CDLL(None) fails on Windows; C libraries other than glibc have no malloc_trim.
@@ -158,10 +151,7 @@ own_process = False
 
 @contextmanager
 def without(*packages: str) -> Iterator[None]:
-    """Treat packages that are not imported yet as not installed, for modules imported in the block.
-
-    Those modules run without the packages from then on.
-    """
+    """Treat packages that are not imported yet as not installed, for modules that are imported in the block."""
     absent = [name for name in packages if own_process and name not in sys.modules]
     for name in absent:
         sys.modules[name] = None  # type: ignore[assignment]  # makes `import name` fail at once
@@ -174,11 +164,11 @@ def without(*packages: str) -> Iterator[None]:
 
 @contextmanager
 def uncollected(*, freeze: bool = False) -> Iterator[None]:
-    """Disable the garbage collector in the block: imports and compilation make almost no garbage, and many objects.
+    """Disable the garbage collector in the block, for imports and compilation, which make many objects and no garbage.
 
     Args:
-        freeze: exclude all objects from later collections, in the process of the command line. Scanning imported
-            modules takes a third of the run time of a short command. Cycles created in the block are never freed.
+        freeze: exclude all objects from later collections, in the process of the command line, where scanning imported
+            modules takes a third of the time of a short command. Cycles created in the block are never freed.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -193,17 +183,14 @@ def uncollected(*, freeze: bool = False) -> Iterator[None]:
 
 _INTERRUPTED = 130
 ONE_PRESS_SECONDS = 0.3
-"""Signals within this time are one key press: wrappers such as `uv run` repeat the terminal's signal."""
-_PATIENCE = 2.0  # seconds until an unhandled Ctrl-C is reported, and that leaving may take
+"""Time within which signals count as one key press: wrappers such as `uv run` repeat the terminal's signal."""
+_PATIENCE = 2.0  # seconds until an unhandled Ctrl-C is reported, and until the process exits without waiting
 _heard = threading.Event()  # set once Python code has handled Ctrl-C
 _IMPORTING = "<frozen importlib._bootstrap>"
 
 
 def stop_quietly() -> None:
-    """Exit at once on Ctrl-C during an import; raise `KeyboardInterrupt` as usual elsewhere.
-
-    An import may swallow the exception or turn it into another error.
-    """
+    """Exit at once on Ctrl-C during an import, which may swallow `KeyboardInterrupt`; raise it as usual elsewhere."""
 
     def interrupted(number: int, frame: Any) -> None:
         _heard.set()
@@ -220,13 +207,10 @@ def stop_quietly() -> None:
 
 
 def hear_signals(hear: Callable[[int], None]) -> Callable[[], None]:
-    """Call `hear` with the number of each signal in a thread, even while compiled code runs.
+    """Call `hear` with the number of each signal in a thread, and return a function that stops the thread.
 
     Python runs signal handlers between bytecodes, and compiled code can take minutes. The wake-up file descriptor
     receives signals at once.
-
-    Returns:
-        A function that stops the thread after all pending signals.
     """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
@@ -251,22 +235,21 @@ def leave_at_second_press() -> None:
     """Exit at once on a second Ctrl-C; print a line if Python has not handled the first one."""
     pressed: list[float] = []
 
+    def say_that_it_stops() -> None:
+        if not _heard.is_set():
+            _say("stopping as soon as compiled code returns (Ctrl-C once more: at once)")
+
     def hear(number: int) -> None:
         if number != signal.SIGINT:
             return
         pressed.append(time.monotonic())
         if len(pressed) == 1:
-            _soon(_say_what_is_awaited)
+            _soon(say_that_it_stops)
         elif pressed[-1] - pressed[0] > ONE_PRESS_SECONDS:
             _say("stopped at once")
             os._exit(_INTERRUPTED)
 
     hear_signals(hear)
-
-
-def _say_what_is_awaited() -> None:
-    if not _heard.is_set():
-        _say("stopping as soon as compiled code returns (Ctrl-C once more: at once)")
 
 
 def _soon(work: Callable[..., object], *arguments: Any) -> None:
@@ -276,10 +259,7 @@ def _soon(work: Callable[..., object], *arguments: Any) -> None:
 
 
 def leave_soon(status: int) -> None:
-    """Exit with this status when the interpreter has shut down, or after two seconds.
-
-    The interpreter waits for threads, and threads may wait for compiled code.
-    """
+    """Exit with this status after two seconds, if the interpreter still waits for threads then."""
     _soon(os._exit, status)
 
 
@@ -290,10 +270,10 @@ def _say(words: str) -> None:
 
 
 def take_over_streams() -> None:
-    """Prepare the standard streams of a command, including those that were closed at start-up.
+    """Prepare the standard streams of a command.
 
-    A closed descriptor 0, 1 or 2 would be reused by the next file opened, and messages would be written into that file.
-    As in gnulib's `stdopen`, it is opened in the wrong direction, so reading and writing still fail.
+    The next file opened would reuse a closed descriptor 0, 1 or 2, and messages would be written into that file. As in
+    gnulib's `stdopen`, open it in the wrong direction, so reading and writing still fail.
     """
     for descriptor, mode in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)):
         try:
@@ -307,7 +287,7 @@ def take_over_streams() -> None:
 
 
 class Results(io.FileIO):
-    """Standard output: write errors name the stream, which a plain `OSError` does not."""
+    """Standard output whose write errors name the stream."""
 
     def write(self, data: Any) -> int | None:  # type: ignore[override]
         try:
@@ -320,7 +300,7 @@ class Results(io.FileIO):
 
 
 class Messages(io.FileIO):
-    """Standard error: write errors are ignored, and the work continues."""
+    """Standard error that ignores write errors."""
 
     def write(self, data: Any) -> int | None:  # type: ignore[override]
         try:

@@ -1,7 +1,4 @@
-"""Objective parameters (one declaration feeds validation, help, documentation and tuning), and registries.
-
-Options of commands and of `boostrank.train` are declared in `boostrank.options`.
-"""
+"""Parameters of objectives, and registries. Options of commands and of `boostrank.train` are in `boostrank.options`."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ import pkgutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from boostrank.core.errors import ParameterError, did_you_mean
 
@@ -23,18 +20,17 @@ _SWITCH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0"
 
 @dataclass(frozen=True)
 class Param:
-    """A named, bounded, documented number, switch or choice.
+    """Declaration of a parameter, used for validation, help, documentation and tuning.
 
     Args:
-        name: name in Python, in files and on the command line.
-        default: default value; its type (float, int, bool, str) is the type of the parameter.
-        help: one sentence.
+        default: default value, whose type (float, int, bool, str) is the type of the parameter.
+        help: description in one sentence.
         low, high: closed bounds; `open_low` excludes the lower one.
-        log: search on a log scale when tuning.
-        schedulable: accept a `Schedule`, which changes the value with the round.
-        unit: "score", "score^2", "rank", "rounds"; empty for a pure number.
+        log: whether to search on a log scale when tuning.
+        schedulable: whether a `Schedule` may change the value with the round.
+        unit: "score", "score^2", "rank" or "rounds"; empty for a pure number.
         choices: allowed words of a str parameter. Kernels receive the position.
-        levels: words that stand for numbers, for a float parameter (`train_discount`: "log", "linear").
+        levels: words for numbers of a float parameter (`train_discount`: "log", "linear").
         aliases: other accepted names.
     """
 
@@ -82,7 +78,7 @@ class Param:
         """Convert a value to the type of the parameter.
 
         Raises:
-            ParameterError: wrong type or out of range; the message gives the allowed range.
+            ParameterError: the value has another type or is out of range. The message gives the allowed range.
         """
         if self.kind == "switch":
             word = str(value).strip().lower()
@@ -123,10 +119,10 @@ def find_param(name: str, params: Iterable[Param]) -> Param | None:
 
 
 def resolve_params(params: tuple[Param, ...], given: Mapping[str, Any], *, owner: str) -> dict[str, Any]:
-    """Map canonical names to the given values. Aliases are resolved; values are not parsed.
+    """Map canonical names to the given values, which are not parsed.
 
     Raises:
-        ParameterError: an unknown name (with the nearest known one), or the same parameter twice.
+        ParameterError: a name is unknown (the message has the nearest known one), or a parameter is given twice.
     """
     resolved: dict[str, Any] = {}
     typed: dict[str, str] = {}
@@ -146,29 +142,19 @@ def plain_name(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "").replace(" ", "")
 
 
-class Named(Protocol):
-    """Interface of registry members."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def aliases(self) -> tuple[str, ...]: ...
-
-
-T = TypeVar("T", bound=Named)
+T = TypeVar("T", bound=Any)
 
 
 class Registry(Generic[T]):
-    """Collect the `SPEC` (or `SPECS`) of each module of a package, by name and alias.
+    """Collection of the `SPEC` (or `SPECS`) of each module of a package, by `name` and `aliases`.
 
     Modules are imported at the first look-up, in alphabetical order. Names are compared without dashes, underscores and
     case. Modules whose name starts with an underscore are skipped.
 
     Args:
-        what: noun for its members in messages ("objective").
-        within: for members that are folders, the module that defines `SPEC`; "" for the folder's own.
-        instead: maps words that are not members to suggested members.
+        what: noun for the members in messages ("objective").
+        within: module of a subpackage that defines `SPEC`; "" for its `__init__`.
+        instead: words that are not members -> suggested members.
     """
 
     def __init__(
@@ -194,7 +180,7 @@ class Registry(Generic[T]):
         ]
 
     def add(self, spec: T) -> None:
-        """Add a member from outside the package, such as a user's own."""
+        """Add a member from outside of the package."""
         self._added[spec.name] = spec
 
     def __iter__(self) -> Iterator[T]:
@@ -208,7 +194,7 @@ class Registry(Generic[T]):
         """Return the member with this name or alias.
 
         Raises:
-            ParameterError: unknown; the message gives the nearest name and the list.
+            ParameterError: no member has it. The message has the nearest name and the list.
         """
         wanted = plain_name(name)
         for spec in self:

@@ -1,10 +1,11 @@
-"""Queries: the rows of each query."""
+"""Index of the rows of each query."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -16,22 +17,22 @@ from boostrank.core.text import UNFIT_WORDS, first_unfit
 from boostrank.core.types import Float64Array, Int64Array, pandas_index
 
 Places = Callable[[int], tuple[str, int]]
-"""Map a row (from 0) to its source: (file, line), or (description, 0). For reordered arrays: ("", original row)."""
+"""Function from a row to its source: (file, line), (description, 0), or ("", row before reordering)."""
 
 
 @dataclass(frozen=True, eq=False)
 class QueryIndex:
-    """Rows of each query: query q owns the rows ptr[q] to ptr[q+1].
+    """Index of the rows of each query: query q has the rows ptr[q] to ptr[q+1].
 
     Args:
         ptr: int64[Q+1], non-decreasing, ptr[0] = 0.
-        qid: int64[Q] or an object array of str, distinct: query ids, for messages and output.
+        qid: int64[Q] or object[Q] of str, distinct query ids.
         weights: float64[Q], positive; None for equal weights.
         k: int64[Q], cut-off rank of each query's objective (0: the whole list); None for the objective's own.
         document_weights: float64[N], at least 0; None for equal weights. Each objective defines their effect
             (`ObjectiveSpec.document_weights`).
         places: source of each row, for messages; None if unknown.
-        words: object[Q], text of each query, "" if unknown; None without any. Ids that are text need none.
+        words: object[Q], text of each query, "" if unknown; None if all are unknown or the ids are the text.
     """
 
     ptr: Int64Array
@@ -43,8 +44,9 @@ class QueryIndex:
     words: npt.NDArray[Any] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        put = partial(object.__setattr__, self)
         ptr = np.require(self.ptr, np.int64, ["C", "W"])  # compiled code takes no read-only arrays
-        object.__setattr__(self, "ptr", ptr)
+        put("ptr", ptr)
         if ptr.ndim != 1 or ptr.size < 1 or ptr[0] != 0 or bool(np.any(np.diff(ptr) < 0)):
             raise DataError("query boundaries must start at 0 and never decrease")
         for what, values in {"query ids": self.qid, "weights": self.weights, "k": self.k, "words": self.words}.items():
@@ -52,18 +54,18 @@ class QueryIndex:
                 raise DataError(f"{ptr.size - 1} queries but {what} of shape {np.shape(values)}")
         if self.weights is not None:
             weights = np.ascontiguousarray(self.weights, dtype=np.float64)
-            object.__setattr__(self, "weights", weights)
+            put("weights", weights)
             bad = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
             if bad.size:
                 raise DataError(
-                    f"query {self.qid[bad[0]]}: weight {weights[bad[0]]} is not a positive finite number; a query of "
-                    "weight zero is left out of the data"
+                    f"query {self.qid[bad[0]]}: weight {weights[bad[0]]} is not a positive finite number; remove a "
+                    "query of weight zero from the data"
                 )
             with np.errstate(over="ignore"):
                 total = float(weights.sum())
             if not np.isfinite(total):
                 raise DataError(
-                    f"the weights, up to {weights.max():g}, overflow when summed: divide them by a constant"
+                    f"the sum of the weights, up to {weights.max():g}, overflows: divide them by a constant"
                 )
         if self.k is not None:
             k, given = _whole(self.k), np.asarray(self.k)
@@ -71,10 +73,10 @@ class QueryIndex:
             if k is None or wrong.size:
                 q = int(wrong[0]) if wrong.size else 0
                 raise DataError(f"query {self.qid[q]}: k={given[q]} is not a whole number of at least 0")
-            object.__setattr__(self, "k", k)
+            put("k", k)
         if self.document_weights is not None:
             each = np.ascontiguousarray(self.document_weights, dtype=np.float64)
-            object.__setattr__(self, "document_weights", each)
+            put("document_weights", each)
             if each.shape != (self.n_documents,):
                 raise DataError(f"{self.n_documents} rows but document weights of shape {each.shape}")
             bad = np.flatnonzero(~(np.isfinite(each) & (each >= 0)))
@@ -86,19 +88,21 @@ class QueryIndex:
         """Create an index from group sizes in row order, as LightGBM takes them. Query ids count from 0.
 
         Raises:
-            DataError: a size that is not a positive whole number; sizes by key, whose order need not be that of rows.
+            DataError: a size is not a positive whole number, or the sizes have an index whose order may not be that of
+                the rows.
         """
         index = pandas_index(sizes)
         if index is not None and (type(index).__name__ != "RangeIndex" or index.start != 0 or index.step != 1):
             keys = ", ".join(map(repr, index[:3].tolist()))
             raise DataError(
-                f"group= holds sizes by key ({keys}, ...), whose order may not be that of the rows: give qid=, the "
-                "query id of each row; or group=sizes.to_numpy() if it is"
+                f"group= has the index {keys}, ..., whose order may not be that of the rows: pass the query id of each "
+                "row as qid=, or group=sizes.to_numpy() if the order is the same"
             )
         counts = _whole(sizes)
         if counts is None or counts.ndim != 1:
-            words = "group sizes must be a list of whole numbers, one per query; pass the query id of each row as qid="
-            raise DataError(words)
+            raise DataError(
+                "group sizes must be a list of whole numbers, one per query; pass the query id of each row as qid="
+            )
         bad = np.flatnonzero(counts <= 0)
         if bad.size:
             raise DataError(f"group {bad[0]} has size {counts[bad[0]]}; every query needs at least one row")
@@ -109,10 +113,10 @@ class QueryIndex:
 
     @classmethod
     def from_ids(cls, ids: npt.ArrayLike, *, weights: npt.ArrayLike | None = None) -> QueryIndex:
-        """Create an index from one query id per row. Rows of a query must be contiguous.
+        """Create an index from one query id per row. The rows of a query must be contiguous.
 
         Raises:
-            DataError: missing ids, or an id that reappears after another query.
+            DataError: an id is missing, or reappears after another query.
         """
         given = checked_ids(ids)
         starts = np.flatnonzero(np.concatenate([np.ones(min(1, given.size), bool), given[1:] != given[:-1]]))
@@ -123,8 +127,8 @@ class QueryIndex:
             at = int(again[0])
             raise DataError(
                 f"query {firsts[at]} appears again at row {starts[at]} (0-based) after ending near row "
-                f"{starts[numbers[at]]}: the rows of a query must follow each other; sort them stably by query id "
-                "(sort=True does)"
+                f"{starts[numbers[at]]}: the rows of a query must be contiguous; sort them stably by query id "
+                "(sort=True)"
             )
         ptr = np.concatenate([starts, [given.size]]).astype(np.int64)
         if firsts.dtype.kind in "iu" and (not firsts.size or int(firsts.max()) <= np.iinfo(np.int64).max):
@@ -144,7 +148,7 @@ class QueryIndex:
         """Create an index from query ids (one per row) or group sizes, distinguished by their number.
 
         Raises:
-            DataError: as `from_ids` and `from_sizes`; neither or both fit the number of documents.
+            DataError: as `from_ids` and `from_sizes`, or neither or both fit the number of documents.
         """
         if isinstance(given, QueryIndex):
             return given
@@ -154,7 +158,7 @@ class QueryIndex:
                 return cls.from_sizes(given)  # type: ignore[arg-type]
             if documents > 1 and bool(np.all(values == 1)):
                 raise DataError(
-                    f"{documents} ones for {documents} documents could be query ids (one query) or group sizes (one "
+                    f"{documents} ones for {documents} documents may be query ids (one query) or group sizes (one "
                     "document each): use QueryIndex.from_ids(...) or QueryIndex.from_sizes(...)"
                 )
         if values.shape != (documents,):
@@ -200,12 +204,12 @@ class QueryIndex:
         return int(np.searchsorted(self.ptr, row, side="right") - 1)
 
     def shown(self, query: int) -> str:
-        """Return the id of a query (by position) with its words, `7: red shoe`, for messages and tables."""
+        """Return the id of a query (by position) with its text, such as `7: red shoe`."""
         words = "" if self.words is None else f": {self.words[query]}"
         return f"{self.qid[query]}{words}".removesuffix(": ")
 
     def row_error(self, row: int, reason: str) -> DataError:
-        """Return the error for a row (from 0), with its source and its query."""
+        """Return an error for a row, with its source and its query."""
         name, number = ("", row) if self.places is None else self.places(row)
         query = f"query {self.shown(self.of_row(row))}"
         if not name:
@@ -228,10 +232,8 @@ class QueryIndex:
         return ranks
 
     def sample(self, documents: int, seed: int) -> Int64Array:
-        """Sample whole queries with about `documents` documents in total; return their sorted positions.
-
-        The number of queries is fixed in advance: stopping at a number of documents would favour short lists.
-        """
+        """Sample whole queries with about `documents` documents in total, and return their sorted positions."""
+        # Fix the number of queries in advance: stopping at a number of documents would favour short lists.
         count = len(self)
         if documents >= self.n_documents:
             return np.arange(count)
@@ -239,31 +241,25 @@ class QueryIndex:
         return np.sort(chosen)
 
     def blocks(self, documents: int) -> list[tuple[int, int]]:
-        """Split the queries into ranges of about `documents` documents, at least one query each."""
+        """Split the queries into ranges of about `documents` documents and at least one query."""
         marks = np.arange(documents, self.n_documents, documents)
         cuts = np.unique(np.concatenate([[0], np.searchsorted(self.ptr, marks), [len(self)]]))
         return [(int(a), int(b)) for a, b in pairwise(cuts)]
 
     def take(self, queries: npt.ArrayLike) -> tuple[QueryIndex, Int64Array]:
-        """Select whole queries, in the given order.
-
-        Returns:
-            The new index, and the rows of this one that it covers, int64.
-        """
+        """Select whole queries in the given order; return their index, and their rows in this one, int64."""
         chosen = np.asarray(queries, dtype=np.int64)
         rows = np.concatenate([np.zeros(0, np.int64), *(np.arange(self.ptr[q], self.ptr[q + 1]) for q in chosen)])
         ptr = np.concatenate([[0], np.cumsum(self.sizes[chosen])]).astype(np.int64)
-        weights = None if self.weights is None else self.weights[chosen]
-        k = None if self.k is None else self.k[chosen]
+        weights, k, words = (None if one is None else one[chosen] for one in (self.weights, self.k, self.words))
         each = None if self.document_weights is None else self.document_weights[rows]
         places = None if self.places is None else PlacesOf(self.places, rows)
-        words = None if self.words is None else self.words[chosen]
         return QueryIndex(ptr, self.qid[chosen], weights, k, each, places, words), rows
 
 
 @dataclass(frozen=True, eq=False)
 class PlacesOf:
-    """Places of some rows, given those of all rows; without these, the numbers of the rows."""
+    """Places of some rows of a table; the numbers of the rows if `places` is None."""
 
     places: Places | None
     rows: Int64Array
@@ -274,7 +270,7 @@ class PlacesOf:
 
 
 def _whole(values: Any) -> Int64Array | None:
-    """Convert to int64; None if values are not whole numbers, or too large."""
+    """Convert to int64; return None if a value is not a whole number, or is too large."""
     try:
         given = np.asarray(values)
         if given.dtype.kind == "c":
@@ -287,10 +283,10 @@ def _whole(values: Any) -> Int64Array | None:
 
 
 def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Return the query ids of rows, [N]: int64 (uint64 if large), or text.
+    """Return the query ids of rows, [N], as int64 (uint64 if large) or text.
 
     Raises:
-        DataError: an id is missing, is neither a whole number nor text, or the ids are mixed.
+        DataError: an id is missing or neither a whole number nor text, or the ids are mixed.
     """
     # NumPy would turn the numbers of a mixed list into text.
     given = np.fromiter(ids, object, len(ids)) if isinstance(ids, list | tuple) else np.asarray(ids)
@@ -313,7 +309,7 @@ def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
 
 
 def _ids_of_objects(given: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return ids of Python objects as text or int64, or as they are where int64 is too small."""
+    """Return ids of Python objects as text or int64, or unchanged if int64 is too small."""
     if set(map(type, given)) == {str}:
         return given
     ids = np.fromiter((_id_of_object(one, row) for row, one in enumerate(given)), object, given.size)

@@ -1,4 +1,4 @@
-"""Confidence intervals and paired comparisons over queries, seeded and with bounded memory."""
+"""Confidence intervals and paired comparisons over queries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from boostrank.core.types import Float64Array
 
 RESAMPLES = 2_000
 PAIRED_RESAMPLES = 10_000
-"""Bootstrap resamples of a paired difference, and sign flips for its p-value."""
+"""Number of bootstrap resamples of a paired difference, and of sign flips for its p-value."""
 # Probability on either side of a 95% interval. The literal 0.025 differs in the last bit and would move the ends.
 _TAIL = (1.0 - 0.95) / 2.0
 # Numbers in one chunk of resamples: a few arrays of 8 MB.
@@ -27,19 +27,16 @@ _NORMAL_FROM = 20_000
 def bootstrap_intervals(
     values: Float64Array, weights: Float64Array, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> tuple[Float64Array, Float64Array]:
-    """Compute a 95% interval of the weighted mean of each column by resampling queries with replacement.
+    """Compute the ends, float64[m], of 95% intervals of weighted means by resampling queries with replacement.
 
-    Percentile bootstrap, widened for few queries: the spread of resampled means is too small by sqrt((Q - 1) / Q), and
-    Student's distribution has thicker tails than the normal one ("expanded percentile", T. Hesterberg, "What teachers
-    should know about the bootstrap", The American Statistician 69, 2015). Above 20,000 queries, use the normal
-    interval: mean -+ 1.96 standard errors of the weighted mean.
+    The percentile bootstrap is widened for few queries: the spread of resampled means is too small by
+    sqrt((Q - 1) / Q), and Student's distribution has thicker tails than the normal one ("expanded percentile",
+    T. Hesterberg, "What teachers should know about the bootstrap", The American Statistician 69, 2015). Above 20,000
+    queries, use the normal interval: mean -+ 1.96 standard errors of the weighted mean.
 
     Args:
-        values: float64[Q, m], finite, Q >= 1. All columns share the same resamples.
+        values: float64[Q, m], finite, Q >= 1. All columns share the resamples.
         weights: float64[Q], positive.
-
-    Returns:
-        Lower and upper ends, float64[m] each.
     """
     count = values.shape[0]
     if count > _NORMAL_FROM:
@@ -68,7 +65,7 @@ def resampled_sums(columns: Float64Array, *, resamples: int, seed: int) -> Float
 
 
 def expanded_interval(draws: Float64Array, count: int) -> tuple[Float64Array, Float64Array]:
-    """Return the ends of the 95% interval of resampled values, along the first axis, widened for few queries."""
+    """Return the ends of the 95% interval of resampled values along the first axis, widened for few queries."""
     tail = _TAIL
     if count > 1:
         tail = float(ndtr(np.sqrt(count / (count - 1.0)) * stdtrit(count - 1.0, tail)))
@@ -82,8 +79,8 @@ class PairedDifference:
 
     Args:
         mean: mean of a - b.
-        low, high: 95% bootstrap interval of the mean.
-        p: two-sided p-value of "a and b are exchangeable in every query".
+        low, high: ends of the 95% bootstrap interval of the mean.
+        p: two-sided p-value of the hypothesis that a and b are exchangeable in every query.
     """
 
     mean: float
@@ -101,20 +98,20 @@ def paired_difference(
     resamples: int = PAIRED_RESAMPLES,
     seed: int = 0,
 ) -> PairedDifference:
-    """Compare a metric of two rankers query by query: mean of a - b, its interval and its p-value.
+    """Compute the mean difference of a metric of two rankers over queries, with its interval and p-value.
 
     The p-value is that of Fisher's randomisation test: if a and b are exchangeable, every difference could as well have
-    the opposite sign. All 2^Q sign patterns are enumerated if they do not exceed `resamples`. Otherwise a random sample
-    is drawn and the observed pattern is added (Davison and Hinkley 1997, section 4.2.5), so p is never 0.
+    the opposite sign. All 2^Q sign patterns are enumerated if they do not exceed `resamples`. Otherwise patterns are
+    sampled and the observed one is added (Davison and Hinkley 1997, section 4.2.5), so p is never 0.
 
     Args:
-        a, b: float64[Q], `MetricResult.per_query` of both; NaN marks excluded queries, the same in both.
+        a, b: float64[Q], `MetricResult.per_query` of both. NaN marks excluded queries.
         weights: float64[Q], positive; None for equal weights.
         resamples: number of bootstrap resamples and of sign flips.
         seed: random seed of both.
 
     Raises:
-        DataError: lengths that differ, a query excluded from only one, or no query at all.
+        DataError: the lengths differ, a query is excluded from only one result, or there is no query.
     """
     first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if first.ndim != 1 or first.shape != second.shape:

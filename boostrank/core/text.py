@@ -1,4 +1,4 @@
-"""Text for people: names, sizes, counts, and small HTML tables for notebooks."""
+"""Formatting and parsing of names, sizes, counts, and small HTML tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from boostrank.core.errors import ParameterError
 _UNFIT = re.compile("[\0\ud800-\udfff]")
 
 UNFIT_WORDS = "NUL or half a character (a lone surrogate)"
-"""Characters that names cannot contain: C and NumPy end text at NUL, and UTF-8 cannot encode lone surrogates."""
+"""Characters that names must not contain: C and NumPy end text at NUL, and UTF-8 cannot encode lone surrogates."""
 
 
 def first_unfit(names: Iterable[str]) -> int | None:
@@ -24,11 +24,7 @@ _UNITS = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "KI": 2**10, "MI": 2**
 
 
 def parse_size(text: str) -> int:
-    """Parse a size in bytes: `800MB`, `1.5 GB`, `2GiB`, `1000000`. Units are decimal unless Ki, Mi, Gi or Ti.
-
-    Raises:
-        ParameterError: not a size.
-    """
+    """Parse a size in bytes: `800MB`, `1.5 GB`, `2GiB`, `1000000`."""
     word = text.strip().upper().removesuffix("B").rstrip()
     digits = word.rstrip("KMGTI")
     try:

@@ -1,4 +1,4 @@
-"""Shared types, checks of arguments, and conversion of labels, weights and scores to numbers."""
+"""Shared types, checks of arguments, and conversion to numbers."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Float64Array = npt.NDArray[np.float64]
 ParamValues = Mapping[str, Any]
 """Parameters of an objective, by name."""
 Constants = tuple[Float64Array, Float64Array]
-"""Constants that an objective computes once per data set: float64[N, d] per document, float64[Q, c] per query."""
+"""Constants that an objective computes once per data set: float64[N, d] of documents and float64[Q, c] of queries."""
 
 
 class HessianKind(enum.Enum):
-    """Meaning of a kernel's second output. Each kind is tested for its defining property."""
+    """Meaning of a kernel's second output."""
 
     EXACT = "exact diagonal"
     MAJORISER = "majoriser"
@@ -36,19 +36,19 @@ class HessianKind(enum.Enum):
 
 @runtime_checkable
 class Schedule(Protocol):
-    """A parameter that changes with the round: pure and serialisable."""
+    """Parameter that changes with the round. It is pure and serialisable."""
 
     def __call__(self, round: int) -> float:
-        """Return the value at a round (from 0). Defined for every round >= 0, also past the schedule's end."""
+        """Return the value at a round >= 0, which may lie beyond the end of the schedule."""
         ...
 
     def over(self, total: int) -> Schedule:
-        """Return the schedule with its length set to `total` rounds, if it has none."""
+        """Return the schedule with a length of `total` rounds, if it has no length."""
         ...
 
     @property
     def needs_total(self) -> bool:
-        """True if `over` must be called before the schedule can be evaluated."""
+        """Whether `over` must be called before the schedule can be evaluated."""
         ...
 
 
@@ -56,7 +56,7 @@ def as_numbers(values: Any, what: str) -> Float64Array:
     """Convert to float64[N], with NaN for missing values. The result may share memory with the input.
 
     Raises:
-        DataError: values that are not numbers, or too large.
+        DataError: a value is not a number, or is too large.
     """
     try:
         given = values if np.ma.isMaskedArray(values) else np.asarray(values)
@@ -79,11 +79,7 @@ def pandas_index(values: Any) -> Any:
 
 
 def check_in_step(**columns: Any) -> None:
-    """Refuse pandas objects with the same index in different orders: their rows do not correspond.
-
-    Raises:
-        DataError: the orders differ; names the argument.
-    """
+    """Raise `DataError` for pandas objects with the same index in different orders, whose rows do not correspond."""
     found = {name: index for name, one in columns.items() if (index := pandas_index(one)) is not None}
     first = next(iter(found), "")
     for name, index in found.items():
@@ -95,17 +91,13 @@ def check_in_step(**columns: Any) -> None:
             and not len(other.difference(index))
         ):
             raise DataError(
-                f"{name}= has the index of {first}= in another order: {name}.loc[{first}.index] aligns the rows; "
-                f"{name}.to_numpy() ignores the index"
+                f"{name}= has the index of {first}= in another order: pass {name}.loc[{first}.index] to align "
+                f"the rows, or {name}.to_numpy() to ignore the index"
             )
 
 
 def check_real(values: npt.NDArray[Any], what: str) -> None:
-    """Refuse types that NumPy would silently cast: times become counts since 1970, complex numbers lose a part.
-
-    Raises:
-        DataError: values of such a type.
-    """
+    """Raise `DataError` for times and complex numbers, which NumPy would silently cast to real numbers."""
     types = {values.dtype.type} if values.dtype.kind != "O" else set(map(type, values.flat))
     if any(issubclass(one, np.datetime64 | np.timedelta64 | np.complexfloating) for one in types):
         kind = values.dtype if values.dtype.kind != "O" else " and ".join(sorted(one.__name__ for one in types))
@@ -141,7 +133,7 @@ def takes(**kinds: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
         kinds: argument name -> a class or a union (`str | None`). `int` includes NumPy integers and excludes bool.
 
     Raises:
-        ParameterError: raised by the decorated function, with the argument's name and the expected type.
+        ParameterError: an argument of the decorated function has another type.
     """
 
     def made(function: Callable[P, R]) -> Callable[P, R]:

@@ -20,12 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.conventions import (
-    AP_DIVISORS,
-    DISCOUNTS,
+    CHOICES,
     MAX_EXPONENTIAL_LABEL,
     PRESETS,
-    SCORE_TYPES,
-    SINGLE,
     Conventions,
 )
 from boostrank.core.errors import DataError, InputError, ParameterError
@@ -356,24 +353,24 @@ def _choices(
         known = ("exponential", "linear") if grades[-1] <= MAX_EXPONENTIAL_LABEL else ("linear",)
         values["gain"] = tuple(dict.fromkeys((*known, base.gain)))
     if spec.weights is log_discounts:
-        values["discount"] = DISCOUNTS
+        values["discount"] = CHOICES["discount"]
     if spec.grades is relevance and 2 < grades.size <= _GRADES:
         values["relevant_from"] = tuple(float(grade) for grade in grades if grade > 0)
     if metric.name == "map" and cutoff:
-        values["ap_divisor"] = AP_DIVISORS
+        values["ap_divisor"] = CHOICES["ap_divisor"]
     if cutoff and bool((queries.sizes < cutoff).any()):
         short = {"ndcg": ("pad", "letor"), "precision": ("pad", "clip")}.get(metric.name)
         values |= {"short_lists": short} if short else {}
-    tied = {kind: tied_documents(labels, scores, queries, score_type=kind) for kind in SCORE_TYPES}
+    tied = {kind: tied_documents(labels, scores, queries, score_type=kind) for kind in CHOICES["score_type"]}
     if tied["float32"]:
         values["ties"] = ("expected", "input", "pessimistic", "optimistic")
     if tied["float32"] != tied["float64"]:
-        values["score_type"] = SCORE_TYPES
+        values["score_type"] = CHOICES["score_type"]
     relevant = totals((labels > 0).astype(np.float64), queries.ptr)
     if "relevant_from" in values or not relevant.all():
         values["empty"] = ("exclude", "one", "zero") if spec.ratio else ("exclude", "zero")
     if bool((queries.sizes == 1).any()):
-        values["single"] = SINGLE
+        values["single"] = CHOICES["single"]
     return values
 
 

@@ -110,7 +110,7 @@ def test_weights_are_one_positive_number_a_query():
 
 
 def test_weights_whose_sum_no_number_holds_and_cut_offs_that_are_no_whole_numbers_are_refused():
-    with pytest.raises(DataError, match=r"the weights, up to 1e\+308, overflow when summed"):
+    with pytest.raises(DataError, match=r"weights, up to 1e\+308"):
         QueryIndex.from_sizes([1] * 10, weights=[1e308] * 10)
     for k in ([1, 1.5], [1, -1]):
         with pytest.raises(DataError, match=rf"query 1: k={k[1]} is not a whole number of at least 0"):

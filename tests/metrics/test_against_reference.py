@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from boostrank.core.conventions import AP_DIVISORS, DISCOUNTS, SHORT_LISTS, Conventions
+from boostrank.core.conventions import CHOICES, Conventions
 from boostrank.core.queries import QueryIndex
 from boostrank.metric import BoundMetrics, evaluate
 from tests.metrics.helpers import NAMES, TIES, per_query, queries, reference, twin
@@ -36,9 +36,9 @@ def test_it_agrees_with_the_twin_over_ragged_queries_with_ties(name: str, ties: 
         gain=gain,
         ties=ties,
         empty=data.draw(st.sampled_from(["one", "zero"])),
-        discount=data.draw(st.sampled_from(DISCOUNTS)),
-        ap_divisor=data.draw(st.sampled_from(AP_DIVISORS)),
-        short_lists=data.draw(st.sampled_from(SHORT_LISTS)),
+        discount=data.draw(st.sampled_from(CHOICES["discount"])),
+        ap_divisor=data.draw(st.sampled_from(CHOICES["ap_divisor"])),
+        short_lists=data.draw(st.sampled_from(CHOICES["short_lists"])),
         relevant_from=data.draw(st.sampled_from([None, 1.0, 2.0])),
         max_grade=3.0,
     )
