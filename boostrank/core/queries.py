@@ -251,7 +251,8 @@ class QueryIndex:
         chosen = np.asarray(queries, dtype=np.int64)
         rows = np.concatenate([np.zeros(0, np.int64), *(np.arange(self.ptr[q], self.ptr[q + 1]) for q in chosen)])
         ptr = np.concatenate([[0], np.cumsum(self.sizes[chosen])]).astype(np.int64)
-        weights, k, words = (None if one is None else one[chosen] for one in (self.weights, self.k, self.words))
+        taken: list[Any] = [None if one is None else one[chosen] for one in (self.weights, self.k, self.words)]
+        weights, k, words = taken
         each = None if self.document_weights is None else self.document_weights[rows]
         places = None if self.places is None else PlacesOf(self.places, rows)
         return QueryIndex(ptr, self.qid[chosen], weights, k, each, places, words), rows

@@ -18,7 +18,7 @@ _LINE = re.compile(r"([a-z0-9.-]+): (.+)")
 
 
 def target_lines() -> list[tuple[str, str]]:
-    """Return the name and description of each target, from docstrings: importing the targets takes a second."""
+    """Return the name and description of each target, from docstrings, because importing the targets takes a second."""
     package = importlib.import_module("boostrank.export.targets")
     found = []
     for module in TARGETS.modules():

@@ -1,6 +1,6 @@
-"""Proof of an export, on a parity pack and on a user's rows, and verification of scores that a program logged.
+"""Proof of an export, and verification of scores that a program logged.
 
-A parity pack has rows on both sides of every split, which reveal whether two readers of a model give different scores.
+The rows of a parity pack lie on both sides of every split, so they show whether two readers of a model differ.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _WHAT = {
     "categories": "rows with unseen categories",
 }
 KINDS = tuple(_WHAT)
-"""Kinds of rows in a pack; `allow` takes these names."""
+"""Kinds of rows in a pack, for `allow`."""
 
 MOVED = "moved"
-"""Value of `allow` that lets documents of the user's data change their ranks."""
+"""Value of `allow` for documents of the user's data that change their ranks."""
 
 # Kinds of rows that a user's data may lack.
 _ABSENT = ("zeros", "missing", "infinite", "categories")
@@ -63,8 +63,7 @@ class Pack:
     Args:
         rows: float32[n, d].
         kind: int8[n], index into `KINDS`.
-        nodes: number of splits that the rows cross on both sides.
-        of_nodes: number of splits of the model.
+        nodes, of_nodes: number of splits with rows on both sides, and of all splits of the model.
     """
 
     rows: Float32Array
@@ -83,8 +82,7 @@ def parity_pack(forest: Forest, n_features: int, most_rows: int, resolution: Flo
 
     Args:
         forest: trees, without a separate start.
-        n_features: d.
-        most_rows: maximum number of rows; 256 MB is a limit too. Larger models are sampled, always in the same way.
+        most_rows: maximum number of rows, besides 256 MB. The splits of larger models are sampled, with a fixed seed.
         resolution: float64[M], minimum distance of the rows from each threshold; None: 0.
     """
     rng = np.random.default_rng(0)
@@ -118,7 +116,7 @@ def parity_pack(forest: Forest, n_features: int, most_rows: int, resolution: Flo
 
 
 class _Values:
-    """Values of features near the thresholds of a forest."""
+    """Generator of feature values near the thresholds of a forest."""
 
     def __init__(self, forest: Forest, n_features: int, rng: np.random.Generator, resolution: Float64Array) -> None:
         self._forest, self._rng = forest, rng
@@ -141,7 +139,7 @@ class _Values:
         return 1 + self._any.size * int(depths(self._parent).max(initial=0)) if bool(self.categorical.any()) else 1
 
     def draw(self, n: int) -> Float32Array:
-        """Return float32[n, d]: values at, right above and near thresholds; known categories."""
+        """Return float32[n, d] with values at, right above and near thresholds, and known categories."""
         rows = np.empty((n, len(self._of)), np.float32)
         for feature, nodes in enumerate(self._of):
             if self.categorical[feature]:
@@ -160,7 +158,7 @@ class _Values:
         return rows
 
     def reach(self, rows: Float32Array, node: int) -> None:
-        """Change three rows in place: they reach a node and go left, right, and with a missing value there."""
+        """Change three rows in place so that they reach a node with values that go left, right, and are missing."""
         forest = self._forest
         # Walk up to the root and collect the bounds and categories that each ancestor allows.
         low: dict[int, np.float32] = {}
@@ -203,7 +201,7 @@ class _Values:
 
 
 EQUAL, FLOAT32, RANKING, DIFFERENT = LEVELS = ("equal", "float32", "ranking", "different")
-"""Levels of agreement: equal to the logged digits; up to float32 rounding; same ranking of each query; different."""
+"""Levels of agreement: all logged digits are equal, float32 rounding differs, only rankings are equal, or different."""
 
 
 @dataclass(frozen=True)
@@ -212,10 +210,10 @@ class Verification:
 
     Args:
         level: one of `LEVELS`.
-        different: documents whose scores differ by more than the logged digits and one unit of float32.
-        moved: documents whose rank in their query differs.
+        different: number of documents whose scores differ by more than the logged digits and one unit of float32.
+        moved: number of documents whose rank in their query differs.
         largest: largest difference of two scores.
-        first: first document that differs: row from 0, query, the model's score, the logged score; None: all are equal.
+        first: first document that differs: row from 0, query, score of the model, logged score; None if all are equal.
     """
 
     documents: int
@@ -239,7 +237,7 @@ def verify(model: Any, data: RankingDataset, logged: npt.ArrayLike, *, precision
         model: ranker that the other program serves.
         data: N documents, as the program received them.
         logged: float[N], in the order in which the rows were read.
-        precision: float[N] or a number: half a unit of the last logged digit.
+        precision: float[N] or a number, half a unit of the last logged digit.
 
     Raises:
         DataError: `logged` has another length, or is not finite.
@@ -247,7 +245,7 @@ def verify(model: Any, data: RankingDataset, logged: npt.ArrayLike, *, precision
     model, data = as_model(model).over_columns(data)
     given = np.asarray(logged, dtype=np.float64).reshape(-1)
     if given.size != data.n_documents:
-        raise DataError(f"{given.size:,} scores for {data.n_documents:,} documents")
+        raise DataError(f"there are {given.size:,} scores for {data.n_documents:,} documents")
     if not bool(np.isfinite(given).all()):
         raise DataError(f"score {int(np.argmin(np.isfinite(given))) + 1} is not a finite number")
     half = data.in_row_order(np.broadcast_to(np.asarray(precision, dtype=np.float64), given.shape))
@@ -304,14 +302,13 @@ class Proof:
 
     Args:
         target, proved_by: see `TargetSpec`.
-        nodes, of_nodes: splits that the pack crosses on both sides, and splits of the model.
-        largest: largest difference from the model's own scores.
+        nodes, of_nodes: see `Pack`.
+        largest: largest difference from the scores of the model.
         same_bits: whether all scores are equal bit by bit.
-        other_leaves: kind of row -> number of rows whose difference rounding does not explain; all are allowed.
+        other_leaves: allowed kind of row -> number of rows whose difference rounding does not explain.
         size: size of the file in bytes.
-        moves: scores of the user's data.
-        untried: minimum distance from a threshold at which values were tested; 0: the nearest float32 numbers were
-            tested.
+        moves: comparison of the scores of the user's data.
+        untried: minimum distance from a threshold at which values were tested; 0 for the nearest float32 numbers.
     """
 
     target: str
@@ -336,12 +333,7 @@ def prove(
     data: RankingDataset | None = None,
     allow: Collection[str] = (),
 ) -> Proof:
-    """Compare the scores of an exported file with the model's own.
-
-    Args:
-        served: the same model, prepared for export.
-        body: file that `target.write` returned.
-        allow: kinds of rows (`KINDS`) whose scores may differ, and "moved".
+    """Compare the scores of an exported file, `body`, with those of the model; `allow` is that of `export_model`.
 
     Raises:
         ExportError: scores or ranks differ, and `allow` does not name that kind.
@@ -399,7 +391,7 @@ def moved_line(moves: Verification) -> str:
     row, query, own, given = moves.first
     return (
         f"{moves.moved:,} of {count_of(moves.documents, 'document')} change rank; the first with another score is row "
-        f"{row + 1:,}, of query {query}: {own:.9g} by the model, {given:.9g} exported"
+        f"{row + 1:,} of query {query}: the model gives {own:.9g}, the exported file {given:.9g}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Scores of trees under the rules of a program: its number types, comparison and treatment of missing values."""
+"""Scores of trees under the rules of a program: number types, comparison and treatment of missing values."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Rules:
     """Rules by which a program computes scores; the defaults are LightGBM's.
 
     Args:
-        values: type of feature values; thresholds are rounded to it too.
-        strict: go left if value < threshold, instead of value <= threshold.
+        values: type of feature values and thresholds.
+        strict: whether a value goes left if value < threshold, instead of value <= threshold.
         slack: number added to thresholds, in the type of values.
-        missing: number that replaces missing values; None: each split has a direction for them.
+        missing: number that replaces missing values; None if each split has a direction for them.
         leaves: type to which leaves are rounded.
         sums: type in which leaves are summed, tree by tree.
         gives: type to which scores are rounded.
-        equal_categories: match a category only if the value equals it; otherwise truncate the value first.
+        equal_categories: whether a value must equal a category; otherwise it is truncated first.
     """
 
     values: type[np.floating[Any]] = np.float64
@@ -54,12 +54,9 @@ class Split:
     """Split of a tree.
 
     Args:
-        feature: column.
         test: threshold, or the categories that go left.
-        missing_left: whether missing values go left.
         left, right: child nodes, in the form of the file.
         listed_right: whether the categories go right instead.
-        zero_is_missing: whether zeros count as missing values.
     """
 
     feature: int
@@ -90,7 +87,7 @@ class Split:
 
 
 Tree = Callable[[Any], Split | float]
-"""Function that parses a node of a file into a `Split` or the value of a leaf."""
+"""Function from a node of a file to a `Split` or the value of a leaf."""
 
 
 def walk(
@@ -118,7 +115,7 @@ def walk(
 
 
 def scores(trees: ServedTrees, rows: npt.NDArray[Any], rules: Rules) -> npt.NDArray[Any]:
-    """Return the scores of a model's trees by the rules, as `walk` does."""
+    """Return the scores of trees by the rules, as `walk` does."""
     return walk(trees.forest.roots.tolist(), partial(_node, trees.forest), rows, rules, trees.base)
 
 

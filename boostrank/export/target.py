@@ -1,4 +1,4 @@
-"""Target contract: the declaration of a serving program, and the model it writes."""
+"""Declaration of an export target, and helpers that write trees."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ MOST_NESTED = 200
 _LEAST = np.finfo(np.float32).min
 
 Score = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
-"""Function from rows float32[n, d] or float64[n, d], NaN if missing, to scores [n]."""
+"""Function from rows, float32[n, d] or float64[n, d] with NaN for missing values, to scores [n]."""
 
 
 class ExportError(InputError):
-    """Model that a target cannot hold or would score differently."""
+    """Error for a model that a target cannot hold or would score differently."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +41,12 @@ class ServedModel:
 
     Args:
         name: name of the model in the serving program.
-        engine: engine that trained it.
-        body: the engine's model file, with the rounds that prediction uses.
-        trees: all trees. Those with small leaves come first if the target sums in float32 and the engine does not,
-            unless the target claims identical bits.
+        engine: engine that trained the model.
+        body: model file of the engine, with the rounds that prediction uses.
+        trees: all trees. Trees with small leaves come first if the target sums in float32 and the engine does not,
+            unless the target gives identical bits.
         feature_names: d names in column order, as the serving program knows them.
-        extractors: name -> Elasticsearch's feature extractor, if the user gave them.
+        extractors: feature name -> feature extractor of Elasticsearch, if the user gave them.
     """
 
     name: str
@@ -59,10 +59,11 @@ class ServedModel:
 
 @dataclass(frozen=True)
 class Objection:
-    """Reason why a target cannot hold a model, with its remedy.
+    """Reason why a target cannot hold a model.
 
     Args:
         kind: within-query, engine, categories, names, trees or missing.
+        words, fix: the reason and its remedy.
         final: whether no option of the export can help.
     """
 
@@ -74,7 +75,7 @@ class Objection:
 
 @dataclass(frozen=True, kw_only=True)
 class TargetSpec:
-    """Serving program, or family of programs.
+    """Export target: a serving program, or a family of programs.
 
     Args:
         name: name that users type.
@@ -83,20 +84,18 @@ class TargetSpec:
         proved_by: description of the scorer: "XGBoost", "reading the file by the rules of Solr 9.2".
         how: three lines of instructions; `{file}` and `{model}` become the names of the file and the model.
         rules: number types of leaves, sums and scores; with `parse`, all rules of the program.
-        read: function of the file and the feature names that returns a scorer: the program or library itself.
+        read: function of the file and the feature names that returns a scorer, if the program can run here.
         parse: function of the file and of feature name -> column that returns the roots of the trees and a parser of
-            nodes, for programs that cannot run here.
+            nodes, if the program cannot run here.
         exact: engines whose models get identical bits.
-        extra: extra of the package that `write` or `read` needs.
+        extra: extra of boostrank that `write` or `read` needs.
         resolution: function that returns float64[M], the distance of the target's thresholds from the model's; None: 0.
-        finite: whether the format lacks infinite values; the proof then skips them.
-        most_rows: maximum number of rows of the proof; `read` may be slow.
+        finite: whether the format has no infinite values; the proof then skips them.
+        most_rows: maximum number of rows of the proof.
         helps: kind of row (`proof.KINDS`) -> remedy if the target has no rule for it.
-        aliases: alternative names.
         engine: the only engine whose models the target takes; empty for any.
-        categories: whether it takes categorical splits.
-        most_trees: maximum number of trees.
-        name_fault: function of the feature names that returns why the target refuses them, or nothing.
+        categories: whether the target takes categorical splits.
+        name_fault: function of the feature names that returns why the target refuses them, or None.
     """
 
     name: str
@@ -137,27 +136,26 @@ class TargetSpec:
         trees: int = 0,
         missing: bool = False,
     ) -> Iterator[Objection]:
-        """Yield what the target cannot hold of a model, or of a model to be trained."""
+        """Yield the reasons why the target cannot hold a model, or a model to be trained."""
         if within:
-            words = f"the model computes {within} among the documents of a query, but {self.title} sees one "
-            fix = "train without --within-query, or score with boostrank (predict)"
-            yield Objection("within-query", f"{words}document at a time", fix)
+            words = f"the model computes {within} within each query, but {self.title} scores one document at a time"
+            fix = "train without --within-query, or score with boostrank predict"
+            yield Objection("within-query", words, fix)
         if engine and self.engine not in ("", engine):
-            words = f"{engine} compares and sums in float32, but {self.title} in float64: scores would differ"
+            words = f"{engine} compares and sums in float32, but {self.title} in float64, so scores would differ"
             fix = f"train with --backend {self.engine}, or export to xgboost, onnx or c"
             yield Objection("engine", words, fix)
         if engine and not get_backend(engine).grows_trees:
-            yield Objection("engine", f"models of {engine} have no trees", "train with --backend lightgbm or xgboost")
+            yield Objection("engine", f"{engine} models have no trees", "train with --backend lightgbm or xgboost")
         if categorical and not self.categories:
-            words = (
-                f"{count_of(len(categorical), 'categorical feature')} ({quoted(categorical)}): {self.title} does not"
-            )
-            fix = f"train with numbers in their place, or with --drop {typed_names(*categorical)}"
-            yield Objection("categories", f"{words} support categorical splits", fix)
+            features = f"{count_of(len(categorical), 'categorical feature')} ({quoted(categorical)})"
+            words = f"the model has {features}, but {self.title} does not support categorical splits"
+            fix = f"replace the categories by numbers, or train with --drop {typed_names(*categorical)}"
+            yield Objection("categories", words, fix)
         if fault := self.name_fault(names):
-            yield Objection("names", fault, "pass others with --feature-names when you export", final=False)
+            yield Objection("names", fault, "pass other names with --feature-names when you export", final=False)
         if self.most_trees is not None and trees > self.most_trees:
-            words = f"{trees:,} is more than {self.most_trees:,} trees, the limit of {self.title}"
+            words = f"the model has {trees:,} trees, more than the limit of {self.title}, {self.most_trees:,}"
             fix = f"train with --max-trees {self.most_trees}, or choose another target (onnx, c)"
             yield Objection("trees", words, fix, final=False)
         if missing and "missing" in self.helps:
@@ -166,7 +164,7 @@ class TargetSpec:
 
 
 def with_version(title: str, *packages: str) -> str:
-    """Return the program's title with the installed version, from the first of these packages that is installed."""
+    """Return the title with the version of the first of these packages that is installed."""
     for package in packages:
         with contextlib.suppress(PackageNotFoundError):
             return f"{title} {version(package)}"
@@ -177,13 +175,13 @@ def cuts(forest: Forest) -> Float32Array:
     """Return the largest float32 value that goes left at each node, float32[M]; NaN at categorical splits.
 
     No float32 value lies between it and the threshold. Float32 values therefore go the same way under `<=` with this
-    value, under `<` with `above(cuts)`, and under either with a number in between. NaN: no value goes left.
+    value, under `<` with `above(cuts)`, and under either with a number in between.
     """
     return np.where(forest.categorical, np.float32(np.nan), rounded_down(forest.threshold))
 
 
 def above(numbers: Float32Array) -> Float32Array:
-    """Return the next larger float32 numbers; -inf for NaN, so that no value is below."""
+    """Return the next larger float32 numbers, or -inf for NaN, so that no value is below."""
     with np.errstate(over="ignore"):
         return np.where(np.isnan(numbers), np.float32(-np.inf), np.nextafter(numbers, np.float32(np.inf)))
 
@@ -206,8 +204,8 @@ def missing_goes_left(forest: Forest) -> npt.NDArray[np.bool_]:
     zero = (forest.kind & ZERO_IS_MISSING) != 0
     if bool(np.any(zero & (left != (forest.threshold >= 0.0)))):
         raise ExportError(
-            "the model treats zeros as missing values (zero_as_missing), which the target does not support: "
-            "train without it"
+            "the model treats zeros as missing values (zero_as_missing), which the target does not support: train "
+            "without this parameter"
         )
     return np.asarray(left)
 
@@ -231,8 +229,8 @@ def nested(
     """Build a nested value for each tree, from its leaves up.
 
     Args:
-        leaf, node: functions of a leaf's value, and of a node's number and the values of its children.
-        base: score of a model without trees, which becomes a first tree of one leaf; 0: none.
+        leaf, node: functions of the value of a leaf, and of the number of a node and the values of its children.
+        base: initial score, which becomes a first tree of one leaf unless it is 0.
         most: maximum number of nodes from a root to a leaf.
     """
     depth = depths(parents(forest))

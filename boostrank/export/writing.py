@@ -1,4 +1,4 @@
-"""Export of a model: write the file only after its proof."""
+"""Export of a model, whose file is written only after its proof."""
 
 from __future__ import annotations
 
@@ -43,23 +43,24 @@ def export_model(
     data: RankingDataset | None = None,
     allow: Collection[str] = (),
 ) -> Proof:
-    """Write a model in the format of a serving program, after a proof that the scores there are the same.
+    """Write a model in the format of a serving program, after a proof that its scores there are the same.
 
     The proof scores rows on both sides of every split, with zeros, missing values, infinities and unseen categories.
     The program itself scores them if it can run here; otherwise the file is read back and scored by its rules.
 
     Args:
         model: ranker of LightGBM or XGBoost: a `RankingModel`, its path, or a booster or ranker of these libraries.
-        to: name of a target in `boostrank.export.TARGETS`: "solr", "onnx", "c" ...
-        feature_names: d names of features in the serving program, or Elasticsearch's feature extractors; None: the
-            model's own names.
-        name: name of the model in the serving program; None: the file's name without its suffix.
-        data: your own rows with queries; no document may change its rank.
-        allow: kinds of rows whose scores may differ (`boostrank.export.proof.KINDS`), and "moved": documents of `data`
-            may change their ranks.
+        path: path of the file to write.
+        to: name of a target in `boostrank.export.TARGETS`, such as "solr", "onnx" or "c".
+        feature_names: d names of features in the serving program, or Elasticsearch's feature extractors; None for the
+            names in the model.
+        name: name of the model in the serving program; None for the file name without its suffix.
+        data: your own rows with queries, in which no document may change its rank.
+        allow: kinds of rows whose scores may differ (`boostrank.export.proof.KINDS`); "moved" allows documents of
+            `data` to change their ranks.
 
     Returns:
-        Rows and splits tested, and the differences found.
+        The tested rows and splits, and the differences found.
 
     Raises:
         ExportError: the target does not support the model or gives other scores, or the model has columns within
@@ -85,7 +86,7 @@ def export_model(
         ) from error
     write_atomically(path, body)
     if model.info.calibration is not None:
-        warn_user(f"{os.fspath(path)}: has raw scores; the calibration stays in the model's record", DataWarning)
+        warn_user(f"{os.fspath(path)}: the scores are raw; the calibration stays in the model's record", DataWarning)
     return proof
 
 
@@ -108,8 +109,8 @@ def _served(
     for what, option, one in [*(("feature", "--feature-names", one) for one in names), ("model", "--name", name)]:
         if not one or _UNFIT.search(one):
             raise ParameterError(
-                f"{one[:80]!r} is not a valid {what} name: it is empty or has control characters; pass another with "
-                f"{option}"
+                f"{one[:80]!r} is not a valid {what} name: it is empty or has control characters; pass another name "
+                f"with {option}"
             )
     name_counts = Counter(names)
     if len(name_counts) < len(names):
@@ -145,7 +146,7 @@ def _plain(name: str) -> str:
 
 
 def read_feature_names(path: str) -> tuple[str | Mapping[str, Any], ...]:
-    """Read feature names in column order: one per line, or the JSON of a feature store or of feature extractors."""
+    """Read feature names in column order, one per line or from the JSON of a feature store or of feature extractors."""
     text = read_text(path)
     if not text.lstrip().startswith(("[", "{")):
         return tuple(line.strip() for line in text.splitlines() if line.strip())

@@ -82,7 +82,7 @@ def test_what_cannot_be_is_refused_by_name(data: Path, model: Path, tmp_path: Pa
         (*train, "--of", "f2"): "--of is for --within-query",
         (*train, "--within-query", "ranks"): "within_query: unknown kind 'ranks'",
         (*train, "--within-query", "rank", "--of", "f2000"): "no feature 'f2000'",
-        ("export", model, "--to", "solr", "-o", tmp_path / "m"): "sees one document at a time",
+        ("export", model, "--to", "solr", "-o", tmp_path / "m"): "one document at a time",
     }.items():
         result = invoke(*command)
         assert result.exit_code != 0
