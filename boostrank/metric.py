@@ -1,14 +1,9 @@
-"""Ranking metrics with cut-offs, and metrics bound to labels and queries.
-
-Metric.parse("ndcg@10").evaluate(labels, scores, queries).mean
-evaluate(["ndcg@1,3,5", "map"], labels, scores, queries, "lightgbm")
-BoundMetrics(["ndcg@10"], labels, queries).values(scores)          # each round
-"""
+"""Ranking metrics with cut-offs, and metrics bound to labels and queries."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -136,9 +131,9 @@ class MetricResult:
     """Result of a metric on a data set.
 
     Args:
-        name: such as "ndcg@10".
+        name: metric and cut-off, such as "ndcg@10".
         mean: weighted mean over the included queries.
-        low, high: 95% interval of the mean over queries: percentile bootstrap with 2,000 resamples, or the normal
+        low, high: 95% interval of the mean by a percentile bootstrap of queries with 2,000 resamples, or the normal
             interval above 20,000 queries.
         queries: number of included queries.
         empty: number of queries without a relevant document, included or not.
@@ -175,7 +170,7 @@ def evaluate(
         scores: float[N], finite; compared only within a query.
         queries: rows and weights of each query; or one query id per row (rows of a query are contiguous), or group
             sizes.
-        conventions: choices that the definitions leave open, or the name of a library's.
+        conventions: choices that the definitions leave open, or the name of a library whose choices to use.
         docnos: document names, for ties="docno".
         threads: None for every available core.
         seed: random seed of the bootstrap.
@@ -221,8 +216,8 @@ class BoundMetrics:
 
     Args:
         metrics, labels, queries, conventions, docnos, threads: as in `evaluate`.
-        partial: the data set is a part of a larger one, for `sums`, and may have no included query.
-        judged: labels and queries of all judged documents, if not all are ranked: what is ideal or relevant there.
+        partial: whether the data set is a part of a larger one, for `sums`, and may have no included query.
+        judged: labels and queries of all judged documents, if not all are ranked; they determine the ideal ranking.
 
     Raises:
         DataError, ParameterError: as `evaluate`, except for scores.
@@ -294,30 +289,26 @@ class BoundMetrics:
         return _Bound(metric, work, divisors, empty, counted, weights / weight if weight else weights, weight)
 
     def values(self, scores: npt.ArrayLike) -> dict[str, float]:
-        """Return the mean of every metric at every cut-off.
-
-        Args:
-            scores: float[N], finite.
-
-        Raises:
-            DataError: as `evaluate`.
-        """
-        measured = zip(self._bound, self._measure(scores), strict=True)
-        return {name: bound.mean(values[:, c]) for bound, values in measured for name, c in bound.columns()}
+        """Return the mean of every metric at every cut-off; raises as `evaluate`."""
+        return {name: bound.mean(values) for name, bound, values in self._columns(scores)}
 
     def sums(self, scores: npt.ArrayLike) -> dict[str, tuple[float, float]]:
         """Return the weighted sum over the included queries and their total weight, for every metric and cut-off.
 
         The mean over several parts of a data set is the total of the sums divided by the total of the weights.
         """
-        values = self.values(scores)
-        weights = {name: bound.weight for bound in self._bound for name in bound.metric.names}
-        return {name: (value * weights[name], weights[name]) for name, value in values.items()}
+        columns = self._columns(scores)
+        return {name: (bound.mean(values) * bound.weight, bound.weight) for name, bound, values in columns}
 
     def per_query(self, scores: npt.ArrayLike) -> dict[str, Float64Array]:
         """Return float64[Q] for every metric and cut-off, NaN for excluded queries."""
-        measured = zip(self._bound, self._measure(scores), strict=True)
-        return {name: bound.per_query(values[:, c]) for bound, values in measured for name, c in bound.columns()}
+        return {name: bound.per_query(values) for name, bound, values in self._columns(scores)}
+
+    def _columns(self, scores: npt.ArrayLike) -> Iterator[tuple[str, _Bound, Float64Array]]:
+        """Yield name, metric and values per query, float64[Q], for every metric and cut-off."""
+        for bound, values in zip(self._bound, self._measure(scores), strict=True):
+            for name, c in bound.columns():
+                yield name, bound, values[:, c]
 
     def results(self, scores: npt.ArrayLike, *, seed: int = 0) -> dict[str, MetricResult]:
         """Return the full result of every metric and cut-off; see `evaluate`."""
@@ -333,7 +324,7 @@ class BoundMetrics:
         return out
 
     def _intervals(self, measured: Sequence[Float64Array], seed: int) -> list[Float64Array]:
-        """Return both ends for every metric, float64[2, p]. Metrics over the same queries share the resamples."""
+        """Return the ends of the intervals of every metric, float64[2, p]; the same queries share their resamples."""
         ends: dict[int, Float64Array] = {}
         counted = [bound.counted.tobytes() for bound in self._bound]
         for same in dict.fromkeys(counted):

@@ -31,9 +31,8 @@ from boostrank.kernels.metric import MetricSpec, equal_weights, relevance
 from boostrank.kernels.metric import cumulated
 
 SPEC = MetricSpec(
-    name="hits", aliases=("found",), summary="relevant documents among the first k",
-    equation="sum_{r <= k} relevant_r", kernel=cumulated, grades=relevance, weights=equal_weights,
-    reference="a test", upper=None,
+    name="hits", aliases=("found",), kernel=cumulated, grades=relevance, weights=equal_weights,
+    upper=None,
 )
 '''
 

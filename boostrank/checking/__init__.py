@@ -35,10 +35,9 @@ _LINEAR, _QUADRATIC, _CUBIC = 1.4, 1.7, 2.6
 
 
 def check_contract(spec: ObjectiveSpec, function: Callable[..., float] | None = None) -> Iterator[Finding]:
-    """Check every rule of the kernel contract, on queries of 0 to 11 documents.
+    """Check every rule of the kernel contract on queries of 0 to 11 documents.
 
-    Args:
-        function: function to call in place of the compiled kernel, such as its Python body.
+    `function`, such as the Python body of the kernel, is called instead of the compiled kernel.
     """
     probe = Probe(spec, function)
     for rule in RULES:
@@ -47,14 +46,9 @@ def check_contract(spec: ObjectiveSpec, function: Callable[..., float] | None = 
         except BoostrankError:
             raise
         except Exception as error:  # whatever the user's code raises
-            found = Finding(
-                "runs",
-                Status.FAIL,
-                f"the kernel raises {type(error).__name__}: {error}",
-                "",
-                "nothing can be computed",
-                "see the kernel contract in boostrank.kernels.objective",
-            )
+            message = f"the kernel raises {type(error).__name__}: {error}"
+            mend = "see the kernel contract in boostrank.kernels.objective"
+            found = Finding("runs", Status.FAIL, message, "", "nothing can be computed", mend)
         yield found
         if _is_fatal(found):
             return
@@ -83,7 +77,7 @@ def _is_fatal(found: Finding) -> bool:
 
 
 def cost(spec: ObjectiveSpec) -> Finding:
-    """Measure nanoseconds per document by list length, including sort and driver, and the growth of a query's cost."""
+    """Measure the time per document by list length, including sort and driver, and the growth of a query's cost."""
     measured: dict[int, float] = {}  # seconds a document
     power = 3.0  # exponent of a query's cost; a safe guess until it is measured
     try:
@@ -145,15 +139,11 @@ def learning(spec: ObjectiveSpec) -> Iterator[Finding]:
         if end > start:
             yield Finding(name, Status.PASS, message)
             continue
-        yield Finding(
-            name,
-            Status.FAIL,
-            f"training made the ranking worse: {message}",
-            f"{len(data.queries)} generated queries, {data.n_documents:,} documents",
-            "following the gradient must lift relevant documents",
-            "a relevant document that ranks too low needs a negative gradient: scores move against the gradient",
-        )
+        example = f"{len(data.queries)} generated queries, {data.n_documents:,} documents"
+        why = "steps against the gradient must lift relevant documents"
+        mend = "give a relevant document that ranks too low a negative gradient: scores move against the gradient"
+        yield Finding(name, Status.FAIL, f"training made the ranking worse: {message}", example, why, mend)
 
 
 def _broken(check: str, error: BoostrankError) -> Finding:
-    return Finding(check, Status.FAIL, str(error), "", "training stops here", "see the checks above that fail")
+    return Finding(check, Status.FAIL, str(error), "", "a training stops there", "see the failed checks above")

@@ -1,9 +1,9 @@
 """Rules of the kernel contract as functions of a probe, tried on queries of 0 to 11 documents, the shortest first.
 
-Compiled code does not check indices, and a bad one corrupts memory or ends the process. So the Python body of a kernel
-is called first, where NumPy checks them. Functions that it calls may be compiled, so every array has margins. Outputs,
-scratch memory and margins are filled with arbitrary numbers, and in a second run with others: a kernel that depends on
-them gives another result.
+Compiled code does not check indices, and a wrong index corrupts memory or ends the process. So the Python body of a
+kernel is called first, where NumPy checks indices. It may call compiled functions, so every array has margins. Outputs,
+scratch memory and margins are filled with arbitrary numbers, and in a second run with others, which reveals a kernel
+that depends on them.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Output(NamedTuple):
 
 
 class Probe:
-    """Runs an objective's kernel on examples: compiled, or another `function` such as its Python body."""
+    """The kernel of an objective, compiled or as another `function`, to be run on examples."""
 
     def __init__(self, spec: ObjectiveSpec, function: Callable[..., float] | None = None) -> None:
         self.spec = spec
@@ -162,7 +162,7 @@ def parameter_cases(spec: ObjectiveSpec) -> Iterator[dict[str, Any]]:
 
 
 def options(param: Param) -> list[Any]:
-    """Choose values of a parameter to test, from its declaration."""
+    """Return values of a parameter to test."""
     if param.kind == "choice":
         return list(param.choices)
     if param.kind == "switch":
@@ -234,7 +234,7 @@ class Rule:
 
     Args:
         fits: message if every example passes.
-        look: function that tries one example with one choice of parameters.
+        look: function that checks one example with one choice of parameters.
         skip: function that returns why the rule does not apply; "" if it does.
     """
 
@@ -281,9 +281,8 @@ def _memory(probe: Probe, example: Example, values: Values) -> Fault | None:
     if _differ(base, probe.run(example, values, margins=1)):
         return Fault("the result depends on memory beyond an end of an array", why, mend)
     if _differ(base, probe.run(example, values, scratch=1)):
-        mend = "set a row of scratch before reading it: row = scratch.row; row[:] = 0.0"
-        words = "the result depends on previous content of scratch"
-        return Fault(words, "scratch holds numbers of another query", mend)
+        message, why = "the result depends on previous content of scratch", "scratch holds numbers of another query"
+        return Fault(message, why, "set a row of scratch before reading it: row = scratch.row; row[:] = 0.0")
     return None
 
 
@@ -293,13 +292,10 @@ def _outputs(probe: Probe, example: Example, values: Values) -> Fault | None:
     for name in ("grad", "hess"):
         stale = _differing(getattr(one, name), getattr(other, name))
         if stale.size:
-            return Fault(
-                f"{name} is not written, or is added to previous content",
-                "the memory holds gradients of another query",
-                "write kernel(query, params, grad, hess, scratch), where both start as zeros; or start with "
-                f"grad[:] = 0.0 and hess[:] = 0.0, before any return, and then add to {name}",
-                int(stale[0]),
-            )
+            message = f"{name} is not written, or is added to previous content"
+            mend = "write kernel(query, params, grad, hess, scratch), where both start as zeros; or start with "
+            mend += f"grad[:] = 0.0 and hess[:] = 0.0, before any return, and then add to {name}"
+            return Fault(message, "the memory holds gradients of another query", mend, int(stale[0]))
     return None
 
 
@@ -317,32 +313,30 @@ def _finite(probe: Probe, example: Example, values: Values) -> Fault | None:
     for name, numbers in zip(("loss", "grad", "hess"), _arrays(output), strict=True):
         bad = np.flatnonzero(~np.isfinite(numbers))
         if bad.size:
-            return Fault(
-                f"{name} is {numbers[bad[0]]} at {example.what}",
-                "real data has such queries, and a single non-finite number stops the training",
+            why = "real data has such queries, and a single number that is not finite stops the training"
+            mend = (
                 "guard divisions by zero, take exponentials of negative numbers only (exp(-abs(u))), and return zeros "
-                "where there is nothing to learn",
-                None if name == "loss" else int(bad[0]),
             )
+            mend += "where there is nothing to learn"
+            document = None if name == "loss" else int(bad[0])
+            return Fault(f"{name} is {numbers[bad[0]]} at {example.what}", why, mend, document)
         wide = np.flatnonzero(np.abs(numbers) > np.finfo(np.float32).max)
         if name != "loss" and wide.size:
-            return Fault(
-                f"{name} does not fit into float32 at {example.what}",
-                "the engines take float32, whose largest number is 3.4e38",
-                "divide by the sum of the query's gains (query.query_const[0] is the ideal DCG)",
-                int(wide[0]),
-            )
+            why = "the engines take float32, whose largest number is 3.4e38"
+            mend = "divide by the sum of the query's gains (query.query_const[0] is the ideal DCG)"
+            return Fault(f"{name} does not fit into float32 at {example.what}", why, mend, int(wide[0]))
     return None
 
 
 def _hessian(probe: Probe, example: Example, values: Values) -> Fault | None:
     """Check that curvature is not negative."""
     hess = probe.run(example, values).hess
-    for p in np.flatnonzero(hess < 0).tolist():
-        why = "a leaf is -sum(grad) / sum(hess): a negative sum flips its sign, one near zero makes it huge"
-        mend = "use a bound of the curvature, such as abs(...) of each term, and declare hessian='proxy'"
-        return Fault(f"hess is negative: {hess[p]:.4g}", why, mend, p)
-    return None
+    negative = np.flatnonzero(hess < 0)
+    if not negative.size:
+        return None
+    why = "a leaf is -sum(grad) / sum(hess): a negative sum flips its sign, a sum near zero makes it huge"
+    mend = "use a bound on the curvature, such as abs(...) of each term, and declare hessian='proxy'"
+    return Fault(f"hess is negative: {hess[negative[0]]:.4g}", why, mend, int(negative[0]))
 
 
 def _gradient(probe: Probe, example: Example, values: Values) -> Fault | None:
@@ -405,24 +399,18 @@ def _curvature(probe: Probe, example: Example, values: Values) -> Fault | None:
         p = int(np.argmax(error))
         if error[p] <= _DERIVATIVE_TOLERANCE * np.abs(wanted).max() + 1e-9 * (np.abs(grad).max() + 1.0):
             return None
-        return Fault(
-            "hess is declared 'exact', but is not the second derivative",
-            "a wrong factor in the second derivative scales every step by its inverse",
-            "correct the formula, or declare hessian='proxy' if the difference is intended",
-            p,
-            f"hess {hess[p]:.6g}, finite difference of the gradient {wanted[p]:.6g}",
-        )
+        why = "a wrong factor in the second derivative scales every step by its inverse"
+        mend = "correct the formula, or declare hessian='proxy' if the difference is intended"
+        detail = f"hess {hess[p]:.6g}, finite difference of the gradient {wanted[p]:.6g}"
+        return Fault("hess is declared 'exact', but is not the second derivative", why, mend, p, detail)
     for p, step in itertools.product(range(len(example)), (-6.0, -0.5, 0.05, 1.0, 8.0)):
         there = probe.run(example.moved(p, step), values).loss
         bound = loss + grad[p] * step + 0.5 * hess[p] * step * step
         if there > bound + 1e-7 * (1.0 + abs(loss)):
-            return Fault(
-                "the parabola of a 'majoriser' lies below the loss",
-                "a majoriser promises that a full step never makes the loss worse",
-                "enlarge hess to a bound of the second derivative, or declare hessian='proxy'",
-                p,
-                f"moved by {step:g} the loss is {there:.6g}, the parabola {bound:.6g}",
-            )
+            why = "a majoriser promises that a full step never makes the loss worse"
+            mend = "enlarge hess to a bound on the second derivative, or declare hessian='proxy'"
+            detail = f"after a move by {step:g} the loss is {there:.6g}, the parabola {bound:.6g}"
+            return Fault("the parabola of a 'majoriser' lies below the loss", why, mend, p, detail)
     return None
 
 

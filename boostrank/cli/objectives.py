@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from functools import partial
 from operator import attrgetter
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -126,9 +127,10 @@ def _write_list(page: click.HelpFormatter, specs: list[ObjectiveSpec]) -> None:
 
 def _write_one(page: click.HelpFormatter, spec: ObjectiveSpec) -> None:
     page.write_text(f"{spec.name}: {spec.summary}")
+    page.write_paragraph()
+    page.write(indent(spec.equation, "  ") + "\n")
     rows = {
         "also called": ", ".join(spec.aliases),
-        "equation": spec.equation,
         "Hessian": spec.hessian.value,
         "cost": "n^2 for a query of n documents" if spec.quadratic else "",
         "source": spec.reference,

@@ -15,7 +15,7 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.kernels.jit import F1, F2, I1, entry_point, inline
 
 LOWEST = float(np.finfo(np.float64).min)
-"""Values below this, -infinity, count as missing: a LightGBM tree sends both the same way."""
+"""Smaller values, which are -infinity, count as missing: a LightGBM tree sends both the same way."""
 
 ZERO = float(np.float32(1e-35))
 """LightGBM's kZeroThreshold, a float32: smaller magnitudes count as 0."""
@@ -37,7 +37,7 @@ class Curve:
         bounds: float64[k], ascending: ends of all pieces but the last.
         constant: float64[k + 1].
         missing: value for a missing feature.
-        documents: float64[k + 2], number of documents in each piece, and last of those without a value; None: unknown.
+        documents: float64[k + 2], number of documents in each piece, then of those without a value; None if unknown.
     """
 
     bounds: Float64Array
@@ -58,7 +58,7 @@ class Curve:
 
 
 def rounded_down(numbers: Float64Array) -> Float32Array:
-    """Return the largest float32 numbers that are not above these; no float32 number lies between."""
+    """Round to the largest float32 numbers that are not above these."""
     with np.errstate(over="ignore"):
         near = numbers.astype(np.float32)
     return np.where(near > numbers, np.nextafter(near, np.float32(-np.inf)), near)
@@ -125,20 +125,20 @@ class Curves:
 
     @property
     def levels(self) -> Float64Array:
-        """Values of step functions in each piece, then for a missing feature, float64[p + m]."""
+        """Values of the functions in each piece, then for a missing feature, float64[p + m]."""
         return np.concatenate([self.constant, self.missing])
 
     def summed(
         self, rows: Float32Array, levels: Float64Array, which: Int64Array | None = None
     ) -> tuple[Float64Array, Int64Array]:
-        """Return the sum of step functions on each row, float64[n], and the number of rows in each piece, int64[p + m].
+        """Return the sum of the functions on each row, float64[n], and the number of rows in each piece, int64[p + m].
 
-        The last m counts are rows without a value.
+        The last m numbers count the rows without a value.
 
         Args:
             rows: float32[n, c].
             levels: float64[k, p + m]: `levels` of several sets of functions with the same pieces.
-            which: int64[n], the set for each row; None: the first.
+            which: int64[n], the set for each row; None means the first.
         """
         out, found = np.zeros(rows.shape[0]), np.zeros(levels.shape[1], np.int64)
         which = np.zeros(rows.shape[0], np.int64) if which is None else which
@@ -147,7 +147,7 @@ class Curves:
         return out, found
 
     def with_documents(self, found: Int64Array) -> list[tuple[int, Curve]]:
-        """Return column and function of each, with these counts of documents."""
+        """Return column and function of each, with the counts of documents that `summed` returns."""
         pieces, missing = found[: self.bounds.size].astype(np.float64), found[self.bounds.size :]
         return [
             (feature, replace(curve, documents=np.append(pieces[self.ptr[j] : self.ptr[j + 1]], missing[j])))
@@ -181,7 +181,7 @@ def _find(
     x: Float32Array,
     piece: npt.NDArray[np.uint32],
 ) -> None:
-    """Write the values of a column to `x`, NaN where missing, and the piece of each other value to `piece`."""
+    """Write the values of a column, NaN where missing, to `x`, and the piece of each value to `piece`."""
     for i in range(size):
         value = rows[start + i, column]
         x[i] = _NO_SIZE if -_NEAR <= value <= _NEAR else _MISSING if value < _LEAST else value

@@ -6,8 +6,8 @@ to an objective (`composition`).
 Threads share the queries and each writes its own slice; sums over queries are taken in query order. So the result does
 not depend on the number of threads.
 
-Scale of the Hessian: Newton leaves are -sum g / sum h, so a common factor changes no leaf, but it sets the meaning of
-`min_sum_hessian_in_leaf`, `min_child_weight` and `lambda_l2`. Here both are divided by the mean curvature of the
+A common factor of gradient and Hessian changes no Newton leaf, -sum g / sum h, but the meaning of
+`min_sum_hessian_in_leaf`, `min_child_weight` and `lambda_l2`. The driver divides both by the mean curvature of the
 documents of live queries. One unit of Hessian is then one average document, as in squared error, for every objective
 and in every round.
 """
@@ -46,18 +46,16 @@ from boostrank.kernels.options import (
 )
 from boostrank.kernels.primitives import SORT, compiled_sort
 
-# Small enough to balance threads and to react to Ctrl-C between tasks; large enough to hide the cost of starting one
-# (~50 us).
+# Small enough to balance threads and to react to Ctrl-C between tasks; large enough to hide a start of about 50 us.
 _DOCUMENTS_A_TASK = 20_000
 
-# Minimum Hessian of a document after scaling, as a share of the average: irrelevant to a leaf, but no leaf divides by
-# zero.
+# Minimum Hessian of a document after scaling, as a share of the average, so that no leaf divides by zero.
 HESSIAN_FLOOR = 1e-6
 # Smaller mean curvatures have lost their digits in float32, and dividing by them could overflow.
 _NO_CURVATURE = 1e-30
 
 AllReduce = Callable[[Float64Array], Float64Array]
-"""Sums of one process -> sums over all processes of the training, all of which must call it."""
+"""Function of the sums of one process that returns the sums over all processes; all of them must call it."""
 
 
 def alone(sums: Float64Array) -> Float64Array:
@@ -68,8 +66,7 @@ def alone(sums: Float64Array) -> Float64Array:
 LIVE, DEAD, BROKEN = 0, 1, 2
 """State of a query after a pass: live; zero gradient everywhere; not finite, or with negative curvature.
 
-A dead query keeps its kernel's Hessian: zeros without information, but a regression that is already right keeps its
-weight.
+A dead query keeps its kernel's Hessian, so that a regression without errors keeps its weight.
 """
 
 _S1 = types.Array(types.float32, 1, "C")
@@ -149,19 +146,16 @@ def run_kernel(
     scratch_per_document: int = 8,
     threads: int = 1,
 ) -> None:
-    """Compute gradient and Hessian of every document as the kernel gives them, times query weights.
+    """Compute gradient and Hessian of every document with a kernel, times query weights.
 
     Args:
-        kernel: arithmetic of one query, see `kernels.objective`.
+        kernel: see `kernels.objective`, which also explains the constants and parameters.
         scores, gains: float64[N].
-        ptr: int64[Q+1].
-        weights: float64[Q].
-        doc_const, query_const: float64[N, d], float64[Q, c].
-        params: float64[p].
+        ptr, weights: int64[Q+1], float64[Q].
         out: overwritten.
         composition: options applied to the kernel.
         slot, slot_values: index in `params` of a parameter with a value per query, and int64[Q] of these values.
-        ordered, scratch_per_document: see the kernel contract; the latter must not change for one `out`.
+        ordered, scratch_per_document: see `ObjectiveSpec`; the latter must not change for one `out`.
     """
     queries = ptr.size - 1
     longest = int(np.diff(ptr).max()) if queries else 0
@@ -188,14 +182,7 @@ def run_kernel(
 def mix_gradients(
     parts: Sequence[Buffers], factors: Sequence[float], ptr: Int64Array, out: Buffers, *, threads: int = 1
 ) -> None:
-    """Write factors[0] * parts[0] + factors[1] * parts[1] to `out`: losses, gradients and Hessians.
-
-    Args:
-        parts: two, float64.
-        factors: >= 0.
-        ptr: int64[Q+1].
-        out: float32, overwritten.
-    """
+    """Write factors[0] * parts[0] + factors[1] * parts[1] of two float64 parts to `out`, float32."""
     (first, second), (a, b) = parts, factors
 
     def work(task: tuple[int, int]) -> None:
@@ -209,11 +196,9 @@ def mix_gradients(
 
 
 def finish(ptr: Int64Array, out: Buffers, *, unit_hessian: bool = True, all_reduce: AllReduce = alone) -> PassStats:
-    """Scale gradient and Hessian for the engine, and return the statistics of the pass.
+    """Scale gradient and Hessian in `out` for the engine, and return the statistics of the pass.
 
     Args:
-        ptr: int64[Q+1].
-        out: float32; `grad` and `hess` are rewritten.
         unit_hessian: scale both so that the mean Hessian of live documents is one, and raise the Hessian to the floor;
             otherwise leave both unchanged.
         all_reduce: called once, unless a query is broken.

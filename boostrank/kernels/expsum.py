@@ -25,12 +25,12 @@ Not every curve is such a polynomial, but a freely chosen one, such as a bound o
 
 Two kinds of sums depend on the order of two documents' gains, of which there may be any number:
 
-* over **equal** gains: documents grouped by gain, each group by descending score, are one array for `expsum.add_sums`
-  with factor 0 between groups. Sums over unequal gains are the sums over all documents minus these. Both use the same
+* over **equal** gains: documents grouped by gain, each group by descending score, are one array for `add_sums` with
+  factor 0 between groups. Sums over unequal gains are the sums over all documents minus these. Both use the same
   approximation, so cancellation is exact up to rounding.
 * over **misordered** pairs, of weights only (the linear side of a hinge): a Fenwick tree over the grades.
 
-Grades are numbered from 0, the highest gain of the query, and positions go by descending score.
+Grades are numbered from 0, the highest gain of the query. All arrays have n elements, by descending score.
 """
 
 from __future__ import annotations
@@ -117,13 +117,7 @@ ROOM = 32
 
 @inline
 def decays(s: Float64Array, rate: float, r: Float64Array) -> None:
-    """Write r_i = exp(-rate (s_{i-1} - s_i)), r_0 = 0.
-
-    Args:
-        s: float64[n], descending.
-        rate: 1 / score.
-        r: float64[n], written.
-    """
+    """Write r_i = exp(-rate (s_{i-1} - s_i)), r_0 = 0, of descending scores."""
     r[0] = 0.0
     for i in range(1, s.shape[0]):
         e = fast_exp(max(rate * (s[i] - s[i - 1]), -700.0))
@@ -151,10 +145,8 @@ def add_sums(
 
     Args:
         r: float64[n], from `decays`.
-        w: float64[n].
         coefficients: coefficients of f; their number is even, at most 16, and part of the type.
         above, below: factors of the two sides: 1 and 1 make f an even function of the difference, -1 and 1 an odd one.
-        out: float64[n].
         state: float64[ROOM], overwritten.
     """
     n, slots = r.shape[0], 2 * len(coefficients)
@@ -219,11 +211,7 @@ def softplus_of_power(t: float) -> float:
 def group_by_gain(gains: Float64Array, member: Int64Array, grade: Int64Array, spare: Int64Array) -> int:
     """Write positions grouped by gain, highest first, and the grade of every position; return the number of grades.
 
-    Args:
-        gains: float64[n], by descending score.
-        member: int64[n], written; within a group positions ascend.
-        grade: int64[n], written, by position.
-        spare: int64[n], overwritten.
+    Within a group the positions `member` ascend; `spare` is overwritten.
     """
     sort_descending(gains, member, spare)
     grades = 0
@@ -236,12 +224,7 @@ def group_by_gain(gains: Float64Array, member: Int64Array, grade: Int64Array, sp
 
 @inline
 def cut_between_grades(r: Float64Array, member: Int64Array, grade: Int64Array) -> None:
-    """Set to 0 the factors between grouped documents of different grades.
-
-    Args:
-        r: float64[n], factors between neighbours of the grouped array.
-        member, grade: int64[n], from `group_by_gain`.
-    """
+    """Set to 0 the factors between documents of different grades that are neighbours in `group_by_gain`."""
     for k in range(1, r.shape[0]):
         if grade[member[k]] != grade[member[k - 1]]:
             r[k] = 0.0
@@ -251,15 +234,9 @@ def cut_between_grades(r: Float64Array, member: Int64Array, grade: Int64Array) -
 def add_wrong_pairs(
     grade: Int64Array, grades: int, w: Float64Array, out: Float64Array, count: Float64Array, tree: Float64Array
 ) -> None:
-    """Add the weights of all lower-graded documents above, and subtract those of all higher-graded ones below.
+    """Add the weights of all lower-graded documents above to `out`, and subtract those of all higher-graded ones below.
 
-    Args:
-        grade: int64[n], by position.
-        grades: number of grades.
-        w: float64[n], by position.
-        out: float64[n], by position.
-        count: float64[n], as `out`, with weights of 1.
-        tree: float64[max(2 grades + 2, 4 `WIDTH`)], overwritten.
+    The same with weights of 1 goes to `count`. `tree`, float64[max(2 grades + 2, 4 `WIDTH`)], is overwritten.
     """
     n = grade.shape[0]
     if grades <= WIDTH:

@@ -1,18 +1,18 @@
-"""Forests of a model: `Walker` changes the values of features, `Scorer` gives the scores of the engine.
+"""Forests of a model: `Walker` computes scores after changes of features, `Scorer` the scores of the engine.
 
-`Walker` changes all features in one walk per tree. A document reaches its leaf through a few nodes. Another value of
-feature f changes the leaf only if it changes the direction at one of these nodes. So each node of the walk also tests
-the other value, and a second walk starts only where the directions differ. A tree of 31 leaves has some twenty
-features: scoring once per feature would cost about twenty times as much.
+`Walker` changes all features in one walk per tree. A document reaches its leaf through a few nodes, and another value
+of a feature changes the leaf only if it changes the direction at one of these nodes. So each node of the walk also
+tests the other value, and a second walk starts only where the directions differ. Scoring once per feature would cost
+about twenty times as much with trees of 31 leaves.
 
 Its scores are sums of integers (leaf values times a power of two), so they do not depend on the order of addition:
 documents in the same leaves tie exactly, as they do for the engine. The values of a start are integers too.
 
-`Scorer` gives the bits of the engine. It adds the leaves of a document tree by tree, for LightGBM in float64 and for
-XGBoost in float32, as they do. The way to the leaf is faster: 64 documents descend a tree together, without branches (a
-leaf leads to itself), so memory accesses overlap, and everything that a step needs of a node is adjacent. Numbers are
-compared as integers in the same order. A missing value becomes the smallest or largest integer, whichever leads in its
-direction. The steps of a start need no tree: a binary search over their bounds finds the step.
+`Scorer` returns the bits of the engine: it adds the leaves of a document tree by tree, in float64 for LightGBM and in
+float32 for XGBoost. 64 documents descend a tree together, without branches (a leaf leads to itself), so memory accesses
+overlap, and everything that a step needs of a node is adjacent. Numbers are compared as integers in the same order. A
+missing value becomes the smallest or largest integer, whichever leads in its direction. A binary search over the bounds
+finds the step of a start.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from boostrank.kernels.primitives import uniform
 NAN_LEFT, ZERO_IS_MISSING, CATEGORICAL, LISTED_RIGHT = 1, 2, 4, 8
 """Bits of `Forest.kind`."""
 
-# Documents whose values and changes stay in a core's cache while all trees process them.
+# Number of documents whose values and changes stay in a core's cache while all trees process them.
 _CHUNK = 256
 # Bits of the largest sum of leaf values as an integer; a difference of two still fits.
 _SUM_BITS = 60
@@ -255,16 +255,15 @@ def permute_within(
 ) -> None:
     """Shuffle the values of columns among the documents of each query; columns of one unit move together.
 
-    Fisher and Yates, from numbers that depend only on the unit's seed and the query.
+    The shuffle (Fisher and Yates) depends only on the unit's seed and the query.
 
     Args:
         rows: float32[n, c].
         ptr: int64[q+1], queries of these rows.
         first_query: index of the first query in the data set.
-        unit: int64[c], -1 for columns that stay.
-        units: number of units.
+        unit: int64[c], unit of each column; -1 for columns that stay.
         within: int64[units], 0 for units that stay.
-        seeds: float64[units], as for `noise.uniform`.
+        seeds: float64[units], as in `primitives.uniform`.
         order: int64[longest query], overwritten.
         out: float32[n, c], a copy of `rows`; the columns of the units are written.
     """

@@ -11,23 +11,22 @@ u') / 2)^2). All terms are positive and the error is relative for each pair, at 
     sum_i w_i e_ij v_i,   e_ij = exp(-(u_i - u_j)^2)      for every anchor j
 
 Each document adds p_m(u_i) to the points around it and reads its sum from them: nothing cancels, and far documents keep
-their small weights, however many there are. Truncation costs an average 2e-11 with 100,000 documents piled up at the
+their small weights, however many there are. The truncation changes an average by 2e-11 with 100,000 documents at the
 worst distance. The difference of two places is e_ij u_i - u_j e_ij, with places relative to the first document of a
 run: exactly 0 if all are tied.
 
-An absolute difference |v_i - c_j| is not a product, but sums of it follow from sums by value. Sources are in slots of
-ascending value, and once no more can come the slots are cumulated; two numbers then give the part below c_j.
-
-The lattice moves along the list: it holds `CELLS` points, however wide the list is.
+An absolute difference |v_i - c_j| is not a product, but sums of it follow from sums by value. Documents are in slots of
+ascending value. The slots are cumulated after the last document that reaches a point; two numbers then give the part
+below c_j. The lattice moves along the list: it holds `CELLS` points, however wide the list is.
 
 `gaussian_rank_changes`, for StochasticRank: gain and loss of a metric as one document moves past the others.
 
     F_a = sum_{q < a} drop_q (g_a - g_q) e_aq + sum_{q > a} drop_(q-1) (g_a - g_q) e_aq,
     e_aq = exp(-(x_q - c_a)^2 / (2 v))
 
-over documents by descending x. A document is at x_a, its Gaussian is centred at c_a, and the weight of a source depends
-on which of the two comes first. So going down the list, every document reads the lattice with the documents before it,
-and then adds itself; likewise going up. With u = x / sqrt(2 v) that is the lattice, which moves along too.
+over documents by descending x. A document is at x_a, its Gaussian is centred at c_a, and the weight of another document
+depends on which of the two comes first. So on the way down the list, every document reads the lattice with the
+documents before it, and then adds itself; likewise on the way up. With u = x / sqrt(2 v) that is the lattice above.
 """
 
 from __future__ import annotations
@@ -58,12 +57,7 @@ def lattice_factors(a: float) -> tuple[float, float]:
 
 @inline_sums
 def lattice_weights(start: float, growth: float, p: Float64Array) -> None:
-    """Write p_m of the points of a document.
-
-    Args:
-        start, growth: from `lattice_factors`.
-        p: float64[TAPS], written.
-    """
+    """Write p_m of the points of a document, from its `lattice_factors`."""
     # p_m = start growth^m SHAPE_m; four powers at a time.
     square = growth * growth
     fourth = square * square
@@ -231,15 +225,9 @@ _GAP = 1.5 * _REACH * STEP  # gap in u across which Gaussians are negligible
 def gaussian_rank_changes(
     x: Float64Array, centre: Float64Array, deviation: float, gains: Float64Array, drop: Float64Array, out: Float64Array
 ) -> None:
-    """Write F of every document, times the factor of the density.
+    """Write F of every document, times the factor of the density, to `out`.
 
-    Args:
-        x: float64[n], descending.
-        centre: float64[n], c; within 16 deviations of x.
-        deviation: sqrt(v).
-        gains: float64[n].
-        drop: float64[n], >= 0.
-        out: float64[n], written.
+    All arrays are float64[n]; `centre`, c, is within 16 deviations (sqrt v) of x.
     """
     grid, p = np.empty((2, _SPAN)), np.empty(TAPS)
     out[:] = 0.0

@@ -7,18 +7,17 @@ A(x) = ln(1 + e^-u), u = x / sigma, is convex, so the gradient of a misordered p
 makes both documents of a pair pull the same way: the one with the higher gain up by (|c_i| + |c_j|) |A'|, the other
 down by as much.
 
-All functions take documents in descending order of score. Lists from `SHORT` documents on take the near-linear way, by
-sums; the pair loops here are the reference. They carry z_ij = exp(-|u_ij|) from one document to the next (see
-`soft_ranks`). Sums of ln(1 + z) are logarithms of products, so pairs need no logarithm either.
+In all functions the arrays are float64[n] by descending score, alpha is 1 / sigma, and `slope` is c_i = dJ / drank_i <=
+0. The gradient of -J and its curvature are added to `grad` and `hess`.
 
-The near-linear way: with t = exp(-|u|), softplus(-u) is ln(1 + t) for an ordered pair and |u| + ln(1 + t) for a
-misordered one, and its slope has magnitude P = t / (1 + t) or 1 - P. So the part in t does not depend on which document
-has the higher gain: one sum over all documents minus one over equal gains. The rest of a misordered pair, |u| and 1,
-needs counts and sums over misordered pairs.
+Shorter lists than `SHORT` go pair by pair, by the reference. Its loops carry z_ij = exp(-|u_ij|) from one document to
+the next (see `kernels.sigmoid_ranks`). Sums of ln(1 + z) are logarithms of products, so pairs need no logarithm either.
 
-One sweep of `advance` computes all sums over all documents and over documents grouped by gain, down and up: one sweep
-with weights of 1 for the ranks, one with the slopes for the gradients. A query takes two calls, `fast_hinge_ranks` and
-then `fast_hinge_gradient` on the same `work` and `iwork`.
+Longer lists take near-linear time. With t = exp(-|u|), softplus(-u) is ln(1 + t) for an ordered pair and |u| + ln(1 +
+t) for a misordered one, and its slope has magnitude P = t / (1 + t) or 1 - P. The part in t does not depend on which
+document has the higher gain: one sum over all documents minus one over equal gains. The rest of a misordered pair, |u|
+and 1, needs counts and sums over misordered pairs. One sweep with weights of 1 computes all sums for the ranks, one
+with the slopes those for the gradients.
 """
 
 from __future__ import annotations
@@ -63,8 +62,8 @@ FARTHEST = 1e308
 # Limit in sums of differences; see `fast_hinge_ranks`.
 _WIDEST = 1e290
 
-# Rows of the scratch: factors between neighbours, for all documents and grouped by gain (the roots are their 16th
-# roots); values kept from the ranks for the gradients; sums of a sweep.
+# Rows of the scratch: factors between neighbours, for all documents and grouped by gain, and their 16th roots; values
+# that the gradients take from the ranks; sums of a sweep.
 _STEP, _ROOT, _GROUP_STEP, _GROUP_ROOT, _PULL, _BEND, _CURVE = range(7)
 _SOFT, _GROUP_SOFT, _GROUP_PULL, _GROUP_CURVE = range(7, 11)
 _WEIGHTED, _GROUP_WEIGHTED, _GROUP_BEND, _CURVED, _GROUP_CURVED = range(7, 12)
@@ -79,14 +78,7 @@ SHF_SCRATCH, SHF_INT_SCRATCH = f"s g ranks slope gs hs work:{WORK}", f"iwork:{IW
 
 @inline
 def shf_sdcg(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
-    """Return -J of one query, and compute its gradient and curvature.
-
-    Args:
-        query: query with the constants of `default_constants`.
-        params: parameters as in `SHF_PARAMS`.
-        grad, hess: float64[n].
-        scratch: rows as in `SHF_SCRATCH` and `SHF_INT_SCRATCH`.
-    """
+    """Return -J of one query, and write its gradient and curvature in the order of the rows."""
     n, alpha, blend, sums = query.scores.size, 1.0 / params.sigma, params.train_discount, params.sums
     ideal = ideal_dcg(query.query_const, blend)
     if n < 2 or ideal <= 0.0:
@@ -119,14 +111,7 @@ def shf_sdcg(query: Query, params: Any, grad: Float64Array, hess: Float64Array, 
 def hinge_ranks(
     s: Float64Array, gains: Float64Array, alpha: float, ranks: Float64Array, z: Float64Array, product: Float64Array
 ) -> None:
-    """Write the rank of every document; ranks of misplaced ones can exceed n.
-
-    Args:
-        s, gains: float64[n], by descending score.
-        alpha: 1 / sigma.
-        ranks: float64[n], written.
-        z, product: float64[n], overwritten.
-    """
+    """Write the rank of every document; ranks of misplaced ones can exceed n. `z` and `product` are overwritten."""
     n = s.shape[0]
     for i in range(n):
         ranks[i] = 1.0
@@ -173,16 +158,10 @@ def hinge_gradient(
     s: Float64Array, gains: Float64Array, alpha: float, slope: Float64Array, grad: Float64Array, hess: Float64Array,
     z: Float64Array,
 ) -> None:  # fmt: skip
-    """Add the gradient of -J and its curvature to `grad` and `hess`.
+    """Add gradient and curvature, sum_j (|c_p| + |c_j|) kappa_pj; `z` is overwritten.
 
-    The curvature is sum_j (|c_p| + |c_j|) kappa_pj. kappa bounds the pair's curvature as that of Jaakkola and Jordan
-    does, by a sum of exponentials slightly above it (`expsum.CURVATURE`); for equal gains it is G (1 - G).
-
-    Args:
-        s, gains, alpha: as for `hinge_ranks`.
-        slope: float64[n], c_i = dJ / drank_i <= 0.
-        grad, hess: float64[n].
-        z: float64[n], overwritten.
+    kappa bounds the curvature of a pair as that of Jaakkola and Jordan does, by a sum of exponentials slightly above it
+    (`expsum.CURVATURE`); for equal gains it is G (1 - G).
     """
     n = s.shape[0]
     for j in range(1, n):
@@ -214,14 +193,9 @@ def hinge_gradient(
 
 @inline
 def annealed_cut(k: int, kth_gain: float, gains: Float64Array, ranks: Float64Array) -> float:
-    """Return s_m of eq (17): the largest rank among the k most relevant documents, at least k.
+    """Return s_m of eq (17): the largest rank among the k >= 1 most relevant documents, at least min(k, n).
 
     Of equal gains at the boundary the documents with the highest scores count; otherwise s_m would never reach k.
-
-    Args:
-        k: at least 1; at most n counts.
-        kth_gain: k-th largest gain.
-        gains, ranks: float64[n], by descending score.
     """
     n = gains.shape[0]
     room = min(k, n)
@@ -242,14 +216,11 @@ def fast_hinge_ranks(
     sums: int, s: Float64Array, gains: Float64Array, alpha: float, ranks: Float64Array, work: Float64Array,
     iwork: Int64Array,
 ) -> None:  # fmt: skip
-    """Write the rank of every document.
+    """Write the rank of every document of a list of at least `expsum.ROOM`.
 
     Args:
         sums: index in `expsum.SUMS`, not `DIRECT`.
-        s, gains: float64[n], by descending score, n >= `expsum.ROOM`.
-        alpha: 1 / sigma.
-        ranks: float64[n], written.
-        work, iwork: float64[`WORK` n], int64[`IWORK` n], overwritten.
+        work, iwork: float64[`WORK` n], int64[`IWORK` n], written; `fast_hinge_gradient` reads them.
     """
     n = s.shape[0]
     rows, rest = work[: WORK * n].reshape((WORK, n)), work[_REST * n :]
@@ -295,14 +266,7 @@ def fast_hinge_gradient(
     sums: int, alpha: float, slope: Float64Array, grad: Float64Array, hess: Float64Array, work: Float64Array,
     iwork: Int64Array,
 ) -> None:  # fmt: skip
-    """Add the gradient of -J and its curvature to `grad` and `hess`.
-
-    Args:
-        sums, alpha: as in `fast_hinge_ranks`.
-        slope: float64[n], c_i = dJ / drank_i <= 0.
-        grad, hess: float64[n].
-        work, iwork: as `fast_hinge_ranks` left them.
-    """
+    """Add the terms of `hinge_gradient`, from the `work` and `iwork` of `fast_hinge_ranks`."""
     n = slope.shape[0]
     rows, rest = work[: WORK * n].reshape((WORK, n)), work[_REST * n :]
     weighted, curved, pull = rows[_WEIGHTED], rows[_CURVED], rows[_PULL]

@@ -8,6 +8,7 @@ once, eight such sums, take 7.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numba
@@ -41,8 +42,8 @@ _SIXTEEN = ir.VectorType(ir.IntType(8), 16)
 def pointer_to(typing: Any, array: Any) -> Any:
     """Return a pointer to a contiguous array, for indexing without wrap-around and reference counts.
 
-    Passing an array between functions costs two atomic operations: in a loop over tokens, three quarters of the running
-    time. The array must outlive its pointer.
+    Passing an array between functions costs two atomic operations, which take three quarters of the running time in a
+    loop over tokens. The array must outlive its pointer.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -64,44 +65,48 @@ def borrowed(typing: Any, array: Any) -> Any:
     return array(array), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def leading_zeros(typing: Any, word: Any) -> Any:
-    """Return the number of zero bits above the highest one bit of a uint64; 64 for 0."""
+def _of_number(result: Any, argument: Any, build: Callable[[Any, Any], Any], plainly: Callable[..., Any]) -> Any:
+    """Return an intrinsic of one number, or `plainly` for kernels that run uncompiled."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.ctlz(arguments[0], ir.IntType(1)(0))
+    def typed(typing: Any, number: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return build(builder, arguments[0])
 
-    return types.uint64(types.uint64), generate
+        return result(argument), generate
 
-
-@intrinsic  # type: ignore[untyped-decorator]
-def bits_of(typing: Any, number: Any) -> Any:
-    """Return the bits of a float64 as int64."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.IntType(64))
-
-    return types.int64(types.float64), generate
+    return plainly if numba.config.DISABLE_JIT else intrinsic(typed)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def float_of_bits(typing: Any, bits: Any) -> Any:
-    """Return the float64 with the bits of an int64."""
+_DEFINED_AT_ZERO = ir.IntType(1)(0)
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.DoubleType())
-
-    return types.float64(types.int64), generate
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def trailing_zeros(typing: Any, word: Any) -> Any:
-    """Return the number of zero bits below the lowest one bit of a uint64; 64 for 0."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], ir.IntType(1)(0))
-
-    return types.uint64(types.uint64), generate
+bits_of = _of_number(
+    types.int64,
+    types.float64,
+    lambda builder, number: builder.bitcast(number, ir.IntType(64)),
+    lambda number: int(np.float64(number).view(np.int64)),
+)
+"""Bits of a float64 as int64."""
+float_of_bits = _of_number(
+    types.float64,
+    types.int64,
+    lambda builder, bits: builder.bitcast(bits, ir.DoubleType()),
+    lambda bits: float(np.uint64(bits % (1 << 64)).view(np.float64)),
+)
+"""The float64 with the bits of an int64."""
+leading_zeros = _of_number(
+    types.uint64,
+    types.uint64,
+    lambda builder, word: builder.ctlz(word, _DEFINED_AT_ZERO),
+    lambda word: 64 - int(word).bit_length(),
+)
+"""Number of zero bits above the highest one bit of a uint64; 64 for 0."""
+trailing_zeros = _of_number(
+    types.uint64,
+    types.uint64,
+    lambda builder, word: builder.cttz(word, _DEFINED_AT_ZERO),
+    lambda word: (int(word) & -int(word)).bit_length() - 1 if word else 64,
+)
+"""Number of zero bits below the lowest one bit of a uint64; 64 for 0."""
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -129,8 +134,8 @@ def blanks_at(typing: Any, text: Any, place: Any) -> Any:
 def decimal_before(typing: Any, text: Any, end: Any, size: Any) -> Any:
     """Parse the `size` bytes, at most fifteen, before a place of a text; all sixteen bytes before it must be readable.
 
-    Return the digits as an integer, and the number of digits after the point: -1 without a point, -2 if it is no
-    number. The bytes are digits and one point at most. No step depends on their number or values.
+    Return the digits as an integer, and the number of digits after the point: -1 without a point, -2 if the bytes are
+    not digits with at most one point. No step depends on their number or values.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -190,10 +195,6 @@ def decimal_before_plainly(text: Bytes, end: int, size: int) -> tuple[int, int]:
 if numba.config.DISABLE_JIT:  # plain Python versions, for kernels that run uncompiled
     pointer_to = lambda array: array.reshape(-1)  # noqa: E731
     borrowed = lambda array: array  # noqa: E731
-    bits_of = lambda number: int(np.float64(number).view(np.int64))  # noqa: E731
-    float_of_bits = lambda bits: float(np.uint64(bits % (1 << 64)).view(np.float64))  # noqa: E731
-    leading_zeros = lambda word: 64 - int(word).bit_length()  # noqa: E731
-    trailing_zeros = lambda word: (int(word) & -int(word)).bit_length() - 1 if word else 64  # noqa: E731
     word_at = lambda text, place: text[place : place + 8].view(np.uint64)[0]  # noqa: E731
     blanks_at = lambda text, place: sum((byte == 32) << i for i, byte in enumerate(bytes(text[place : place + 16])))  # noqa: E731
     decimal_before = decimal_before_plainly
@@ -209,13 +210,12 @@ def advance(typing: Any, state: Any, coefficients: Any, steps: Any, weights: Any
     """Advance by one document in each of several lists: E_l <- p^l (E_l + w), and return sum_l c_l E_l per function.
 
     Args:
-        state: float64[lists * terms], the E_l in an internal order; read and written.
+        state: float64[lists * terms], the E_l in an internal order; updated.
         coefficients: one tuple c_1, c_2, ... per function, all of the same even length.
-        steps: one p per list.
-        weights: one w per list.
+        steps, weights: one p and one w per list.
 
     Returns:
-        Tuple of the sums of the first function in every list, then those of the second, ...
+        The sums of the first function in every list, then those of the second, ...
     """
     lists, functions, terms = len(steps), len(coefficients), len(coefficients[0])
     result = types.UniTuple(types.float64, lists * functions)
@@ -261,7 +261,7 @@ def advance(typing: Any, state: Any, coefficients: Any, steps: Any, weights: Any
 def advance_plainly(
     state: Any, coefficients: tuple[Coefficients, ...], steps: tuple[float, ...], weights: tuple[float, ...]
 ) -> tuple[float, ...]:
-    """`advance` in plain Python: the reference, and its replacement for kernels that run uncompiled."""
+    """`advance` in plain Python, for tests and for kernels that run uncompiled."""
     lists, terms = len(steps), len(coefficients[0])
     sums = [0.0] * (lists * len(coefficients))
     for term in range(terms):
@@ -275,13 +275,7 @@ def advance_plainly(
 
 @intrinsic  # type: ignore[untyped-decorator]
 def add_to_range(typing: Any, sums: Any, start: Any, stop: Any, weight: Any) -> Any:
-    """Add `weight` to sums[start:stop] without a branch.
-
-    Args:
-        sums: float64[`WIDTH`].
-        start, stop: integers.
-        weight: number.
-    """
+    """Add `weight` to sums[start:stop] without a branch, for sums float64[`WIDTH`]."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         first, last, added = (spread(builder, argument, WIDTH) for argument in arguments[1:])

@@ -114,7 +114,7 @@ class CompiledFunction(Generic[P, R]):
         return self  # as Python copies functions; LightGBM copies its parameters, including the objective
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        # As Python pickles functions: by name, if the name refers to this object or to the bare function.
+        # As Python pickles functions: by name, if the name refers to this object.
         named = getattr(sys.modules.get(self.__module__), self.py_func.__qualname__, None)
         return self.py_func.__qualname__ if named is self else (CompiledFunction, (self.py_func, self.signature))
 
@@ -196,11 +196,7 @@ def entry_point(signature: Any) -> Callable[[Callable[P, R]], CompiledFunction[P
 
 
 def _explained(error: Exception, function: Any) -> FileFormatError:
-    """Summarise Numba's long error in one line with its place.
-
-    Numba's message starts with the failed stage, states the cause, and quotes the source; or it is one line that names
-    the cause without a place.
-    """
+    """Summarise Numba's long error, which may not name a place, in one line with its place."""
     code = function.__code__
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
     lines = [t for line in text.splitlines() if (t := line.strip()) and not re.match(r"Failed in |File |During: ", t)]

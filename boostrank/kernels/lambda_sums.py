@@ -8,9 +8,9 @@ over documents by descending score, d the discount of a rank and delta(m) = d(m)
 * delta is a mixture of powers z^m (it is completely monotone). Beyond the nearest ranks, a few of them on a geometric
   grid and a constant fit it by least squares (`_fit`). A power of t times a power of z is again one factor per
   document: running sums in rows, the powers of t, and columns, which are 1, d and the powers of z.
-* documents go in tiles. Pairs within a tile or between neighbouring ones are left to the caller. The others take part
-  in the running sums, which are moved and passed between grades once per tile. A document adds to the sums of its own
-  grade and reads those of all grades, weighted by the difference of the gains.
+* documents are grouped in tiles. The caller computes the pairs within a tile and between neighbouring ones. The others
+  take part in the running sums, which are moved and passed between grades once per tile. A document adds to the sums of
+  its own grade and reads those of all grades, weighted by the difference of the gains.
 
 Error of delta, summed over the ranks and relative to their sum: 4e-7 with fast and 3e-10 with exact sums up to 4,096
 documents, 8e-9 and 5e-10 up to 2^20. Work: n rows (columns + grades^2 columns / tile).
@@ -102,18 +102,12 @@ def add_far_pairs(
 
     Args:
         sums: index in `expsum.SUMS`, not `DIRECT`.
-        s: float64[n], descending.
-        grade: int64[n], index of each document's gain.
-        worth: float64[grades], the gains.
+        grade, worth: int64[n], index of each document's gain in float64[grades].
         d: float64[n], discounts of the ranks.
-        alpha: 1 / score.
-        by_rank, by_delta: factors in W.
         blend: blend of the training discount.
-        with_loss: whether to compute the loss.
-        grad, hess: float64[n].
 
     Returns:
-        The loss of these pairs, or 0.
+        The loss of these pairs, or 0 without `with_loss`.
     """
     n, value = s.shape[0], 0.0
     row = discount_row(n, sums)

@@ -1,11 +1,11 @@
 """Hinge losses of all pairs of a query in n log n, by counting and summing the documents beyond the margin.
 
-Sweep the documents by descending score. The set of documents above one, or less than the margin below it, only grows.
-Fenwick trees over the gains hold the number of these documents and the sums of their scores and squares, and return
-them for lower gains. A second sweep from below does the same for the documents of higher gain.
+A sweep visits the documents by descending score. The set of documents above one, or less than the margin below it, only
+grows. Fenwick trees over the gains hold the number of these documents and the sums of their scores and squares, and
+return them for lower gains. A second sweep from below does the same for the documents of higher gain.
 
-Source: the counting by sorting of Joachims, "Training linear SVMs in linear time", KDD 2006, with a tree in place of
-one sweep per grade, so that real-valued gains cost no more.
+Source: the counting by sorting of Joachims, "Training linear SVMs in linear time", KDD 2006, with a tree instead of one
+sweep per grade, so that real-valued gains cost no more.
 """
 
 from __future__ import annotations
@@ -39,18 +39,11 @@ def grade_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, 
 def margin_pairs(
     query: Query, margin: float, squared: bool, grad: Float64Array, hess: Float64Array, scratch: Any
 ) -> float:
-    """Compute the sum over pairs with g_i > g_j of max(0, m - (s_i - s_j)), or of half its square, with derivatives.
+    """Return the sum over pairs with g_i > g_j of max(0, m - (s_i - s_j)), or of half its square if `squared`.
 
-    Args:
-        query: by descending score, with constants from `grade_constants`.
-        margin: m > 0.
-        squared: half the square of the hinge instead of the hinge.
-        grad, hess: float64[n], written. The curvature is the number of pairs that violate the margin: exact for the
-            square unless a pair is exactly on the margin; divided by m for the hinge, which has none.
-        scratch: rows as in `MARGIN_SCRATCH`.
-
-    Returns:
-        The loss.
+    The query has constants from `grade_constants` and comes by descending score. The curvature is the number of pairs
+    that violate the margin: exact for the square unless a pair is exactly on the margin; divided by m for the hinge,
+    which has none.
     """
     n = query.scores.size
     if n == 0:

@@ -12,15 +12,13 @@ A kernel handles **one query** of ranked documents; the driver has sorted them a
 | scratch | float64[>= m + 1] | contents undefined |
 
 The driver computes the metric at a cut-off: the sum of worth times weight over the positions above it, divided by
-`divisors`.
+`divisors`. Threads share blocks of queries; nothing is summed over queries, so the result does not depend on the number
+of threads.
 
 1. A worth is the mean over all orders of the documents inside each run of ties, in closed form. If ties are broken
    (input, pessimistic, ...), each run is one document.
 2. m covers the largest cut-off and ends with a whole run; later documents do not matter.
 3. The kernel is defined for m = 0, never writes its inputs and allocates nothing.
-
-Threads share blocks of queries. Each query's values have their own place and nothing is summed here, so the result does
-not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -59,29 +57,23 @@ def _no_divisors(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, con
 
 @dataclass(frozen=True)
 class MetricSpec:
-    """Declaration of a metric, for tests, documentation and command line.
+    """Declaration of a metric.
 
     Args:
         name: canonical name ("ndcg").
-        summary: one sentence for a list.
-        equation: the metric at cut-off k in ASCII symbols.
         kernel: see the contract above.
         grades: (labels[N], conventions) -> grade of each document, float64[N], >= 0.
         weights: (n, conventions) -> weight of the ranks 1 to n, float64[n].
-        reference: source of the definition and of its expectation over ties.
-        divisors: (grades[N], ptr, cutoffs[p], conventions) -> float64[Q, p]; default: 1.
+        divisors: (grades[N], ptr, cutoffs[p], conventions) -> float64[Q, p]; by default 1.
         aliases: alternative names.
-        ratio: whether it is 0/0 in a query without a relevant document.
+        ratio: whether the metric is 0/0 in a query without a relevant document.
         upper: largest value; None if unbounded.
     """
 
     name: str
-    summary: str
-    equation: str
     kernel: MetricKernel
     grades: Grades
     weights: Weights
-    reference: str
     divisors: Divisors = _no_divisors
     aliases: tuple[str, ...] = ()
     ratio: bool = False
@@ -187,11 +179,8 @@ def measure(
     """Return the values of every pass before division, float64[Q, p].
 
     Args:
-        passes: metrics to compute.
-        scores: float64[N], finite.
         labels: float64[N]; read only if they break ties.
-        ptr: int64[Q+1].
-        ties: one of the constants above.
+        ties: treatment of ties, such as `EXPECTED`.
     """
     if not passes:
         return []
@@ -221,7 +210,7 @@ def measure(
 def rank_top(
     sort: Any, scores: Float64Array, depth: int, order: Int64Array, keys: Float64Array, spare: Int64Array
 ) -> int:
-    """Write the best `depth` documents to `order`, and with them all that tie with the last; returns how many.
+    """Write the best `depth` documents, and all that tie with the last of them, to `order`; return their number.
 
     Args:
         sort: `primitives.compiled_sort`.

@@ -11,8 +11,8 @@ A kernel is written with names:
 | query.order | int64[n], documents by descending score, ties in input order (undefined if `ordered` is False) |
 | query.doc_const | float64[n, d], constants of each document, from `prepare` |
 | query.query_const | float64[c], constants of the query, from `prepare` |
-| params.NAME | value of that parameter in this round: a number, an integer (a choice is its index) or a bool; the
-noise's `seed` is the round's |
+| params.NAME | value of that parameter in this round: a number, an integer (a choice is its index) or a bool; `seed` is
+the seed of the round |
 | params.with_loss | with `loss_on_demand`: whether the loss is needed; if not, any finite number may be returned |
 | grad, hess | float64[n], zeros: derivative of the loss, and a curvature >= 0 |
 | scratch.NAME | declared row of that name, float64[n] or int64[n], contents undefined |
@@ -26,7 +26,7 @@ The driver calls every kernel through one signature of ten arrays, with paramete
 Rules of a kernel:
 
 1. It minimises: objectives to be maximised are negated in the kernel, once.
-2. It never writes its inputs, keeps no reference, and allocates nothing in its loops.
+2. It never writes its inputs, keeps no reference to them, and allocates nothing in its loops.
 3. It is defined for 0 and 1 documents, equal gains, zero gains, tied scores and |score| up to 1e4, without NaN or
    infinity; boostrank's objectives for any finite scores. A query without information gets zeros in both outputs.
 4. The gradient sums to zero unless the spec says `shift_invariant=False`; permuting documents permutes the outputs.
@@ -38,10 +38,12 @@ from __future__ import annotations
 
 import inspect
 import keyword
+import re
 import sys
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from textwrap import dedent
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -85,7 +87,7 @@ class Kernel(CompiledFunction[..., float]):
         loss_on_demand: whether the kernel computes its loss only if `params.with_loss` is true.
 
     Attributes:
-        py_func: the compiled function of ten arguments, in Python.
+        py_func: the function of ten arguments in Python.
         scratch_per_document: numbers per document of each scratch array; None for a function of `ARRAYS`.
     """
 
@@ -194,7 +196,7 @@ def objective_kernel(body: Callable[..., float] | None = None, /, **declared: An
 
 
 def check_arguments(kernel: Kernel) -> None:
-    """Check the arguments of a kernel against the contract; names of your own are allowed.
+    """Check the arguments of a kernel against the contract; other names are allowed.
 
     Raises:
         FileFormatError: the number of arguments is wrong, or a known name has the wrong position.
@@ -233,22 +235,22 @@ class ObjectiveSpec:
 
     Args:
         name: canonical name, with dashes ("shf-sdcg").
-        summary: one sentence for a list.
-        equation: the objective in words and ASCII symbols.
         kernel: see the contract above.
-        params: parameters in the order in which the kernel reads them; default: those that the kernel declares.
+        params: parameters in the order in which the kernel reads them; by default those that the kernel declares.
         hessian: kind of the second output.
+        summary: one sentence for a list; without it, the docstring of the kernel's module gives summary, equation and
+            deviation: the title after its colon, the first indented block, and the text after "Deviation:".
+        equation: the objective in ASCII symbols.
         reference: paper and equation numbers.
         deviation: deviations from the paper, and their reasons.
-        prepare: constants; the default gives the ideal DCG at `k` under the log and the linear discount.
+        prepare: function of the constants; by default the ideal DCG at `k` under the log and the linear discount.
         aliases: alternative names.
         shift_invariant: whether adding a constant to a query's scores changes nothing.
         random: whether the kernel draws random numbers; it then has the parameter `kernels.primitives.SEED`.
         exact_gradient: whether the gradient is the derivative of the kernel's loss, except at kinks, so that an
-            optimiser may compare losses. LambdaRank's is the derivative of no loss, LambdaLoss's of a loss that jumps
-            with the order.
+            optimiser may compare losses.
         quadratic: whether a query of n documents costs n^2 operations (the driver then bounds n).
-        settled: (values, total rounds) -> first round at which early stopping may use the metric.
+        settled: (values, total rounds) -> first round in which early stopping may use the metric.
         ordered: whether the kernel reads `order`.
         scratch_per_document: numbers per document of each scratch array, if the kernel declares no rows.
         default_schedules: parameter -> schedule text, used if the user gives no value. `{name}` in it stands for the
@@ -257,15 +259,15 @@ class ObjectiveSpec:
         document_weights: effect of a document's weight. "gain": it multiplies the document's gain, and its label if
             that is a target, before anything is derived from them, including the ideal DCG. "loss": it multiplies the
             document's own loss; `prepare` reads it from `values[DOCUMENT_WEIGHTS]`, float64[N], if the data has
-            weights. None: data with such weights raises an error.
+            weights. None: such data raise an error.
     """
 
     name: str
-    summary: str
-    equation: str
     kernel: Kernel
     params: tuple[Param, ...] = ()
     hessian: HessianKind = HessianKind.PROXY
+    summary: str = ""
+    equation: str = ""
     reference: str = ""
     deviation: str = ""
     prepare: Prepare = default_constants
@@ -282,6 +284,9 @@ class ObjectiveSpec:
     document_weights: str | None = None
 
     def __post_init__(self) -> None:
+        if not self.summary:
+            for name, text in _described(self.kernel.__module__).items():
+                object.__setattr__(self, name, text)
         if self.document_weights not in (None, GAIN_WEIGHTS, LOSS_WEIGHTS):
             raise ParameterError(
                 f"{self.name}: document_weights={self.document_weights!r} is not one of {GAIN_WEIGHTS!r}, "
@@ -301,6 +306,15 @@ class ObjectiveSpec:
         if self.kernel.loss_on_demand:
             numbers.append(float(loss))
         return np.array(numbers, dtype=np.float64)
+
+
+def _described(module: str) -> dict[str, str]:
+    """Return summary, equation and deviation from the docstring of a module."""
+    title, _, body = (getattr(sys.modules.get(module), "__doc__", None) or "").strip().partition("\n\n")
+    block = next((part for part in body.split("\n\n") if part.startswith("    ")), "")
+    deviation = re.search(r"Deviations?: (.*?)(\n\n|$)", body, re.DOTALL)
+    words = {"summary": title.partition(":")[2], "deviation": deviation[1] if deviation else ""}
+    return {"equation": dedent(block)} | {name: " ".join(text.split()).rstrip(".") for name, text in words.items()}
 
 
 def no_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:

@@ -9,18 +9,16 @@ With s the scores of a query, and (L, g, h) the outputs of the objective's kerne
 in this order, with gains relative to `gain_base`. The noise is a hash of seed, round, query, draw and document, so it
 does not depend on threads or processes.
 
-Scaling the scores of a list does not change its ranking, so a gradient along the scores only sharpens the smoothing.
-Control removes that part: with 1 and nu = 0 the gradient is orthogonal to the centred scores. The curvature stays,
-since it belongs to single scores. StochasticRank also centres g, because its samples do not sum to zero; gradients of
-shift-invariant objectives do.
+The scale of the scores does not change a ranking, so a gradient along the scores only sharpens the smoothing. Control
+removes that part: with 1 and nu = 0 the gradient is orthogonal to the centred scores. The curvature stays, since it
+belongs to single scores. (StochasticRank also centres g, because its samples do not sum to zero.)
 
-Normalisation gives queries with many strong gradients and those with few similar weight. Under l1 an almost solved
+Normalisation makes the weights of queries with many strong gradients and with few similar. Under l1 an almost solved
 query weighs as much as an unsolved one; log leaves weak gradients unchanged (times 1 / ln 2).
 
-A gain that every order collects is not worth a gradient. If the worst document of a query has a gain above 0, as with
-grades from 1 to 3, smooth ranks still push it down, cross entropies spread their mass over it, and it dominates the
-ideal DCG. `gain_base=least` first subtracts the least gain of each query. It changes nothing if grades reach 0 in every
-query.
+If the worst document of a query has a gain above 0, as with grades from 1 to 3, smooth ranks push it down, cross
+entropies spread their mass over it, and it dominates the ideal DCG, although every order collects that gain.
+`gain_base=least` first subtracts the least gain of each query. It changes nothing if grades reach 0 in every query.
 
 Sources: noise, Bruch et al., "A stochastic treatment of learning to rank scoring functions", WSDM 2020; control,
 Ustimenko, Prokhorenkova, "StochasticRank: global optimization of scale-free discrete functions", ICML 2020 (scale-free

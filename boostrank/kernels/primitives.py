@@ -2,12 +2,11 @@
 
 Ranks are 1-based (`rank`), positions 0-based (`pos`).
 
-Random numbers come from a hash of their use, without a generator's state: number `index` of `stream` under `seed` is a
-pure function of the three, so any order of queries and any number of threads gives the same draws. It is element
-`index` of the SplitMix64 sequence (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014)
-that starts at a hash of seed and stream. `round_seed` gives the seed of a round; the stream is the query; the index
-counts the documents of one draw after another, by descending score. Noise tied to that order is as independent as noise
-tied to rows, and permuting the documents of a query then permutes its kernel's outputs.
+Random numbers have no generator with a state: number `index` of `stream` under `seed` is a pure function of the three,
+so any order of queries and any number of threads gives the same draws. It is element `index` of the SplitMix64 sequence
+(Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014) that starts at a hash of seed and
+stream. `round_seed` returns the seed of a round; the stream is the query; the index counts the documents of one draw
+after another, by descending score, so a permutation of the documents permutes the outputs of a kernel.
 """
 
 from __future__ import annotations
@@ -81,14 +80,7 @@ def bounded(loss: float) -> float:
 
 @inline
 def origin(scores: Float64Array) -> float:
-    """Return the middle score, to be subtracted so that a common offset costs no digits.
-
-    Args:
-        scores: float64[n], descending, n >= 1.
-
-    Returns:
-        The middle score, or 0 if differences overflow.
-    """
+    """Return the middle of descending scores, or 0 if differences overflow; without it, an offset costs no digits."""
     n = scores.shape[0]
     return scores[n // 2] if scores[0] - scores[n - 1] < math.inf else 0.0
 
@@ -175,12 +167,7 @@ def sort_descending(scores: Float64Array, order: Int64Array, spare: Int64Array) 
 
     Documents are put into n equal bins of score, which leaves little work for a merge sort: 10 ns per document, where
     merging alone takes 36 in lists of 120 and 68 in lists of 2,000. With far outliers the merge sort does everything:
-    O(n log n) in any case. No allocation.
-
-    Args:
-        scores: float64[n], finite.
-        order: int64[n], written.
-        spare: int64[n], overwritten.
+    O(n log n) in any case. Scores are finite; `spare`, int64[n], is overwritten; nothing is allocated.
     """
     n = scores.shape[0]
     low, high = _span(scores)
@@ -210,7 +197,7 @@ SORT = types.FunctionType(types.void(F1, I1, I1))
 
 @entry_point(SORT.signature)
 def compiled_sort(scores: Float64Array, order: Int64Array, spare: Int64Array) -> None:
-    """`sort_descending` as a function pointer, so that callers need not each compile it."""
+    """`sort_descending` as a function pointer, compiled once for all callers."""
     sort_descending(scores, order, spare)
 
 
@@ -287,9 +274,7 @@ def _mix(z: np.uint64) -> np.uint64:
 def uniform(seed: float, stream: int, index: int) -> float:
     """Return a number strictly between 0 and 1, symmetric about 1/2, in steps of 2^-52.
 
-    Args:
-        seed: integer from 0 to 2^53, as `round_seed` returns; a float64 holds it exactly.
-        stream, index: >= 0.
+    The seed is an integer from 0 to 2^53, as `round_seed` returns; a float64 holds it exactly.
     """
     key = _mix(_mix(np.uint64(np.int64(seed)) + _GAMMA) + (np.uint64(stream) + _ONE) * _GAMMA)
     return (float(_mix(key + (np.uint64(index) + _ONE) * _GAMMA) >> _KEPT) + 0.5) * _UNIT
@@ -316,12 +301,7 @@ def normal(seed: float, stream: int, index: int) -> float:
 
 
 def round_seed(seed: int, round: int) -> float:
-    """Return the seed of one round of training: 53 bits, which a kernel's float64 parameters can hold.
-
-    Args:
-        seed: the user's seed, >= 0.
-        round: 0-based.
-    """
+    """Return the seed of a round (from 0) of training: 53 bits, which a kernel's float64 parameters can hold."""
     state = (seed * 0x9E3779B97F4A7C15 + round + 1) % 2**64
     for shift, factor in ((30, int(_FIRST)), (27, int(_SECOND))):
         state = (state ^ (state >> shift)) * factor % 2**64

@@ -1,8 +1,7 @@
 """Private parts of Numba and llvmlite that this package uses, tested with Numba 0.60 (llvmlite 0.43) to 0.68 (0.50).
 
-They are arrays inside intrinsics, vector registers and typed pointers, loops, and the cache folder.
-`tests/kernels/test_private.py` checks each of them and says what breaks without it. Arguments named `builder` and
-`context` are those that Numba passes to the body of an intrinsic.
+`tests/kernels/test_private.py` checks each of them and says what breaks without it. Numba passes the arguments
+`builder` and `context` to the body of an intrinsic.
 """
 
 from __future__ import annotations
@@ -129,10 +128,7 @@ class _HelperCompiler(Compiler):  # type: ignore[misc]
 
 
 def keep_address(compiled: Any, signature: Any) -> None:
-    """Cache the address of a function, which Numba would look up whenever the function is passed as an argument.
-
-    The lookup takes some 80 microseconds, as long as the gradient of a query.
-    """
+    """Cache the address of a function; Numba takes 80 us to look it up, whenever the function is an argument."""
     result = compiled.get_compile_result(signature)
     library = SimpleNamespace(get_pointer_to_function=cache(result.library.get_pointer_to_function))
     known = SimpleNamespace(fndesc=result.fndesc, signature=result.signature, library=library)
@@ -140,10 +136,10 @@ def keep_address(compiled: Any, signature: Any) -> None:
 
 
 class Helper(CPUDispatcher):  # type: ignore[misc]
-    """Function that other compiled functions call; its machine code exists only inside theirs.
+    """Function whose machine code exists only inside the compiled functions that call it.
 
-    Numba would also generate its own machine code and two wrappers: a third of all compile time. Called from Python it
-    is compiled separately, with wrappers.
+    Numba would also generate machine code of the function and two wrappers, a third of all compile time. A call from
+    Python compiles it separately, with wrappers.
     """
 
     _LEAN = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # noqa: RUF012

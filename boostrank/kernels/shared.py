@@ -133,12 +133,9 @@ def relevance_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Arr
 
 @inline
 def relevant_positions(doc_const: Float64Array, order: Int64Array, found: Int64Array) -> int:
-    """Write the positions (0-based, by descending score) of the relevant documents, and return their number.
+    """Write the positions (from 0, by descending score) of the relevant documents, and return their number.
 
-    Args:
-        doc_const: float64[n, >= 1], from `relevance_constants`.
-        order: int64[n], documents by descending score.
-        found: int64[n], written up to the count.
+    `doc_const` is that of `relevance_constants`.
     """
     count = 0
     for pos in range(order.shape[0]):
@@ -154,10 +151,6 @@ _BLOCK = 512
 @inline
 def softmax(scores: Float64Array, shares: Float64Array, rest: Float64Array) -> tuple[float, float]:
     """Write softmax(s)_i, and 1 - softmax(s)_i as the sum of the other shares, exact even near 0.
-
-    Args:
-        scores: float64[n], n >= 1, finite.
-        shares, rest: float64[n], written.
 
     Returns:
         ln sum_i e^(s_i - t) for the largest score t, and t: differences to a score keep their digits.
@@ -209,15 +202,9 @@ def target_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array,
 
 @inline
 def mix_squared_error(query: Any, share: float, grad: Float64Array, hess: Float64Array) -> float:
-    """Turn the gradient of a loss L into that of share * R + (1 - share) * L, R = (1/2n) sum_i (s_i - t_i)^2.
+    """Turn the gradient of a loss L into that of share * R + (1 - share) * L, R = (1/2n) sum_i (s_i - t_i)^2; return R.
 
-    Args:
-        query: the `Query`, in row order, with the target t in column 0 of `doc_const`.
-        share: 0 to 1.
-        grad, hess: float64[n], of L; rewritten.
-
-    Returns:
-        R.
+    The query and the outputs are in the order of the rows, with the target t in column 0 of `doc_const`.
     """
     n = query.scores.size
     value = 0.0

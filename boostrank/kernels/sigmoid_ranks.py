@@ -5,11 +5,15 @@ these ranks with c_i = dJ / drank_i the gradient simplifies to (Qin, Liu, Li 201
 
     dJ/ds_p = alpha sum_j w_pj (c_j - c_p),     w = P (1 - P)
 
-All functions take documents in descending order of score. `soft_ranks` and `soft_gradient` choose between sums of
-exponentials (`kernels.expsum`), near-linear in n, and the pair loops `sigmoid_ranks` and `rank_gradient`, the
-reference, which are faster for short lists. In a pair loop z_ij = exp(-alpha (s_i - s_j)) <= 1 for i above j, and going
-down from j - 1 to j multiplies every z_ij by one number. So a query takes n exponentials instead of n^2, in an inner
-loop without branches or calls (0.2 to 0.6 ns per pair from 100 documents on, against 7 to 10 with one `exp` each).
+In all functions the arrays are float64[n] by descending score, alpha is the sharpness of the ranks (1 / score), and
+`slope` is c. The gradient of -J, and a bound on its curvature, alpha^2 sum_j w_pj (|c_p| + |c_j|), are added to `grad`
+and `hess`.
+
+`soft_ranks` and `soft_gradient` select between sums of exponentials (`kernels.expsum`), near-linear in n, and the pair
+loops `sigmoid_ranks` and `rank_gradient`, the reference, which are faster for short lists. In a pair loop z_ij =
+exp(-alpha (s_i - s_j)) <= 1 for i above j, and the step from j - 1 to j multiplies every z_ij by one number. So a query
+takes n exponentials instead of n^2, in an inner loop without branches or calls (0.2 to 0.6 ns per pair from 100
+documents on, against 7 to 10 with one `exp` each).
 
 `smooth_dcg` is the DCG of smooth ranks with a smooth cut-off, and its derivative by each rank:
 
@@ -47,11 +51,7 @@ def pair_by_pair(sums: int, n: int) -> bool:
 def soft_ranks(sums: int, s: Float64Array, alpha: float, ranks: Float64Array, work: Float64Array) -> None:
     """Write the smooth rank of every document, by the method that `sums` (index in `SUMS`) and the length select.
 
-    Args:
-        s: float64[n], descending.
-        alpha: sharpness, 1 / score.
-        ranks: float64[n], written.
-        work: float64[4 n], overwritten; `soft_gradient` reads it afterwards.
+    `work` is float64[4 n], written; `soft_gradient` reads it.
     """
     n = s.shape[0]
     r, state, pull, one = work[:n], work[n : 2 * n], work[2 * n : 3 * n], work[3 * n : 4 * n]
@@ -78,13 +78,7 @@ def soft_gradient(
     hess: Float64Array,
     work: Float64Array,
 ) -> None:
-    """Add the terms of `rank_gradient` by the method of `soft_ranks`, which must run first.
-
-    Args:
-        sums, s, alpha: as for `soft_ranks`.
-        slope, grad, hess: float64[n], as for `rank_gradient`.
-        work: float64[4 n], as `soft_ranks` left it.
-    """
+    """Add gradient and curvature by the method of `soft_ranks`, from the `work` that it has written."""
     n = s.shape[0]
     r, state, pull, weighted = work[:n], work[n : 2 * n], work[2 * n : 3 * n], work[3 * n : 4 * n]
     if pair_by_pair(sums, n):
@@ -109,14 +103,7 @@ def soft_gradient(
 
 @inline_sums
 def sigmoid_ranks(s: Float64Array, alpha: float, ranks: Float64Array, z: Float64Array) -> None:
-    """Write the smooth 1-based rank of every document; the ranks sum to n (n + 1) / 2.
-
-    Args:
-        s: float64[n], descending.
-        alpha: sharpness, 1 / score.
-        ranks: float64[n], written.
-        z: float64[n], overwritten.
-    """
+    """Write the smooth rank of every document, from 1; the ranks sum to n (n + 1) / 2. `z` is overwritten."""
     n = s.shape[0]
     for i in range(n):
         ranks[i] = 1.0
@@ -139,15 +126,7 @@ def sigmoid_ranks(s: Float64Array, alpha: float, ranks: Float64Array, z: Float64
 def rank_gradient(
     s: Float64Array, alpha: float, slope: Float64Array, grad: Float64Array, hess: Float64Array, z: Float64Array
 ) -> None:
-    """Add the gradient of -J, and a curvature bound, to `grad` and `hess`.
-
-    Args:
-        s: float64[n], descending.
-        alpha: sharpness of the ranks, 1 / score.
-        slope: float64[n], c_i = dJ / drank_i.
-        grad, hess: float64[n]; hess gets alpha^2 sum_j w_pj (|c_p| + |c_j|).
-        z: float64[n], overwritten.
-    """
+    """Add gradient and curvature pair by pair; `z` is overwritten."""
     n = s.shape[0]
     for j in range(1, n):
         step = math.exp(alpha * (s[j] - s[j - 1]))
@@ -177,16 +156,13 @@ _FAR = 600.0  # distance from the cut, in widths, beyond which a weight is 0 or 
 def smooth_dcg(
     ranks: Float64Array, gains: Float64Array, ideal: float, blend: float, cut: float, width: float, slope: Float64Array
 ) -> float:
-    """Return J, and write c_i to `slope`.
+    """Return J, and write its derivatives to `slope`.
 
     Args:
-        ranks: float64[n], 1-based, >= 1.
-        gains: float64[n].
         ideal: Z > 0.
         blend: blend of the training discount, see `primitives.discount`.
         cut: rank at which the weight is 1/2; infinity: no cut-off.
         width: width of the weight's transition, in ranks.
-        slope: float64[n], written.
     """
     n = ranks.shape[0]
     value = 0.0
@@ -224,15 +200,7 @@ SIGMOID_DCG_SCRATCH = "ranks slope work:4"
 def sigmoid_dcg(
     query: Any, params: Any, alpha: float, cut: float, tau: float, grad: Float64Array, hess: Float64Array, scratch: Any
 ) -> float:
-    """Return -J of one query of SDCG or ApproxNDCG, and compute its gradient and curvature.
-
-    Args:
-        query, grad, hess: as in `kernels.objective`.
-        params: with `sums` and `train_discount`.
-        alpha: sharpness of the ranks, 1 / score.
-        cut, tau: cut and width of `smooth_dcg`.
-        scratch: rows as in `SIGMOID_DCG_SCRATCH`.
-    """
+    """Return -J of one query of SDCG or ApproxNDCG, and compute its gradient and curvature; see `smooth_dcg`."""
     sums, blend = params.sums, params.train_discount
     ideal = ideal_dcg(query.query_const, blend)
     if query.scores.size < 2 or ideal <= 0.0:
@@ -243,30 +211,30 @@ def sigmoid_dcg(
     return -value
 
 
-AP_SCRATCH = "ranks slope work:4 among worth inner:4"
+AP_SCRATCH = "ranks slope work:4 keys pull bend among worth inner:4"
 
 
 @inline
-def smooth_precisions(
-    place: Int64Array, ranks: Float64Array, among: Float64Array, worth: Float64Array, slope: Float64Array
-) -> float:
-    """Return average precision: the mean over relevant documents of the quotient of two ranks; write its derivatives.
+def smooth_precisions(sums: int, m: int, sharpness: float, scratch: Any) -> float:
+    """Return average precision, the mean over the m relevant documents of the quotient of two ranks.
 
-    Args:
-        place: int64[m], positions of the relevant documents.
-        ranks: float64[n], smooth ranks among all documents.
-        among: float64[m], smooth ranks of the relevant documents among themselves.
-        worth: float64[m], written: dJ / damong.
-        slope: float64[n], written: dJ / dranks.
+    The row `ranks` of the scratch has the ranks among all documents. Those among the relevant documents, which are at
+    the positions `place`, follow from the descending `keys`. The derivatives by `ranks` are written to `slope`, the
+    gradient by `keys` and its curvature to `pull` and `bend`.
     """
-    m = place.size
+    place, among, worth, keys = scratch.place[:m], scratch.among[:m], scratch.worth[:m], scratch.keys[:m]
+    inner, pull, bend, ranks, slope = scratch.inner[: 4 * m], scratch.pull, scratch.bend, scratch.ranks, scratch.slope
+    soft_ranks(sums, keys, sharpness, among, inner)
     slope[:] = 0.0
+    pull[:] = 0.0
+    bend[:] = 0.0
     value = 0.0
     for a in range(m):
         worth[a] = 1.0 / (m * ranks[place[a]])
         precision = among[a] / ranks[place[a]]
         value += precision / m
         slope[place[a]] = -worth[a] * precision
+    soft_gradient(sums, keys, sharpness, worth, pull[:m], bend[:m], inner)
     return value
 
 
@@ -279,12 +247,10 @@ def first_of(
 
     Args:
         place: int64[m], positions of these documents.
-        s, ranks: float64[n], scores, descending, and smooth ranks.
-        alpha: sharpness of the choice of the first, 1 / score.
-        draws: divisor of what is added.
+        draws: divisor of the results.
         first: float64[m], written: the probability that each is the first.
-        slope: float64[n], gets dJ / drank.
-        grad, hess: float64[n], get the gradient and a curvature through these probabilities.
+        slope: the derivatives by the ranks are added.
+        grad, hess: the gradient and a curvature through the probabilities are added.
     """
     m, total, value = place.size, 0.0, 0.0
     for a in range(m):

@@ -1,18 +1,18 @@
 """SoftRank's ranks: contests between all documents, expected discounts, and their gradients.
 
-Tables: the log discount as a sum of powers, and the curves of a contest as sums of exponentials. The rank of a document
-(from 0) is a sum of independent contests, so the expectation of z^rank is a product over them. With a discount written
-as a short sum of powers of the rank,
+Document i beats j with probability pi_ij = Phi(u_ij), u_ij = (s_i - s_j) / (sqrt2 sigma), and the rank of j (from 0) is
+the number of documents that beat it. The expected discount E_j depends on the model of that number's distribution:
 
-    1 / log2(2 + r) = sum_l c_l z_l^r,    0 < z_l < 1,  c_l > 0                                        r = 0, 1, ..., N
+* rank-binomial: independent contests. With the log discount as a short sum of powers of the rank (`DISCOUNTS`),
+      1 / log2(2 + r) = sum_l c_l z_l^r,    0 < z_l < 1,  c_l > 0
+      E_j = sum_l c_l P_jl,   P_jl = prod_i (1 - (1 - z_l) pi_ij)
+      dE_j/dpi_ij = -sum_l c_l (1 - z_l) P_jl / (1 - (1 - z_l) pi_ij)
+  and a linear discount needs only the expected rank sum_i pi_ij.
+* normal: mean m = sum_i pi_ij and variance v = sum_i pi_ij (1 - pi_ij), in bins r +- 1/2 whose ends take the tails:
+      E_j = D(n - 1) + sum_{r < n - 1} (D(r) - D(r + 1)) Phi((r + 1/2 - m) / sqrt v)
 
-its expectation needs no distribution of the rank: E[D(rank_j)] = sum_l c_l prod_i (1 - (1 - z_l) Phi(u_ij)), where
-Phi(u_ij) is the probability that i beats j. `DISCOUNTS` holds, for growing N, the largest error over r = 0..N, the
-rates -ln z_l and the weights c_l. They come from a matrix pencil over the samples r = 0..N. For the longest, slow nodes
-come from every 512th sample and the others from the residual. The tests measure the errors again.
-
-The logarithm of the product is a sum of one-dimensional curves over the other documents, which level off on both sides.
-Each side, and its slope, is a sum of damped waves with exponents common to all nodes and both sides:
+So E_j is a function of sums over i of a few curves of u_ij: of ln(1 - (1 - z_l) Phi) for every node l, of Phi, of Phi
+(1 - Phi). The curves level off on both sides. Each side, and its slope, is a sum of damped waves with common exponents:
 
     curve(u) = [u > 0] limit + sum_a Re(coefficient_a exp(-e_a |u|))
 
@@ -20,25 +20,13 @@ Exponents come from a matrix pencil over all curves at once, coefficients from l
 that tied documents get the same value whichever comes first. Largest error of a curve / of its slope over all nodes,
 for curves of size up to 4: `FAST_TABLES` 3e-8 / 6e-8, `EXACT_TABLES` 4e-12 / 2e-11.
 
-Sums: i beats j with probability pi_ij = Phi(u_ij), u_ij = (s_i - s_j) / (sqrt2 sigma), and the rank of j (from 0) is
-the number of documents that beat it. Two models of that number's distribution, with E_j the expected discount:
-
-* rank-binomial: independent contests. The log discount is a sum of powers z_l^r, whence
-      E_j = sum_l c_l P_jl,   P_jl = prod_i (1 - (1 - z_l) pi_ij)
-      dE_j/dpi_ij = -sum_l c_l (1 - z_l) P_jl / (1 - (1 - z_l) pi_ij)
-  and a linear discount needs only the expected rank sum_i pi_ij.
-* normal: mean m = sum_i pi_ij and variance v = sum_i pi_ij (1 - pi_ij), in bins r +- 1/2 whose ends take the tails:
-      E_j = D(n - 1) + sum_{r < n - 1} (D(r) - D(r + 1)) Phi((r + 1/2 - m) / sqrt v)
-
-So E_j is a function of sums over i of a few curves of u_ij: of ln(1 - (1 - z_l) Phi) for every node, of Phi, of Phi (1
-- Phi). With w_jr its derivative by the r-th sum,
+With w_jr the derivative of E_j by the r-th sum,
 
     dJ/ds_m = (A_m - B_m) / (sqrt2 sigma)
     A_m = sum_j sum_r w_jr curve_r'(u_mj),   B_m = sum_i sum_r w_mr curve_r'(u_im)
 
-A is the effect of m on others, B theirs on m. `direct` computes the sums pair by pair; `swept` computes them for all
-documents in three passes over the sorted scores. All curves share their exponents, so one set of running sums serves
-every node, and the weights of all nodes are added before they run.
+A is the effect of m on others, B theirs on m. `direct` computes the sums pair by pair, `swept` in three passes over the
+sorted scores. Since all curves share their exponents, one set of running sums serves every node.
 
 Source: Taylor, Guiver, Robertson, Minka, "SoftRank", WSDM 2008, for the contests, the rank-binomial and the normal; the
 sums that replace its recursion are not in the paper.
@@ -119,7 +107,11 @@ DISCOUNTS: tuple[tuple[int, float, tuple[float, ...], tuple[float, ...]], ...] =
         ),
     ),
 )  # fmt: skip
-"""(N, largest error, rates -ln z_l, weights c_l). Beyond the last N the error grows with the logarithm of r."""
+"""(N, largest error for r = 0..N, rates -ln z_l, weights c_l), by a matrix pencil over the samples r = 0..N.
+
+For the longest, slow nodes come from every 512th sample and the others from the residual. Beyond its N the error grows
+with the logarithm of r.
+"""
 
 FAST_EXPONENTS = (
     2.724356 + 0.465335j, 2.725884 + 1.413384j, 2.741931 + 2.412090j, 2.791186 + 3.506921j, 2.847578 + 4.757417j,
@@ -160,12 +152,9 @@ SHARES = -np.expm1(-RATES)
 
 
 def curves(rates: Float64Array, u: Float64Array, above: bool) -> tuple[Float64Array, Float64Array]:
-    """Return each curve minus its limit, and its slope by the distance of i above j: float64[2 + nodes, points].
+    """Return each curve minus its limit, and its slope, at distances u >= 0 of i above or below j.
 
-    Args:
-        rates: float64[nodes], -ln z_l.
-        u: float64[points], distances >= 0.
-        above: whether i is above j.
+    Both are float64[2 + nodes, points].
     """
     tail = np.array([0.5 * math.erfc(x / math.sqrt(2.0)) for x in u])
     density = np.exp(-0.5 * u * u) / math.sqrt(2.0 * math.pi)
@@ -244,15 +233,14 @@ def last_row(model: int, blend: float, c: int) -> int:
 
 @inline
 def expected_discount(sums: Float64Array, model: int, blend: float, n: int, c: int, weights: Float64Array) -> float:
-    """Return E_j, and write its derivatives by the sums to `weights`.
+    """Return E_j in a list of n documents, and write its derivatives by the sums to `weights`.
 
     Args:
         sums: float64[rows]: variance and mean of the rank, then the product P_jl of each node.
         model: BINOMIAL or NORMAL.
         blend: blend of the training discount.
-        n: number of documents in the list.
         c: length class of the list.
-        weights: float64[rows], written; for nodes, derivatives by the logarithm of the product.
+        weights: float64[rows]; for nodes, derivatives by the logarithm of the product.
     """
     if model == NORMAL:
         return _expected_by_normal(sums, blend, n, weights)
@@ -301,17 +289,15 @@ def direct(
     room: Float64Array,
     work: Float64Array,
 ) -> float:
-    """Compute J = sum_j gains_j E_j, A and B pair by pair: n times relevant documents times nodes.
+    """Return J = sum_j gains_j E_j, and compute A and B pair by pair: n times relevant documents times nodes.
 
     Args:
         s: float64[n], scores, in any order.
         scale: 1 / (sqrt2 sigma), multiplied with differences, which keep the digits of the scores.
         gains: float64[n], divided by the ideal.
-        model: BINOMIAL or NORMAL.
-        blend: blend of the training discount.
-        on_others, on_own: float64[n], A and B, written.
-        room: float64[>= 2n], overwritten.
-        work: float64[8, WORK], overwritten.
+        model, blend: as in `expected_discount`.
+        on_others, on_own: float64[n], written: A and B.
+        room, work: float64[ROOM n], float64[8, WORK], overwritten.
     """
     n = s.shape[0]
     c = length_class(n)
@@ -376,14 +362,9 @@ def swept(
     s: Float64Array, scale: float, gains: Float64Array, model: int, blend: float, waves: Float64Array,
     tables: Float64Array, on_others: Float64Array, on_own: Float64Array, room: Float64Array, work: Float64Array,
 ) -> float:  # fmt: skip
-    """Compute J, A and B in three passes over the documents.
+    """Do the work of `direct` in three passes over documents by descending score.
 
-    Args:
-        s: float64[n], descending.
-        scale, gains, model, blend, on_others, on_own: as in `direct`.
-        waves, tables: FAST_WAVES and FAST_TABLES, or EXACT_WAVES and EXACT_TABLES.
-        room: float64[>= 2 waves n], overwritten.
-        work: float64[8, WORK], overwritten.
+    `waves` and `tables` are FAST_WAVES and FAST_TABLES, or EXACT_WAVES and EXACT_TABLES.
     """
     n, half = s.shape[0], waves.shape[1]
     width = 2 * half

@@ -19,6 +19,8 @@ cut-off of its own.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from boostrank.core.params import Param
@@ -76,12 +78,12 @@ def swap_rows(
     down: Float64Array,
     reading: Float64Array,
 ) -> float:
-    """Write the rows of the module's table, and return the metric at k.
+    """Write the rows of the table in the module's docstring, and return the metric at k.
 
     Args:
         metric: index in `METRICS`.
         grades: float64[n], c by rank.
-        blend: training discount, see `primitives.discount`.
+        blend: blend of the training discount, see `primitives.discount`.
         divisor: Z or R, > 0, from `swap_constants`.
         up, down: float64[n], written; up is 0 for ERR, see `next_document`.
         reading: float64[n], written for ERR: Q.
@@ -131,21 +133,12 @@ def swap_rows(
 
 
 @inline
-def next_document(
-    j: int,
-    depth: int,
-    grades: Float64Array,
-    up: Float64Array,
-    reading: Float64Array,
-    between: Float64Array,
-    passing: Float64Array,
-) -> None:
-    """Write the row `up` of ERR for swaps with the document at position j; call it for j = 1, 2, ... in turn.
+def next_document(j: int, depth: int, grades: Float64Array, scratch: Any) -> None:
+    """Write the row `up` of ERR for swaps of the first `depth` documents with that at position j = 1, 2, ... in turn.
 
-    Args:
-        depth: number of upper documents, see `lambdarank`.
-        between, passing: float64[n], kept from call to call: S and M.
+    The rows `between` and `passing` of the scratch keep S and M from call to call.
     """
+    up, reading, between, passing = scratch.up, scratch.reading, scratch.between, scratch.passing
     if j <= depth:
         between[j - 1], passing[j - 1] = 0.0, 1.0
     share, left = 1.0 / (j + 1.0), 1.0 - grades[j]

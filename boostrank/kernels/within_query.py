@@ -1,7 +1,7 @@
 """Features within queries: rank, z-score, difference to the largest value and to the mean of the query's documents.
 
-Threads share blocks of queries, and one thread computes each query in float64 in the order of its rows, so the result
-does not depend on the number of threads.
+One thread computes each query in float64 in the order of its rows, so the result does not depend on the number of
+threads.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def fill_within_queries(
     Args:
         features: float32[N, d], C order.
         columns: int64[c], columns to transform.
-        kinds: k of `KINDS`. "rank": mean rank of ties, from 0 (lowest) to 1, 0.5 for a single document; "zscore": (x -
-            mean) / deviation, 0 if the deviation is 0; "best": x - maximum; "mean": x - mean.
+        kinds: k of `KINDS`. "rank": rank from 0 (lowest) to 1, averaged over ties, 0.5 for a single document; "zscore":
+            (x - mean) / deviation, 0 if the deviation is 0; "best": x - maximum; "mean": x - mean.
         ptr: int64[Q+1], query boundaries.
         out: float32[N, b + k c], C order, b = d or 0: the first b columns become the features, followed by those of the
             first kind, and so on.

@@ -12,12 +12,9 @@ from boostrank.kernels.metric import MetricSpec, cumulated, gains, log_discounts
 
 SPEC = MetricSpec(
     name="dcg",
-    summary="discounted cumulated gain",
-    equation="sum_{r <= k} gain_r / log2(1 + r)",
     kernel=cumulated,
     grades=gains,
     weights=log_discounts,
-    reference="Järvelin, Kekäläinen 2002; ties: McSherry, Najork 2008",
     aliases=("discounted_cumulated_gain",),
     upper=None,
 )

@@ -77,11 +77,8 @@ def stop_probabilities(labels: Float64Array, conventions: Conventions) -> Float6
 
 SPEC = MetricSpec(
     name="err",
-    summary="expected reciprocal rank at which a user is satisfied",
-    equation="sum_{r <= k} (1/r) p_r prod_{i < r} (1 - p_i)",
     kernel=kernel,
     grades=stop_probabilities,
     weights=reciprocal_ranks,
-    reference="Chapelle, Metzler, Zhang, Grinspan 2009, eq (4)",
     aliases=("expected_reciprocal_rank",),
 )

@@ -41,13 +41,10 @@ def divisors(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, convent
 
 SPEC = MetricSpec(
     name="map",
-    summary="mean over queries of average precision",
-    equation="(1/R) sum_{r <= k} relevant_r P@r",
     kernel=kernel,
     grades=relevance,
     weights=reciprocal_ranks,
     divisors=divisors,
-    reference="ties: McSherry, Najork 2008",
     aliases=("ap", "average_precision", "mean_average_precision"),
     ratio=True,
 )

@@ -32,11 +32,8 @@ def kernel(grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch:
 
 SPEC = MetricSpec(
     name="mrr",
-    summary="mean reciprocal rank of the first relevant document",
-    equation="1 / (rank of the first relevant document), 0 below k",
     kernel=kernel,
     grades=relevance,
     weights=reciprocal_ranks,
-    reference="ties: McSherry, Najork 2008",
     aliases=("rr", "reciprocal_rank", "recip_rank"),
 )

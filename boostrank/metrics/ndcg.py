@@ -27,13 +27,10 @@ def ideal(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, convention
 
 SPEC = MetricSpec(
     name="ndcg",
-    summary="discounted cumulated gain, divided by its ideal value",
-    equation="(sum_{r <= k} gain_r / log2(1 + r)) / ideal",
     kernel=cumulated,
     grades=gains,
     weights=log_discounts,
     divisors=ideal,
-    reference="Järvelin, Kekäläinen 2002; ties: McSherry, Najork 2008",
     ratio=True,
     aliases=("lambdarank", "rank_xendcg", "xendcg", "xendcg_mart"),  # LightGBM's
 )

@@ -24,12 +24,9 @@ def depth(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, convention
 
 SPEC = MetricSpec(
     name="precision",
-    summary="share of relevant documents among the first k",
-    equation="(1/k) sum_{r <= k} relevant_r",
     kernel=cumulated,
     grades=relevance,
     weights=equal_weights,
     divisors=depth,
-    reference="ties: McSherry, Najork 2008",
     aliases=("p", "pre", "precision_at"),
 )

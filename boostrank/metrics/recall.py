@@ -21,13 +21,10 @@ def relevant(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, convent
 
 SPEC = MetricSpec(
     name="recall",
-    summary="share of the relevant documents found among the first k",
-    equation="(sum_{r <= k} relevant_r) / R",
     kernel=cumulated,
     grades=relevance,
     weights=equal_weights,
     divisors=relevant,
-    reference="ties: McSherry, Najork 2008",
     ratio=True,
     aliases=("r", "recall_at"),
 )

@@ -23,7 +23,7 @@ from boostrank.kernels.options import GAIN_BASE, Composition
 from boostrank.kernels.shared import DOCUMENT_WEIGHTS, K
 from boostrank.objectives import OBJECTIVES
 
-# Limit for pair loops: 50,000 documents are 2.5e9 ordered pairs, seconds per round. Longer lists are refused.
+# Longest list for pair loops: 50,000 documents are 2.5e9 ordered pairs, seconds per round.
 MAX_QUADRATIC_DOCUMENTS = 50_000
 
 
@@ -44,9 +44,9 @@ class BoundObjective:
 
     Args:
         labels: float64[N].
-        queries: queries of N documents. Their `k`, if any, replaces the objective's.
-        all_reduce: with several processes, each with its own queries: sums quantities shared by all queries (the scale
-            of the hessian, the balance of a mixture, the mean weight). Every process calls it equally often.
+        queries: queries of N documents. Their `k`, if any, replaces that of the objective.
+        all_reduce: function that adds sums over the queries of several processes (for the scale of the hessian, the
+            balance of a mixture, the mean weight). Every process calls it equally often.
 
     Raises:
         DataError: lengths that differ, invalid labels for the gain, a list too long for a pair loop, queries with `k`
@@ -70,7 +70,7 @@ class BoundObjective:
         """Number of queries over all processes."""
         self._weights = weights / (total / count) if count else weights
         if queries.k is not None and all(part.slot < 0 for part in self._parts):
-            raise DataError(f"queries have their own k, but objective {objective.name!r} has no cut-off")
+            raise DataError(f"the queries have a k each, but objective {objective.name!r} has no cut-off")
         self._buffers = Buffers.allocate(labels.size, len(queries))
         single = len(self._parts) == 1
         self._part_buffers = [
@@ -92,10 +92,10 @@ class BoundObjective:
         Args:
             scores: float[N]; not kept.
             round: round from 0, including rounds of a continued model.
-            loss: compute the loss; if False, it is 0 where it is expensive (`Kernel.loss_on_demand`).
+            loss: whether to compute an expensive loss (`Kernel.loss_on_demand`), which is otherwise 0.
 
         Raises:
-            TrainingError: a result that is not finite; names objective, round, query and the range of scores.
+            TrainingError: a result is not finite; names objective, round, query and the range of scores.
         """
         started = time.perf_counter()
         s = self._run(scores, round, self._part_buffers, loss)
@@ -118,7 +118,7 @@ class BoundObjective:
     def evaluate(self, scores: npt.ArrayLike, round: int) -> Gradient:
         """Compute loss, gradient and curvature in float64, not scaled, for optimisers that compare losses.
 
-        Arguments and errors are those of `gradient`, but a zero gradient is allowed if gains differ in some query.
+        Unlike `gradient`, it accepts a zero gradient if gains differ in some query.
         """
         started = time.perf_counter()
         if not self._exact_buffers:

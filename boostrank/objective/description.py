@@ -1,7 +1,7 @@
 """An objective with its parameters, and its binding to labels and queries.
 
-An `Objective` is a description: a name and parameters, picklable and serialisable. `bind` adds data and buffers.
-As a custom objective of an engine, it binds itself at the first call:
+An `Objective` has a name and parameters and can be pickled. `bind` adds data and buffers. As a custom objective of an
+engine, it binds itself at the first call:
 
     lgb.train({"objective": Objective("shf-sdcg", sigma=0.5)}, dataset)
     lgb.LGBMRanker(objective=Objective("shf-sdcg", sigma=0.5)).fit(X, y, group=sizes)
@@ -36,15 +36,11 @@ from boostrank.schedules import is_schedule_text, parse_schedule
 
 @dataclass
 class _Binding:
-    """State of an objective between an engine's calls, without a reference to the engine's data set.
-
-    Args:
-        calls: number of calls, which is the round if the caller does not provide it.
-    """
+    """State of an objective between an engine's calls, without a reference to the engine's data set."""
 
     key: weakref.ref[Any]
     bound: BoundObjective
-    calls: int = 0
+    calls: int = 0  # the round, if the caller does not provide it
 
 
 class TrainingObjective(ABC):
@@ -75,17 +71,12 @@ class TrainingObjective(ABC):
 
     @abstractmethod
     def factors(self, round: int, magnitudes: Sequence[float]) -> tuple[float, ...]:
-        """Return the factors of the parts' gradients in their sum.
-
-        Args:
-            round: round from 0.
-            magnitudes: mean |gradient| of each part over the documents in this round.
-        """
+        """Return the factors of the parts in a round (from 0), given the mean |gradient| of each over the documents."""
 
     @property
     @abstractmethod
     def needs_total(self) -> bool:
-        """True if a schedule spans the training, so `total_rounds` must be known."""
+        """Whether a schedule spans the training, so that `total_rounds` must be known."""
 
     @abstractmethod
     def settled_round(self, total: int) -> int:
@@ -117,16 +108,7 @@ class TrainingObjective(ABC):
         self.__dict__.update(state)
 
     def bind(self, labels: npt.ArrayLike, queries: QueryIndex, all_reduce: AllReduce = alone) -> BoundObjective:
-        """Bind to data: compute constants and allocate buffers.
-
-        Args:
-            labels: float[N], finite, >= 0.
-            queries: boundaries, ids, weights and cut-offs of the queries.
-            all_reduce: see `BoundObjective`.
-
-        Raises:
-            DataError: invalid labels for the gain, lengths that differ, a list too long for a pair loop.
-        """
+        """Bind to data: compute constants and allocate buffers. See `BoundObjective` for arguments and errors."""
         return BoundObjective(self, np.ascontiguousarray(labels, dtype=np.float64), queries, all_reduce)
 
     def __call__(
@@ -157,7 +139,7 @@ class TrainingObjective(ABC):
 
 
 class Objective(TrainingObjective):
-    """A named objective with parameters: numbers, words or, where supported, schedules.
+    """An objective with parameters: numbers, words or, where supported, schedules.
 
     Args:
         name: name or alias, see `boostrank objectives`; or your own objective from `boostrank.define_objective`.
@@ -356,7 +338,7 @@ def _check_whole(dataset: Any) -> None:
     cut = int(np.count_nonzero((inside > 0) & (inside < sizes)))
     if cut:
         raise DataError(
-            f"lgb.cv splits by row and cuts {cut} of {len(sizes)} queries: pass folds= of whole queries "
+            f"lgb.cv splits by row, which cuts {cut} of {len(sizes)} queries: pass folds= of whole queries "
             "(sklearn.model_selection.GroupKFold), or use boostrank.train with folds=5, `boostrank train --folds 5`, "
             "or BoostRanker with QueryKFold"
         )

@@ -1,10 +1,10 @@
 """Mixtures of two objectives, and objectives as text.
 
-shf-sdcg                                               by name
-shf-sdcg(sigma=0.5, score_noise=gumbel)                with parameters
+shf-sdcg                                               a name
+shf-sdcg(sigma=0.5, score_noise=gumbel)                a name with parameters
 LambdaMart:metric=MAP;sigmoid=2                        the same in CatBoost's form
 mix(shf-sdcg(sigma=0.5), xe-ndcg, mix=0.3)             a mixture
-auto                                                   the default: see `AUTO`
+auto                                                   the default, `AUTO`
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Mixture(TrainingObjective):
         self.threads = threads
         self.total_rounds = None
         if total_rounds is not None:
-            self._tell(int(total_rounds))
+            self._set_total(int(total_rounds))
         self.gain = self.first.gain
 
     @property
@@ -111,10 +111,10 @@ class Mixture(TrainingObjective):
 
     def over(self, total_rounds: int) -> Self:
         copy = super().over(total_rounds)
-        copy._tell(int(total_rounds))
+        copy._set_total(int(total_rounds))
         return copy
 
-    def _tell(self, total_rounds: int) -> None:
+    def _set_total(self, total_rounds: int) -> None:
         self.total_rounds = total_rounds
         self.first, self.second = self.first.over(total_rounds), self.second.over(total_rounds)
 
@@ -140,7 +140,7 @@ class Mixture(TrainingObjective):
 
 
 def objective_from_dict(data: Mapping[str, Any]) -> TrainingObjective:
-    """Create an objective or a mixture from the result of `to_dict`, as stored in a sidecar under "objective".
+    """Create an objective or a mixture from the result of `to_dict`.
 
     Raises:
         ParameterError: invalid data, or an objective of a user's own file.
@@ -150,7 +150,8 @@ def objective_from_dict(data: Mapping[str, Any]) -> TrainingObjective:
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         if isinstance(error, ParameterError):
             raise
-        raise ParameterError(f"not an objective of boostrank ({type(error).__name__}: {str(error)[:100]})") from error
+        reason = f"{type(error).__name__}: {str(error)[:100]}"
+        raise ParameterError(f"the data do not describe an objective of boostrank ({reason})") from error
 
 
 def accepted_params(text: str) -> tuple[Param, ...]:
@@ -180,12 +181,12 @@ def parse_objective(text: str, *, threads: int | None = None, **params: Any) -> 
     if name not in _NAMES:
         if positional:
             raise ParameterError(f"{text!r}: {positional[0]!r} is not name=value")
-        return Objective(name, threads=threads, **_beside(OBJECTIVES.get(name).params, params, named), **named)
+        return Objective(name, threads=threads, **_outside(OBJECTIVES.get(name).params, params, named), **named)
     # Split the parameters between the mixture and its parts.
     first, second = _two(text, positional)
     of_mixture = (*MIXTURE_PARAMS, HESSIAN_SCALE)
-    beside = _beside(of_mixture, params, named)
-    mixed = {key: value for key, value in beside.items() if find_param(key, of_mixture)} | named
+    outside = _outside(of_mixture, params, named)
+    mixed = {key: value for key, value in outside.items() if find_param(key, of_mixture)} | named
     for key in mixed:
         if find_param(key, of_mixture) is None:
             raise ParameterError(f"{text!r}: a mixture takes {', '.join(p.name for p in of_mixture)}, not {key!r}")
@@ -194,9 +195,9 @@ def parse_objective(text: str, *, threads: int | None = None, **params: Any) -> 
     for part in (first, second):
         part_name, _, in_brackets = _call(part)
         if part_name in _NAMES:
-            raise ParameterError(f"{text!r}: a mixture has two plain objectives, not a mixture")
+            raise ParameterError(f"{text!r}: a mixture consists of two single objectives, not of another mixture")
         takes = (*OBJECTIVES.get(part_name).params, *OPTIONS)
-        own = {k: v for k, v in _beside(takes, rest, in_brackets).items() if k == "gain" or find_param(k, takes)}
+        own = {k: v for k, v in _outside(takes, rest, in_brackets).items() if k == "gain" or find_param(k, takes)}
         parts.append(parse_objective(part, **own))
     canonical = {param.name: value for key, value in mixed.items() if (param := find_param(key, of_mixture))}
     return Mixture(parts[0], parts[1], threads=threads, **canonical)  # type: ignore[arg-type]
@@ -205,14 +206,14 @@ def parse_objective(text: str, *, threads: int | None = None, **params: Any) -> 
 def _as_part(part: Objective | str) -> Objective:
     made = parse_objective(part) if isinstance(part, str) else part
     if not isinstance(made, Objective):
-        raise ParameterError(f"a mixture has two plain objectives, not {made!r}")
+        raise ParameterError(f"a mixture consists of two single objectives, not of {made!r}")
     return made
 
 
-def _beside(params: Sequence[Param], beside: Mapping[str, Any], inside: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters that the text in brackets does not set; brackets take precedence."""
+def _outside(params: Sequence[Param], given: Mapping[str, Any], inside: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the given parameters that the text does not set in its brackets."""
     taken = {find_param(key, params) for key in inside} - {None}
-    return {k: v for k, v in beside.items() if k not in inside and find_param(k, params) not in taken}
+    return {k: v for k, v in given.items() if k not in inside and find_param(k, params) not in taken}
 
 
 def _call(text: str) -> tuple[str, list[str], dict[str, Any]]:

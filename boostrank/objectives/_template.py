@@ -1,4 +1,8 @@
-"""Template of an objective: a file of your own, or one of boostrank's.
+"""Template of an objective: the logistic loss of every pair, RankNet.
+
+    L = sum over pairs with g_i > g_j of ln(1 + exp(-(s_i - s_j) / sigma))
+
+Change it into an objective of your own:
 
     boostrank objectives --template > my.py      writes this file
     boostrank objectives --check my.py           reports what it keeps and breaks, and how to fix it
@@ -8,12 +12,9 @@ In Python, `import my`, then `boostrank.train({"objective": my.SPEC}, ...)`; `lg
 take `boostrank.Objective(my.SPEC, sigma=0.5)`. To add it to boostrank, save it in this folder under the objective's
 name: the registry finds it, and ignores names that start with an underscore.
 
-This example is RankNet, the logistic loss of every pair, so that the tests can check the template like the rest.
-
-    L = sum over pairs with g_i > g_j of ln(1 + exp(-(s_i - s_j) / sigma))
-
-Describe here: the objective, its equation, the paper with equation numbers, deviations from the paper and their
-reasons, the Hessian, and the cost of a query. Then write four things, in this order:
+This docstring describes the objective, as `boostrank objectives` prints it: a title with a summary after a colon, the
+equation, "Source:" and "Deviation:" (from the paper, with reasons), the Hessian, and the cost of a query. Below it,
+write four things, in this order:
 
 1. `PARAMS`: declared once; validation, command-line help and documentation read them. Shared ones are in
    `kernels.shared`.
@@ -68,8 +69,6 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 
 SPEC = ObjectiveSpec(
     name="template",
-    summary="the logistic loss of every pair: RankNet",
-    equation="sum over pairs of ln(1 + exp(-(s_i - s_j) / sigma))",
     kernel=kernel,
     params=PARAMS,
     hessian=HessianKind.EXACT,

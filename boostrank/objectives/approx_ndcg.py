@@ -1,14 +1,15 @@
-"""ApproxNDCG: NDCG over smooth ranks, cut off at k by a sigmoid centred half a rank below k.
+"""ApproxNDCG: NDCG over smooth ranks, cut off at k by a sigmoid of the rank.
 
     pi_x = 1 + sum_{y != x} 1 / (1 + exp(alpha (s_x - s_y)))
     J    = (1/Z_k) sum_x g_x D(pi_x) T_x,   T_x = 1 / (1 + exp(-beta (k + 1/2 - pi_x))), 1 without a cut-off
 
-Source: Qin, Liu, Li, "A general approximation framework for direct optimization of information retrieval measures",
-Information Retrieval 13 (2010), eqs (35) and (38) for the gradient. Deviation: the paper tunes alpha in 50..300 for
-linear models on normalised features; the default here suits scores on the scale of labels. Without a cut-off this is
-SDCG with alpha = 1 / sigma, including its wrong-way gradients on graded data (see `sdcg`).
+Without a cut-off this is SDCG with alpha = 1 / sigma, including its wrong gradients on graded data (see `sdcg`).
 
-Hessian: h_p = alpha^2 sum_x w_xp (|c_x| + |c_p|), w = P (1 - P), which bounds |P''|.
+Source: Qin, Liu, Li, "A general approximation framework for direct optimization of information retrieval measures",
+Information Retrieval 13 (2010), eqs (35) and (38). Deviation: the paper tunes alpha in 50..300 for linear models on
+normalised features; the default here suits scores on the scale of labels.
+
+Hessian: h_p = alpha^2 sum_x w_xp (|c_x| + |c_p|), c = dJ / dpi, w = P (1 - P), a proxy that bounds |P''|.
 Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs per query with sums="direct".
 """
 
@@ -35,11 +36,8 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 
 SPEC = ObjectiveSpec(
     name="approx-ndcg",
-    summary="NDCG over smooth ranks with a sharpness alpha; at k through a sigmoid of sharpness beta",
-    equation="sum_i g_i D(rank_i) T(rank_i) / Z,  T(r) = sigmoid(beta (k + 1/2 - r))",
     kernel=kernel,
     reference="Qin, Liu, Li 2010, eqs (35), (38)",
-    deviation="alpha defaults to the scale of labels",
     default_options={"gain_base": "least"},
     document_weights="gain",
 )

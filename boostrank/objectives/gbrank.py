@@ -1,17 +1,15 @@
-"""GBRank: regression of every misordered pair towards each other's score.
+"""GBRank: regression of the two scores of each misordered pair towards each other.
 
-A pair with g_i > g_j and s_i < s_j + tau has the targets s_j + tau for i and s_i - tau for j. A tree is fitted to the
-targets by least squares, with a document once for each of its pairs. Its leaf, the mean of target minus score, is then
-exactly the Newton step with
+    L = sum over pairs with g_i > g_j of 1/2 max(0, s_j - s_i + tau)^2
 
-    gradient on i: sum over its pairs of s_i - (s_j + tau);    on j: s_j - (s_i - tau);    Hessian: the number of pairs
-
-which belong to the paper's loss L = sum of 1/2 max(0, s_j - s_i + tau)^2: RankSVM with a squared hinge, derived from
-regression.
+The paper fits a tree by least squares to the targets s_j + tau for i and s_i - tau for j of each pair with s_i < s_j +
+tau. The leaf of that tree is exactly the Newton step of L: the gradient is the sum of score minus target, the Hessian
+the number of pairs. So GBRank is RankSVM with a squared hinge, derived from regression.
 
 Source: Zheng, Chen, Sun, Zha, "A regression framework for learning ranking functions using relative relevance
-judgments", SIGIR 2007. Deviation: trees are fitted to residuals and summed, as in all boosting here; the paper fits
-targets and averages, h_k = (k h_(k-1) + eta tree) / (k + 1).
+judgments", SIGIR 2007. Deviation: trees are fitted to residuals and summed, as in all boosting here; the paper averages
+trees fitted to the targets, h_k = (k h_(k-1) + eta tree) / (k + 1).
+
 Hessian: the number of misordered pairs, exact unless a pair is exactly on the margin.
 Cost: n log n, see `kernels.margin`.
 """
@@ -43,10 +41,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 
 SPEC = ObjectiveSpec(
     name="gbrank",
-    summary="regression of wrongly ordered pairs towards each other's score",
-    equation="sum over pairs of 1/2 max(0, s_j - s_i + tau)^2",
     kernel=kernel,
     reference="Zheng, Chen, Sun, Zha 2007",
-    deviation="trees add up; the paper averages them",
     prepare=grade_constants,
 )

@@ -1,23 +1,21 @@
 """LambdaLoss: logistic losses of pairs with weights that bound the lost NDCG.
 
     L = sum over pairs of w_ij ln(1 + exp(-(s_i - s_j) / sigma)),   d the discount of a rank, G = g / ideal DCG
-
     ndcg-loss1    w_ij = G_i d(rank_i), every ordered pair i != j
     ndcg-loss2    w_ij = (G_i - G_j) delta(|rank_i - rank_j|),  g_i > g_j,   delta(n) = d(n) - d(n + 1)
     ndcg-loss2++  w_ij = (G_i - G_j) (|d(rank_i) - d(rank_j)| + mu delta),  g_i > g_j
 
-Weights come from the ranking by the current scores and are held while a tree is fitted: the M step of the paper's
-expectation-maximisation. Weights and L jump when the order changes; between jumps the gradient is the derivative of L,
-the reported loss. L costs up to three times as much as the gradient, so it is computed only on request, not in the
-rounds of a training.
+The weights come from the ranking by the current scores and are constant while a tree is fitted: the M step of the
+paper's expectation-maximisation. L jumps when the order changes; between jumps the gradient is its derivative.
+L costs up to three times as much as the gradient, so a training does not compute it in each round.
 
 Source: Wang, Li, Golbandi, Bendersky, Najork, "The LambdaLoss framework for ranking metric optimization", CIKM 2018.
 Deviations: natural logarithms (a factor); `train_discount` as in the other objectives.
 
-Hessian: a majoriser of the loss with the weights held, slightly above w tanh(u/2) / (2 u sigma^2) per pair (Jaakkola,
-Jordan; `kernels.expsum.CURVATURE`). The exact curvature vanishes for badly misordered pairs, unlike the
-gradient. Cost: near-linear in n, see `kernels.lambda_sums`; n^2 / 2 pairs per query with sums="direct", in short
-lists, where pairs are faster, and for real-valued labels with more than about sqrt(n / 10) grades.
+Hessian: a majoriser of the loss with constant weights, slightly above w tanh(u/2) / (2 u sigma^2) per pair (Jaakkola,
+Jordan; `kernels.expsum.CURVATURE`). Unlike the gradient, the exact curvature vanishes for badly misordered pairs.
+Cost: near-linear in n, see `kernels.lambda_sums`; n^2 / 2 pairs per query with sums="direct", in short lists, and for
+real-valued labels with more than about sqrt(n / 10) grades.
 """
 
 from __future__ import annotations
@@ -124,15 +122,12 @@ def _weighted_pairs(
     """Add gradients and curvature bounds of pairs in the same or neighbouring tiles; of all pairs if `tile` is n.
 
     Args:
-        s: float64[n], descending.
-        g, d: float64[n], gains over the ideal DCG, and discounts of the ranks.
-        delta: float64[n], for rank differences of 1, 2, ...
-        alpha: 1 / score.
-        every_pair: each document weighs g d against every other; otherwise pairs have the weights below.
+        g, d: gains over the ideal DCG, and discounts of the ranks.
+        delta: values for rank differences of 1, 2, ...
+        every_pair: whether each document weighs g d against every other; otherwise pairs have weights.
         by_rank, by_delta: factors of |d_i - d_j| and delta in a pair's weight.
         tile: number of documents in a tile.
-        grad, hess: float64[n].
-        z: float64[n], overwritten.
+        z: overwritten.
     """
     n = s.shape[0]
     for j in range(1, n):
@@ -238,8 +233,6 @@ def _every_pair(
 SPEC = ObjectiveSpec(
     name="lambdaloss",
     aliases=("lambda-loss", "ndcg-loss2++"),
-    summary="logistic pair losses whose weights bound the NDCG lost: NDCG-Loss1, 2 and 2++",
-    equation="sum over pairs of w_ij ln(1 + exp(-(s_i - s_j) / sigma)), weights held",
     kernel=kernel,
     hessian=HessianKind.MAJORISER,
     exact_gradient=False,

@@ -1,4 +1,4 @@
-"""LambdaRank as in LightGBM: pairs weighted by the change in the metric if they were swapped.
+"""LambdaRank: pairs weighted by the change of NDCG (or of another metric) in a swap, as in LightGBM.
 
     pairs with g_i > g_j and at least one document among the first `truncation_level`, x = s_i - s_j
     w   = |change of the metric|, for NDCG |g_i - g_j| |D(rank_i) - D(rank_j)| / Z;  over 0.01 + |x| if norm_distance
@@ -6,21 +6,20 @@
     both times log2(1 + S) / S, S = sum of 2 sigmoid w rho, if norm_query
 
 Z is the ideal DCG at the truncation level. No function has this gradient, since w jumps when the order changes; the
-reported loss is its target, minus the hard metric at the truncation level.
+reported loss is minus the hard metric at the truncation level.
 
-`metric` chooses NDCG, MAP, MRR, ERR or precision; `kernels.swaps` has the changes. Relevance and probabilities of
-ERR are those of boostrank's metrics. As for NDCG, the truncation level chooses pairs, and a change is that of the whole
-list's metric; only precision is cut off there. A training's own `metric` is the one that it reports, so write
+`metric` selects NDCG, MAP, MRR, ERR or precision; `kernels.swaps` defines the changes. Relevance and the probabilities
+of ERR are those of boostrank's metrics. The truncation level selects pairs, and a change is that of the metric of the
+whole list; only precision is cut off there. The option `metric` of a training is the metric that it reports, so write
 `lambdarank(metric=map)` or CatBoost's `LambdaMart:metric=MAP`.
 
 Source: Burges, "From RankNet to LambdaRank to LambdaMART", 2010; LightGBM src/objective/rank_objective.hpp; for MAP and
 MRR, Donmez, Svore, Burges, "On the local optimality of LambdaRank", SIGIR 2009. MAP is XGBoost's `rank:map`, whose
-Hessian is twice this one. Deviations: equal grades make no pair (LightGBM: equal labels); the sigmoid is not a look-up
-table and sums are doubles (`lightgbm_rounding` restores both); LightGBM's `lambdarank_norm` is two switches here, since
-its two parts differ.
+Hessian is twice this one. Deviations: equal gains make no pair (LightGBM: equal labels); sums are doubles, without a
+look-up table of sigmoids (`lightgbm_rounding` restores both); the two parts of `lambdarank_norm` are two switches.
 
-Hessian: a proxy, the curvature of the pair losses with w held.
-Cost: n times the truncation level, and n exponentials. ERR updates two more numbers a pair; the others take one pass.
+Hessian: a proxy, the curvature of the pair losses with constant w.
+Cost: n times the truncation level, and n exponentials. ERR updates two more numbers per pair.
 """
 
 from __future__ import annotations
@@ -123,7 +122,7 @@ def _pair_gradient(
         if j <= depth:
             z[j - 1] = 1.0
         if metric == ERR:
-            next_document(j, depth, g, u, scratch.reading, scratch.between, scratch.passing)
+            next_document(j, depth, g, scratch)
         score, gain, disc = s[j], g[j], scratch.down[j]
         up, curvature = 0.0, 0.0
         for i in range(min(j, depth)):
@@ -152,8 +151,8 @@ def _pair_gradient_of_lightgbm(
 ) -> None:
     """Add the same gradients with every operation and rounding of LightGBM's `GetGradientsForOneQuery`, in its order.
 
-    Small differences grow: after a few dozen trees a difference of 1e-6 in a gradient changes a split. Bit-identical
-    trees show that only rounding separates our LambdaRank from LightGBM's.
+    After a few dozen trees a difference of 1e-6 in a gradient changes a split. Bit-identical trees show that only
+    rounding separates our LambdaRank from LightGBM's.
     """
     s, g, n, sigmoid, blend = query.scores, query.gains, query.scores.size, params.sigmoid, params.train_discount
     reach = _TABLE_REACH / sigmoid / 2.0
@@ -198,12 +197,9 @@ def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, value
 SPEC = ObjectiveSpec(
     name="lambdarank",
     aliases=("lambdamart",),
-    summary="pairs weighted by the change in NDCG (or another metric) if swapped, as in LightGBM: the baseline",
-    equation="sum over pairs of |change of the metric| ln(1 + exp(-sigmoid (s_i - s_j))), weights held",
     kernel=kernel,
     exact_gradient=False,
     reference="Burges 2010; LightGBM rank_objective.hpp",
-    deviation="the two normalisations of lambdarank_norm are separate switches; equal gains make no pair",
     prepare=_constants,
     document_weights="gain",
 )

@@ -1,8 +1,8 @@
-"""ListNet: cross entropy between the top-one probabilities of targets and of scores.
+"""ListNet: cross entropy between the softmax of the targets and the softmax of the scores.
 
     L = -sum_i p_i ln q_i,   p = softmax(t), t the label or the gain,   q = softmax(s)
 
-Gradient q - p. Convex, with equal weight for queries of any length.
+The gradient is q - p. L is convex, and queries of any length have equal weight.
 
 Source: Cao, Qin, Liu, Tsai, Li, "Learning to rank: from pairwise approach to listwise approach", ICML 2007, the top-one
 model of section 4. Deviation: queries with equal gains are skipped; their cross entropy would pull the scores together.
@@ -43,12 +43,9 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 
 SPEC = ObjectiveSpec(
     name="listnet",
-    summary="cross entropy of two softmaxes, of targets and of scores",
-    equation="-sum_i softmax(t)_i ln softmax(s)_i",
     kernel=kernel,
     hessian=HessianKind.EXACT,
     reference="Cao, Qin, Liu, Tsai, Li 2007, section 4",
-    deviation="queries of equal gains are left out",
     prepare=target_constants,
     ordered=False,
 )

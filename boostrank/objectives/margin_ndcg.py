@@ -1,10 +1,9 @@
-"""Large-margin NDCG: an upper bound of 1 - NDCG@k by structured prediction over rankings, solved exactly.
-
-With A(r) = max(k + 1 - r, 0), Delta(y) = 1 - NDCG@k of the ranking y, and scores s
+"""Large-margin NDCG: an upper bound of 1 - NDCG@k whose worst ranking is found exactly by linear assignment.
 
     convex   xi  = max_y [margin Delta(y) + sum_i A(y_i) s_i] - sum_i A(y*_i) s_i
     tight    xi' = max_y [margin Delta(y) + sum_i A(y_i) s_i] - sum_i A(rank_i) s_i
     L        = xi / k;    dL/ds_i = (A(yhat_i) - A(y*_i or rank_i)) / k
+    A(r) = max(k + 1 - r, 0),    Delta(y) = 1 - NDCG@k of the ranking y
 
 y* is the perfect ranking nearest to the scores: by descending gain, then descending score. rank is the order of the
 scores. yhat attains the maximum; it is a linear assignment of documents to the first k ranks with values A(r) s_i -
@@ -12,21 +11,18 @@ margin g_i D(r) / Z_k. From margin 1 on, 1 - NDCG@k <= xi' <= xi. Among document
 take the better ranks, so only the first k of each gain are candidates.
 
 xi' tends to margin (1 - NDCG@k), with a zero gradient, as the scores grow beyond the margin. On OHSUMED (five folds,
-120 trees, NDCG@10) the tight bound gave .445, .442 and .439 with margins 1, 3 and 10; the convex one at most .423.
+120 trees, NDCG@10) the tight bound reached .445, .442 and .439 with margins 1, 3 and 10; the convex one at most .423.
 
 xi is convex for a fixed y*. Since y* follows the scores, xi is the minimum of such functions over the perfect rankings.
 It has kinks where scores tie: documents of the same gain and score get the same gradient, the mean over the orders of
-their ties.
+their ties. Averaged over noise on the scores, the bound is smooth.
 
 Source: Chapelle, Le, Smola, "Large margin optimization of ranking measures", NIPS workshop on machine learning for web
 search, 2007, eqs (7) and (12) for xi, (14) for xi'. Deviations: the gain term of the printed (8) lacks the factor 1/Z;
-subgradients are divided by k; y*, which the paper draws at random among the perfect rankings, is the
-one that minimises xi. Piecewise linear; smooth if averaged over noise on the scores.
+subgradients are divided by k; y* minimises xi, where the paper draws it at random among the perfect rankings.
 
 Hessian: 1, plain gradient boosting; a proxy.
 Cost: a sort, and k^2 m for the assignment, m = min(n, k times the number of distinct gains).
-
-Linear assignment of documents to the first k ranks, solved exactly.
 """
 
 from __future__ import annotations
@@ -38,7 +34,7 @@ from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.jit import inline
 from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.primitives import LARGEST_LOSS, bounded, discount, ideal_dcg, sort_descending
+from boostrank.kernels.primitives import LARGEST_LOSS, bounded, discount, gather, ideal_dcg, sort_descending
 from boostrank.kernels.shared import TRAIN_DISCOUNT, positive
 
 PARAMS = (
@@ -59,10 +55,11 @@ _TIGHT = 1
 @objective_kernel(
     params=PARAMS,
     scratch="s g target found price reach by_rank near worth a d bid",
-    int_scratch="perfect rank_of chosen before done first",
+    int_scratch="perfect rank_of before done first",
+    by_score=True,
 )
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
-    scores, order, n = query.scores, query.order, query.scores.size
+    scores, gains, n = query.scores, query.gains, query.scores.size
     margin, blend = params.margin, params.train_discount
     ideal = ideal_dcg(query.query_const, blend)
     if n < 2 or ideal <= 0.0:
@@ -74,21 +71,18 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     s, g, target, found = scratch.s, scratch.g, scratch.target, scratch.found
     by_rank, near = scratch.by_rank, scratch.near
     a, d, perfect, rank_of = scratch.a[:depth], scratch.d[:depth], scratch.perfect, scratch.rank_of
-    chosen, before, done, first = scratch.chosen, scratch.before, scratch.done, scratch.first
+    before, done, first = scratch.before, scratch.done, scratch.first
     for pos in range(n):
-        s[pos] = scores[order[pos]]
-        g[pos] = query.gains[order[pos]]
         by_rank[pos] = max(depth - pos, 0)
         # A gap wider than the margin is never worth crossing. Clipping gaps at twice the margin keeps the optimum and
         # the digits of scores that are far apart.
-        near[pos] = 0.0 if pos == 0 else near[pos - 1] - min(s[pos - 1] - s[pos], 2.0 * margin)
-    sort_descending(g, perfect, rank_of)
+        near[pos] = 0.0 if pos == 0 else near[pos - 1] - min(scores[pos - 1] - scores[pos], 2.0 * margin)
+    sort_descending(gains, perfect, rank_of)
     if params.bound == _TIGHT:
-        _share_ties(by_rank, s, s)
+        _share_ties(by_rank, scores, scores)
+    gather(scores, perfect, s)
+    gather(gains, perfect, g)
     for pos in range(n):
-        p = order[perfect[pos]]
-        s[pos] = scores[p]
-        g[pos] = query.gains[p]
         target[pos] = by_rank[perfect[pos]] if params.bound == _TIGHT else by_rank[pos]
         found[pos] = 0.0
 
@@ -98,7 +92,6 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     for pos in range(n):
         of_this_gain = of_this_gain + 1 if pos > 0 and g[pos] == g[pos - 1] else 1
         if of_this_gain <= depth:
-            chosen[m] = pos
             first[m] = pos - of_this_gain + 1
             place[m] = near[perfect[pos]]
             worth[m] = margin * g[pos] / ideal
@@ -123,14 +116,13 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     _share_ties(found, g, s)
     _share_ties(target, g, s)
     for pos in range(n):
-        slope = (found[pos] - target[pos]) / depth
-        grad[order[perfect[pos]]] = slope
+        grad[perfect[pos]] = (found[pos] - target[pos]) / depth
     # Sum slope times score gap by gap. The total number of ranks that the documents above a gap should fall is an
     # integer, 0 where the gap is not to be crossed.
     across = 0.0
     for pos in range(n - 1):
-        across += depth * grad[order[pos]]
-        gap = scores[order[pos]] - scores[order[pos + 1]]
+        across += depth * grad[pos]
+        gap = scores[pos] - scores[pos + 1]
         if gap > 0.0:
             value += math.floor(across + 0.5) * min(gap, LARGEST_LOSS)
     return bounded(value / depth)
@@ -166,10 +158,8 @@ def best_assignment(
     Args:
         a, d: float64[k], factors of the ranks.
         s, g: float64[m], scores and gains of the documents, m >= k.
-        rank_of: int64[m], written: the 0-based rank of each document, -1 without one.
-        before, done: int64[m], overwritten.
-        price, reach: float64[m], overwritten.
-        bid: float64[k], overwritten.
+        rank_of: int64[m], written: the rank of each document from 0, -1 without one.
+        before, done, price, reach, bid: overwritten.
     """
     m = s.shape[0]
     for c in range(m):
@@ -211,10 +201,7 @@ def best_assignment(
 SPEC = ObjectiveSpec(
     name="margin-ndcg",
     aliases=("large-margin-ndcg",),
-    summary="a large-margin upper bound of 1 - NDCG@k, its worst ranking found exactly by linear assignment",
-    equation="max_y [margin (1 - NDCG@k(y)) + sum_i A(y_i) s_i] - sum_i A(y*_i) s_i,  A(r) = max(k + 1 - r, 0)",
     kernel=kernel,
     reference="Chapelle, Le, Smola 2007, eqs (7), (12), (14)",
-    deviation="divided by k; y* is the perfect ranking nearest to them",
     document_weights="gain",
 )

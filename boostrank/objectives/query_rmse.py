@@ -1,12 +1,12 @@
-"""QueryRMSE as in CatBoost: squared error within queries, each query's mean error aside.
+"""QueryRMSE: squared error on labels or gains without the mean error of each query, as in CatBoost.
 
     L = (1/2) sum_i w_i (r_i - r)^2,   r_i = s_i - t_i,  r = sum_i w_i r_i / sum_i w_i,  w the weights of documents, 1
 
 Only differences within a query count, so the level of a query, which no ranking needs, is not learnt. Longer queries
 weigh more, as in `regression`.
 
-Source: CatBoost's QueryRMSE, catboost/private/libs/algo_helpers/error_functions.h. Deviations: t may be the gain,
-queries of equal gains teach nothing, and the Hessian is exact: w_i (1 - w_i / sum_j w_j), CatBoost's w_i.
+Source: CatBoost's QueryRMSE, catboost/private/libs/algo_helpers/error_functions.h. Deviations: t may be the gain;
+queries with equal gains are skipped; the Hessian is exact, w_i (1 - w_i / sum_j w_j), where CatBoost has w_i.
 
 Cost: n per query.
 """
@@ -51,8 +51,6 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 SPEC = ObjectiveSpec(
     name="query-rmse",
     aliases=("centred-regression", "centered-regression"),
-    summary="squared error on labels or gains within queries, as in CatBoost: each query's mean error is left out",
-    equation="(1/2) sum_i (r_i - mean r)^2,  r_i = s_i - t_i",
     kernel=kernel,
     hessian=HessianKind.EXACT,
     reference="CatBoost error_functions.h",

@@ -141,8 +141,6 @@ def _logistic_sums(
 
 SPEC = ObjectiveSpec(
     name="ranknet",
-    summary="the logistic loss of every pair",
-    equation="sum over pairs of ln(1 + exp(-(s_i - s_j) / sigma))",
     kernel=kernel,
     hessian=HessianKind.EXACT,
     reference="Burges et al. 2005",

@@ -1,4 +1,4 @@
-"""RankSVM: a hinge on every pair, or its square.
+"""RankSVM: a hinge, or its square, on every pair.
 
     L = sum over pairs with g_i > g_j of  max(0, m - (s_i - s_j))          pair_loss=hinge
                                    or of  1/2 max(0, m - (s_i - s_j))^2    pair_loss=squared
@@ -38,8 +38,6 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 SPEC = ObjectiveSpec(
     name="ranksvm",
     aliases=("rank-svm", "hinge"),
-    summary="a hinge, or its square, on every pair",
-    equation="sum over pairs of max(0, m - (s_i - s_j)), or half its square",
     kernel=kernel,
     reference="Joachims 2002; Chapelle, Keerthi 2010",
     prepare=grade_constants,

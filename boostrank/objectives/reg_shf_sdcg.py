@@ -1,14 +1,15 @@
-"""REG-SHF-SDCG: starts as regression and turns into SHF-SDCG on a logistic schedule.
+"""REG-SHF-SDCG: regression at first, which turns into SHF-SDCG on a logistic schedule.
 
     minimise  mix * R - (1 - mix) * J_SHF,   R = (1/2n) sum_i (s_i - t_i)^2,   J_SHF as in `shf_sdcg`
 
 `mix` follows eq (19) over the rounds of the training: 0.999999 in the first, 1/2 in the middle, 1e-6 in the last.
-Gradient and Hessian are mixed before the leaves are computed. About 80% of the rounds are almost pure; the transition
-takes a third of them around the middle, and early stopping waits for the middle.
+Gradient and Hessian are mixed before the leaves are computed. The transition takes a third of the rounds around the
+middle; about 80% of the rounds are almost pure. Early stopping waits for the middle. Unlike in SHF-SDCG, sigma matters,
+because regression sets the scale of the scores.
 
 Source: Wu, Chang, Zheng, Zha, "Smoothing DCG for learning to rank", CIKM 2009, eqs (18)-(19). Deviations: those of
-SHF-SDCG; the paper leaves R open, here it is the mean squared error of a query, which gives every query the same weight
-as a normalised J does. Here sigma matters, because regression sets the scale of the scores.
+SHF-SDCG; the paper leaves R open, here it is the mean squared error of a query, so that queries weigh the same, as in a
+normalised J.
 
 Hessian: mix / n + (1 - mix) times that of SHF-SDCG. Cost: that of SHF-SDCG.
 """
@@ -43,13 +44,10 @@ def _settled(values: Mapping[str, Any], total: int) -> int:
 SPEC = ObjectiveSpec(
     name="reg-shf-sdcg",
     aliases=("reg-shf",),
-    summary="begins as regression and turns into SHF-SDCG over the rounds",
-    equation="mix * mean squared error / 2 - (1 - mix) * SHF-SDCG",
     kernel=kernel,
     hessian=HessianKind.MAJORISER,
     exact_gradient=False,
     reference="Wu, Chang, Zheng, Zha 2009, eqs (18)-(19)",
-    deviation="those of shf-sdcg; the regression part is the mean squared error of each query",
     prepare=target_constants,
     shift_invariant=False,
     settled=_settled,

@@ -1,13 +1,11 @@
-"""Regression: squared error on labels or gains, the start and the baseline of the ranking objectives.
+"""Regression: squared error on labels or gains, the baseline.
 
-    L = (1/2) sum_i (s_i - t_i)^2,   t the label or the gain
+    L = (1/2) sum_i w_i (s_i - t_i)^2,   t the label or the gain,   w the weights of documents, 1
 
 Documents weigh the same, so long queries weigh more than short ones, as in ordinary regression. With `per_query` the
 error is divided by n and queries weigh the same: the regression part of REG-SHF-SDCG.
 
-A document's weight multiplies its squared error.
-
-Source: the baseline of Wu, Chang, Zheng, Zha 2009 and Chapelle, Wu 2010. Hessian: exact, 1 or 1 / n (times the weight).
+Source: the baseline of Wu, Chang, Zheng, Zha 2009 and Chapelle, Wu 2010. Hessian: exact, w or w / n.
 Cost: n per query.
 """
 
@@ -43,8 +41,6 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 SPEC = ObjectiveSpec(
     name="regression",
     aliases=("l2", "mse"),
-    summary="squared error on labels or gains: the baseline",
-    equation="(1/2) sum_i (s_i - t_i)^2",
     kernel=kernel,
     hessian=HessianKind.EXACT,
     reference="baseline of Wu, Chang, Zheng, Zha 2009",

@@ -1,13 +1,14 @@
-"""SDCG: DCG with every rank replaced by a sum of sigmoids of score differences.
+"""SDCG: NDCG over smooth ranks, sums of sigmoids of score differences.
 
     rhat_i = 1 + sum_{j != i} G_sigma(s_i - s_j),     G_sigma(x) = 1 / (1 + exp(x / sigma))
     J      = (1/Z) sum_i g_i D(rhat_i) W_k(rhat_i),   W_k(r) = G_tau(r - k)
 
+On graded data SDCG pushes a misordered adjacent pair the wrong way once its scores differ by more than 2.43 sigma
+(labels 2 and 1; 1.57 for 3 and 2; 1.36 for 4 and 3). The smoothed hinges of SHF-SDCG repair this.
+
 Source: Wu, Chang, Zheng, Zha, "Smoothing DCG for learning to rank", CIKM 2009, eqs (5)-(9). Deviations: DCG is divided
-by its ideal value Z, so that queries weigh the same; the truncation weight has its own width tau (in ranks; sigma is in
-score units); no truncation by default. On graded data plain SDCG pushes a misordered adjacent pair the wrong way once
-scores differ by more than 2.43 sigma (labels 2 and 1; 1.57 for 3 and 2; 1.36 for 4 and 3). The smoothed hinges of
-SHF-SDCG repair this.
+by its ideal value Z, so that queries weigh the same; the truncation weight has its own width tau, in ranks; no
+truncation by default.
 
 Hessian: h_p = sum_j w_pj (|c_p| + |c_j|) / sigma^2 with w = G(1 - G), a bound on the curvature through the ranks.
 Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs per query with sums="direct".
@@ -36,11 +37,8 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 SPEC = ObjectiveSpec(
     name="sdcg",
     aliases=("smooth-dcg",),
-    summary="NDCG over smooth ranks: a sum of sigmoids of score differences",
-    equation="sum_i g_i D(rank_i) / Z,  rank_i = 1 + sum_j sigmoid((s_j - s_i) / sigma)",
     kernel=kernel,
     reference="Wu, Chang, Zheng, Zha 2009, eqs (5)-(9)",
-    deviation="divided by the ideal DCG; truncation weight of its own width, off by default",
     default_options={"gain_base": "least"},
     document_weights="gain",
 )

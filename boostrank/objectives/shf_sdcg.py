@@ -1,20 +1,20 @@
-"""SHF-SDCG: SDCG over ranks by smoothed hinges, so that every misordered pair pulls the right way.
+"""SHF-SDCG: SDCG with smoothed hinges, so that every misordered pair pulls the right way.
 
     rhat_i = 1 + sum_{j != i} K_ij(s_i - s_j),   K = A where g_i > g_j, B(x) = 1 + A(-x) where g_i < g_j
-    J      = (1/Z) sum_i g_i D(rhat_i) W(rhat_i)
+    J      = (1/Z) sum_i g_i D(rhat_i) W(rhat_i),   A(x) = ln(1 + exp(-x / sigma))
 
-A(x) = ln(1 + exp(-x / sigma)) is a smoothed hinge; documents of equal gain count by the sigmoid of SDCG
-(`kernels.hinge_ranks`). With k, the truncation weight W(r) = G_tau(r - s_m) is annealed: s_m, the largest rank among
-the k most relevant documents, replaces k in each round and is constant in the gradient, eq (17). It is measured on the
-same inflated ranks as W; a hard rank would make the weight underflow.
+Documents of equal gain count by the sigmoid of SDCG (`kernels.hinge_ranks`). With k, the truncation weight W(r) =
+G_tau(r - s_m) is annealed: s_m, the largest rank among the k most relevant documents, replaces k in each round and is
+constant in the gradient, eq (17). It is measured on the same inflated ranks as W; a hard rank would make the weight
+underflow.
 
 Source: Wu, Chang, Zheng, Zha, "Smoothing DCG for learning to rank", CIKM 2009, eqs (12)-(17). Deviations: the
 equations are reconstructed from quotations; the paper's hinge is unknown, softplus is our choice; the n-document form
 follows from its two-document one; divided by the ideal DCG; no truncation by default; with a linear training discount
 and ranks beyond n, see `kernels.sigmoid_ranks.smooth_dcg`.
 
-Hessian: h_p = sum_j (|c_p| + |c_j|) kappa_pj. With the rank slopes c held, it majorises the loss along every score
-(mixed-gain pairs; equal gains get the proxy w of SDCG).
+Hessian: h_p = sum_j (|c_p| + |c_j|) kappa_pj. With constant rank slopes c, it majorises the loss along every score
+(pairs of unequal gain; equal gains get the proxy w of SDCG).
 Cost: near-linear in n, see `kernels.hinge_ranks`; n^2 / 2 pairs per query with sums="direct".
 """
 
@@ -37,13 +37,10 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 SPEC = ObjectiveSpec(
     name="shf-sdcg",
     aliases=("shf",),
-    summary="SDCG with smoothed hinges: every wrongly ordered pair is pulled the right way, however wrong it is",
-    equation="sum_i g_i D(rank_i) / Z,  rank_i = 1 + sum_j hinge((s_j - s_i) / sigma)",
     kernel=kernel,
     hessian=HessianKind.MAJORISER,
     exact_gradient=False,
     reference="Wu, Chang, Zheng, Zha 2009, eqs (12)-(17)",
-    deviation="softplus stands for a hinge that is not known; divided by the ideal DCG; no cut-off by default",
     default_options={"gain_base": "least"},
     document_weights="gain",
 )

@@ -1,11 +1,10 @@
-"""SmoothAP: average precision with a sigmoid of the score difference for "ranks above".
+"""SmoothAP: average precision over smooth ranks; a sigmoid of scores compares two relevant documents.
 
     P_ij = 1 / (1 + exp((s_i - s_j) / sigma)),   rank_i = 1 + sum_{j != i} P_ij
     J    = (1/N) sum_i (l_i / rank_i) (1 + sum_{j != i} l_j P_ij),   l = 1 for a relevant document, N = sum l
 
-The bracket is the smooth rank of i among the relevant documents, so J is a mean of quotients of two smooth ranks. The
-gradient sums that of the first over all documents and that of the second over the relevant ones. ApproxAP differs only
-in the bracket: its sigmoid takes differences of ranks (`approx_ap`).
+The bracket is the smooth rank of i among the relevant documents, so J is a mean of quotients of two smooth ranks.
+ApproxAP differs only in the bracket: its sigmoid takes differences of ranks (`approx_ap`).
 
 Source: Chapelle, Wu, "Gradient descent optimization of smoothed information retrieval metrics", Information Retrieval
 13 (2010), eq (9). Deviation: the printed double sum includes i = j, so a document counts P_ii = 1/2 in its own
@@ -29,39 +28,28 @@ from boostrank.kernels.sigmoid_ranks import AP_SCRATCH, smooth_precisions, soft_
 PARAMS = (SIGMA, RELEVANT_FROM, SUMS)
 
 
-@objective_kernel(params=PARAMS, scratch=f"{AP_SCRATCH} relevant gm hm", int_scratch="place", by_score=True)
+@objective_kernel(params=PARAMS, scratch=AP_SCRATCH, int_scratch="place", by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
     n = query.scores.size
     if n < 2 or query.query_const[0] == 0.0:
         return 0.0
-    s, ranks, slope, alpha = query.scores, scratch.ranks, scratch.slope, 1.0 / params.sigma
-    soft_ranks(params.sums, s, alpha, ranks, scratch.work)
-
-    # Smooth ranks of the relevant documents among themselves.
-    m = relevant_positions(query.doc_const, query.order, scratch.place)
-    place, among, worth, inner = scratch.place[:m], scratch.among[:m], scratch.worth[:m], scratch.inner[: 4 * m]
-    relevant, gm, hm = scratch.relevant[:m], scratch.gm[:m], scratch.hm[:m]
+    s, place, alpha = query.scores, scratch.place, 1.0 / params.sigma
+    soft_ranks(params.sums, s, alpha, scratch.ranks, scratch.work)
+    m = relevant_positions(query.doc_const, query.order, place)
     for a in range(m):
-        relevant[a] = s[place[a]]
-    soft_ranks(params.sums, relevant, alpha, among, inner)
-    value = smooth_precisions(place, ranks, among, worth, slope)
-    soft_gradient(params.sums, s, alpha, slope, grad, hess, scratch.work)
-    gm[:] = 0.0
-    hm[:] = 0.0
-    soft_gradient(params.sums, relevant, alpha, worth, gm, hm, inner)
+        scratch.keys[a] = s[place[a]]
+    value = smooth_precisions(params.sums, m, alpha, scratch)
+    soft_gradient(params.sums, s, alpha, scratch.slope, grad, hess, scratch.work)
     for a in range(m):
-        grad[place[a]] += gm[a]
-        hess[place[a]] += hm[a]
+        grad[place[a]] += scratch.pull[a]
+        hess[place[a]] += scratch.bend[a]
     return -value
 
 
 SPEC = ObjectiveSpec(
     name="smooth-ap",
     aliases=("smooth-map",),
-    summary="average precision over smooth ranks; a relevant document above another through a sigmoid of their scores",
-    equation="sum_i relevant_i / rank_i (1 + sum_j relevant_j P_ij) / N,  P_ij = sigmoid((s_j - s_i) / sigma)",
     kernel=kernel,
     reference="Chapelle, Wu 2010, eq (9)",
-    deviation="a document counts fully in its own precision; half in the printed sum",
     prepare=relevance_constants,
 )

@@ -1,4 +1,4 @@
-"""SmoothERR: expected reciprocal rank over smooth ranks, its users sampled.
+"""SmoothERR: expected reciprocal rank over smooth ranks, with sampled users.
 
     R_i    = gain_i / (max_gain + 1), the probability that document i satisfies a user, as in ERR
     A_d    = documents that satisfy user d of `draws`: each i with probability R_i
@@ -7,12 +7,12 @@
     J      = mean over d of sum_{i in A_d} w_di / rank_i
 
 ERR is the mean over users of 1 / rank of the first document that satisfies, so J is SmoothMRR (`smooth_mrr`) with the
-documents of A_d as the relevant ones. As alpha and the draws grow J tends to ERR. All users share one set of ranks.
+documents of A_d as the relevant ones. J tends to ERR as alpha and the number of draws grow. All users share the ranks.
 
 Source: the cascade is Chapelle, Metzler, Zhang, Grinspan, "Expected reciprocal rank for graded relevance", CIKM 2009;
-smooth ranks and gradients through c_i = -w_i / rank_i^2 are Qin, Liu, Li 2010. The product of
-(1 - R_j)^sigmoid over the documents above needs no draws, but is e^-5 at tied scores in a list with a dozen good
-documents: most queries would teach nothing at the start.
+smooth ranks and gradients through c_i = -w_i / rank_i^2 are Qin, Liu, Li 2010. Deviation: users of the cascade are
+sampled. The product of (1 - R_j)^sigmoid over the documents above needs no draws, but is e^-5 at tied scores in a list
+with a dozen good documents: the gradient of most queries would vanish at the start.
 
 Hessian: alpha^2 sum_j P_pj (1 - P_pj) (|c_j| + |c_p|) + alpha^2 mean_d w_dp |1 / rank_p - J_d|, a proxy.
 Cost: near-linear in n, see `kernels.expsum`, with a random number for each document and user.
@@ -67,11 +67,8 @@ def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, value
 SPEC = ObjectiveSpec(
     name="smooth-err",
     aliases=("approx-err",),
-    summary="expected reciprocal rank over smooth ranks: the first of the documents that satisfy a sampled user",
-    equation="mean_d sum_i w_di / rank_i over i that satisfy user d,  w = softmax of alpha s over them",
     kernel=kernel,
     reference="Chapelle, Metzler, Zhang, Grinspan 2009; Qin, Liu, Li 2010",
-    deviation="users of the cascade are sampled",
     prepare=_constants,
     random=True,
     document_weights="gain",

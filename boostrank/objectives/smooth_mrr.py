@@ -1,4 +1,4 @@
-"""SmoothMRR: the reciprocal smooth rank of the first relevant document, averaged over the candidates for first.
+"""SmoothMRR: the smooth reciprocal rank of each relevant document, weighted by its probability of being the first.
 
     rank_i = 1 + sum_{j != i} 1 / (1 + exp(alpha (s_i - s_j)))
     w_i    = exp(alpha s_i) / sum_{j relevant} exp(alpha s_j)
@@ -11,8 +11,8 @@ the first relevant document; at tied scores it is 2 / (n + 1), whatever the numb
 Source: the reciprocal rank as a sum over relevant documents of 1 / rank times "no relevant document above" is Shi et
 al., "CLiMF: learning to maximize reciprocal rank with collaborative less-is-more filtering", RecSys 2012; smooth ranks
 and gradients through c_i = -w_i / rank_i^2 are Qin, Liu, Li 2010. Deviation: CLiMF multiplies pairwise probabilities
-for "no relevant document above". At tied scores that gives 2^-(N - 1), so a query with many relevant documents would
-teach nothing at the start.
+for "no relevant document above". At tied scores that is 2^-(N - 1), so the gradient of a query with many relevant
+documents would vanish at the start.
 
 Hessian: alpha^2 sum_j P_pj (1 - P_pj) (|c_j| + |c_p|) + alpha^2 w_p |1 / rank_p - J|, a proxy.
 Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs per query with sums="direct".
@@ -48,10 +48,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 SPEC = ObjectiveSpec(
     name="smooth-mrr",
     aliases=("approx-mrr",),
-    summary="reciprocal smooth rank of the first relevant document, averaged over the relevant ones by their chance",
-    equation="sum_i w_i / rank_i over relevant i,  w = softmax of alpha s over the relevant documents",
     kernel=kernel,
     reference="Shi et al. 2012 (CLiMF); Qin, Liu, Li 2010",
-    deviation="the chance of being first is Luce's, not CLiMF's product of pairs",
     prepare=relevance_constants,
 )

@@ -1,4 +1,4 @@
-"""SmoothNDCG: the document at each rank is replaced by a Gaussian-weighted average of its neighbours in score.
+"""SmoothNDCG: NDCG of Gaussian averages around each rank, sharpened over the rounds after a regression.
 
     h_ij = exp(-(s_i - s_d(j))^2 / sigma) / sum_m exp(-(s_m - s_d(j))^2 / sigma),   d(j) the document ranked j-th
     J    = (1/Z) sum_{j <= k} D(j) sum_i g_i h_ij
@@ -9,20 +9,18 @@ to exact NDCG. Equal scores have a zero gradient, and a document depends only on
 and sigma starts to fall. Early stopping waits for that too.
 
 Source: Chapelle, Wu, "Gradient descent optimization of smoothed information retrieval metrics", Information Retrieval
-13 (2010), eq (10) and its second appendix. Deviations: boosting has no weight vector to pull back to the regression, so
-it continues from it; sigma falls with the rounds, where the paper optimises to the end at each of 13 values. J is not
-differentiable where two scores tie: the order d is held in the gradient.
+13 (2010), eq (10) and its second appendix. Deviations: training continues from the regression, where the paper pulls a
+weight vector back to it; sigma falls with the rounds, where the paper optimises to the end at each of 13 values. J is
+not differentiable where two scores tie: the order d is constant in the gradient.
 
 Hessian: (2/sigma) (sum_j D_j h_pj |g_p - gbar_j| + D_r(p) sum_i h_ir(p) |g_i - gbar_r(p)|), a proxy. In a query of more
-than eight distinct gains |g - gbar| is interpolated between eight of them (`objectives.smooth_ndcg`). The result is
-never smaller, and equal unless g and gbar lie between the same two.
+than eight distinct gains |g - gbar| is interpolated between eight of them. The result is never smaller, and equal
+unless g and gbar lie between the same two.
 
 Cost: near-linear in n for any sigma, by the lattice of `kernels.gauss`, which fast and exact `sums` share;
 runs of documents with few neighbours go pair by pair. n k with sums="direct", n^2 without k.
 Largest relative difference from pairs: 2e-11 for lists of up to 4,000 documents, 3e-10 at worst for 20,000 (10,000 in a
 chain of gaps about as wide as the neighbourhood, and a cluster of 10,000 among them).
-
-Few gains that represent all gains of a query, for sums of absolute differences by gain.
 """
 
 from __future__ import annotations
@@ -266,11 +264,8 @@ def gain_nodes(gains: Float64Array, ptr: Int64Array, most: int) -> tuple[Float64
 SPEC = ObjectiveSpec(
     name="smooth-ndcg",
     aliases=("smoothrank",),
-    summary="NDCG of Gaussian neighbourhoods around each rank, sharpened over the rounds after a regression start",
-    equation="sum_j D(j) sum_i g_i h_ij / Z,  h_ij ~ exp(-(s_i - s_d(j))^2 / sigma)",
     kernel=kernel,
     reference="Chapelle, Wu 2010, eq (10) and appendix 2",
-    deviation="continues from the regression instead of being pulled back to it; sigma falls with the rounds",
     prepare=_constants,
     shift_invariant=False,
     settled=_settled,

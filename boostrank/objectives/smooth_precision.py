@@ -1,4 +1,4 @@
-"""SmoothPrecision@k: the share of relevant documents among the first k, over smooth ranks.
+"""SmoothPrecision: precision at k over smooth ranks; documents far below k keep a gradient.
 
     rank_i = 1 + sum_{j != i} 1 / (1 + exp(alpha (s_i - s_j)))
     J      = (1/k) sum_{i relevant} T(rank_i),   T(r) = 1 / (1 + (r / (k + 1/2))^beta)
@@ -9,8 +9,8 @@ order and are skipped.
 Source: Qin, Liu, Li, "A general approximation framework for direct optimization of information retrieval measures",
 Information Retrieval 13 (2010), a metric over smooth ranks with a smooth truncation; gradients through c_i = dJ /
 drank_i as in eqs (35) and (38). Deviation: their truncation is a sigmoid of the rank, T is one of its logarithm. With
-theirs a relevant document at rank 60 has e^-50 times the weight of one at rank 10: lists of a hundred tied documents
-would teach nothing.
+theirs a relevant document at rank 60 has e^-50 times the weight of one at rank 10, and the gradient of a hundred tied
+documents would vanish.
 
 Hessian: h_p = alpha^2 sum_j w_pj (|c_j| + |c_p|), w = P (1 - P), a proxy that bounds |P''|.
 Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs per query with sums="direct".
@@ -57,10 +57,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 SPEC = ObjectiveSpec(
     name="smooth-precision",
     aliases=("approx-precision",),
-    summary="precision at k over smooth ranks, with a cut-off that still reaches relevant documents far below k",
-    equation="sum_i relevant_i T(rank_i) / k,  T(r) = 1 / (1 + (r / (k + 1/2))^beta)",
     kernel=kernel,
     reference="Qin, Liu, Li 2010",
-    deviation="the cut-off is a sigmoid in the logarithm of the rank; lists of at most k documents are left out",
     prepare=relevance_constants,
 )

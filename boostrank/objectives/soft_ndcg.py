@@ -1,16 +1,17 @@
-"""SoftNDCG: expected NDCG when every score is the mean of a Gaussian.
+"""SoftNDCG: expected NDCG if every score is the mean of a Gaussian (SoftRank).
 
     pi_ij = P(i beats j) = Phi((s_i - s_j) / (sqrt2 sigma))
     J     = (1/Z) sum_j g_j E[D(rank_j)],     rank_j (from 0): the number of n - 1 independent contests that j loses
 
+Tied scores give ranks distributed as Binomial(n - 1, 1/2), not uniform ones. `ranks=normal` is the paper's shortcut, a
+normal with the rank's mean and variance. The authors found the log discount best on training queries and a shallower
+one, about linear, on others: `train_discount`. sigma stays fixed and scores grow or shrink around it; from a zero start
+it has no effect by itself.
+
 Source: Taylor, Guiver, Robertson, Minka, "SoftRank: optimizing non-smooth rank metrics", WSDM 2008. Deviations: the
 paper's recursion over the rank distribution costs n^3 per query and its derivative more; here the expected discount is
 computed without a distribution (see `kernels.soft_ranks`), with the same result. Gains are 2^label - 1 as in the other
-objectives; the paper prints no "- 1". `ranks=normal` is the paper's shortcut, a normal with the rank's mean and
-variance. Tied scores give Binomial(n - 1, 1/2), not uniform ranks.
-
-The authors found the log discount best on training queries and a shallower one, about linear, on others:
-`train_discount`. sigma stays fixed and scores grow or shrink around it; from a zero start it has no effect by itself.
+objectives; the paper prints no "- 1".
 
 Hessian: h_m = (|A_m| + |B_m|) / (2 sigma^2), A_m the gradient of m on other documents' discounts and B_m on its own.
 For rank-binomial all pair gradients of a kind have one sign, so this is the sum of absolute pair gradients sum_j N_mj
@@ -84,11 +85,8 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 SPEC = ObjectiveSpec(
     name="soft-ndcg",
     aliases=("softrank",),
-    summary="expected NDCG under Gaussian scores: SoftRank, without its rank distribution",
-    equation="sum_j g_j E[D(rank_j)] / Z,  P(i beats j) = Phi((s_i - s_j) / (sqrt2 sigma))",
     kernel=kernel,
     reference="Taylor, Guiver, Robertson, Minka 2008",
-    deviation="no rank distribution: the same expectation from a sum of powers; gains 2^label - 1",
     default_options={"gain_base": "least"},
     document_weights="gain",
 )

@@ -1,27 +1,26 @@
-"""StochasticRank: the gradient of NDCG@k smoothed by Gaussian noise, with one document's noise integrated exactly.
+"""StochasticRank: NDCG@k smoothed by Gaussian noise; its gradient is estimated and kept free of scale.
 
-    z_i = s_i - sigma mu t_i, centred: ties are broken against the relevant documents;   noisy scores z + sigma eps
-    for each j, M_q the metric with j inserted at position q (from 0) among the others, whose q-th score is x_q:
+    z_i     = s_i - sigma mu t_i, centred;   the noisy scores are z + sigma eps
+    dJ/dz_j = sum_q (M_q - M_(q+1)) N(x_q | mean_j, v),   averaged over `draws`
+    M_q - M_(q+1) = (g_j - g_q) (d(q) - d(q+1)) / Z
+    mean_j  = z_j + sum_(i != j) sigma eps_i / (n - 1),   v = sigma^2 n / (n - 1)
 
-        dJ/dz_j = sum_q (M_q - M_(q+1)) N(x_q | mean_j, v),     M_q - M_(q+1) = (g_j - g_q) (d(q) - d(q+1)) / Z mean_j =
-        z_j + sum_(i != j) sigma eps_i / (n - 1),      v = sigma^2 n / (n - 1)
+M_q is the metric with j inserted at position q (from 0) among the other documents, whose q-th noisy score is x_q. The
+noise of j is integrated exactly; mean and variance include the integral over the common shift of all noise. mu breaks
+ties against the relevant documents.
 
-averaged over `draws`. Mean and variance include the integral over the common shift of all noise. Then comes the
-scale-free projection: NDCG does not depend on the scale of the scores, so the gradient is centred and loses its part
-along the centred scores y, J' -= scale_free <J', y> y / (|y| + nu)^2, in queries of more than two documents (in two
-nothing would be left).
-
-The result is a random estimate of the gradient of the smoothed metric, projected; it is not the gradient of any
-function. The reported loss is the hard -NDCG@k.
+NDCG does not depend on the scale of the scores. So the gradient is centred and loses its part along the centred scores
+y, J' -= scale_free <J', y> y / (|y| + nu)^2, in queries of more than two documents (in two nothing would remain). The
+result is a random estimate, and not the gradient of any function; the reported loss is the hard -NDCG@k.
 
 Source: Ustimenko, Prokhorenkova, "StochasticRank: global optimization of scale-free discrete functions", ICML 2020;
 CatBoost catboost/private/libs/algo_helpers/error_functions.cpp. Deviations: t is the label and the metric is NDCG only;
 the noise in mean_j is scaled by sigma throughout, in CatBoost only its own part is (the same at sigma 1); no Langevin
 noise and no shrinkage of the model, which the paper's proof of global convergence needs. Defaults are CatBoost's.
 
-Hessian: 1, plain gradient steps, as in CatBoost. Cost of a draw: near-linear in n, see
-`kernels.gauss`, where fast and exact sums are the same; n min(n, k) exponentials with a small k, in
-short lists and with sums="direct".
+Hessian: 1, plain gradient steps, as in CatBoost.
+Cost of a draw: near-linear in n, see `kernels.gauss`, where fast and exact sums are the same; n min(n, k) exponentials
+with a small k, in short lists and with sums="direct".
 """
 
 from __future__ import annotations
@@ -152,12 +151,9 @@ def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, value
 SPEC = ObjectiveSpec(
     name="stochastic-rank",
     aliases=("stochasticrank",),
-    summary="NDCG@k smoothed by Gaussian noise, its gradient estimated and kept free of scale",
-    equation="the mean over eps of NDCG@k(s - sigma mu t + sigma eps)",
     kernel=kernel,
     exact_gradient=False,
     reference="Ustimenko, Prokhorenkova 2020; CatBoost error_functions.cpp",
-    deviation="no Langevin noise",
     prepare=_constants,
     random=True,
     document_weights="gain",

@@ -1,4 +1,4 @@
-"""XE-NDCG as in LightGBM: cross entropy towards a random distribution whose mean follows the gains.
+"""XE-NDCG: cross entropy towards randomised gains, with the approximate Newton step of LightGBM.
 
     p_i ~ g_i + 1 - u_i, u_i uniform on (0, 1), fresh every round;   q = softmax(s);   L = -sum_i p_i ln q_i
     t_i = q_i - p_i,    a_i = t_i / (1 - q_i),    v_i = q_i (sum a - a_i),    b_i = v_i / (1 - q_i)
@@ -12,7 +12,7 @@ Source: Bruch, "An alternative cross entropy loss for learning-to-rank", WWW 202
 src/objective/rank_objective.hpp, RankXENDCG. Deviations: queries with equal gains are skipped, where LightGBM fits its
 noise; 1 - q keeps its digits where one document has nearly all the mass, where LightGBM divides by 0.
 
-Hessian: a proxy, the diagonal of L's. Cost: n exponentials and n random numbers per query.
+Hessian: a proxy, the diagonal of that of L. Cost: n exponentials and n random numbers per query.
 """
 
 from __future__ import annotations
@@ -70,12 +70,9 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 SPEC = ObjectiveSpec(
     name="xe-ndcg",
     aliases=("xendcg", "rank_xendcg"),
-    summary="cross entropy towards randomised gains, with LightGBM's approximate Newton step",
-    equation="-sum_i p_i ln softmax(s)_i, p_i ~ g_i + 1 - u_i, u_i uniform",
     kernel=kernel,
     exact_gradient=False,
     reference="Bruch 2021; LightGBM rank_objective.hpp",
-    deviation="queries of equal gains are left out",
     prepare=numbered_constants,
     random=True,
     default_options={"gain_base": "least"},

@@ -1,14 +1,13 @@
-"""YetiRank as in CatBoost on a CPU: neighbours in noisy orders become weighted pairs.
+"""YetiRank: logistic losses of the pairs that are neighbours in noisy orders, as in CatBoost.
 
-In each of `permutations`, add noise to the scores and sort. The documents at positions pos and pos + 1 (from 0) with
-different targets form a pair of weight
-
+    L = sum over pairs with t_i > t_j of w_ij ln(1 + exp(-(s_i - s_j))),    on the scores without noise, w constant
     w = 0.15 decay^pos |t_i - t_j|,    averaged over the permutations
 
-    L = sum over pairs with t_i > t_j of w_ij ln(1 + exp(-(s_i - s_j))),    on the scores without noise, weights held
+In each of `permutations`, noise is added to the scores and the documents are sorted. The documents at positions pos and
+pos + 1 (from 0) form a pair if their targets t differ.
 
 With `mode=ndcg`, `map`, `mrr`, `err` or `dcg` it is YetiLoss: a pair's weight is the change of that metric if the two
-were swapped in the noisy order, and a document pairs with `neighbors` below it. `kernels.swaps` has the changes.
+were swapped in the noisy order, and a document pairs with `neighbors` below it. `kernels.swaps` defines the changes.
 
 Source: Gulin, Kuralenok, Pavlov, "Winning the transfer learning track of Yahoo!'s learning to rank challenge with
 YetiRank", 2011; Lyzhin, Ustimenko, Gulin, Prokhorenkova, "Which tricks are important for learning to rank?", ICML 2023;
@@ -18,8 +17,8 @@ metric for NDCG, DCG, ERR and, of neighbours, MRR. For MAP it sums 1 / rank over
 ones between, however many are above or in all. Its gains for NDCG and ERR are labels; here they are the metrics'.
 Defaults are CatBoost's.
 
-Hessian: a proxy, the curvature w rho (1 - rho) of the pair losses with w held, as in CatBoost.
-Cost: n log n per permutation, with a random number a document and two exponentials a neighbour.
+Hessian: a proxy, the curvature w rho (1 - rho) of the pair losses with constant w, as in CatBoost.
+Cost: n log n per permutation, with a random number per document and two exponentials per neighbour.
 """
 
 from __future__ import annotations
@@ -152,8 +151,6 @@ def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, value
 SPEC = ObjectiveSpec(
     name="yetirank",
     aliases=("yeti-rank",),
-    summary="logistic losses of the pairs that are neighbours in noisy orders, as in CatBoost",
-    equation="sum over pairs of w_ij ln(1 + exp(-(s_i - s_j))), w_ij how often and how high they are neighbours",
     kernel=kernel,
     reference="Gulin, Kuralenok, Pavlov 2011; CatBoost yetirank_helpers.cpp",
     prepare=_constants,

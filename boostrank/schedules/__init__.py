@@ -2,10 +2,10 @@
 
     geometric(64, 0.015625)        from 64 to 1/64 over the whole training, by a constant factor per round
     geometric(64, 1, rounds=50)    over the first 50 rounds, then constant
-    linear(1, 0)                   straight line
+    linear(1, 0)                   a straight line
     logistic                       the mixing schedule of REG-SHF-SDCG, eq (19): 0.999999 down to about 1e-6
     steps(1, 0.5, 0.1)             equal stages
-    constant(0.5)                  or just the number
+    constant(0.5)                  the same as the number
     joined(constant(1); geometric(1, 0.1); at=20)   one schedule until round 20, then another
 
 A schedule without `rounds` spans the training; `over(total)` sets its length.

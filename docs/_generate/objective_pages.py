@@ -88,7 +88,6 @@ def page(spec: ObjectiveSpec) -> str:
         "schedules": ", ".join(f"`{name}={text}`" for name, text in spec.default_schedules.items()),
         "own defaults of options": ", ".join(f"`{name}={value}`" for name, value in spec.default_options.items()),
         "source": spec.reference,
-        "deviation": spec.deviation,
     }
     rows = [f"| {name} | {_cell(text)} |" for name, text in facts.items() if text]
     parameters = _params(spec.params, own) if spec.params else "None."
@@ -97,8 +96,6 @@ def page(spec: ObjectiveSpec) -> str:
             f"# {spec.name}",
             "",
             f"{_sentence(spec.summary)}",
-            "",
-            f"```text\n{spec.equation}\n```",
             "",
             "| | |",
             "|---|---|",
