@@ -16,18 +16,7 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import PairedDifference, bootstrap_intervals, paired_difference
 from boostrank.core.types import Float64Array, Int64Array, as_numbers, check_in_step
-from boostrank.kernels.metric import (
-    EXPECTED,
-    INPUT,
-    OPTIMISTIC,
-    PESSIMISTIC,
-    WHOLE_LIST,
-    Grades,
-    MetricPass,
-    MetricSpec,
-    measure,
-    totals,
-)
+from boostrank.kernels.metric import TIES, WHOLE_LIST, Grades, MetricPass, MetricSpec, measure, totals
 from boostrank.metrics import METRICS
 
 Names = Sequence[str] | npt.NDArray[Any]
@@ -36,8 +25,6 @@ Names = Sequence[str] | npt.NDArray[Any]
 __all__ = ["BoundMetrics", "Conventions", "Metric", "MetricResult", "PairedDifference", "evaluate", "paired_difference"]
 
 _OTHER_SPELLING = re.compile(r"^([^@]+?)(?::top=|_cut[_.]|_at_|[_:])(\d+)$")
-# For docno, rows are first sorted by name.
-_TIES = {"expected": EXPECTED, "input": INPUT, "docno": INPUT, "pessimistic": PESSIMISTIC, "optimistic": OPTIMISTIC}
 
 
 @dataclass(frozen=True)
@@ -349,7 +336,7 @@ class BoundMetrics:
             raise DataError(f"score of row {row} (query {qid}) is {s[row]}: only finite scores can be ranked")
         if self._rows is not None:
             s = s[self._rows]
-        work, ties = [bound.work for bound in self._bound], _TIES[self.conventions.ties]
+        work, ties = [bound.work for bound in self._bound], TIES[self.conventions.ties]
         sums = measure(work, s, self._labels, self.queries.ptr, ties=ties, threads=self._threads)
         out = []
         for bound, total in zip(self._bound, sums, strict=True):

@@ -24,26 +24,9 @@ from numba import types
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.kernels.intrinsics import borrowed
-from boostrank.kernels.jit import (
-    F1,
-    F2,
-    I1,
-    CompiledFunction,
-    entry_point,
-    inline_sums,
-    query_blocks,
-    run_parallel,
-)
+from boostrank.kernels.jit import F1, F2, I1, CompiledFunction, entry_point, inline_sums, query_blocks, run_parallel
 from boostrank.kernels.objective import KERNEL_SIGNATURE, Kernel
-from boostrank.kernels.options import (
-    COMPOSITION,
-    NO_NOISE,
-    NO_NORM,
-    Composition,
-    add_noise,
-    control_scale,
-    normalize_gradient,
-)
+from boostrank.kernels.options import COMPOSITION, NO_NOISE, Composition, add_noise, change_gradient
 from boostrank.kernels.primitives import SORT, compiled_sort
 
 # Small enough to balance threads and to react to Ctrl-C between tasks; large enough to hide a start of about 50 us.
@@ -75,15 +58,9 @@ _U1 = types.Array(types.uint8, 1, "C")
 
 @dataclass(frozen=True, eq=False)
 class Buffers:
-    """Outputs of a pass, allocated once per data set.
+    """Outputs of a pass, allocated once per data set: derivatives float[N]; loss, sums and state of each query, [Q].
 
-    Args:
-        grad, hess: float[N], derivatives of the query's weighted loss.
-        loss: float64[Q], weighted.
-        hess_sum: float64[Q].
-        magnitude: float64[Q], sum of |grad|.
-        state: uint8[Q].
-        scratch: work arrays of kernels, one entry per thread that has run.
+    All include the weights of queries. `scratch` has work arrays of kernels, one entry per thread that has run.
     """
 
     grad: np.ndarray[Any, np.dtype[Any]]
@@ -113,11 +90,11 @@ class PassStats:
     """Statistics of one pass over all queries.
 
     Args:
-        loss: weighted sum of the kernel's losses.
-        dead_queries: queries with zero gradient everywhere. Loss and dead queries cover all processes of the training.
+        loss: weighted sum of the kernel's losses over all processes of the training.
+        dead_queries: number of queries, over all processes, with zero gradient everywhere.
         broken_query: index of the first query with a score, gradient or Hessian that is not finite, or a negative
             Hessian; -1 without one.
-        floored: documents of live queries whose Hessian was raised to the floor.
+        floored: number of documents of live queries whose Hessian was raised to the floor.
         scale: factor of gradient and Hessian.
     """
 
@@ -282,7 +259,7 @@ def _gradients(
             hs[:] = 0.0
             share = 1.0 / composition.draws
             for draw in range(composition.draws):
-                add_noise(composition.noise, composition.temperature, composition.seed, q, draw, s, drawn)
+                add_noise(composition, q, draw, s, drawn)
                 if ordered:
                     sort(drawn, order, spare)
                 value += share * kernel(
@@ -298,10 +275,7 @@ def _gradients(
             value = kernel(s, gains[a:b], order, doc_const[a:b], query_const[q], params, g, h, scratch, iscratch)
         # Options applied after the kernel, then the query weight.
         if composition is not None:
-            if composition.control > 0.0:
-                control_scale(s, composition.control, composition.nu, g)
-            if composition.normalize != NO_NORM:
-                normalize_gradient(composition.normalize, g, h)
+            change_gradient(composition, s, g, h)
         weight = weights[q]
         loss[q] = weight * value
         for i in range(n):

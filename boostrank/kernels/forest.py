@@ -91,10 +91,7 @@ class Forest:
         return np.flatnonzero(bits).astype(np.int64)
 
     def exponent(self) -> int:
-        """Return the exponent of 2 by which leaf values and those of a start become integers.
-
-        Scores take at most 60 bits, so rounding is below 2^-60 of the largest possible score per tree.
-        """
+        """Return the exponent of 2 by which leaf values and those of a start become integers, of at most 60 bits."""
         largest = np.zeros(max(1, self.roots.size))
         np.maximum.at(largest, self.leaf_trees(), np.abs(self.value))
         start = 0.0 if self.start is None else self.start.largest
@@ -111,11 +108,7 @@ class Forest:
 
 
 class Walker:
-    """Scores of documents under a forest, and their changes.
-
-    Args:
-        columns: int64[c], ascending: columns of the rows, including all that the forest uses.
-    """
+    """Scores of documents under a forest, and their changes, for rows of some columns, int64[c], ascending."""
 
     def __init__(self, forest: Forest, columns: Int64Array) -> None:
         self._forest = forest
@@ -133,15 +126,11 @@ class Walker:
         return self._numbers(self._walk(rows, rows, nothing, 0)[0])
 
     def changes(self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int) -> Float64Array:
-        """Return the scores when the columns of one unit take their values from `other`, for each unit.
+        """Return the scores float64[units, n] if the columns of one unit take their values from `other`, for each unit.
 
         Args:
             rows, other: float32[n, c], C order; NaN is missing.
             unit: int64[c], unit of each column, < `units`; -1 for columns that stay.
-            units: number of units.
-
-        Returns:
-            float64[units, n].
         """
         base, change = self._walk(rows, other, unit, units)
         changed = np.ascontiguousarray(change.T)
@@ -392,9 +381,9 @@ def _score_in(
         near_: bits of the largest number that counts as 0.
         start_view, ptr, end, level: view of each function of a start, and its pieces in blocks.
         nodes: two numbers per place in a tree: the bound, above the bits of the left child, which the right child
-            follows; and the start of its view's values.
+            follows; and the start of the values of its view.
         value: value of each place; 0 at nodes.
-        depth: steps down each tree.
+        depth: number of steps down each tree.
     """
     near, x, at = np.uint32(near_), np.zeros(column.size * _TOGETHER, np.uint32), np.zeros(_TOGETHER, np.uint64)
     raw, piece, total = np.zeros(_TOGETHER, np.uint32), np.zeros(_TOGETHER, np.uint32), np.zeros(_TOGETHER, value.dtype)

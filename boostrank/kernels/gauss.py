@@ -101,11 +101,9 @@ def gauss_gradient(
         s: float64[n], descending.
         first, last, stop: the run is `first` to before `last`, its anchors end before `stop`.
         unit: factor from s to u.
-        weight: float64[n], weight of each anchor.
         documents: float64[3, n]: 1, the value v, and the share of the upper node in v.
         node: int64[n]: the node equal to v, or the lower node of its mixture.
         nodes: float64[slots], ascending. In |v - c| a mixture counts as its two nodes.
-        gradient, curvature: float64[n].
         work, iwork: float64[ROOM n], int64[IROOM n], overwritten.
     """
     n, slots = s.shape[0], nodes.shape[0]
@@ -160,10 +158,8 @@ def _around(
 ) -> int:  # fmt: skip
     """Move the lattice to the point `here` of the next document, and add every source before `stop` that reaches it.
 
-    Documents of a run are visited in order, so sources that are not added yet do not lie before `here`.
-
-    Returns:
-        Start of these points' sums in a row of `grid`; row k holds the sums of slots 0 to k.
+    Documents of a run are visited in order, so sources that are not added yet do not lie before `here`. Row k of `grid`
+    then holds the sums of slots 0 to k; return the start of the sums of the document's points in a row.
     """
     if here + 2 * TAPS > state[_BASE] + CELLS:
         keep = max(CELLS - (here - state[_BASE]), 0) * _SUMS

@@ -233,9 +233,9 @@ def fast_hinge_ranks(
     cut_between_grades(rows[_GROUP_ROOT], member, grade)
     cut_between_grades(rows[_GROUP_STEP], member, grade)
     if sums == EXACT:
-        _sweep_counts(rows, SOFTPLUS[EXACT], SIGMOID[EXACT], SLOPE[EXACT], CURVATURE, rest)
+        _sweep_counts(rows, SOFTPLUS[EXACT], SIGMOID[EXACT], SLOPE[EXACT], rest)
     else:
-        _sweep_counts(rows, SOFTPLUS[0], SIGMOID[0], SLOPE[0], CURVATURE, rest)
+        _sweep_counts(rows, SOFTPLUS[0], SIGMOID[0], SLOPE[0], rest)
 
     # Documents of higher gain count one each, equal ones by the sigmoid.
     first = 0
@@ -274,9 +274,9 @@ def fast_hinge_gradient(
     grades = grade[member[n - 1]] + 1
     gather(slope, member, rows[_WEIGHT])
     if sums == EXACT:
-        _sweep_slopes(rows, slope, SIGMOID[EXACT], SLOPE[EXACT], CURVATURE, rest)
+        _sweep_slopes(rows, slope, SIGMOID[EXACT], SLOPE[EXACT], rest)
     else:
-        _sweep_slopes(rows, slope, SIGMOID[0], SLOPE[0], CURVATURE, rest)
+        _sweep_slopes(rows, slope, SIGMOID[0], SLOPE[0], rest)
 
     # `pull` is the sum over j of a pair's pull, `weighted` the same times c_j.
     add_wrong_pairs(grade, grades, slope, weighted, rows[_FOUND], rest)
@@ -334,16 +334,11 @@ def _add(rows: Any, row: int, grouped: int, i: int, above: float, found: Any) ->
 
 @inline
 def _sweep_counts(
-    rows: Any,
-    softplus: Coefficients,
-    sigmoid: Coefficients,
-    slope: Coefficients,
-    shape: Coefficients,
-    state: Float64Array,
+    rows: Any, softplus: Coefficients, sigmoid: Coefficients, slope: Coefficients, state: Float64Array
 ) -> None:
     # Sums with weights of 1.
     n, slots = rows.shape[1], 4 * len(sigmoid)
-    curves, every = state[slots:], slots + 4 * len(shape)
+    curves, every = state[slots:], slots + 4 * len(CURVATURE)
     state[:every] = 0.0
     rows[_PULL : _GROUP_CURVE + 1] = 0.0
     for i in range(1, n):
@@ -358,17 +353,15 @@ def _sweep_counts(
         rows[_BEND, i] += found[10]
         rows[_BEND, j - 1] += found[11]
         roots = (rows[_ROOT, i], rows[_ROOT, j], rows[_GROUP_ROOT, i], rows[_GROUP_ROOT, j])
-        bent = advance(curves, (shape,), roots, ones)
+        bent = advance(curves, (CURVATURE,), roots, ones)
         _add(rows, _CURVE, _GROUP_CURVE, i, 1.0, bent)
 
 
 @inline
-def _sweep_slopes(
-    rows: Any, w: Float64Array, sigmoid: Coefficients, slope: Coefficients, shape: Coefficients, state: Float64Array
-) -> None:
+def _sweep_slopes(rows: Any, w: Float64Array, sigmoid: Coefficients, slope: Coefficients, state: Float64Array) -> None:
     # Sums with the slopes as weights.
     n, slots = rows.shape[1], 4 * len(sigmoid)
-    curves, every = state[slots:], slots + 4 * len(shape)
+    curves, every = state[slots:], slots + 4 * len(CURVATURE)
     state[:every] = 0.0
     rows[_WEIGHTED : _GROUP_CURVED + 1] = 0.0
     for i in range(1, n):
@@ -382,5 +375,5 @@ def _sweep_slopes(
         rows[_GROUP_BEND, i] += found[6]
         rows[_GROUP_BEND, j - 1] += found[7]
         roots = (rows[_ROOT, i], rows[_ROOT, j], rows[_GROUP_ROOT, i], rows[_GROUP_ROOT, j])
-        bent = advance(curves, (shape,), roots, weights)
+        bent = advance(curves, (CURVATURE,), roots, weights)
         _add(rows, _CURVED, _GROUP_CURVED, i, 1.0, bent)

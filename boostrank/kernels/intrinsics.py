@@ -66,7 +66,7 @@ def borrowed(typing: Any, array: Any) -> Any:
 
 
 def _of_number(result: Any, argument: Any, build: Callable[[Any, Any], Any], plainly: Callable[..., Any]) -> Any:
-    """Return an intrinsic of one number, or `plainly` for kernels that run uncompiled."""
+    """Return an intrinsic of one number, `build(builder, number)`, or `plainly` for kernels that run uncompiled."""
 
     def typed(typing: Any, number: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -77,34 +77,28 @@ def _of_number(result: Any, argument: Any, build: Callable[[Any, Any], Any], pla
     return plainly if numba.config.DISABLE_JIT else intrinsic(typed)
 
 
-_DEFINED_AT_ZERO = ir.IntType(1)(0)
+_SAFE = ir.IntType(1)(0)  # the number of zeros of 0 is defined, too
 
 bits_of = _of_number(
-    types.int64,
-    types.float64,
-    lambda builder, number: builder.bitcast(number, ir.IntType(64)),
-    lambda number: int(np.float64(number).view(np.int64)),
+    types.int64, types.float64, lambda b, x: b.bitcast(x, ir.IntType(64)), lambda x: int(np.float64(x).view(np.int64))
 )
 """Bits of a float64 as int64."""
 float_of_bits = _of_number(
     types.float64,
     types.int64,
-    lambda builder, bits: builder.bitcast(bits, ir.DoubleType()),
-    lambda bits: float(np.uint64(bits % (1 << 64)).view(np.float64)),
+    lambda b, x: b.bitcast(x, ir.DoubleType()),
+    lambda x: float(np.uint64(x % (1 << 64)).view(np.float64)),
 )
 """The float64 with the bits of an int64."""
 leading_zeros = _of_number(
-    types.uint64,
-    types.uint64,
-    lambda builder, word: builder.ctlz(word, _DEFINED_AT_ZERO),
-    lambda word: 64 - int(word).bit_length(),
+    types.uint64, types.uint64, lambda b, x: b.ctlz(x, _SAFE), lambda x: 64 - int(x).bit_length()
 )
 """Number of zero bits above the highest one bit of a uint64; 64 for 0."""
 trailing_zeros = _of_number(
     types.uint64,
     types.uint64,
-    lambda builder, word: builder.cttz(word, _DEFINED_AT_ZERO),
-    lambda word: (int(word) & -int(word)).bit_length() - 1 if word else 64,
+    lambda b, x: b.cttz(x, _SAFE),
+    lambda x: (int(x) & -int(x)).bit_length() - 1 if x else 64,
 )
 """Number of zero bits below the lowest one bit of a uint64; 64 for 0."""
 

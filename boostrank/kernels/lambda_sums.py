@@ -23,16 +23,7 @@ import math
 import numpy as np
 
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.kernels.expsum import (
-    CURVATURE,
-    CURVATURE_FAR,
-    CURVATURE_RATE,
-    EXACT,
-    FADED,
-    NOTHING,
-    SIGMOID,
-    SOFTPLUS,
-)
+from boostrank.kernels.expsum import CURVATURE, CURVATURE_FAR, CURVATURE_RATE, EXACT, FADED, NOTHING, SIGMOID, SOFTPLUS
 from boostrank.kernels.intrinsics import WIDE, add_outer, inner
 from boostrank.kernels.jit import inline, inline_sums
 from boostrank.kernels.primitives import LARGEST_LOSS

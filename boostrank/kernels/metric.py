@@ -147,7 +147,8 @@ _DOCUMENTS_A_BLOCK = 20_000
 _PICK = 32
 
 EXPECTED, INPUT, PESSIMISTIC, OPTIMISTIC = 0, 1, 2, 3
-"""Treatment of documents with equal scores."""
+TIES = {"expected": EXPECTED, "input": INPUT, "docno": INPUT, "pessimistic": PESSIMISTIC, "optimistic": OPTIMISTIC}
+"""Treatments of documents with equal scores; for docno, the rows are first sorted by name."""
 
 
 @dataclass(frozen=True, eq=False)

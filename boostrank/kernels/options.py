@@ -112,12 +112,7 @@ _NOISE_SEED = 1 << 40
 class Composition(NamedTuple):
     """Options of one round, as compiled code reads them.
 
-    Args:
-        noise, normalize: indices in the choices of `SCORE_NOISE` and `NORMALIZE_QUERY`.
-        temperature: in units of the score.
-        draws: at least 1.
-        seed: from `round_seed`.
-        control, nu: scale control.
+    `noise` and `normalize` are indices in the choices of `SCORE_NOISE` and `NORMALIZE_QUERY`.
     """
 
     noise: int = NO_NOISE
@@ -154,11 +149,9 @@ COMPOSITION = types.NamedTuple(
 
 
 @inline
-def add_noise(
-    kind: int, temperature: float, seed: float, query: int, draw: int, scores: Float64Array, out: Float64Array
-) -> None:
+def add_noise(composition: Composition, query: int, draw: int, scores: Float64Array, out: Float64Array) -> None:
     """Write scores[i] + temperature * noise of (seed, query, draw, i) to out[i]."""
-    n = scores.shape[0]
+    n, kind, seed, temperature = scores.shape[0], composition.noise, composition.seed, composition.temperature
     for i in range(n):
         index = draw * n + i
         if kind == GUMBEL:
@@ -171,8 +164,17 @@ def add_noise(
 
 
 @inline
-def control_scale(scores: Float64Array, control: float, nu: float, grad: Float64Array) -> None:
-    """Remove the component along the centred scores from a query's gradient, in place."""
+def change_gradient(composition: Composition, scores: Float64Array, grad: Float64Array, hess: Float64Array) -> None:
+    """Apply scale control and normalisation to the gradients of a query, in place."""
+    if composition.control > 0.0:
+        _control_scale(scores, composition.control, composition.nu, grad)
+    if composition.normalize != NO_NORM:
+        _normalize(composition.normalize, grad, hess)
+
+
+@inline
+def _control_scale(scores: Float64Array, control: float, nu: float, grad: Float64Array) -> None:
+    """Remove the component along the centred scores from the gradient."""
     n = scores.shape[0]
     mean = 0.0
     for i in range(n):
@@ -191,8 +193,7 @@ def control_scale(scores: Float64Array, control: float, nu: float, grad: Float64
 
 
 @inline
-def normalize_gradient(kind: int, grad: Float64Array, hess: Float64Array) -> None:
-    """Normalise a query's gradients in place."""
+def _normalize(kind: int, grad: Float64Array, hess: Float64Array) -> None:
     size = 0.0
     for i in range(grad.shape[0]):
         size += abs(grad[i])

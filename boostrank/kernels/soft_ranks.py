@@ -125,7 +125,7 @@ EXACT_EXPONENTS = (
 )  # fmt: skip
 
 VARIANCE, MEAN, FIRST_NODE = 0, 1, 2
-"""Curves by row: Phi (1 - Phi), Phi, then ln(1 - (1 - z_l) Phi) for each node."""
+"""Rows of curves: Phi (1 - Phi), Phi, then ln(1 - (1 - z_l) Phi) for each node."""
 ROWS = FIRST_NODE + max(len(rates) for _, _, rates, _ in DISCOUNTS)
 ABOVE, BELOW, SLOPE_ABOVE, SLOPE_BELOW = 0, 1, 2, 3
 """Curves by side: u > 0 (i above j), u < 0, and the slopes there."""
@@ -218,17 +218,11 @@ def length_class(n: int) -> int:
 
 
 @inline
-def first_row(model: int, blend: float) -> int:
-    """Return the first curve that is needed."""
+def needed_rows(model: int, blend: float, c: int) -> tuple[int, int]:
+    """Return the first row of the curves that a model needs, and one past the last."""
     if model == NORMAL:
-        return VARIANCE
-    return MEAN if blend > 0.0 else FIRST_NODE
-
-
-@inline
-def last_row(model: int, blend: float, c: int) -> int:
-    """Return one past the last curve that is needed."""
-    return FIRST_NODE + NODES[c] if model == BINOMIAL and blend < 1.0 else FIRST_NODE
+        return VARIANCE, FIRST_NODE
+    return MEAN if blend > 0.0 else FIRST_NODE, FIRST_NODE + NODES[c] if blend < 1.0 else FIRST_NODE
 
 
 @inline
@@ -248,7 +242,7 @@ def expected_discount(sums: Float64Array, model: int, blend: float, n: int, c: i
     if blend > 0.0:  # otherwise the mean is undefined
         value = blend * (1.0 - sums[MEAN] / n)
         weights[MEAN] = -blend / n
-    for row in range(FIRST_NODE, last_row(model, blend, c)):
+    for row in range(FIRST_NODE, needed_rows(model, blend, c)[1]):
         weights[row] = (1.0 - blend) * WEIGHTS[c, row] * sums[row]
         value += weights[row]
     return value
@@ -301,7 +295,7 @@ def direct(
     """
     n = s.shape[0]
     c = length_class(n)
-    low, high = first_row(model, blend), last_row(model, blend, c)
+    low, high = needed_rows(model, blend, c)
     chance, density = room[:n], room[n : 2 * n]
     sums, weights = work[0], work[1]
     on_others[:] = 0.0
@@ -370,7 +364,7 @@ def swept(
     width = 2 * half
     c = length_class(n)
     table = tables[c]
-    low, high = first_row(model, blend), last_row(model, blend, c)
+    low, high = needed_rows(model, blend, c)
     decay, above, pull, push = work[2, :width], work[3, :width], work[4, :width], work[5, :width]
     up, sums, weights = work[6, :width], work[0], work[1]
     on_others[:] = 0.0

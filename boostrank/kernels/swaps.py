@@ -11,7 +11,7 @@ by |c_i - c_j| (up_i - down_j), and the two rows take one pass:
 
 H_i counts the relevant documents down to i and P_i sums c / rank over them. Q_i = prod_(r < i) (1 - c_r) is the
 probability that a user reads i; M_ij is that product and S_ij = sum c_r M_ir / (r + 1) the ERR strictly between i and
-j. `next_document` moves S and M from j to j + 1: one operation a pair, without a difference that loses digits.
+j. `err_row` moves S and M from j to j + 1: one operation a pair, without a difference that loses digits.
 
 The changes are those of the metric of the whole list, as in LightGBM and XGBoost (`rank:map`); only precision has a
 cut-off of its own.
@@ -85,7 +85,7 @@ def swap_rows(
         grades: float64[n], c by rank.
         blend: blend of the training discount, see `primitives.discount`.
         divisor: Z or R, > 0, from `swap_constants`.
-        up, down: float64[n], written; up is 0 for ERR, see `next_document`.
+        up, down: float64[n], written; up is 0 for ERR, see `err_row`.
         reading: float64[n], written for ERR: Q.
     """
     n, value = grades.shape[0], 0.0
@@ -133,7 +133,7 @@ def swap_rows(
 
 
 @inline
-def next_document(j: int, depth: int, grades: Float64Array, scratch: Any) -> None:
+def err_row(j: int, depth: int, grades: Float64Array, scratch: Any) -> None:
     """Write the row `up` of ERR for swaps of the first `depth` documents with that at position j = 1, 2, ... in turn.
 
     The rows `between` and `passing` of the scratch keep S and M from call to call.

@@ -26,7 +26,6 @@ _NEGLIGIBLE = -40.0  # log of a probability that is lost in the rounding of the 
 
 @metric_kernel
 def kernel(grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch: Float64Array) -> None:
-    """Kernel for one query; see `kernels.metric`."""
     reading, pos = 1.0, 0
     while pos < grades.shape[0]:
         end = ends[pos]

@@ -16,7 +16,6 @@ from boostrank.kernels.metric import MetricSpec, metric_kernel, reciprocal_ranks
 
 @metric_kernel
 def kernel(grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch: Float64Array) -> None:
-    """Kernel for one query; see `kernels.metric`."""
     hits, pos = 0.0, 0
     while pos < grades.shape[0]:
         end = ends[pos]

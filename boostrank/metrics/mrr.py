@@ -13,7 +13,6 @@ from boostrank.kernels.metric import MetricSpec, metric_kernel, reciprocal_ranks
 
 @metric_kernel
 def kernel(grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch: Float64Array) -> None:
-    """Kernel for one query; see `kernels.metric`."""
     waiting, pos = 1.0, 0
     worth[:] = 0.0
     while pos < grades.shape[0] and waiting > 0.0:

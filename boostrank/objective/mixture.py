@@ -42,9 +42,9 @@ _SETTINGS = re.compile(r"\s*([^\s():=]+):([^\s():]+=[^():]+)")
 class Mixture(TrainingObjective):
     """A mixture of two objectives: mix * first + (1 - mix) * second, applied to gradients and Hessians in each round.
 
-    By default, each objective's gradient and Hessian are first divided by its mean |gradient| over the training set in
-    that round; an objective without any gradient is ignored in that round. REG-SHF-SDCG (Wu et al. 2009, eqs (18)-(19))
-    is `Mixture("regression(per_query=true)", "shf-sdcg", mix="logistic", balance="raw")`.
+    By default, the gradient and Hessian of each objective are first divided by its mean |gradient| over the training
+    set in that round; an objective without any gradient is ignored in that round. REG-SHF-SDCG (Wu et al. 2009, eqs
+    (18)-(19)) is `Mixture("regression(per_query=true)", "shf-sdcg", mix="logistic", balance="raw")`.
 
     Args:
         first, second: an `Objective`, or its text: "shf-sdcg(sigma=0.5)". Metrics use the gain of `first` by default.

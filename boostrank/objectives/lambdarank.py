@@ -36,16 +36,7 @@ from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.primitives import LN2, discount, gather, ideal_dcg
 from boostrank.kernels.shared import TRAIN_DISCOUNT, positive
 from boostrank.kernels.sigmoid_ranks import UNDERFLOW
-from boostrank.kernels.swaps import (
-    ERR,
-    METRICS,
-    NDCG,
-    SWAP_PARAMS,
-    SWAP_SCRATCH,
-    next_document,
-    swap_constants,
-    swap_rows,
-)
+from boostrank.kernels.swaps import ERR, METRICS, NDCG, SWAP_PARAMS, SWAP_SCRATCH, err_row, swap_constants, swap_rows
 
 PARAMS = (
     positive("sigmoid", 1.0, "sharpness of the pair loss", unit="1/score"),
@@ -122,7 +113,7 @@ def _pair_gradient(
         if j <= depth:
             z[j - 1] = 1.0
         if metric == ERR:
-            next_document(j, depth, g, scratch)
+            err_row(j, depth, g, scratch)
         score, gain, disc = s[j], g[j], scratch.down[j]
         up, curvature = 0.0, 0.0
         for i in range(min(j, depth)):

@@ -177,10 +177,9 @@ def _anchor(
     score: float, low: int, high: int, s: Float64Array, documents: Float64Array, low_gain: Float64Array, high_gain:
     Float64Array, unit: float, weight: float, h: Float64Array, gradient: Float64Array, curvature: Float64Array,
 ) -> tuple[float, float, float]:  # fmt: skip
-    """Add the contribution of one anchor, with score `score` and discount `weight`, to the documents within reach.
+    """Add the contribution of an anchor of a score and a discount, `weight`, to the documents within reach.
 
-    Returns:
-        Its smoothed gain, the gradient on itself, its own curvature.
+    Return its smoothed gain, the gradient on itself, and its own curvature.
     """
     s, g, part, h = s[low:high], documents[VALUE, low:high], documents[PART, low:high], h[low:high]
     low_gain, high_gain = low_gain[low:high], high_gain[low:high]
@@ -219,14 +218,9 @@ def _settled(values: Mapping[str, Any], total: int) -> int:
 def gain_nodes(gains: Float64Array, ptr: Int64Array, most: int) -> tuple[Float64Array, Float64Array]:
     """Express every document's gain as a mixture of two neighbouring nodes of its query.
 
-    Nodes are the distinct gains of the query, or `most` of them, spread evenly over their order including the ends. The
-    mixture of |node - c| equals |gain - c| if the gain is a node or c is not between the same two nodes, and is larger
-    otherwise, because |x - c| is convex.
-
-    Args:
-        gains: float64[N].
-        ptr: int64[Q + 1].
-        most: maximum number of nodes per query, at least 2.
+    Nodes are the distinct gains of the query, or `most` >= 2 of them, spread evenly over their order including the
+    ends. The mixture of |node - c| equals |gain - c| if the gain is a node or c is not between the same two nodes, and
+    is larger otherwise, because |x - c| is convex.
 
     Returns:
         float64[N, 2], index of the node at or below the gain and share of the next one; float64[Q, 1 + most], number of

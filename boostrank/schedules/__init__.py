@@ -70,25 +70,8 @@ class _Spanning(_Written):
 
 
 @dataclass(frozen=True)
-class Geometric(_Spanning):
-    """start * (stop / start) ** progress: `start` at round 0, `stop` at the last round and after."""
-
-    start: float
-    stop: float
-    rounds: int | None = None
-
-    def __post_init__(self) -> None:
-        if not (self.start > 0 and self.stop > 0):
-            raise ParameterError(f"{self}: both ends must be above 0")
-
-    def __call__(self, round: int) -> float:
-        p = self._progress(round)
-        return float(self.start ** (1.0 - p) * self.stop**p)
-
-
-@dataclass(frozen=True)
 class Linear(_Spanning):
-    """start + (stop - start) * progress."""
+    """start + (stop - start) * progress: `start` at round 0, `stop` at the last round and after."""
 
     start: float
     stop: float
@@ -97,6 +80,19 @@ class Linear(_Spanning):
     def __call__(self, round: int) -> float:
         p = self._progress(round)
         return (1.0 - p) * self.start + p * self.stop
+
+
+@dataclass(frozen=True)
+class Geometric(Linear):
+    """start * (stop / start) ** progress."""
+
+    def __post_init__(self) -> None:
+        if not (self.start > 0 and self.stop > 0):
+            raise ParameterError(f"{self}: both ends must be above 0")
+
+    def __call__(self, round: int) -> float:
+        p = self._progress(round)
+        return float(self.start ** (1.0 - p) * self.stop**p)
 
 
 @dataclass(frozen=True)
