@@ -18,7 +18,7 @@ LOWEST = float(np.finfo(np.float64).min)
 """Smaller values, which are -infinity, count as missing: a LightGBM tree sends both the same way."""
 
 ZERO = float(np.float32(1e-35))
-"""LightGBM's kZeroThreshold, a float32: smaller magnitudes count as 0."""
+"""The float32 kZeroThreshold of LightGBM; smaller magnitudes count as 0."""
 
 # Documents processed together.
 _CHUNK = 256
@@ -31,7 +31,7 @@ _S1, _S2 = types.Array(types.float32, 1, "C"), types.Array(types.float32, 2, "C"
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Step function: constant[i] in piece i, which includes its end, bound i.
+    """A step function with the value constant[i] in piece i, which includes its end, bounds[i].
 
     Args:
         bounds: float64[k], ascending: ends of all pieces but the last.
@@ -79,7 +79,7 @@ def combined(curves: Sequence[Curve], weights: Sequence[float]) -> Curve:
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """Several functions in shared arrays.
+    """Several step functions in shared arrays.
 
     Args:
         feature: int64[m], column of each function.

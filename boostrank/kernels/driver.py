@@ -47,9 +47,9 @@ def alone(sums: Float64Array) -> Float64Array:
 
 
 LIVE, DEAD, BROKEN = 0, 1, 2
-"""State of a query after a pass: live; zero gradient everywhere; not finite, or with negative curvature.
+"""States of a query after a pass: live; zero gradient everywhere; not finite, or with negative curvature.
 
-A dead query keeps its kernel's Hessian, so that a regression without errors keeps its weight.
+A dead query keeps the Hessian of its kernel, so that a regression without errors keeps its weight.
 """
 
 _S1 = types.Array(types.float32, 1, "C")

@@ -108,7 +108,10 @@ class Forest:
 
 
 class Walker:
-    """Scores of documents under a forest, and their changes, for rows of some columns, int64[c], ascending."""
+    """Scores of documents under a forest, and their changes.
+
+    The rows have the given columns, int64[c], ascending, which include all that the forest uses.
+    """
 
     def __init__(self, forest: Forest, columns: Int64Array) -> None:
         self._forest = forest

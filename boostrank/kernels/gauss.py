@@ -39,9 +39,9 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.jit import inline, inline_sums
 
 STEP = 0.3
-"""h: r is below 3e-12."""
+"""The step h, for which r is below 3e-12."""
 TAPS = 28
-"""Points of a document; the middle two are the ends of its cell."""
+"""Number of points of a document; the middle two are the ends of its cell."""
 HALF = TAPS // 2 - 1
 """Number of these points before the first of its cell."""
 
@@ -74,7 +74,7 @@ SLOTS = 8
 WEIGHT, VALUE, PART = 0, 1, 2
 """Rows of sources: w, v, and the share of the upper slot if v is a mixture of the values of two slots."""
 ROOM, IROOM = 6, 2
-"""Floats and integers per document that `gauss_gradient` needs."""
+"""Numbers of floats and integers per document that `gauss_gradient` needs."""
 
 # Rows of points: u, and its `lattice_factors`.
 _PLACE, _START, _GROWTH = 0, 1, 2

@@ -293,7 +293,7 @@ if numba.config.DISABLE_JIT:
 
 
 WIDE = 16
-"""Numbers processed at once."""
+"""Length of the vectors of `add_outer` and `inner`."""
 
 
 @intrinsic  # type: ignore[untyped-decorator]

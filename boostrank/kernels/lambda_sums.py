@@ -29,7 +29,7 @@ from boostrank.kernels.jit import inline, inline_sums
 from boostrank.kernels.primitives import LARGEST_LOSS
 
 TILE = 32
-"""Documents that move together."""
+"""Number of documents that move together."""
 _NEAREST = TILE + 1  # least rank difference between documents of tiles that are not neighbours
 _ONE, _DISCOUNT, _NODES = 0, 1, 2  # columns: 1, d, then the nodes
 _WRONG = 3  # row of the state for misordered pairs: after the curvature's rows, before the powers of t

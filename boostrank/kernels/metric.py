@@ -153,14 +153,7 @@ TIES = {"expected": EXPECTED, "input": INPUT, "docno": INPUT, "pessimistic": PES
 
 @dataclass(frozen=True, eq=False)
 class MetricPass:
-    """One metric over a data set.
-
-    Args:
-        kernel: see `kernels.metric`.
-        grades: float64[N].
-        weights: float64[longest].
-        cutoffs: int64[p], increasing.
-    """
+    """One metric over a data set: grades of the documents, weights of the ranks, and increasing cut-offs."""
 
     kernel: MetricKernel
     grades: Float64Array
@@ -211,13 +204,11 @@ def measure(
 def rank_top(
     sort: Any, scores: Float64Array, depth: int, order: Int64Array, keys: Float64Array, spare: Int64Array
 ) -> int:
-    """Write the best `depth` documents, and all that tie with the last of them, to `order`; return their number.
+    """Write the best `depth` >= 1 documents, and all that tie with the last of them, to `order`; return their number.
 
     Args:
         sort: `primitives.compiled_sort`.
-        scores: float64[n], finite.
-        depth: at least 1; from n on, all documents are ranked.
-        order: int64[n], by descending score, ties in input order.
+        order: int64[n], documents by descending score, ties in input order.
         keys, spare: float64[n + 32], int64[2n], overwritten.
     """
     n = scores.shape[0]

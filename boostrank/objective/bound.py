@@ -87,12 +87,9 @@ class BoundObjective:
         return self._buffers.loss
 
     def gradient(self, scores: npt.ArrayLike, round: int, *, loss: bool = True) -> Gradient:
-        """Compute the gradient and hessian of the loss.
+        """Compute the gradient and hessian of the loss in a round, from 0, including rounds of a continued model.
 
-        Args:
-            scores: float[N]; not kept.
-            round: round from 0, including rounds of a continued model.
-            loss: whether to compute an expensive loss (`Kernel.loss_on_demand`), which is otherwise 0.
+        Without `loss`, an expensive loss (`Kernel.loss_on_demand`) is 0.
 
         Raises:
             TrainingError: a result is not finite; names objective, round, query and the range of scores.

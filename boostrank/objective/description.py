@@ -217,15 +217,11 @@ class Objective(TrainingObjective):
         return any(isinstance(v, Schedule) and v.needs_total for v in (self.params | self.options).values())
 
     def values(self, round: int) -> dict[str, Any]:
-        """Return all parameters at a round (from 0).
-
-        Raises:
-            ParameterError: a schedule needs `total_rounds`, or leaves the parameter's range.
-        """
+        """Return all parameters at a round (from 0); raises as `value_at`."""
         return {p.name: value_at(p, self.params[p.name], round, self) for p in self.spec.params}
 
     def option_values(self, round: int) -> dict[str, Any]:
-        """Return all options at a round (from 0); raises as `values`."""
+        """Return all options at a round (from 0); raises as `value_at`."""
         values = self.options | self.params
         return {o.name: value_at(o, values[o.name], round, self) for o in OPTIONS}
 
