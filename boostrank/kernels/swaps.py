@@ -19,8 +19,6 @@ cut-off of its own.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from boostrank.core.params import Param
@@ -133,12 +131,19 @@ def swap_rows(
 
 
 @inline
-def err_row(j: int, depth: int, grades: Float64Array, scratch: Any) -> None:
+def err_row(
+    j: int,
+    depth: int,
+    grades: Float64Array,
+    up: Float64Array,
+    reading: Float64Array,
+    between: Float64Array,
+    passing: Float64Array,
+) -> None:
     """Write the row `up` of ERR for swaps of the first `depth` documents with that at position j = 1, 2, ... in turn.
 
-    The rows `between` and `passing` of the scratch keep S and M from call to call.
+    `between` and `passing` keep S and M from call to call.
     """
-    up, reading, between, passing = scratch.up, scratch.reading, scratch.between, scratch.passing
     if j <= depth:
         between[j - 1], passing[j - 1] = 0.0, 1.0
     share, left = 1.0 / (j + 1.0), 1.0 - grades[j]

@@ -113,7 +113,7 @@ def _pair_gradient(
         if j <= depth:
             z[j - 1] = 1.0
         if metric == ERR:
-            err_row(j, depth, g, scratch)
+            err_row(j, depth, g, u, scratch.reading, scratch.between, scratch.passing)
         score, gain, disc = s[j], g[j], scratch.down[j]
         up, curvature = 0.0, 0.0
         for i in range(min(j, depth)):

@@ -90,7 +90,7 @@ SHARED = [
         (CURVATURES, CURVATURES.replace("curvature", "2.0 * curvature")),
         "curvature", "second derivative", "finite difference of the gradient", "correct the formula",
     ),
-    (("HessianKind.EXACT", "HessianKind.MAJORISER"), "curvature", "parabola", "moved by", "enlarge hess"),
+    (("HessianKind.EXACT", "HessianKind.MAJORISER"), "curvature", "parabola", "move", "enlarge hess"),
     (
         (PAIR, PAIR.replace(":", " and i < j:")),
         "order", "order of the rows", "2 documents", "compare scores, not indices",

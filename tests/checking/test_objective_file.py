@@ -368,7 +368,7 @@ def test_a_kernel_that_breaks_ends_its_check_with_the_reason(tmp_path: Path) -> 
     ):
         assert one.status is Status.FAIL, one
         assert "not finite" in one.message
-        assert one.mend == "see the checks above that fail"
+        assert "above" in one.mend
 
 
 def test_the_only_objective_of_a_file_needs_no_name(tmp_path: Path) -> None:

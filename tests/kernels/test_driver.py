@@ -7,7 +7,6 @@ import pytest
 
 from boostrank.core.errors import TrainingError
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import HessianKind
 from boostrank.kernels import driver
 from boostrank.kernels.driver import HESSIAN_FLOOR, LIVE, Buffers, finish, mix_gradients, run_kernel
 from boostrank.kernels.objective import ObjectiveSpec, no_constants, objective_kernel
@@ -186,7 +185,7 @@ def test_threads_share_the_work_and_give_the_same_bytes():
 
 
 def spec_of(kernel):
-    return ObjectiveSpec("broken-on-purpose", "", "", kernel, (), HessianKind.PROXY, "", prepare=no_constants)
+    return ObjectiveSpec("broken-on-purpose", kernel, prepare=no_constants)
 
 
 @objective_kernel
