@@ -205,7 +205,7 @@ def test_k_comes_from_arrays_stays_with_its_query_and_is_refused_without_a_cutof
     assert np.array_equal(by_query.queries.k, ks)
     assert np.array_equal(by_row.queries.k, ks)
     assert list(by_row.take([3, 2]).queries.k) == [3, 2]
-    with pytest.raises(DataError, match="k.*'regression'.*cut-off"):
+    with pytest.raises(DataError, match=r"k.*'regression'.*cut-off"):
         Objective("regression").bind(by_row.labels, by_row.queries)
     cut = boostrank.train({"objective": "sdcg", "num_leaves": 4, "verbosity": -1}, by_query, 2)
     whole = boostrank.train({"objective": "sdcg", "num_leaves": 4, "verbosity": -1}, data, 2)
