@@ -1,4 +1,4 @@
-"""Altair (Vega-Lite) charts: theme, drawing by the browser or as pictures, and the marks that sections share."""
+"""Altair (Vega-Lite) charts: their theme, their output for pages and as pictures, and shared kinds of charts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ COLOURS = {"main": "#3b7fc4", "good": "#1b9e77", "bad": "#d95f02", "faint": "#8b
 CATEGORY = ["#3b7fc4", "#d95f02", "#1b9e77", "#a873c9", "#b38b14", "#d4587d", "#459bab", "#8b929a"]
 
 Call = tuple[str, dict[str, Any]]
-"""Name of a vl-convert function and its arguments, as JSON data."""
+"""Name and arguments of a vl-convert function, as JSON data."""
 
 # vl-convert's V8 reserves 64 GB of address space. It aborts the process under an address limit (`ulimit -v`), and in a
 # process forked after drawing. So it runs in a separate process.
@@ -53,7 +53,7 @@ _NO_ADDRESSES = "it reserves 64 GB of address space but uses little of it: remov
 
 
 def need_report_extra() -> None:
-    """Check that charts can be drawn, before expensive work."""
+    """Check before expensive work that charts can be drawn."""
     for module in ("pandas", "altair", "vl_convert"):
         try:
             import_module(module)
@@ -76,7 +76,7 @@ def vega_lite_version() -> str:
 
 @cache
 def vega_script() -> str:
-    """Return the browser script `window.vegaEmbed`, about 0.9 MB; building it takes two seconds."""
+    """Return the browser script `window.vegaEmbed` of about 0.9 MB, which takes two seconds to build."""
     need_report_extra()
     arguments = {"snippet": "window.vegaEmbed = vegaEmbed;", "vl_version": vega_lite_version()}
     (made,) = converted([("javascript_bundle", arguments)])
@@ -88,7 +88,7 @@ def vega_script() -> str:
 def converted(calls: Sequence[Call]) -> list[str]:
     """Call functions of vl-convert and return their results."""
     if not sys.executable or getattr(sys, "frozen", False):
-        raise TrainingError("drawing charts starts a Python process, but sys.executable is not set")
+        raise TrainingError("charts are drawn in a Python process, but sys.executable is not set")
     request = json.dumps({"path": [os.path.abspath(folder) for folder in sys.path], "calls": calls})
     try:  # -P: import nothing from the current folder
         done = subprocess.run([sys.executable, "-P", "-c", _CHILD], input=request.encode(), capture_output=True)
@@ -147,7 +147,8 @@ def theme(*, dark: bool = False) -> dict[str, Any]:
 
 
 SHARE = ".3~p"
-"""Axis format of shares; small shares keep their digits."""
+"""Axis format of shares, which keeps the digits of small shares."""
+
 _DIGITS = 5
 # Width of saved pictures. In a page, charts fill the available width.
 _WIDTH = 680
@@ -166,12 +167,12 @@ class Chart:
     """A chart and its data.
 
     Args:
-        name: unique on a page and valid as a file name: "learning-curve".
-        frame: pandas data frame for CSV and JSON. If the figure uses this very object, the page embeds it once.
+        name: name that is unique on the page and valid as a file name.
+        frame: pandas data frame for CSV and JSON. The page embeds it once if the figure uses the same object.
         figure: Altair chart of one view, possibly layered, with its height in pixels. The page sets its width and the
-            colours of text, axes and background. Columns of its data need plain names, because Vega-Lite interprets
-            dots and brackets.
-        about: caption of one sentence, also read by screen readers.
+            colours of text, axes and background. Columns must not have dots and brackets in their names, which
+            Vega-Lite interprets.
+        about: caption, also for screen readers.
     """
 
     name: str
@@ -197,7 +198,7 @@ class Chart:
 
     @property
     def description(self) -> str:
-        """Title and caption, as alternative text."""
+        """Title and caption, used as alternative text."""
         return f"{self.title}. {self.about}"
 
     def __html__(self) -> str:
@@ -217,7 +218,7 @@ class Chart:
 
 
 def svgs_of(charts: Sequence[Chart]) -> list[str]:
-    """Return several charts as SVG, as `Chart.to_svg`. One process draws all of them."""
+    """Return charts as SVG, drawn in a single process."""
     need_report_extra()
     how = {"vl_version": vega_lite_version(), "config": theme()}
     made = converted([("vegalite_to_svg", {"vl_spec": chart.spec(), **how}) for chart in charts])
@@ -226,7 +227,7 @@ def svgs_of(charts: Sequence[Chart]) -> list[str]:
 
 
 def _cut_names(spec: dict[str, Any]) -> None:
-    """Shorten long axis names in the middle; the tooltip shows the full name."""
+    """Shorten long axis names in the middle. Tooltips show the full names."""
     for place in ("x", "y"):
         channel = spec.get("encoding", {}).get(place, {})
         if channel.get("type") == "nominal" and channel.get("axis", {}) is not None:
@@ -242,7 +243,7 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
 
 
 def stretched(small: float, ends: tuple[float, float]) -> tuple[Any, list[float]]:
-    """Return a scale that is linear up to +-`small` and logarithmic beyond, and its ticks: 0 and powers of ten."""
+    """Return a scale that is linear between -`small` and `small` and logarithmic beyond, and its ticks."""
     ticks = (sign * small * 10.0**i for sign in (-1, 1) for i in range(8))
     scale = alt.Scale(type="symlog", constant=small, nice=False, domain=list(ends))
     return scale, sorted([0.0, *(tick for tick in ticks if ends[0] <= tick <= ends[1])])
@@ -251,10 +252,10 @@ def stretched(small: float, ends: tuple[float, float]) -> tuple[Any, list[float]
 def lines(
     frame: pd.DataFrame, x: Any, y: str, tips: Sequence[str], *, band: Sequence[str] = (), height: int = 260, **how: Any
 ) -> Any:
-    """Return lines of column `y` over the channel `x`, and the area between the two columns of `band`.
+    """Draw lines of column `y` over the channel `x`, and the area between the two columns of `band`.
 
     Args:
-        how: `color`, the channel of several lines; `dots`, the size of points; options of the vertical axis.
+        how: `color`, the channel of several lines; `dots`, the size of points; and options of the vertical axis.
     """
     dots, channels = how.pop("dots", 18), {"color": how.pop("color")} if "color" in how else {}
     base = alt.Chart(frame).encode(x=x, tooltip=tooltips(*tips), **channels)
@@ -267,11 +268,7 @@ def lines(
 
 
 def histogram(frame: pd.DataFrame, x: str, count: str, format: str, *, height: int = 220, **how: Any) -> Any:
-    """Return bars of the columns `begin`, `end` and `count`.
-
-    Args:
-        how: `color`, a channel; options of the horizontal axis.
-    """
+    """Draw bars of the height `count` from `begin` to `end`, with an optional channel `color` and axis options."""
     channels = {"color": how.pop("color")} if "color" in how else {}
     bars = alt.Chart(frame).mark_bar(binSpacing=1)
     tips = tooltips(f"begin:Q {format} from", f"end:Q {format} to", f"{count}:Q ,d")
@@ -281,7 +278,7 @@ def histogram(frame: pd.DataFrame, x: str, count: str, format: str, *, height: i
 
 
 def ranges(base: Any, title: str, value: str = "value") -> Any:
-    """Return the interval `low` to `high` and the mean of each row of a chart, on a horizontal axis."""
+    """Draw the interval from `low` to `high` and the value of each row of a chart."""
     x = alt.X("low:Q", title=title, scale=alt.Scale(zero=False, nice=True))
     rule = base.mark_rule(strokeWidth=4, opacity=0.5).encode(x=x, x2="high:Q")
     return rule + base.mark_point(size=70).encode(x=f"{value}:Q")
@@ -293,6 +290,6 @@ def whole() -> Any:
 
 
 def tooltips(*columns: str) -> list[Any]:
-    """Return tooltips, given "name:type", optionally followed by a format and a title."""
+    """Return tooltips of columns such as "name:type", which a format and a title may follow."""
     parts = [column.split(maxsplit=2) for column in columns]
     return [alt.Tooltip(name, **dict(zip(("format", "title"), rest, strict=False))) for name, *rest in parts]

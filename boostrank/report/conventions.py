@@ -1,10 +1,7 @@
-"""Effect of metric conventions: one set of scores by several libraries, and the search for a number that one printed.
+"""Effect of metric conventions: one metric as several libraries compute it, and the search for a printed number.
 
 Libraries differ in the details that a metric's definition leaves open (`core.conventions`). The path from one value to
-another changes one convention at a time, in the order of `STEPS`. The steps add up to the whole difference exactly.
-
-    for one in explain_conventions(labels, scores, queries, "ndcg@10"):
-        print(one.metric, one.value, [(r.name, r.value, r.changes) for r in one.readings])
+another changes one convention at a time, in the order of `STEPS`, so the steps add up to the whole difference.
 """
 
 from __future__ import annotations
@@ -35,7 +32,7 @@ from boostrank.metrics.err import stop_probabilities
 _Values = Callable[[Conventions], dict[str, float]]
 
 LIBRARIES = ("lightgbm", "xgboost", "catboost", "sklearn", "trec", "letor")
-"""Libraries to compare by default."""
+"""Default libraries of a comparison."""
 
 STEPS = {
     "gain": ("gain",),
@@ -48,9 +45,9 @@ STEPS = {
     "single": ("single",),
     "empty": ("empty", "empty_of"),
 }
-"""Step -> fields of `Conventions` that change together: first values of queries, then which queries count."""
+"""Fields of `Conventions` that change together in each step. The last steps decide which queries count."""
 
-# Limit on relevance thresholds: labels with more distinct values are not grades.
+# Labels with more distinct values are not grades.
 _GRADES = 10
 
 _WORDS = {
@@ -70,7 +67,7 @@ _WORDS = {
 
 
 def _words(step: str, c: Conventions, metric: str) -> str:
-    """Return the choice in a step, to be read after "is"."""
+    """Describe the choice in a step by a phrase that may follow "is"."""
     if step == "gain":
         if not isinstance(c.gain, str):
             return "the gain table " + ",".join(f"{g:g}" for g in c.gain)
@@ -91,11 +88,7 @@ def _words(step: str, c: Conventions, metric: str) -> str:
 
 @dataclass(frozen=True)
 class ConventionEffect:
-    """Effect of one convention.
-
-    Args:
-        change: difference made by this step.
-    """
+    """Value of the metric after one step, and the change that the step makes."""
 
     convention: str
     choice: str
@@ -108,9 +101,9 @@ class Reading:
     """The metric as one library computes it.
 
     Args:
-        value: metric value; None if undefined.
-        changes: steps from the base value to this one, for conventions that differ.
-        note: caveats, or why there is no value.
+        value: value of the metric; None if the library cannot compute it.
+        changes: steps from the base value to this value.
+        note: caveat about the value, or the reason why there is none.
     """
 
     name: str
@@ -125,8 +118,10 @@ class TieReport:
     """Effect of tied scores.
 
     Args:
-        tied: documents that share a score with a document of another label in their query.
-        expected, file_order, worst, best: metric with tied documents in these orders.
+        documents: number of all documents.
+        tied: number of documents that share a score with a document of another label in their query.
+        expected, file_order, worst, best: mean of the metric over all orders of tied documents, and its values in the
+            order of the file, in the worst order and in the best order.
     """
 
     documents: int
@@ -138,7 +133,7 @@ class TieReport:
 
     @classmethod
     def of(cls, documents: int, tied: int, rules: Conventions, values: _Values, metric: str) -> TieReport:
-        """Return the report, given the values of metrics as a function of conventions."""
+        """Return the report of a metric, given the values of metrics as a function of conventions."""
         orders = ("expected", "input", "pessimistic", "optimistic")
         return cls(documents, tied, *(values(replace(rules, ties=order))[metric] for order in orders))
 
@@ -149,7 +144,7 @@ class TieReport:
 
     @property
     def worth(self) -> float:
-        """Largest effect of the order of tied documents: best minus worst."""
+        """Difference between the best and the worst order of tied documents."""
         return self.best - self.worst
 
 
@@ -158,10 +153,12 @@ class Explanation:
     """A metric under the conventions of several libraries.
 
     Args:
-        readings: metric under the others.
-        ties: effect of ties under `base`.
-        empty: queries without a relevant document.
-        short: queries with fewer documents than the cut-off.
+        base: name of the reference conventions.
+        value: value under the reference conventions.
+        readings: the metric as each library computes it.
+        ties: effect of ties under the reference conventions.
+        queries, empty, single, short: numbers of all queries, of those without a relevant document, of those with one
+            document, and of those with fewer documents than the cut-off.
     """
 
     metric: str
@@ -190,16 +187,16 @@ def explain_conventions(
 
     Args:
         labels, scores, queries, metrics, threads: as for `boostrank.metric.evaluate`.
-        names: names in `core.conventions.PRESETS`.
-        base: reference conventions.
-        docnos: document names, by which trec_eval orders ties. Without them its value is the mean over the orders of
-            tied documents, with a note.
+        names: names of conventions, as in `core.conventions.PRESETS`.
+        base: name of the reference conventions.
+        docnos: names of the documents, by which trec_eval orders ties. Without names, its value is the mean over the
+            orders of tied documents.
 
     Returns:
         One explanation per metric and cut-off.
 
     Raises:
-        InputError: unknown names, or data that `base` does not support. Other libraries' limits are in their notes.
+        InputError: an unknown name, or data that `base` does not support. For other conventions, a note has the reason.
     """
     start = Conventions.of(base)
     rules = {name: Conventions.of(name) for name in dict.fromkeys(names)}
@@ -224,7 +221,7 @@ def explain_conventions(
 
 
 def _measured(bound: Callable[..., BoundMetrics], scores: npt.ArrayLike) -> _Values:
-    """Return the mean at every cut-off as a function of conventions, cached."""
+    """Return a cached function that maps conventions to the mean at every cut-off."""
     return cache(lambda rules: bound(rules).values(scores))
 
 
@@ -245,9 +242,9 @@ def _reading(
         note = ""
         if goal != end:
             worst, best = (values(replace(end, ties=word))[metric] for word in ("pessimistic", "optimistic"))
-            note = "it orders tied documents by name, and the data have no names: the value is the mean over their "
-            note += f"orders; with names it could be from {worst:.4f} to {best:.4f}"
-            note *= worst != best
+            if worst != best:
+                note = "it orders tied documents by name, and the data has no names: the value is the mean over their "
+                note += f"orders; with names it could be from {worst:.4f} to {best:.4f}"
         return Reading(name, end, value, tuple(changes), note)
     except InputError as error:
         return Reading(name, end, None, note=str(error))
@@ -256,7 +253,7 @@ def _reading(
 def tied_documents(
     labels: npt.ArrayLike, scores: npt.ArrayLike, queries: QueryIndex, *, score_type: str = "float64"
 ) -> int:
-    """Count documents that share a score (rounded to `score_type`) with a document of another label in their query."""
+    """Count the documents that share a score, rounded to `score_type`, with one of another label in their query."""
     y = np.asarray(labels, dtype=np.float64)
     with np.errstate(over="ignore"):
         s = np.asarray(scores).astype(np.float32 if score_type == "float32" else np.float64)
@@ -277,10 +274,10 @@ class Match:
     """A combination of conventions and its distance from the target.
 
     Args:
-        choices: field -> choice, for fields that affect these data.
+        choices: choice for each field that affects these data.
         difference: value minus target.
         hit: whether the value equals the target to its printed digits.
-        libraries: libraries with these conventions, as far as these data can tell.
+        libraries: libraries whose conventions agree with the choices.
     """
 
     metric: str
@@ -304,12 +301,12 @@ def find_conventions(
 ) -> list[Match]:
     """Return every combination of conventions that affects these data, nearest to the target first.
 
-    Conventions without effect here (ties without tied scores, the gain of binary labels) stay as in `base`.
+    Conventions without an effect on these data stay as in `base`, such as ties if no scores are tied.
 
     Args:
-        target: the number. As text, its digits set the tolerance: 0.7969 matches "0.80".
-        metrics: one or several; each cut-off is tried.
-        base: values of conventions that are not varied.
+        target: number to search for. The digits of a text set the tolerance, so that 0.7969 matches "0.80".
+        metrics: one or several metrics. Each cut-off is tried.
+        base: values of the conventions that are not varied.
         labels, scores, queries, threads: as for `boostrank.metric.evaluate`.
 
     Raises:
@@ -345,7 +342,7 @@ def find_conventions(
 def _choices(
     metric: Metric, labels: Float64Array, scores: npt.ArrayLike, queries: QueryIndex, base: Conventions
 ) -> dict[str, tuple[Any, ...]]:
-    """Return the choices that affect values of queries, or which queries count."""
+    """Return the choices of each field that affects the values of queries, or which queries count."""
     spec, grades = metric.spec, np.unique(labels)
     cutoff = metric.cutoffs[0] if metric.cutoffs else 0
     values: dict[str, tuple[Any, ...]] = {}

@@ -22,7 +22,7 @@ _COMPARED = 20_000
 
 
 def shown_name(row: int, data: RankingDataset) -> str:
-    """Return the name of a document, or `row 17` (row in the input, from 1)."""
+    """Return the name of a document, or its row in the input, from 1, as `row 17`."""
     name = "" if data.document_names is None else str(data.document_names[row])
     return name or f"row {_input_row(row, data)}"
 
@@ -33,11 +33,7 @@ def shown_value(value: float) -> str:
 
 
 def find_query(qid: Any, queries: QueryIndex) -> int:
-    """Return the position of a query.
-
-    Args:
-        qid: query id, as a number or text, or the words of the query.
-    """
+    """Return the position of a query, given its id or its words."""
     text = str(qid).strip()
     ids = queries.qid
     if ids.dtype.kind in "iu":
@@ -56,33 +52,32 @@ def find_query(qid: Any, queries: QueryIndex) -> int:
             "use distinct ids, or bring the rows of each query together (boostrank data sort, sort=True)"
         )
     if not len(queries):
-        raise DataError(f"no query {text!r}: the data has no queries")
+        raise DataError(f"there is no query {text!r}, because the data has no queries")
     near = [str(one) for one in ids[:_COMPARED]]
-    if len(queries) <= _LISTED:
-        raise DataError(f"the data has no query {text!r}.{did_you_mean(text, near)}")
-    hint = did_you_mean(text, near, list_all=False)
-    raise DataError(f"the data has no query {text!r}.{hint} It has {len(queries):,}, from {ids[0]} to {ids[-1]}")
+    few = len(queries) <= _LISTED
+    have = "" if few else f" It has {len(queries):,} queries, from {ids[0]} to {ids[-1]}"
+    raise DataError(f"the data has no query {text!r}.{did_you_mean(text, near, list_all=few)}{have}")
 
 
 def find_document(document: str | int, query: int, data: RankingDataset, ranks: Int64Array) -> int:
-    """Return the row of a document, as a position in the data set.
+    """Return the row of a document in the data set.
 
     Args:
-        document: `@3` or the number 3, the third in the ranking; `row:17`, the 17th row of the data; `name:D7`, the
-            document with this name; or `D7`, a name. A bare number that is not a name in the query is a rank.
+        document: rank (`@3` or 3), row in the input (`row:17`), or name (`name:D7` or `D7`) of the document. A text of
+            digits that is not a name in the query is a rank.
         query: position of the query.
-        ranks: int64[n], ranks of the query's documents in row order; 1 is best.
+        ranks: int64[n], ranks of the query's documents in row order, from 1.
     """
     start = int(data.queries.ptr[query])
     text = f"@{document}" if isinstance(document, int | np.integer) else str(document).strip()
     where = f"query {data.queries.shown(query)}"
-    # Explicit ranks and rows.
+    # Explicit ranks and rows come first.
     rank, row = _RANK.fullmatch(text), _ROW.fullmatch(text)
     if rank:
         return start + _place_of_rank(int(rank[1]), ranks, where)
     if row:
         return _row_in_query(int(row[1]), query, data, where)
-    # Names, and bare numbers that may be names or ranks.
+    # Digits without a prefix may be a name or a rank.
     explicit = _NAME.fullmatch(text)
     name = explicit[1] if explicit else text
     names = data.document_names
@@ -121,7 +116,7 @@ def _place_of_rank(rank: int, ranks: Int64Array, where: str) -> int:
 
 def _row_in_query(number: int, query: int, data: RankingDataset, where: str) -> int:
     if not 1 <= number <= data.n_documents:
-        raise DataError(f"no row {number}: the data has the rows 1 to {data.n_documents:,}")
+        raise DataError(f"the data has no row {number}: its rows are 1 to {data.n_documents:,}")
     row = number - 1 if data.input_rows is None else int(np.flatnonzero(data.input_rows == number - 1)[0])
     owner = data.queries.of_row(row)
     if owner != query:

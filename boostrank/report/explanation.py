@@ -1,21 +1,17 @@
 """Explanation of a pair: why one document ranks above another, and which changes would swap them.
 
-    found = why(model, data, qid="12", a="@1", b="GX004-11")
-    found.to_frame(), found.to_frame("changes"), found.smallest
-
 The engine's TreeSHAP (Lundberg et al. 2020) splits the score difference over the features.
 
-The search for the smallest swapping change covers all thresholds of the trees: with all other features fixed, the score
-is a step function of one feature, so one value per step covers all values. The engine computes the scores. The size of
-a change is the share of documents between the old and the new value. Like trees, it does not change under monotone
-transformations of a feature.
+The search for the smallest swapping change covers all thresholds of the trees. With all other features fixed, the score
+is a step function of one feature, so one value per step is enough. The size of a change is the share of documents
+between the old and the new value. Like trees, it does not change under monotone transformations of a feature.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from os import PathLike
@@ -41,12 +37,12 @@ from boostrank.report.result import Result, columns_of, pandas
 from boostrank.report.scoring import Engine, Progress, silent
 from boostrank.report.section import page_of
 
-# Sample size (whole queries) for ranks of values: the standard error is at most 1 / (2 sqrt(N)) = 0.2%, up to
-# correlation within queries.
+# Documents of the sample for ranks of values. The standard error is at most 1 / (2 sqrt(N)) = 0.2%, up to correlation
+# within queries.
 _DOCUMENTS = 100_000
 # Limit on sampled values in memory (80 MB).
 _NUMBERS = 20_000_000
-# Limit on bars in the chart; the table has all features.
+# Limit on bars in the chart.
 _BARS = 20
 _BAR_HEIGHT = 22
 # Number of values to try when scores are not constant between thresholds.
@@ -61,13 +57,13 @@ class Counterfactual:
     """The smallest change of one feature of one document that swaps the pair.
 
     Args:
-        document: "a" or "b", the changed document.
+        document: the changed document, "a" or "b".
         now: current value; NaN is missing.
-        value: nearest value that swaps the pair, preferably one that occurs in the data (`seen`); NaN if only a missing
-            value does.
-        seen: whether the value occurs in the data or, for large data, in the sample (`Why.sampled`).
-        step: share of documents between `now` and `value`, in [0, 1]; documents at either end count half. 1 for
-            unordered changes: to or from a missing value, and between categories, where `value` is the most frequent.
+        value: nearest value that swaps the pair, preferably one that occurs in the data; NaN if only a missing value
+            swaps it. Among categories, it is the most frequent one.
+        seen: whether the value occurs in the data or, for large data, in the sample.
+        step: share of documents between `now` and `value`, in [0, 1], where documents at either end count half. Changes
+            between categories, and to or from a missing value, have the step 1.
         score: score of the document with `value`.
     """
 
@@ -82,12 +78,7 @@ class Counterfactual:
 
 @dataclass(frozen=True)
 class Document:
-    """One document of the pair.
-
-    Args:
-        name: name in its comment, or `row 17` (row of the data, from 1).
-        rank: rank in its query, 1 is best; ties keep row order.
-    """
+    """One document of the pair, with its rank in the query, from 1. Ties keep row order."""
 
     name: str
     row: int
@@ -101,14 +92,15 @@ class Why(Result):
     """Result of `why`. Arrays have one entry per feature that the trees use.
 
     Args:
+        documents: number of documents of the query.
         features: c names, in model order.
-        a_values, b_values: float64[c], NaN is missing.
-        a_parts, b_parts: float64[c], TreeSHAP contributions to each score; NaN if the engine has none.
+        values: float64[2, c], values of both documents; NaN is missing.
+        contributions: float64[2, c], TreeSHAP contributions to both scores; NaN if the engine has none.
         changes: the smallest change per feature and document that swaps the pair, sorted by `seen`, then `step`.
-        tried: number of feature values scored in the search.
-        query_level: features constant within every query, which are not changed.
+        tried: number of feature values that were scored in the search.
+        query_level: features that are constant within every query and were not changed.
         sampled: number of documents that define the ranks of values.
-        categories: categorical feature -> names of its codes.
+        categories: names of the codes of each categorical feature.
     """
 
     qid: str
@@ -116,10 +108,8 @@ class Why(Result):
     b: Document
     documents: int
     features: tuple[str, ...]
-    a_values: Float64Array
-    b_values: Float64Array
-    a_parts: Float64Array
-    b_parts: Float64Array
+    values: Float64Array
+    contributions: Float64Array
     changes: tuple[Counterfactual, ...]
     tried: int
     query_level: tuple[str, ...]
@@ -128,11 +118,7 @@ class Why(Result):
     categories: Mapping[str, Categories] = field(default_factory=dict)
 
     def shown(self, feature: str, value: float, number: Callable[[float], str]) -> str:
-        """Format a feature value, with categories by name.
-
-        Args:
-            number: format of numeric values.
-        """
+        """Return the name of a category, or the result of `number` for a numeric or missing value."""
         one = self.categories.get(feature)
         if one is None or one.values is None or np.isnan(value):
             return number(value)
@@ -145,31 +131,29 @@ class Why(Result):
 
     @property
     def parts(self) -> Float64Array:
-        """float64[c], contribution to a's score minus contribution to b's. The sum is `difference`."""
-        return self.a_parts - self.b_parts
+        """Contributions to the score of a minus those to the score of b, float64[c]. The sum is `difference`."""
+        return np.asarray(self.contributions[0] - self.contributions[1])
 
     @property
     def order(self) -> Int64Array:
-        """Features by absolute part, largest first."""
+        """Order of the features by absolute part, largest first."""
         return np.argsort(-np.abs(self.parts), kind="stable").astype(np.int64)
 
     @property
     def smallest(self) -> Counterfactual | None:
-        """The smallest change of one feature that swaps the pair; None if there is none."""
+        """The smallest change of one feature that swaps the pair, or None."""
         return self.changes[0] if self.changes else None
 
     TABLES: ClassVar = {
         "features": lambda self: {
             "feature": [self.features[i] for i in self.order.tolist()],
-            "a": self.a_values[self.order],
-            "b": self.b_values[self.order],
-            "a_part": self.a_parts[self.order],
-            "b_part": self.b_parts[self.order],
+            **dict(zip(("a", "b"), self.values[:, self.order], strict=True)),
+            **dict(zip(("a_part", "b_part"), self.contributions[:, self.order], strict=True)),
             "part": self.parts[self.order],
         },
-        "changes": lambda self: columns_of(self.changes, *(field.name for field in fields(Counterfactual))),
+        "changes": lambda self: columns_of(self.changes, *Counterfactual.__annotations__),
     }
-    HIDDEN: ClassVar = ("a_values", "b_values", "a_parts", "b_parts")
+    HIDDEN: ClassVar = ("values", "contributions")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON data."""
@@ -181,7 +165,7 @@ class Why(Result):
         return f"Query {self.qid}: A ({a}) minus B ({b}) is {self.difference:+.4g}"
 
     def to_html(self, model: str = "") -> str:
-        """Return a self-contained HTML page, with the name of the model. Needs the extra `report`."""
+        """Return a self-contained HTML page that names the model. This needs the extra `report`."""
         need_report_extra()
         side = "above" if self.a.rank < self.b.rank else "below"
         sections = {"features": ("What each feature adds", ""), "changes": ("What would swap them", "")}
@@ -205,10 +189,10 @@ def why(
 
     Args:
         model: a model of boostrank, LightGBM or XGBoost, or its file.
-        data: data with the query; the other queries show which values are common.
-        a, b: documents: `@3` or 3, the third in the ranking; `row:17`, row 17 of the data; `name:D7` or `D7`, a name.
-        threads: None means every available core.
-        seed: seed of the sample of queries, which is drawn above 100,000 documents.
+        data: data with the query. The other queries show which values are common.
+        a, b: documents, given by rank (`@3` or 3), by row of the data (`row:17`), or by name (`name:D7` or `D7`).
+        threads: number of threads; None means every available core.
+        seed: seed of the sample of queries, which is drawn from more than 100,000 documents.
 
     Raises:
         DataError: no such query or document, an ambiguous name, twice the same document, or features other than the
@@ -222,7 +206,7 @@ def why(
     query = find_query(qid, data.queries)
     start, stop = int(data.queries.ptr[query]), int(data.queries.ptr[query + 1])
     if stop - start < 2:
-        raise DataError(f"query {qid} has only one document; a comparison needs two")
+        raise DataError(f"query {qid} has only one document, but a comparison needs two")
     trees = ranker.trees()
     rows = DenseRows(data, trees.used, ranker.absent_is_missing)
     workers = resolve_threads(threads)
@@ -247,13 +231,13 @@ def why(
         notes.append(str(error))
     if first.score == second.score:
         notes.append("the scores are equal, so row order decides")
-    # Values of each feature in a sample of queries that includes this one.
+    # Read the values of each feature in a sample of queries that includes this one.
     most = min(_DOCUMENTS, max(1, _NUMBERS // max(1, trees.used.size)))
     sample = np.union1d(data.queries.sample(most, seed), [query])
     part = data if sample.size == len(data.queries) else data.take(sample)
     some = DenseRows(part, trees.used, ranker.absent_is_missing)
     known = some[: some.data.n_documents]
-    # Query-level features: constant within each query, but not over all queries.
+    # Find the query-level features, which are constant within each query but not over all queries.
     fixed = np.zeros(trees.used.size, dtype=bool)
     fixed[some.constant_within_queries(workers)] = True
     fixed &= ~((known == known[0]) | (np.isnan(known) & np.isnan(known[0]))).all(axis=0)
@@ -270,13 +254,12 @@ def why(
         for i, column in enumerate(trees.used.tolist())
     ]
     features = tuple(ranker.feature_names[i] for i in trees.used)
-    # Search the smallest change of each feature, in either document.
+    # Search the smallest change of each feature in either document.
     changes: list[Counterfactual] = []
-    say = progress or silent
+    step = partial(progress or silent, "thresholds")
     tried, above = 0, first.rank < second.rank
     for name, row, other, falls in (("a", pair[0], second.score, above), ("b", pair[1], first.score, not above)):
         swaps = partial(np.greater if falls else np.less, other)
-        step = partial(say, "thresholds")
         found, count = counterfactuals(name, row, features, columns, engine, swaps, step)
         changes += found
         tried += count
@@ -286,10 +269,8 @@ def why(
         b=second,
         documents=stop - start,
         features=features,
-        a_values=pair[0].astype(np.float64),
-        b_values=pair[1].astype(np.float64),
-        a_parts=parts[0],
-        b_parts=parts[1],
+        values=pair.astype(np.float64),
+        contributions=parts,
         changes=tuple(sorted(changes, key=lambda change: (not change.seen, change.step))),
         tried=tried,
         query_level=tuple(f for f, stays in zip(features, fixed, strict=True) if stays),
@@ -304,11 +285,11 @@ class FeatureValues:
     """Values of one feature in the data, and its steps in the trees.
 
     Args:
-        cuts: float32[k], ascending, distinct: last number of each step except the highest; None if scores are not
+        cuts: float32[k], last number of each step except the highest, in ascending order; None if scores are not
             constant between thresholds.
-        values: float64[m], ascending, distinct values in the data.
+        values: float64[m], distinct values in the data, in ascending order.
         below: float64[m+1], share of present values below each value, then 1.
-        has_missing: whether the data have missing values.
+        has_missing: whether the data has missing values.
         categories: int64[g], categories that the trees know; None for ordered values.
     """
 
@@ -327,13 +308,14 @@ class FeatureValues:
         return cls(cuts, distinct, below, present.size < values.size, categories)
 
     def shares(self, values: Float64Array) -> tuple[Float64Array, Float64Array]:
-        """Return the share of documents below each number (equal values count half), and the share equal to it."""
+        """Return the shares of documents below each number, where equal values count half, and of equal values."""
         below, up_to = (self.below[np.searchsorted(self.values, values, side)] for side in ("left", "right"))
         return (below + up_to) / 2.0, up_to - below
 
-    @property
-    def median(self) -> float:
-        """Median of the data; 0 without values."""
+    def origin(self, now: float) -> float:
+        """Return the value from which distances are measured: `now`, or the median if that is missing."""
+        if not np.isnan(now):
+            return now
         return float(self.values[np.searchsorted(self.below[1:], 0.5)]) if self.values.size else 0.0
 
     def steps(self) -> tuple[Float32Array, Float32Array]:
@@ -352,9 +334,41 @@ class FeatureValues:
         finite = (first < _INF) & (last > -_INF)
         return first[finite], last[finite]
 
+    def trials(self, now: float) -> Float32Array:
+        """Return the number of each step that is nearest to `now`, and then a missing value."""
+        return np.append(np.clip(np.float32(self.origin(now)), *self.steps()), np.float32(np.nan)).astype(np.float32)
+
+    def best(
+        self, now: float, trials: Float32Array, swaps: npt.NDArray[np.bool_]
+    ) -> tuple[int, float, bool, float] | None:
+        """Return the position, the value, whether it occurs, and the step of the best trial that swaps the pair."""
+        steps = np.flatnonzero(swaps[:-1])
+        if not steps.size:
+            missing = swaps.size - 1
+            return (missing, np.nan, self.has_missing, 1.0) if swaps[missing] else None
+        near = trials[steps].astype(np.float64) + 0.0
+        if self.categories is not None:
+            _, counts = self.shares(near)
+            at = int(np.argmax(counts))
+            return int(steps[at]), float(near[at]), bool(counts[at] > 0.0), 1.0
+        # Prefer the value of the data that is nearest in each step; use the trial itself if no step has one.
+        origin, (first, last) = self.origin(now), self.steps()
+        begin = np.searchsorted(self.values, first[steps].astype(np.float64), "left")
+        end = np.searchsorted(self.values, last[steps].astype(np.float64), "right")
+        seen = bool((end > begin).any())
+        kept = end > begin if seen else np.ones(steps.size, np.bool_)
+        values = near
+        if seen:
+            values = self.values[np.clip(np.searchsorted(self.values, origin), begin[kept], end[kept] - 1)]
+        places, _ = self.shares(np.append(values, now))
+        size = np.ones(values.size) if np.isnan(now) else np.abs(places[:-1] - places[-1])
+        distance = np.abs(values - origin)
+        best = int(np.lexsort((distance, size))[0] if seen else np.argmin(distance))
+        return int(steps[kept][best]), float(values[best]), seen, float(size[best])
+
 
 def categories_of(forest: Forest) -> dict[int, Int64Array]:
-    """Return column -> categories in splits, for columns that are split by category."""
+    """Return the categories in the splits of each column that is split by category."""
     number = forest.threshold[forest.categorical].astype(np.int64)
     feature = forest.feature[forest.categorical]
     return {
@@ -364,10 +378,7 @@ def categories_of(forest: Forest) -> dict[int, Int64Array]:
 
 
 def cuts_of(forest: Forest) -> dict[int, Float32Array]:
-    """Return column -> last float32 number of each step except the highest, ascending.
-
-    Columns split by category are left out, see `categories_of`.
-    """
+    """Return the last float32 number of each step except the highest, of each column that is not split by category."""
     order = np.argsort(forest.feature, kind="stable")
     order = order[~forest.categorical[order]]
     feature, threshold, kind = forest.feature[order], forest.threshold[order], forest.kind[order]
@@ -394,15 +405,15 @@ def counterfactuals(
     swaps: Callable[[Float64Array], npt.NDArray[np.bool_]],
     progress: Callable[[int, int], None],
 ) -> tuple[list[Counterfactual], int]:
-    """Return the smallest change of each feature that swaps the pair, if there is one, and the number of values tried.
+    """Return the smallest change of each feature that swaps the pair, and the number of values that were tried.
 
     Args:
-        columns: c columns; None to keep a feature fixed.
+        columns: values of each feature; None keeps a feature fixed.
         swaps: whether a score of this document swaps the pair.
     """
-    trials = {i: _Trials(float(row[i]), column) for i, column in enumerate(columns) if column is not None}
-    owner = np.concatenate([np.zeros(0, np.int64), *(np.full(one.values.size, i) for i, one in trials.items())])
-    values = np.concatenate([np.zeros(0, np.float32), *(one.values for one in trials.values())])
+    trials = {i: column.trials(float(row[i])) for i, column in enumerate(columns) if column is not None}
+    owner = np.concatenate([np.zeros(0, np.int64), *(np.full(one.size, i) for i, one in trials.items())])
+    values = np.concatenate([np.zeros(0, np.float32), *trials.values()])
     scores = np.empty(owner.size)
     at_a_time = max(1, _AT_A_TIME // engine.width)
     for start in range(0, owner.size, at_a_time):
@@ -413,56 +424,14 @@ def counterfactuals(
         progress(some.stop, owner.size)
     swapped = swaps(scores)
     found = []
-    for i, one in trials.items():
+    for i, column in enumerate(columns):
         of_feature = owner == i
-        best = one.best(swapped[of_feature])
+        best = None if column is None else column.best(float(row[i]), trials[i], swapped[of_feature])
         if best is not None:
             at, value, seen, step = best
             score_then = float(scores[of_feature][at])
             found.append(Counterfactual(document, names[i], float(row[i]), value, seen, step, score_then))
     return found, owner.size
-
-
-class _Trials:
-    """Trial values of one feature: the nearest value of each step, then a missing value."""
-
-    def __init__(self, now: float, column: FeatureValues) -> None:
-        self._now, self._column = now, column
-        # Missing values have no neighbours: distances start from the median instead.
-        self._from = column.median if np.isnan(now) else now
-        self._first, self._last = column.steps()
-        near = np.clip(np.float32(self._from), self._first, self._last)
-        self.values = np.append(near, np.float32(np.nan)).astype(np.float32)
-
-    def best(self, swaps: npt.NDArray[np.bool_]) -> tuple[int, float, bool, float] | None:
-        """Return the best swapping trial: its position, value, whether it occurs, and its step."""
-        steps = np.flatnonzero(swaps[:-1])
-        if not steps.size:
-            missing = swaps.size - 1
-            return (missing, np.nan, self._column.has_missing, 1.0) if swaps[missing] else None
-        near = self.values[steps].astype(np.float64) + 0.0
-        if self._column.categories is not None:
-            _, counts = self._column.shares(near)
-            at = int(np.argmax(counts))
-            return int(steps[at]), float(near[at]), bool(counts[at] > 0.0), 1.0
-        have = self._column.values
-        begin = np.searchsorted(have, self._first[steps].astype(np.float64), "left")
-        end = np.searchsorted(have, self._last[steps].astype(np.float64), "right")
-        occupied = end > begin
-        if not occupied.any():
-            at = int(np.argmin(np.abs(near - self._from)))
-            return int(steps[at]), float(near[at]), False, float(self._step(near)[at])
-        chosen = np.clip(np.searchsorted(have, self._from), begin[occupied], end[occupied] - 1)
-        values = have[chosen]
-        size = self._step(values)
-        best = int(np.lexsort((np.abs(values - self._from), size))[0])
-        return int(steps[occupied][best]), float(values[best]), True, float(size[best])
-
-    def _step(self, values: Float64Array) -> Float64Array:
-        if np.isnan(self._now):
-            return np.ones(values.size)
-        places, _ = self._column.shares(np.append(values, self._now))
-        return np.asarray(np.abs(places[:-1] - places[-1]))
 
 
 def _parts(found: Why) -> dict[str, Any]:

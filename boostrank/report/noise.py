@@ -1,12 +1,12 @@
 """Noise of a metric over seeds, row orders and samples of the training queries.
 
-Each source is measured separately, by N trainings that differ in this source only. If their metrics are normal with
-standard deviation s, the difference of two new trainings over sqrt(2) times the estimate of s has Student's
-distribution with N - 1 degrees of freedom. A difference beyond
+Each source is measured by N trainings that differ in this source only. If their metrics are normal with the estimated
+standard deviation s, the difference of two new trainings over sqrt(2) s has Student's distribution with N - 1 degrees
+of freedom, so a difference beyond
 
     t(0.975, N - 1) sqrt(2) s
 
-occurs by chance in one of twenty comparisons. The bound accounts for small N.
+occurs by chance in one of twenty comparisons, also if N is small.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from boostrank.metric import BoundMetrics, Conventions, MetricResult
 from boostrank.options import TrainOptions
 
 SOURCES = ("seed", "row order", "training queries")
-"""Seed of all random choices; order of queries and rows; queries drawn with replacement."""
+"""Sources: the seed of all random choices, the order of queries and rows, and queries drawn with replacement."""
 
 FEWEST_RUNS = 3
 
-# Stop a source after this many identical runs: random trainings never agree to the last bit.
+# A source is stopped after this number of identical runs, because random trainings never agree to the last bit.
 _ALIKE = 3
 _CONFIDENCE = 0.95
 
@@ -46,7 +46,7 @@ class Spread:
     """Standard deviation of a metric over runs.
 
     Args:
-        low, high: 95% interval, assuming normal runs.
+        low, high: 95% interval of the standard deviation of normal runs.
         matters: difference of two trainings that this source exceeds in less than one of twenty comparisons.
     """
 
@@ -61,10 +61,11 @@ class NoiseReport:
     """Result of `measure_noise`.
 
     Args:
-        runs: requested runs per source. Sources that begin with identical runs stop early.
-        values: source -> metric -> float64[runs], on the validation queries.
-        first: metric -> result of one unchanged training, for the spread over validation queries.
+        runs: requested number of runs per source. A source that begins with identical runs has fewer.
+        values: values on the validation queries by source and metric, float64[runs].
+        first: results of the first training by metric.
         weights: float64[Q], weights of the validation queries.
+        seconds: duration of all runs.
     """
 
     runs: int
@@ -80,7 +81,7 @@ class NoiseReport:
     def over_queries(self, metric: str) -> Spread:
         """Return the sampling error of the metric over validation queries.
 
-        `matters` is NaN: rankers compared on the same queries share this error, and `boostrank evaluate` pairs them.
+        `matters` is NaN, because rankers that are compared on the same queries share this error.
         """
         values = self.first[metric].per_query
         counted = ~np.isnan(values)
@@ -91,15 +92,15 @@ class NoiseReport:
         return Spread(math.sqrt(scale * float(share @ squares)), low, high, math.nan)
 
     def matters(self, metric: str) -> float:
-        """Return the smallest meaningful difference of two trainings: that of the largest source.
+        """Return the smallest meaningful difference of two trainings, which is that of the largest source.
 
-        Sources are not added up, because each includes the chaotic effect of any change.
+        Sources are not added up, because each of them includes the chaotic effect of any change.
         """
         return max(self.spread(source, metric).matters for source in self.values)
 
 
 def spread_of(values: Float64Array) -> Spread:
-    """Return the spread of runs, float64[N] with N >= 2."""
+    """Return the spread of at least two runs, float64[N]."""
     sd = float(np.std(values, ddof=1))
     free = values.size - 1
     if sd <= 1e-12 * float(np.abs(values).max()):
@@ -123,34 +124,34 @@ def measure_noise(
     """Repeat a training with other seeds, row orders and training queries.
 
     Args:
-        params: as for `boostrank.train`; with early stopping, every run stops on `valid_set`.
-        train_set: features in memory.
+        params: as for `boostrank.train`. With early stopping, every run stops on `valid_set`.
+        train_set: data set with features in memory.
         valid_set: data for the metrics of `params`.
-        num_boost_round: rounds per run.
-        runs: runs per source, at least 3.
-        backend: "lightgbm" or "xgboost".
-        conventions: as for `boostrank.train`.
-        progress: called after each run with the number of runs done, the expected total, the source and the metrics.
+        num_boost_round: number of rounds per run.
+        runs: number of runs per source, at least 3.
+        backend, conventions: as for `boostrank.train`.
+        progress: called after each run with the number of finished runs, the expected total, the source and the
+            metrics.
 
     Raises:
         InputError: invalid parameters or data.
     """
     started = time.perf_counter()
     if runs < FEWEST_RUNS:
-        raise ParameterError(f"runs={runs}: must be at least {FEWEST_RUNS}, to estimate a standard deviation")
+        raise ParameterError(f"runs={runs} must be at least {FEWEST_RUNS} to estimate a standard deviation")
     if train_set.on_disk:
-        raise DataError("the noise of training needs rows in memory, to reorder them; these are on disk")
+        raise DataError("measure_noise reorders rows in memory, but these are on disk")
     options = TrainOptions(params=dict(params or {}), rounds=num_boost_round, backend=backend, conventions=conventions)
     plan = resolve(options, train_set, [("valid_0", valid_set.like(train_set))])
     if not plan.settings.metrics:
-        raise ParameterError("noise needs a metric, such as metric='ndcg'")
+        raise ParameterError("params has no metric; add one, such as metric='ndcg'")
     valid, train_set, threads = plan.others[0], plan.train_set, plan.settings.threads
     metrics = BoundMetrics(plan.settings.metrics, valid.labels, valid.queries, plan.rules, threads)
     plan = plan if plan.settings.stopping_rounds else replace(plan, valid=())
     values: dict[str, dict[str, Float64Array]] = {}
     first: dict[str, MetricResult] = {}
     done, expected = 0, runs * len(SOURCES)
-    # Repeat the training for each source, and stop early if its runs are identical.
+    # Repeat the training for each source, and stop early if the runs are identical.
     for source in SOURCES:
         rows: list[dict[str, float]] = []
         for number, (data, seed) in enumerate(_variants(source, train_set, plan.seed, runs), start=1):

@@ -1,9 +1,4 @@
-"""Report: one page that evaluates and explains a ranker.
-
-found = report(model, data)
-found.to_html(), found.frames["worst queries"], found.charts["learning-prefixes"].to_svg()
-found.save("folder")
-"""
+"""Report: one page that evaluates and explains a ranker."""
 
 from __future__ import annotations
 
@@ -37,12 +32,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """Result of `report`. The result of each section is an attribute, such as `verdict`; None if missing.
+    """Result of `report`. Each section is an attribute, such as `verdict`, which is None without a result.
 
     Args:
-        model, data: names.
+        model, data: names of the model and the data.
         about: description of the model.
-        missing: requested section -> reason why it has no result.
+        results: result of each section by name.
+        missing: reason why a requested section has no result, by name.
 
     Raises:
         MissingDependency: without the extra `report`, from `sections`, `charts`, `to_html` and `save`; without pandas,
@@ -80,12 +76,12 @@ class Report:
 
     @cached_property
     def charts(self) -> dict[str, Chart]:
-        """Charts by name, to save as pictures or data."""
+        """Charts of the page by name."""
         return {part.name: part for one in self.sections for part in one.drawn if isinstance(part, Chart)}
 
     @cached_property
     def frames(self) -> dict[str, pd.DataFrame]:
-        """Results as pandas data frames, by name."""
+        """Tables of the results as pandas data frames by name."""
         found = [self.results[section.name] for section in on_page_order() if section.name in self.results]
         return {name: one.to_frame(name) for one in found for name in one.TABLES if one.columns(name)}
 
@@ -96,26 +92,24 @@ class Report:
         return page(f"Report on {self.model}", self.sections, summary=summary)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the results as JSON data, without values per query; undefined numbers are None."""
-        results = {
-            section.name: self.results[section.name].to_dict() if section.name in self.results else None
-            for section in on_page_order()
-        }
+        """Return the results as JSON data, without values per query. Undefined numbers are None."""
+        found = {section.name: self.results.get(section.name) for section in on_page_order()}
+        results = {name: None if one is None else one.to_dict() for name, one in found.items()}
         names = {"model": self.model, "data": self.data, "about": self.about}
         return dict(plain(names | results | {"missing": self.missing}))
 
     def save(self, folder: str | PathLike[str]) -> list[Path]:
-        """Write the page, each chart as a picture (SVG) and data (CSV), and each frame as CSV.
+        """Write the page, each chart as a picture (SVG) and as data (CSV), and each frame as CSV.
 
         Args:
-            folder: created if missing. Existing files of the same names are replaced atomically.
+            folder: folder to write, which is created if it does not exist. Existing files are replaced atomically.
 
         Returns:
             Paths of the files.
 
         Raises:
             TrainingError: a file cannot be written, or the chart script cannot be built. Pictures that cannot be drawn
-                only cause a warning.
+                cause a warning.
         """
         into = Path(folder)
         into.mkdir(parents=True, exist_ok=True)
@@ -152,15 +146,16 @@ def report(
     Args:
         model: a model, booster or fitted ranker of boostrank, LightGBM or XGBoost, or its file.
         metrics: metrics of the verdict. Other sections use the largest cut-off of the first.
-        baseline: another model, or its scores, float[N] in input order.
-        only: sections to include; None means all.
+        baseline: model to compare with, or its scores, float[N] in input order.
+        only: names of the sections to include; None means all sections that apply.
         name, baseline_name, data_name: names on the page; None means the file names.
         options: fields of `boostrank.report.section.Context`: conventions, segments, groups, documents, matters,
             clicks, propensities, seed, threads, progress.
 
     Raises:
         ParameterError: an unknown metric, convention or section, or a number out of range.
-        DataError: features other than the model's, or, if no section has a result, the first error.
+        DataError: features other than the model's.
+        BoostrankError: the error of the first section, if no section has a result.
     """
     called = name or _called(model, "the model")
     files = ", ".join(data.provenance.files) if data_name is None else data_name
@@ -172,7 +167,7 @@ def report(
     ranker, data = ranker.over_columns(data)
     context = Context(ranker, data, metrics, previous, **options)
 
-    # Choose the sections: requested ones always, others if they apply to the model.
+    # Choose the requested sections, or all sections that apply to the model and its data.
     errors: dict[str, BoostrankError] = {}
     wanted = [one for one in SECTIONS if one.applies(context)] if only is None else [SECTIONS.get(one) for one in only]
     running = {section.name: section for section in wanted}
@@ -202,14 +197,14 @@ def _about(model: RankingModel, data: RankingDataset) -> str:
         f"{len(data.queries):,} queries of {data.n_documents:,} documents"
     )
     if model.info.gain is not None or data.gain is not None:
-        about += f"; trained on the gain {model.info.gain or 'of labels'}, measured by {data.gain or 'labels'}"
+        about += f"; trained on the gain {model.info.gain or 'of labels'} and measured by {data.gain or 'labels'}"
     if "clicks" in data.provenance.options:
-        about += "; measured by clicks over exposure in place of labels"
+        about += "; measured by clicks over exposure instead of labels"
     return about
 
 
 def _origin(model: RankingModel) -> str:
-    """Describe the training objective, or the averaged models, after a comma; "" if unknown."""
+    """Describe the training objective or the averaged models after a comma, or return "" if they are unknown."""
     if model.info.averaged:
         named = "; ".join(map(str, (model.info.folds or {}).get("members") or ()))
         return f", the average of {len(model.info.averaged)} models{f' ({named})' if named else ''}"

@@ -1,4 +1,4 @@
-"""Permutation importance within queries, for all features in one pass; and clusters of redundant features.
+"""Permutation importance within queries for all features in one pass, and clusters of redundant features.
 
 Features are shuffled among the documents of each query, with independent draws per query and feature. Features that are
 constant within queries are exchanged between queries instead.
@@ -29,10 +29,10 @@ class Unit:
     """Features that are shuffled together.
 
     Args:
-        columns: positions among the columns of `DenseRows`.
-        stream: number of the random stream, fixed per feature.
-        between: exchange values between queries instead of within.
-        features: names of all members, including features that no tree uses.
+        columns: positions of the features among the columns of `DenseRows`.
+        stream: number of the random stream, which is fixed for each feature.
+        between: whether to exchange values between queries instead of within them.
+        features: names of all features, including those that no tree uses.
     """
 
     name: str
@@ -47,9 +47,9 @@ class Losses:
     """Losses of the metric by unit.
 
     Args:
-        base: float64[Q], unshuffled value of each query; NaN where a query does not count.
-        loss, low, high: float64[U], mean over queries and its 95% bootstrap interval.
-        p: float64[U], two-sided p-value of a zero mean loss, see `p_of_means`.
+        base: float64[Q], metric of each query before shuffling; NaN where a query does not count.
+        loss, low, high: float64[U], mean loss over queries and its 95% bootstrap interval.
+        p: float64[U], two-sided p-value of a zero mean loss, from `p_of_means`.
     """
 
     base: Float64Array
@@ -71,10 +71,7 @@ def measure_losses(
     threads: int,
     progress: DocumentProgress | None = None,
 ) -> Losses:
-    """Shuffle each unit separately, `repeats` times, and measure the loss.
-
-    Units that share columns are shuffled in separate passes.
-    """
+    """Shuffle each unit `repeats` times and measure its loss. Units that share columns need separate passes."""
     data, n_queries = rows.data, len(rows.data.queries)
     BoundMetrics([metric], data.labels, data.queries, conventions, threads)  # raises if the metric is undefined
     passes = [_Pass(rows, members, units, seed) for members in _disjoint(units)]
@@ -99,20 +96,16 @@ def measure_losses(
 
 
 def p_of_means(values: Float64Array, weights: Float64Array) -> Float64Array:
-    """Return two-sided p-values of a zero weighted mean. With equal weights this is Student's t test.
+    """Return two-sided p-values of a zero weighted mean, float64[m]. With equal weights, this is Student's t test.
 
     A heavy query pulls the mean towards its own value, which shrinks its residual. Each residual is therefore divided
     by 1 minus the query's share (HC3 of MacKinnon and White, 1985, times (Q - 1) / Q). Degrees of freedom are Kish's
-    effective number of queries minus 1. At 5%, very unequal weights give up to 5% false positives.
-
-    Resampling tests cannot resolve p-values below 1 / 10,000, which Holm's method needs for a thousand features.
+    effective number of queries minus 1. At 5%, very unequal weights give up to 5% false positives. Resampling tests
+    cannot resolve p-values below 1 / 10,000, which Holm's method needs for a thousand features.
 
     Args:
-        values: float64[Q, m].
+        values: float64[Q, m]. The p-value is 1 if only one query has a weight, or if all values are 0.
         weights: float64[Q], positive.
-
-    Returns:
-        float64[m]; 1 with a single query, with all weight on one query, or with zeros only.
     """
     count, share = values.shape[0], weights / weights.sum()
     freedom = 1.0 / np.square(share).sum() - 1.0
@@ -125,7 +118,7 @@ def p_of_means(values: Float64Array, weights: Float64Array) -> Float64Array:
 
 
 class _Pass:
-    """Units without shared columns, shuffled in one pass."""
+    """Units without shared columns, which are shuffled in one pass."""
 
     def __init__(self, rows: DenseRows, members: Sequence[int], units: Sequence[Unit], seed: int) -> None:
         self._members, self._units, self._seed = list(members), [units[i] for i in members], seed
@@ -134,13 +127,13 @@ class _Pass:
             self._unit[list(unit.columns)] = i
         self._within = np.array([not unit.between for unit in self._units], np.int64)
         starts = rows.data.queries.ptr[:-1]
-        # One value per query for query-level features.
+        # Query-level features have one value per query.
         self._of_query = rows[starts] if any(u.between for u in self._units) else None
 
     def changes(
         self, scorer: Scorer, rows: Float32Array, queries: QueryIndex, first_query: int, repeat: int
     ) -> Iterator[tuple[list[int], Float64Array]]:
-        """Yield (units, changed scores) of a block of queries, in batches that fit in memory."""
+        """Yield units and changed scores of a block of queries in batches that fit in memory."""
         count = len(self._units)
         seeds = np.array([round_seed(self._seed, repeat * 2**32 + u.stream) for u in self._units])
         other = rows.copy()
@@ -174,9 +167,9 @@ def _disjoint(units: Sequence[Unit]) -> list[list[int]]:
 
 
 def within_query_ranks(values: npt.NDArray[np.floating], ptr: Int64Array) -> Float64Array:
-    """Return (rank - mean rank) / n^1.5 in each query of n documents, float64[N, c]: every query gets the same weight.
+    """Return (rank - mean rank) / n^1.5 in each query of n documents, float64[N, c], which weighs all queries equally.
 
-    Equal values share their mean rank; missing values rank below all others.
+    Equal values share their mean rank. Missing values rank below all others.
     """
     from scipy.stats import rankdata
 
@@ -186,11 +179,7 @@ def within_query_ranks(values: npt.NDArray[np.floating], ptr: Int64Array) -> Flo
 
 
 def rank_correlation(ranks: Float64Array) -> Float64Array:
-    """Return Spearman's correlation within queries, pooled over queries, float64[c, c]; 0 for constant columns.
-
-    Args:
-        ranks: result of `within_query_ranks`.
-    """
+    """Return Spearman's correlation within queries, float64[c, c], given the result of `within_query_ranks`."""
     norm = np.sqrt(np.square(ranks).sum(axis=0))
     scaled = ranks / np.where(norm > 0.0, norm, 1.0)
     found = np.clip(scaled.T @ scaled, -1.0, 1.0)
@@ -199,9 +188,9 @@ def rank_correlation(ranks: Float64Array) -> Float64Array:
 
 
 def clusters_of(correlation: Float64Array, threshold: float) -> list[list[int]]:
-    """Return clusters of at least two columns whose pairwise |correlation| reaches the threshold.
+    """Return clusters of at least two columns whose absolute pairwise correlations reach the threshold.
 
-    Complete linkage prevents chains with dissimilar ends.
+    Complete linkage prevents chains whose ends are not similar.
     """
     if correlation.shape[0] < 2:
         return []

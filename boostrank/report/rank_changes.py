@@ -1,4 +1,4 @@
-"""Changes of rank between two rankers: churn, moved documents, and the features that cause them."""
+"""Changes of rank between two rankers: churn, moved documents, and the features that cause the moves."""
 
 from __future__ import annotations
 
@@ -25,11 +25,7 @@ _FEATURES = 8
 
 @dataclass(frozen=True, eq=False)
 class Ranker:
-    """One of two compared rankers.
-
-    Args:
-        model: the model, if available, for contributions.
-    """
+    """One of two compared rankers. Contributions of features need its model and the model's columns of the data."""
 
     name: str
     scores: Float64Array
@@ -38,28 +34,28 @@ class Ranker:
 
     @classmethod
     def of(cls, given: Any, name: str, data: RankingDataset, threads: int | None) -> Ranker:
-        """Return a ranker by a model, its file, or its scores in input order."""
+        """Return a ranker, given a model, its file, or its scores in input order."""
         if isinstance(given, Ranker):
             return given
         model = find_model(given)
         if model is None and (hasattr(given, "predict") or callable(given)):
-            raise ParameterError(f"{name}: {type(given).__name__} is not a model; pass its scores, predict(X)")
+            raise ParameterError(f"{name}: {type(given).__name__} is not a model; pass its scores predict(X)")
         data = data if model is None else data.only(model.feature_names)
         scores = np.asarray(given if model is None else model.predict(data, threads=threads), dtype=np.float64)
         if scores.shape != (data.n_documents,):
-            raise DataError(f"{name}: scores have shape {scores.shape}, expected ({data.n_documents},)")
+            raise DataError(f"{name}: the scores have the shape {scores.shape}, not ({data.n_documents},)")
         return cls(name, data.in_row_order(scores), model, data)
 
 
 @dataclass(frozen=True, eq=False)
 class Churn:
-    """Changes in the top of the lists.
+    """Changes at the top of the lists.
 
     Args:
         changed: mean share of the new top k that is not in the old top k, over `queries`.
         queries: number of queries with more than k documents.
-        first: share of queries with at least two documents whose first document changed; NaN without any.
-        per_query: float64[Q], changed share of the top k; NaN with k documents or fewer.
+        first: share of the queries with at least two documents whose first document changed; NaN without such queries.
+        per_query: float64[Q], changed share of the top k; NaN with at most k documents.
     """
 
     k: int
@@ -71,12 +67,7 @@ class Churn:
 
 @dataclass(frozen=True)
 class RankChange:
-    """A document whose rank changed.
-
-    Args:
-        document: name, or `row 17` (row of the data, from 1).
-        old, new: ranks, 1 is best.
-    """
+    """A document whose rank changed, with its name or row, and its ranks from 1."""
 
     document: str
     row: int
@@ -90,12 +81,12 @@ class Inversion:
     """A costly inversion of two documents.
 
     Args:
-        fell: the better document, formerly above.
-        rose: the worse document, now above.
+        fell: the better document, which was above.
+        rose: the worse document, which is above now.
         old, new: score difference by each ranker, in standard deviations of its scores in the query.
-        features: rows of the features whose contributions changed most, largest first: values of both documents
-            (`fell`, `rose`), and by each model the contribution to the first score minus that to the second, in the
-            same unit (`old`, `new`; None for rankers without a model).
+        features: the features whose contributions changed most, largest first, with the values of both documents
+            (`fell`, `rose`) and the difference of their contributions by each ranker in the same unit (`old`, `new`;
+            None for rankers without a model).
     """
 
     fell: RankChange
@@ -106,7 +97,7 @@ class Inversion:
 
 
 def churn(old: Int64Array, new: Int64Array, queries: QueryIndex, k: int) -> Churn:
-    """Compare the top k of two rankings, given as results of `QueryIndex.ranks`."""
+    """Compare the top k of two rankings, given the results of `QueryIndex.ranks`."""
     owner = queries.of_rows()
 
     def entered(depth: int) -> Float64Array:
@@ -126,7 +117,7 @@ def churn(old: Int64Array, new: Int64Array, queries: QueryIndex, k: int) -> Chur
 def rank_changes_in(
     query: int, old: Int64Array, new: Int64Array, data: RankingDataset, k: int
 ) -> tuple[RankChange, ...]:
-    """Return the documents of either top k whose rank changed, by old rank."""
+    """Return the documents of either top k whose rank changed, sorted by old rank."""
     start, stop = int(data.queries.ptr[query]), int(data.queries.ptr[query + 1])
     before, after = old[start:stop], new[start:stop]
     moved = np.flatnonzero((np.minimum(before, after) <= k) & (before != after))
@@ -138,7 +129,7 @@ def rank_changes_in(
 
 
 def costliest_inversion(moves: Sequence[RankChange], grades: Float64Array) -> tuple[RankChange, RankChange] | None:
-    """Return the inversion with the largest grade difference times difference in 1 / log2(1 + rank)."""
+    """Return the inversion with the largest product of the differences in grade and in 1 / log2(1 + rank)."""
     best, worst = None, 0.0
     for fell in moves:
         for rose in moves:
@@ -153,7 +144,7 @@ def costliest_inversion(moves: Sequence[RankChange], grades: Float64Array) -> tu
 def explain(
     pairs: Sequence[tuple[RankChange, RankChange]], queries: QueryIndex, rankers: tuple[Ranker, Ranker]
 ) -> tuple[list[Inversion], list[str]]:
-    """Return inversions with contributions of features, and notes on rankers without them."""
+    """Return inversions with contributions of features, and notes on rankers that have none."""
     if not pairs:
         return [], []
     rows = np.array([[fell.row, rose.row] for fell, rose in pairs], dtype=np.int64)
@@ -186,7 +177,7 @@ def explain(
 
 
 def _parts(ranker: Ranker, rows: Int64Array) -> tuple[dict[str, Float64Array] | None, dict[str, Float64Array]]:
-    """Return feature -> difference of contributions, float64[pairs], and feature -> both values."""
+    """Return the differences of contributions, float64[pairs], and the values, float64[pairs, 2], by feature."""
     if ranker.model is None or ranker.data is None:
         return None, {}
     model, data = ranker.model.over_columns(ranker.data)

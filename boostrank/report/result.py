@@ -1,4 +1,4 @@
-"""Base class of results: tables, data frames and JSON data from one dataclass."""
+"""Base class of results, which converts dataclasses to tables, data frames and JSON data."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from boostrank.records import jsonable
 _FORMULA = re.compile(r"(?![+-][\d.e+-]*$)[=+\-@\t\r]", re.IGNORECASE)
 
 _SHOWN = 10
-"""Rows that a printed result shows."""
+"""Number of rows of a printed result."""
 
 Columns = dict[str, Any]
-"""Column name -> values."""
+"""Values of a table by column."""
 
 
 def pandas() -> Any:
@@ -48,7 +48,7 @@ def csv_bytes(frame: Any) -> bytes:
 
 
 def plain(value: Any) -> Any:
-    """Convert to JSON data: dataclasses become dictionaries, conventions text, arrays lists, NaN and infinity None."""
+    """Convert a value to JSON data. Dataclasses become dictionaries, conventions text, and undefined numbers None."""
 
     def other(one: Any) -> Any:
         if isinstance(one, Conventions):
@@ -61,18 +61,18 @@ def plain(value: Any) -> Any:
 
 
 def columns_of(items: Iterable[Any], *names: str) -> Columns:
-    """Return attributes of objects as columns."""
+    """Return attributes of objects as the columns of a table."""
     kept = list(items)
     return {name: [getattr(item, name) for item in kept] for name in names}
 
 
 def joined(parts: Sequence[Columns]) -> Columns:
-    """Return tables with the same columns as one."""
+    """Concatenate tables with the same columns."""
     return {name: np.concatenate([part[name] for part in parts]) for name in (parts[0] if parts else ())}
 
 
 def rows_of(columns: Columns) -> list[dict[str, Any]]:
-    """Return columns as one dictionary per row."""
+    """Return the rows of a table as dictionaries."""
     values = [one.tolist() if hasattr(one, "tolist") else one for one in columns.values()]
     return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
 
@@ -81,8 +81,8 @@ class Result:
     """Base class of results.
 
     Attributes:
-        TABLES: name -> function of the result that returns its columns; the first is the default.
-        HIDDEN: fields and tables that JSON data leave out.
+        TABLES: functions of the result that return its tables, by name. The first table is the default.
+        HIDDEN: names of the fields and tables that JSON data omits.
     """
 
     TABLES: ClassVar[Mapping[str, Callable[[Any], Columns]]] = {}
@@ -92,15 +92,15 @@ class Result:
         """Return a table as columns; "" means the first of `TABLES`.
 
         Raises:
-            ParameterError: no such table.
+            ParameterError: there is no such table.
         """
         name = what or next(iter(self.TABLES))
         if name not in self.TABLES:
-            raise ParameterError(f"no table {what!r}.{did_you_mean(what, self.TABLES)}")
+            raise ParameterError(f"the result has no table {what!r}.{did_you_mean(what, self.TABLES)}")
         return self.TABLES[name](self)
 
     def rows(self, what: str = "") -> list[dict[str, Any]]:
-        """Return a table as one dictionary per row."""
+        """Return the rows of a table as dictionaries."""
         return rows_of(self.columns(what))
 
     def to_frame(self, what: str = "") -> Any:
@@ -108,7 +108,7 @@ class Result:
 
         Raises:
             MissingDependency: pandas is not installed.
-            ParameterError: no such table.
+            ParameterError: there is no such table.
         """
         columns = self.columns(what)
         empty = not any(len(values) for values in columns.values())
@@ -138,6 +138,6 @@ class Result:
         return small_table(self._title, rows, found)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields and the rows of the tables as JSON data, without `HIDDEN`; undefined numbers are None."""
+        """Return the fields and the rows of the tables as JSON data, without those in `HIDDEN`."""
         tables = {name: self.rows(name) for name in self.TABLES if name not in self.HIDDEN}
         return dict(plain({name: value for name, value in vars(self).items() if name not in self.HIDDEN} | tables))

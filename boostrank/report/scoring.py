@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -45,14 +45,6 @@ def silent(step: str, done: int, total: int) -> None:
     """Ignore the progress."""
 
 
-class Scorer(Protocol):
-    """Protocol of scores, and of their changes when columns change; see `kernels.forest.Walker`."""
-
-    def scores(self, rows: Float32Array) -> Float64Array: ...
-
-    def changes(self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int) -> Float64Array: ...
-
-
 def units_of(columns: Sequence[int] | Int64Array, width: int) -> Int64Array:
     """Return the units for `Scorer.changes`, int64[width], with one unit per given column and -1 for other columns."""
     unit = np.full(width, -1, np.int64)
@@ -67,7 +59,7 @@ def in_batches(units: Int64Array, documents: int) -> list[Int64Array]:
 
 
 class Engine:
-    """A slow `Scorer` that calls the engine. It also returns the contributions of features.
+    """Scores and contributions of the engine, with the methods of `kernels.forest.Walker`.
 
     Args:
         columns: int64[c], features in the rows, which must include the features that the trees use.
@@ -95,6 +87,10 @@ class Engine:
         full = np.zeros((rows.shape[0], self.width), np.float32)
         full[:, self._columns] = rows
         return full
+
+
+Scorer = Engine | Walker
+"""Scores of documents, and of documents with changed columns."""
 
 
 def walker_of(model: RankingModel, trees: Trees, data: RankingDataset, threads: int) -> Walker:

@@ -1,4 +1,4 @@
-"""Segments of queries; weighted means over queries with bootstrap intervals; adjusted p-values."""
+"""Segments of queries, weighted means over queries with bootstrap intervals, and adjusted p-values."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from boostrank.core.types import Float64Array, Int64Array
 FEWEST_FOR_INTERVAL = 20
 
 TIE = 1e-12
-"""Smaller differences are rounding: the same numbers summed in another order."""
+"""Largest difference that is due to rounding."""
 
 NEGLIGIBLE = 0.001
-"""Default of the largest metric difference that does not matter."""
+"""Default of the largest negligible difference of a metric."""
 
 NO_SEGMENT = "(none)"
-# More segments suggest a wrong column, such as ids.
+# A larger number of segments suggests a wrong column, such as ids.
 MOST_SEGMENTS = 1_000
 _LENGTHS = ((1, "1 document"), (2, "2 to 9"), (10, "10 to 29"), (30, "30 to 99"), (100, "100 or more"))
 _MOST_LABELS = 8
@@ -40,8 +40,8 @@ class Segmentation:
     """A partition of the queries.
 
     Args:
-        kind: criterion ("list length").
-        of_query: int64[Q], segment of each query.
+        kind: criterion, such as "list length".
+        of_query: int64[Q], position in `names` of the segment of each query.
     """
 
     kind: str
@@ -57,7 +57,7 @@ def by_length(queries: QueryIndex) -> Segmentation:
 
 
 def best_labels(labels: Float64Array, queries: QueryIndex) -> Float64Array:
-    """Return the largest label of each query, float64[Q]; -inf without documents."""
+    """Return the largest label of each query, float64[Q], which is -inf without documents."""
     best = np.full(len(queries), -np.inf)
     filled = queries.sizes > 0
     if filled.any():
@@ -66,7 +66,7 @@ def best_labels(labels: Float64Array, queries: QueryIndex) -> Float64Array:
 
 
 def by_best_label(labels: Float64Array, queries: QueryIndex) -> Segmentation:
-    """Segment queries by largest label, or by its sign if there are many distinct ones."""
+    """Segment queries by their largest label, or by its sign if there are many distinct labels."""
     best = best_labels(labels, queries)
     found, at = np.unique(best, return_inverse=True)
     if found.size <= _MOST_LABELS:
@@ -75,27 +75,23 @@ def by_best_label(labels: Float64Array, queries: QueryIndex) -> Segmentation:
 
 
 def by_table(table: Mapping[Any, Any], queries: QueryIndex) -> Segmentation:
-    """Segment queries by a table; queries outside it are in `NO_SEGMENT`, with a warning.
-
-    Args:
-        table: query id -> segment; ids are compared as text.
-    """
+    """Segment queries by a mapping from query id to segment. Ids are compared as text."""
     known = {str(qid): str(segment) for qid, segment in table.items()}
     found = [known.get(str(qid)) for qid in queries.qid.tolist()]
     missing = found.count(None)
     if missing == len(found):
-        raise DataError(f"none of the {len(found):,} queries of the data is among the {len(known):,} with a segment")
+        raise DataError(f"none of the {len(found):,} queries of the data is in the table of {len(known):,} segments")
     if missing:
-        warn_user(f"{missing:,} of {len(found):,} queries have no segment; they are shown as {NO_SEGMENT}", DataWarning)
+        warn_user(f"{missing:,} of {len(found):,} queries have no segment and are shown as {NO_SEGMENT}", DataWarning)
     of_query = np.array([NO_SEGMENT if name is None else name for name in found], dtype=object)
     names, at = np.unique(of_query, return_inverse=True)
     if names.size > MOST_SEGMENTS:
-        raise DataError(f"{names.size:,} segments; the limit is {MOST_SEGMENTS:,}")
+        raise DataError(f"there are {names.size:,} segments, but the limit is {MOST_SEGMENTS:,}")
     return Segmentation("segment", tuple(names.tolist()), at.astype(np.int64))
 
 
 def read_segments(path: str | PathLike[str]) -> dict[str, str]:
-    """Read query id -> segment from a CSV or TSV file of two columns, with an optional `qid,...` header."""
+    """Read the segment of each query id from a CSV or TSV file of two columns with an optional `qid,...` header."""
     name = os.fspath(path)
     table: dict[str, str] = {}
     delimiter = ""
@@ -107,27 +103,27 @@ def read_segments(path: str | PathLike[str]) -> dict[str, str]:
             rows = csv.reader([line[:LONGEST_LINE].rstrip(" ")], delimiter=delimiter, strict=True)
             cells = [cell.strip() for row in rows for cell in row]
         except csv.Error as error:
-            reason = f'unbalanced quotes ("), {error}: a quoted cell must end on its line; double the quotes inside it'
+            reason = f'quotes (") are unbalanced, {error}: a quoted cell must end on its line; double the quotes in it'
         if len(line) >= LONGEST_LINE:
-            reason = f"a line exceeds the limit of {LONGEST_LINE:,} characters"
+            reason = f"the line exceeds the limit of {LONGEST_LINE:,} characters"
         elif not reason and (not any(cells) or (number == 1 and cells[0].lower() in _HEADINGS)):
             continue
         elif not reason and (len(cells) != 2 or not all(cells)):
             what = "an empty cell" if len(cells) == 2 else f"{len(cells)} columns"
-            reason = f"{what}; expected a query id and its segment"
+            reason = f"the line has {what}; it must have a query id and its segment"
         elif not reason and table.setdefault(*cells) != cells[1]:
-            reason = f"query {cells[0]} is already in {table[cells[0]]!r}, and also in {cells[1]!r}"
+            reason = f"query {cells[0]} is already in the segment {table[cells[0]]!r}, and now in {cells[1]!r}"
         if reason:
             raise FileFormatError(reason, file=name, line=number)
     if not table:
-        raise FileFormatError("no segments; expected lines such as 817,mobile", file=name)
+        raise FileFormatError("the file has no segments; add lines such as 817,mobile", file=name)
     return table
 
 
 def segmentations(
     table: Mapping[Any, Any] | str | PathLike[str] | None, labels: Float64Array, queries: QueryIndex
 ) -> tuple[Segmentation, ...]:
-    """Return the segmentations by table (if any), list length and best label."""
+    """Return the segmentations by table, if there is one, by list length and by best label."""
     built_in = by_length(queries), by_best_label(labels, queries)
     if table is None:
         return built_in
@@ -135,7 +131,7 @@ def segmentations(
 
 
 def holm(p: npt.ArrayLike) -> Float64Array:
-    """Return p-values adjusted for multiple tests: the chance of any false rejection at level alpha is at most alpha.
+    """Adjust p-values for multiple tests, so that the chance of any false rejection at level alpha is at most alpha.
 
     Source: S. Holm, "A simple sequentially rejective multiple test procedure", Scand. J. Statistics 6, 1979.
     """
@@ -149,12 +145,12 @@ def holm(p: npt.ArrayLike) -> Float64Array:
 
 @dataclass(frozen=True, eq=False)
 class Means:
-    """Means and intervals, one per column.
+    """Means and intervals of columns.
 
     Args:
-        mean: float64[m], weighted by query weights; NaN without a query.
-        low, high: float64[m], 95% bootstrap interval over queries; NaN for fewer than two.
-        queries: int64[m], number of queries that count.
+        mean: float64[m], means weighted by query weights; NaN without a query.
+        low, high: float64[m], 95% bootstrap intervals over queries; NaN with fewer than two queries.
+        queries: int64[m], numbers of queries that count.
     """
 
     mean: Float64Array
@@ -164,7 +160,7 @@ class Means:
 
 
 def amount_with_interval(mean: float, low: float, high: float) -> str:
-    """Format `0.0004 [0.0001, 0.0007]` without the mean's sign; a NaN interval is left out."""
+    """Format a mean without its sign and its interval, if that is not NaN, as `0.0004 [0.0001, 0.0007]`."""
     ends = sorted((low, high) if mean >= 0.0 else (-low, -high))
     return f"{abs(mean):.4f}" + ("" if np.isnan(low) else f" [{ends[0]:.4f}, {ends[1]:.4f}]")
 
@@ -175,9 +171,9 @@ def means_over_queries(values: Float64Array, weights: Float64Array, *, seed: int
     Columns with the same queries share resamples, so intervals of difference columns are paired.
 
     Args:
-        values: float64[Q, m], NaN where a query does not count.
+        values: float64[Q, m]; NaN where a query does not count.
         weights: float64[Q], positive.
-        resamples: number of resamples; `PAIRED_RESAMPLES` matches the intervals of `compare`.
+        resamples: number of resamples, which is `PAIRED_RESAMPLES` in `compare`.
     """
     m = values.shape[1]
     counted = ~np.isnan(values)

@@ -48,7 +48,7 @@ def test_documents_are_found_by_rank_row_and_name() -> None:
         (["D1", "D2", "D3", "D4"], "@5", "query q1 has no rank 5: its 4 documents have the ranks @1 to @4"),
         (["D1", "D2", "D3", "D4"], "0", "no rank 0"),
         (["D1", "D2", "D3", "D4"], "row:6", "row 6 belongs to query q2; query q1 has rows 1 to 4"),
-        (["D1", "D2", "D3", "D4"], "row:9", "the data has the rows 1 to 8"),
+        (["D1", "D2", "D3", "D4"], "row:9", "1 to 8"),
         (["D1", "D1", "D3", "D4"], "D1", "2 documents named 'D1'; choose one: row:1"),
         (["", "", "", ""], "D1", "write a name, @1 to @4 for a rank, or row:N"),
         (["D1", "D2", "D3", "D4"], "name:1", "no document '1'"),
@@ -72,7 +72,7 @@ def test_a_number_that_is_a_name_and_another_ones_rank_is_refused() -> None:
 
 def test_queries_that_cannot_be_told_are_refused() -> None:
     model, data = model_of("LightGBM"), world()
-    with pytest.raises(DataError, match=r"no query '99'\. Did you mean '9'\? It has 40, from 0 to 39"):
+    with pytest.raises(DataError, match=r"no query '99'\. Did you mean '9'\? It has 40 .*from 0 to 39"):
         why(model, data, 99, 1, 2)
     with pytest.raises(DataError, match=r"no query 'q3'\. Known: q1, q2"):
         why(model, named(["", "", "", ""]), "q3", 1, 2)
@@ -96,7 +96,7 @@ def test_rows_are_those_of_the_file_also_where_they_were_brought_together() -> N
     told = why(model, mixed, 6, "row:2", "row:16")
     assert told.b.name == "row 16"
     np.testing.assert_array_equal(
-        told.b_values, data.features[15, [data.feature_names.index(f) for f in told.features]]
+        told.values[1], data.features[15, [data.feature_names.index(f) for f in told.features]]
     )
     with pytest.raises(DataError, match="row 3 belongs to query 5"):
         why(model, mixed, 6, "row:3", "row:16")

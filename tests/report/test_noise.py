@@ -123,5 +123,5 @@ def test_few_validation_queries_have_a_wide_interval_and_no_error(queries: int) 
 def test_too_few_runs_and_no_metric_are_refused() -> None:
     with pytest.raises(ParameterError, match="at least 3"):
         measure_noise(QUICK, TRAIN, VALID, 2, runs=2)
-    with pytest.raises(ParameterError, match="needs a metric"):
+    with pytest.raises(ParameterError, match="metric="):
         measure_noise(QUICK | {"metric": "None"}, TRAIN, VALID, 2, runs=3)

@@ -71,23 +71,22 @@ def test_a_file_has_two_columns_between_commas_or_tabs(text: str, tmp_path: Path
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("1,a\n2\n", ":2: 1 columns"),
-        ("1,a\n2,b,c\n", ":2: 3 columns"),
-        ("1,a\n2,\n", ":2: an empty cell"),
-        ('1,"a\n2,b\n3,c\n', ':1: unbalanced quotes (")'),
-        ('1,a\n2,"b\n3,c"\n', ':2: unbalanced quotes (")'),
-        ('1,a\n2,"b"c\n', ':2: unbalanced quotes (")'),
-        ("1," + "a" * 70_000 + "\n", ":1: a line exceeds the limit of 65,536 characters"),
-        ("1,a\n\n1,b\n", ":3: query 1 is already in 'a', and also in 'b'"),
-        ("", ": no segments"),
-        ("qid,segment\n", ": no segments"),
+        ("1,a\n2\n", ":2: .*1 columns"),
+        ("1,a\n2,b,c\n", ":2: .*3 columns"),
+        ("1,a\n2,\n", ":2: .*an empty cell"),
+        ('1,"a\n2,b\n3,c\n', ":1: quotes"),
+        ('1,a\n2,"b\n3,c"\n', ":2: quotes"),
+        ('1,a\n2,"b"c\n', ":2: quotes"),
+        ("1," + "a" * 70_000 + "\n", ":1: .*65,536 characters"),
+        ("1,a\n\n1,b\n", ":3: query 1 .*'a'.*'b'"),
+        ("", ": .*817,mobile"),
+        ("qid,segment\n", ": .*817,mobile"),
     ],
 )
 def test_what_is_no_table_is_refused_with_the_line(text: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_text(text)
-    with pytest.raises(FileFormatError, match=r"s\.csv") as refused:
+    with pytest.raises(FileFormatError, match=rf"s\.csv{words}"):
         read_segments(tmp_path / "s.csv")
-    assert words in str(refused.value)
 
 
 def test_holm_adjusts_as_in_the_textbook() -> None:

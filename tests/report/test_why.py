@@ -182,8 +182,8 @@ def test_parts_add_up_to_the_difference_of_the_scores(name: str) -> None:
         assert told.parts.sum() == pytest.approx(told.difference, abs=exact)
         whole = model.contributions(data.features[[told.a.row, told.b.row]])
         places = [data.feature_names.index(f) for f in told.features]
-        np.testing.assert_allclose([told.a_parts, told.b_parts], whole[:, places], atol=1e-12)
-        np.testing.assert_array_equal(told.b_values, data.features[told.b.row, places])
+        np.testing.assert_allclose(told.contributions, whole[:, places], atol=1e-12)
+        np.testing.assert_array_equal(told.values[1], data.features[told.b.row, places])
         largest = told.rows()[0]
         assert abs(largest["part"]) == np.abs(told.parts).max()
 
@@ -377,7 +377,7 @@ def test_sparse_rows_are_as_the_model_reads_them() -> None:
     theirs = model_of("XGBoost")
     assert theirs.absent_is_missing
     told = why(theirs, absent, 2, "@1", "@5")
-    assert np.isnan(told.a_values).any()
+    assert np.isnan(told.values[0]).any()
     assert told.a.score == theirs.predict(absent)[told.a.row]
 
 

@@ -258,9 +258,7 @@ def _history(found: Learning) -> Chart:
     best = alt.Chart(pandas().DataFrame({"rounds": [found.best_rounds]}))
     drawn = lines(rows, _rounds("round"), "value", ("dataset:N", "rounds:Q", "value:Q .4f"), **how)
     drawn += best.mark_rule(strokeDash=[4, 4]).encode(x=_rounds("round"))
-    others = f" The data also contain {', '.join(m for m in metrics if m != shown)}." if len(metrics) > 1 else ""
-    about = f"By round, on the data sets of the training; prediction uses {found.best_rounds:,} rounds (dashed)."
-    return Chart("learning-history", frame, drawn, f"{shown} as the training recorded it", about + others)
+    return Chart("learning-history", frame, drawn)
 
 
 SPEC = Section("learning", "Learning", learning, _parts, place=40, applies=lambda c: not c.model.info.averaged)

@@ -85,21 +85,22 @@ def _by_grade(c: Context) -> Columns:
 
 
 def _parts(found: Ranking) -> dict[str, Any]:
-    parts, family = {}, found.metric.partition("@")[0]
+    parts: dict[str, Any] = {"family": found.metric.partition("@")[0], "tie": TIE}
     if found.depth:
         frame, x = found.to_frame("depth"), alt.X("k:Q", scale=alt.Scale(type="log", nice=False), axis=whole())
         tips = ("ranking:N", "k:Q d", "value:Q .4f", "low:Q .4f from", "high:Q .4f to")
-        how = {"title": f"{family}@k", "scale": alt.Scale(zero=False), "color": alt.Color("ranking:N", sort=None)}
+        how = {
+            "title": f"{parts['family']}@k",
+            "scale": alt.Scale(zero=False),
+            "color": alt.Color("ranking:N", sort=None),
+        }
         drawn = lines(frame, x, "value", tips, band=("low", "high"), **how)
-        about = "Means over queries, with 95% intervals. Paired leads are in the verdict."
-        parts["over_k"] = Chart("ranking-depth", frame, drawn, f"{family}@k over k", about)
+        parts["over_k"] = Chart("ranking-depth", frame, drawn)
     if found.grades:
         frame = found.to_frame("grades")
         shown = tooltips("grade:O", "documents:Q ,d", "median:Q +.4f", "low:Q +.4f 5%", "high:Q +.4f 95%")
         drawn = ranges(alt.Chart(frame).encode(y="grade:O", tooltip=shown), "score minus its query's mean", "median")
-        about = "Median of the documents of each grade (point), and the middle 90% (line)."
-        drawn = drawn.properties(height=30 * len(frame) + 40)
-        parts["by_grade"] = Chart("ranking-grades", frame, drawn, "Scores by grade", about)
+        parts["by_grade"] = Chart("ranking-grades", frame, drawn.properties(height=30 * len(frame) + 40))
     if found.against:
         parts["old_and_new"] = _old_and_new(found)
     return parts
@@ -114,11 +115,7 @@ def _old_and_new(found: Ranking) -> Chart:
     diagonal = alt.Chart(pandas().DataFrame({"old": ends, "new": ends})).mark_line(strokeDash=[4, 4], strokeWidth=1)
     shown = {"color": colour, "tooltip": tooltips("qid:N", "old:Q .4f", "new:Q .4f")}
     drawn = diagonal.encode(**place) + alt.Chart(frame).mark_circle(size=26, opacity=0.5).encode(**place, **shown)
-    better, worse = ((frame[a] - frame[b] > TIE).sum() for a, b in (("new", "old"), ("old", "new")))
-    same = len(frame) - better - worse
-    about = f"Points are queries: {better:,} are better (above the dashed line), {worse:,} worse and {same:,} the same."
-    drawn = drawn.properties(height=320)
-    return Chart("ranking-old-and-new", frame, drawn, f"Query by query against {found.against}", about)
+    return Chart("ranking-old-and-new", frame, drawn.properties(height=320))
 
 
 SPEC = Section("ranking", "Ranking", ranking, _parts, place=15, after=("learning",))

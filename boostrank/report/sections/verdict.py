@@ -23,7 +23,7 @@ from boostrank.metric import BoundMetrics
 from boostrank.report.charts import COLOURS, Chart, alt, ranges, tooltips
 from boostrank.report.conventions import TieReport, tied_documents
 from boostrank.report.result import Result, columns_of, pandas
-from boostrank.report.scoring import START
+from boostrank.report.scoring import START, over_blocks
 from boostrank.report.section import Context, Section
 from boostrank.report.segments import FEWEST_FOR_INTERVAL, NEGLIGIBLE, TIE, amount_with_interval, means_over_queries
 
@@ -32,7 +32,6 @@ RANDOM, FILE_ORDER = "random order", "the order of the file"
 
 # Limit on the values by which half of the queries chooses a feature (50 MB in float32, a few seconds).
 _VALUES_TO_CHOOSE_BY = 12_500_000
-_ROWS_AT_A_TIME = 1 << 16
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -117,14 +116,6 @@ class Verdict(Result):
             return "not significant"
         small = abs(standing.lead) < self.matters.get(standing.metric, 0.0)
         return "within the noise of training" if small else ""
-
-    def matters_sentence(self) -> str:
-        """Describe the noise of training, or return "" if it was not measured."""
-        known = {name: self.matters[name] for name in self.model.standings if name in self.matters}
-        if not known:
-            return ""
-        bounds = ", ".join(f"{bound:.4f} in {name}" for name, bound in known.items())
-        return f"Two trainings may differ by chance by up to {bounds}; smaller leads are grey."
 
     def trees_sentence(self) -> str:
         """Describe the lead over the linear start. Without a start, say if the model does not beat a random order."""
@@ -272,18 +263,13 @@ def single_feature(c: Context) -> SingleFeature | None:
         if chosen is None:
             return None
         choices.append(chosen)
-    # Score all documents by the two chosen columns.
-    scores = np.empty(data.n_documents)
+    # Rank each half by the other half's choice.
+    rows = DenseRows(data, np.array([column for column, _ in choices], dtype=np.int64))
+    values = np.concatenate(over_blocks(lambda _, documents: rows[documents], rows, c.workers))
+    first, second = (_as_scores(values[:, i], sign) for i, (_, sign) in enumerate(choices))
     in_second = np.zeros(count, dtype=bool)
     in_second[halves[1]] = True
-    of_row = np.repeat(in_second, data.queries.sizes)
-    rows = DenseRows(data, np.array([column for column, _ in choices], dtype=np.int64))
-    for start in range(0, data.n_documents, _ROWS_AT_A_TIME):
-        stop = min(data.n_documents, start + _ROWS_AT_A_TIME)
-        values = rows[start:stop]
-        first, second = (_as_scores(values[:, i], sign) for i, (_, sign) in enumerate(choices))
-        # Rank each half by the other half's choice.
-        scores[start:stop] = np.where(of_row[start:stop], first, second)
+    scores = np.where(np.repeat(in_second, data.queries.sizes), first, second)
     (a, a_sign), (b, b_sign) = choices
     return SingleFeature((data.feature_names[a], data.feature_names[b]), (a_sign, b_sign), scores)
 
