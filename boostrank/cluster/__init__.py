@@ -1,11 +1,4 @@
-"""Training on several workers, which train one model together.
-
-    model = boostrank.cluster.train("local:2", {"objective": "shf-sdcg"}, ["a.txt", "b.txt"], valid=["v.txt"])
-
-Each worker reads some of the shards, files of whole queries, from its own file system into bins. Trees, gradients'
-scale, metrics and the decision to stop are made from sums over all workers, so every worker ends with the same model.
-A launcher, one file an engine of clusters, starts `worker.serve` on each of them; all else is the same everywhere.
-"""
+"""Training of one model on several workers. Each worker reads its own shards, which are files of whole queries."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Control channel: TCP connections between the client of a training and its workers, and among the workers.
+"""TCP connections between the client of a training and its workers, and among the workers.
 
-Both ends prove in a handshake of fixed length that they know the key of the training. Only then is a length believed or
-a message unpickled. Every later frame carries a code made with a key of that connection, so injected bytes end the
-connection. (`multiprocessing.connection` authenticates the handshake alone.) Messages are not encrypted.
+In a handshake of fixed length, both ends prove that they know the key of the training. No length is trusted and no
+message is unpickled before. Each later message is authenticated with a key of its connection, which is closed if the
+check fails. (`multiprocessing.connection` only authenticates the handshake.) Messages are not encrypted.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ Address = tuple[str, int]
 _GREETING = b"boostrank/1\n"
 _NONCE, _PROOF, _CODE = 32, 32, 16  # bytes
 _HANDSHAKE_SECONDS, _JOIN_SECONDS = 10.0, 60.0
-_PIECE = 1 << 24  # bytes for which memory is taken at once
-_MOST_STRANGERS = 64  # connections that have not proved the key yet
-# A machine that vanishes ends the connection after about a minute.
+_PIECE = 1 << 24  # bytes to allocate before any arrive
+_MOST_STRANGERS = 64  # maximum number of unauthenticated connections
+# Detect an unreachable machine after about a minute.
 _KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 60_000))
 
 
 class WrongKey(ConnectionError):
-    """The other end does not know the key."""
+    """Error raised if the other end does not know the key."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """Address and key of a process that listens."""
+    """Address and key of a listening process."""
 
     address: Address
     key: bytes = field(repr=False)
 
 
 class Link:
-    """A connection to a process that knows the key, which has `called` or was called. Several threads may send.
+    """An authenticated connection, which this process accepted if `called`. Several threads may send.
 
     Raises:
-        OSError, EOFError: the other end does not know the key, is gone, or takes too long to prove it.
+        OSError, EOFError: the handshake failed or timed out.
     """
 
     def __init__(self, connection: socket.socket, key: bytes, *, called: bool) -> None:
@@ -66,10 +66,10 @@ class Link:
             connection.sendall(_GREETING + own)
             greeting, other = self._exactly(len(_GREETING), until), self._exactly(_NONCE, until)
             if greeting != _GREETING:
-                raise WrongKey("the other end speaks something else")
+                raise WrongKey("the other end uses another protocol")
             nonces = other + own if called else own + other
             here, there = (b"called", b"caller") if called else (b"caller", b"called")
-            if not called:  # the caller proves the key first: a listener tells a stranger nothing
+            if not called:  # the caller proves the key first, so strangers learn nothing
                 connection.sendall(_code(key, here + nonces, _PROOF))
             if not hmac.compare_digest(self._exactly(_PROOF, until), _code(key, there + nonces, _PROOF)):
                 raise WrongKey("the other end does not know the key")
@@ -88,11 +88,11 @@ class Link:
             raise
 
     def send(self, message: Any) -> None:
-        """Send an object that can be pickled."""
+        """Pickle and send an object."""
         self.send_bytes(pickle.dumps(message, protocol=5))
 
     def receive(self) -> Any:
-        """Return the next object; EOFError or OSError: the connection is closed or broken."""
+        """Return the next object; raise EOFError or OSError if the connection is closed or broken."""
         return pickle.loads(self.receive_bytes())
 
     def send_bytes(self, body: Any) -> None:
@@ -104,19 +104,19 @@ class Link:
             self._socket.sendall(b"".join((head, body)))
 
     def receive_bytes(self) -> bytearray:
-        """Return the next frame; raises as `receive`."""
+        """Return the next frame; raise the same errors as `receive`."""
         start = self._exactly(8 + _CODE)
         head, code = start[:8], start[8:]
         body = self._exactly(struct.unpack(">Q", head)[0])
         expected = _code(self._key_in, struct.pack(">Q", self._received) + head, _CODE, body)
         if not hmac.compare_digest(code, expected):
             self.close()
-            raise WrongKey("a message was changed on its way")
+            raise WrongKey("a message was altered in transit")
         self._received += 1
         return body
 
     def close(self) -> None:
-        """End the connection; a thread that waits for a message wakes up."""
+        """Close the connection, also for threads that wait for a message."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
@@ -125,8 +125,8 @@ class Link:
         found, done = bytearray(min(size, _PIECE)), 0
         while done < size:
             if until is not None and time.monotonic() > until:
-                raise TimeoutError("the handshake takes too long")
-            if done == len(found):  # memory grows with the bytes received, whatever the announced length
+                raise TimeoutError("the handshake timed out")
+            if done == len(found):  # do not trust the announced length
                 found += bytes(min(size - done, done))
             with memoryview(found) as rest:
                 count = self._socket.recv_into(rest[done:])
@@ -143,7 +143,7 @@ def _code(key: bytes, text: bytes, size: int, more: Any = b"") -> bytes:
 
 
 def connect(call: Call, patience: float = _JOIN_SECONDS) -> Link:
-    """Call a process that listens, or will within `patience` seconds; OSError: none does, or with another key."""
+    """Connect to a listening process, retrying for `patience` seconds; raise OSError on failure."""
     until = time.monotonic() + patience
     while True:
         try:
@@ -157,10 +157,7 @@ def connect(call: Call, patience: float = _JOIN_SECONDS) -> Link:
 
 
 class Door(socketserver.ThreadingTCPServer):
-    """A port for processes that know the key: `welcome` is called with the link of each, in a thread of its own.
-
-    A stranger's bytes do no harm. Port 0 lets the system choose.
-    """
+    """A server that calls `welcome` with the link of each authenticated process, in a separate thread."""
 
     daemon_threads, block_on_close, request_queue_size, allow_reuse_address = True, False, 128, True
 
@@ -172,11 +169,11 @@ class Door(socketserver.ThreadingTCPServer):
         threading.Thread(target=self.serve_forever, args=(0.1,), daemon=True).start()
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Turn strangers away where there are too many."""
+        """Refuse connections above the limit of unauthenticated ones."""
         return self._strangers.acquire(blocking=False)
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        """Let a process in that proves the key."""
+        """Authenticate a connection and pass its link to `welcome`."""
         try:
             link = Link(request, self._key, called=True)
         except (OSError, EOFError):
@@ -186,21 +183,16 @@ class Door(socketserver.ThreadingTCPServer):
         self._welcome(link)
 
     def shutdown_request(self, request: Any) -> None:
-        """Leave sockets to their links."""
+        """Leave the socket open; its link closes it."""
 
     def close(self) -> None:
-        """Stop listening; open links stay."""
+        """Stop listening; keep open links."""
         self.shutdown()
         self.server_close()
 
 
 class Mesh:
-    """Links between all workers of a training, which call each other at `address`.
-
-    Attributes:
-        rank, size: of this worker, and number of workers.
-        sent: bytes so far.
-    """
+    """Links between the `size` workers of a training, which have sent `sent` bytes. Others connect to `address`."""
 
     def __init__(self, host: str, key: bytes) -> None:
         self.host, self._key, self._links = host, key, dict[int, Link]()
@@ -211,7 +203,7 @@ class Mesh:
 
     @contextlib.contextmanager
     def joined(self, rank: int, addresses: Sequence[Address]) -> Iterator[Mesh]:
-        """Inside, all workers, whose addresses these are by rank, are linked. Leaving ends the others' waits."""
+        """Link all workers, given their addresses by rank. Leaving the block closes the links."""
         self.rank, self.size = rank, len(addresses)
         try:
             with _in_contact("another worker"):
@@ -220,13 +212,13 @@ class Mesh:
                     self._links[peer].send(rank)
             with self._changed:
                 if not self._changed.wait_for(lambda: len(self._links) == self.size - 1, timeout=2 * _JOIN_SECONDS):
-                    raise LostContact("the other workers do not come")
+                    raise LostContact("the other workers did not connect")
             yield self
         finally:
             self.close()
 
     def all_to_all(self, pieces: Sequence[Any]) -> list[Any]:
-        """Send every worker its buffer; return those for this one. LostContact: a worker is gone, or has failed."""
+        """Send each worker its buffer, and return the buffers received; raise LostContact if a worker is lost."""
         found: list[Any] = list(pieces)
         for turn in range(self.size):
             peer = (turn - self.rank) % self.size  # each pair meets in one turn
@@ -241,7 +233,7 @@ class Mesh:
         return found
 
     def all_reduce(self, sums: Float64Array) -> Float64Array:
-        """Return sums over all workers, added in the order of the ranks: the same bytes on each."""
+        """Return sums over all workers, added in the order of the ranks so that each gets the same bytes."""
         own = np.ascontiguousarray(sums, dtype=np.float64)
         total = np.zeros_like(own)
         for piece in self.all_to_all([own.tobytes()] * self.size):
@@ -249,13 +241,13 @@ class Mesh:
         return total
 
     def share(self, value: Any, reader: int | None = None) -> list[Any]:
-        """Return the values of all workers, by rank; with a `reader`, on that worker alone."""
+        """Return the values of all workers by rank; with `reader`, only to that worker."""
         body = pickle.dumps(value, protocol=5)
         pieces = [body if reader in (None, peer) else b"" for peer in range(self.size)]
         return [pickle.loads(piece) if piece else None for piece in self.all_to_all(pieces)]
 
     def close(self) -> None:
-        """Leave the others, which ends their waits."""
+        """Close all links, so that the other workers stop waiting."""
         for link in list(self._links.values()):
             link.close()
         self._door.close()
@@ -270,7 +262,7 @@ class Mesh:
 
 @contextlib.contextmanager
 def _in_contact(peer: str) -> Iterator[None]:
-    """An error of the connection in here is `LostContact`."""
+    """Raise `LostContact` for connection errors in the block."""
     try:
         yield
     except (OSError, EOFError) as error:

@@ -1,15 +1,16 @@
-"""Workers of a Dask cluster: `dask:tcp://HOST:PORT`. Data may be a Dask data frame."""
+"""Launcher for Dask clusters, `dask:tcp://HOST:PORT`. Data may be Dask data frames."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 from urllib.parse import urlsplit
 
 from boostrank.cluster.channel import Address, Call
+from boostrank.cluster.worker import serve
 from boostrank.cluster.workers import Launcher, by_worker, package, scored
 from boostrank.core.errors import InputError, ParameterError
 from boostrank.model.ranking_model import RankingModel
@@ -22,12 +23,14 @@ _LOCK = "boostrank: one training at a time"
 
 
 class DaskWorkers(Launcher):
-    """The workers of a Dask cluster, one task each. Trainings that start together take turns.
+    """Dask workers, with one task each. Simultaneous trainings run one after another.
 
     Args:
         client: `distributed.Client`.
-        listen: host and port for the workers to call; None: the address by which this machine reaches the scheduler.
+        listen: host and port of this process for the workers; None uses its address in the scheduler's network.
     """
+
+    frames = "dask"
 
     def __init__(self, client: Any, listen: Address | None = None) -> None:
         self._distributed, self._client, self._owned = package("distributed", _INSTALL), client, False
@@ -35,15 +38,14 @@ class DaskWorkers(Launcher):
         if not self._workers:
             raise InputError("the Dask cluster has no worker: start some with `dask worker ADDRESS`")
         host = urlsplit(client.scheduler.address).hostname or "127.0.0.1"
-        # Another training may have its turn first, hence the patience.
-        super().__init__(len(self._workers), listen or (self._distributed.utils.get_ip(host), 0), patience=300.0)
+        super().__init__(len(self._workers), listen or (self._distributed.utils.get_ip(host), 0))
 
     @classmethod
     def named(cls, kind: str, where: str) -> Self:
-        """Return the launcher of `dask:ADDRESS`, or of `dask:FILE`, the scheduler's file."""
+        """Create the launcher for `dask:ADDRESS`, or `dask:FILE` with a scheduler file."""
         is_file = os.path.isfile(where)
         if not is_file and ":" not in where:
-            raise ParameterError(f"dask:{where}: neither an address (tcp://10.0.0.1:8786) nor a scheduler's file")
+            raise ParameterError(f"dask:{where} is neither an address (tcp://10.0.0.1:8786) nor a scheduler file")
         given: dict[str, Any] = {"scheduler_file": where} if is_file else {"address": where}
         try:
             client = package("distributed", _INSTALL).Client(**given, timeout=_CONNECT_SECONDS)
@@ -60,54 +62,48 @@ class DaskWorkers(Launcher):
         if self._owned:
             self._client.close()
 
-    def hold(self, frames: Sequence[Any], qid: str) -> bool:
-        if not type(frames[0]).__module__.startswith("dask"):
-            return False
+    def hold(self, frames: Sequence[Any], qid: str) -> None:
         parts = [frame.shuffle(on=qid, npartitions=self.size).to_delayed() for frame in frames]
         held = [self._client.compute(some) for some in parts]
-        self._distributed.wait(held)  # a worker that has begun to serve has no thread left to shuffle
+        self._distributed.wait(held)  # `serve` occupies the threads that shuffle
         self.tables = by_worker(held)
-        return True
 
     def run(self, call: Call) -> None:
         with self._client.as_current():
             lock = self._distributed.Lock(_LOCK)
         with lock:
             self._tasks = [
-                self._client.submit(_serve, call, rank, threads, self.tables[rank], workers=[address], pure=False)
+                self._client.submit(
+                    serve, call, rank, threads, self.tables[rank], exclusive=False, workers=[address], pure=False
+                )
                 for rank, (address, threads) in enumerate(self._workers.items())
             ]
             try:
-                # A task whose worker has died stays pending: Dask would start it anew.
-                pairs = list(zip(self._workers, self._tasks, strict=True))
-                while any(address in self._present() and not task.done() for address, task in pairs):
+                # The task of a dead worker remains pending, so check that the worker is present.
+                while any(address in self._present() and not task.done() for address, task in self._pairs()):
                     time.sleep(_LOOK_EVERY)
                 for task in self._tasks:
                     if task.status == "error":
                         task.result()
             finally:
-                with contextlib.suppress(Exception):  # where the scheduler is gone there is nothing to cancel
+                with contextlib.suppress(Exception):  # the scheduler may be gone
                     self._client.cancel(self._tasks, force=True)
 
     def stop(self, ranks: Sequence[int]) -> None:
-        pairs = list(zip(self._workers, self._tasks, strict=False))
-        late = [pairs[rank][0] for rank in ranks if rank < len(pairs) and not pairs[rank][1].done()]
-        with contextlib.suppress(Exception):  # nannies start them anew; without a nanny one stays as it is
+        late = [address for rank, (address, task) in enumerate(self._pairs()) if rank in ranks and not task.done()]
+        with contextlib.suppress(Exception):  # workers without a nanny cannot be restarted
             self._client.restart_workers(late, timeout=_RESTART_SECONDS, raise_for_error=False)
+
+    def _pairs(self) -> Iterator[tuple[str, Any]]:
+        return zip(self._workers, self._tasks, strict=False)
 
     def _present(self) -> dict[str, int]:
         info = self._client.scheduler_info(n_workers=-1)["workers"]
         return {address: about["nthreads"] for address, about in info.items() if about.get("nthreads")}
 
 
-def _serve(call: Call, rank: int, threads: int, tables: dict[str, Any]) -> None:
-    from boostrank.cluster.worker import serve
-
-    serve(call, rank, threads, tables, exclusive=False)
-
-
 def predict(model: RankingModel, frame: Any, column: str = "score") -> Any:
-    """Return a Dask data frame with one more column, the scores of its rows, partition by partition."""
+    """Add a column of scores to a Dask data frame, partition by partition."""
 
     def work(rows: Any) -> Any:
         import pyarrow as pa
@@ -115,6 +111,3 @@ def predict(model: RankingModel, frame: Any, column: str = "score") -> Any:
         return rows.assign(**{column: scored(model, pa.Table.from_pandas(rows), column)[column].to_numpy()})
 
     return frame.map_partitions(work, meta=frame._meta.assign(**{column: 0.0}))
-
-
-LAUNCHER = DaskWorkers

@@ -1,12 +1,11 @@
-"""Ranks started by torchrun, MPI, Slurm or Kubernetes' indexed jobs, each with the same command.
+"""Launcher for ranks started by torchrun, MPI, Slurm or indexed jobs of Kubernetes, all with the same command.
 
-The first rank is the client, and starts a process that works; the others work, and get the model in the end.
+The first rank is the client and starts a worker process. The other ranks are workers, and receive the final model.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import Self
 
 from boostrank.cluster.channel import Call
@@ -24,7 +23,7 @@ _RANKS = {
     "JOB_COMPLETION_INDEX": "JOB_PARALLELISM",
 }
 _ON_MACHINE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE")
-"""Number of ranks on this machine: torchrun, Open MPI, MPICH, Slurm."""
+"""Variables with the number of ranks on this machine, of torchrun, Open MPI, MPICH and Slurm."""
 _PORT = 29400
 _LEAST_KEY = 16
 
@@ -42,35 +41,32 @@ class EnvWorkers(LocalWorkers):
         key = os.environ.get("BOOSTRANK_KEY", "")
         if len(key) < _LEAST_KEY:
             raise ParameterError(
-                f"cluster env: set BOOSTRANK_KEY to the same secret on every rank, at least {_LEAST_KEY} characters "
-                "(openssl rand -hex 16): the ranks know each other by it"
+                f"cluster env: set BOOSTRANK_KEY to the same secret of at least {_LEAST_KEY} characters on every rank "
+                "(openssl rand -hex 16)"
             )
         if "MASTER_ADDR" not in os.environ:
             raise ParameterError("cluster env: set MASTER_ADDR, the host of the first rank, on every rank")
         threads = resolve_threads(None)
-        if threads == os.cpu_count():  # ranks that are bound to some of the cores have their share already
+        if threads == os.cpu_count():  # otherwise ranks are bound to their share of the cores
             local = next((name for name in _ON_MACHINE if name in os.environ), "")
             threads = max(1, threads // max(1, _number(local, 1)))
         super().__init__(size, threads)
+        self.processes = 1
         # torchrun itself listens on MASTER_PORT.
         port = _number("BOOSTRANK_PORT", _number("MASTER_PORT", _PORT) + ("TORCHELASTIC_RUN_ID" in os.environ))
         self.rank, self.key, self.listen = rank, key.encode(), (os.environ["MASTER_ADDR"], port)
         self.patience = 600.0  # ranks of a job may start minutes apart
 
-    def run(self, call: Call) -> None:
-        self._run(call, 1)  # the other ranks come by themselves
-
-    def stop(self, ranks: Sequence[int]) -> None:
-        super().stop([rank for rank in ranks if rank == 0])  # the others end when they lose contact
-
     @classmethod
     def named(cls, kind: str, where: str) -> Self:
         if where:
-            raise ParameterError(f"{kind}:{where}: `env` alone, as the environment says the rest")
+            raise ParameterError(
+                f"cluster {kind}:{where}: write env without arguments; the environment has all settings"
+            )
         return cls()
 
     def serve(self) -> RankingModel:
-        """Work, on any rank but the first; return the model. WorkerLost: there is none."""
+        """Work as a rank other than the first, and return the model; raise WorkerLost if there is none."""
         try:
             model, why = serve(Call(self.listen, self.key or b""), self.rank, self.threads, patience=self.patience)
         except OSError as error:
@@ -87,6 +83,3 @@ def _number(name: str, default: int | None = None) -> int:
         return int(os.environ[name])
     except (KeyError, ValueError):
         raise ParameterError(f"cluster env: {name}={os.environ.get(name, '')!r} is not a number") from None
-
-
-LAUNCHER = EnvWorkers

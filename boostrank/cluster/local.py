@@ -1,4 +1,4 @@
-"""Workers as processes of this machine: `local:2`."""
+"""Launcher for processes on this machine, `local:2`."""
 
 from __future__ import annotations
 
@@ -24,17 +24,20 @@ _ROOT = str(Path(__file__).parents[2])
 
 
 class LocalWorkers(Launcher):
-    """Processes of this machine.
+    """Processes on this machine.
 
     Args:
-        size: number of processes.
-        threads: of each; None shares out the cores.
+        size: number of workers.
+        threads: number of threads per process; None divides the cores among them.
+
+    Attributes:
+        processes: number of workers to start, ranks from 0; the other ranks start by themselves.
     """
 
     def __init__(self, size: int, threads: int | None = None) -> None:
         super().__init__(size, ("127.0.0.1", 0))
         self.threads = max(1, resolve_threads(None) // size) if threads is None else threads
-        self._processes: list[subprocess.Popen[str]] = []
+        self.processes, self._started = size, list[subprocess.Popen[str]]()
 
     @classmethod
     def named(cls, kind: str, where: str) -> Self:
@@ -42,14 +45,11 @@ class LocalWorkers(Launcher):
 
     @property
     def pids(self) -> list[int]:
-        """Process of each worker."""
-        return [process.pid for process in self._processes]
+        """Process ids of the workers."""
+        return [process.pid for process in self._started]
 
     def run(self, call: Call) -> None:
-        self._run(call, self.size)
-
-    def _run(self, call: Call, workers: int) -> None:
-        for rank in range(workers):
+        for rank in range(self.processes):
             process = subprocess.Popen(
                 [sys.executable, "-c", _WORKER, *map(str, (*call.address, rank, self.threads))],
                 stdin=subprocess.PIPE,
@@ -58,21 +58,18 @@ class LocalWorkers(Launcher):
                 text=True,
                 env=os.environ | {"PYTHONPATH": os.pathsep.join([_ROOT, *filter(None, sys.path)])},
             )
-            self._processes.append(process)
+            self._started.append(process)
             assert process.stdin is not None
-            with contextlib.suppress(BrokenPipeError):  # the key goes here: others can read arguments and environment
+            with contextlib.suppress(BrokenPipeError):  # arguments and environment are visible to others
                 process.stdin.write(f"{call.key.hex()}\n")
                 process.stdin.flush()
-        ended = [(process.communicate()[1], process.returncode) for process in self._processes]
-        self._processes = []
+        ended = [(process.communicate()[1], process.returncode) for process in self._started]
+        self._started = []
         for words, status in ended:
             if status:
                 lines = [line for line in words.splitlines() if line.strip()] or ["no message"]
                 raise TrainingError(f"a worker ended with status {status}: {lines[-1]}")
 
     def stop(self, ranks: Sequence[int]) -> None:
-        for process in [self._processes[rank] for rank in ranks if rank < len(self._processes)]:
+        for process in [self._started[rank] for rank in ranks if rank < len(self._started)]:
             process.kill()
-
-
-LAUNCHER = LocalWorkers

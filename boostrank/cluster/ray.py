@@ -1,4 +1,4 @@
-"""Workers as tasks of a Ray cluster: `ray:2`. Data may be a Ray Dataset."""
+"""Launcher for tasks on a Ray cluster, `ray:2`. Data may be Ray Datasets."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from boostrank.cluster.channel import Address, Call
+from boostrank.cluster.worker import serve
 from boostrank.cluster.workers import Launcher, by_worker, package, scored
 from boostrank.model.ranking_model import RankingModel
 
 
 class RayWorkers(Launcher):
-    """Tasks of the Ray cluster that Ray finds, or else of this machine.
+    """Tasks on the Ray cluster that `ray.init` finds, or on this machine.
 
     Args:
         size: number of tasks.
-        cpus: of each; also its threads.
-        listen: host and port for the tasks to call; None: this node's address by Ray.
+        cpus: number of cores and threads per task.
+        listen: host and port of this process for the tasks; None uses this node's address in Ray.
     """
+
+    frames = "ray"
 
     def __init__(self, size: int, cpus: int = 1, listen: Address | None = None) -> None:
         self._ray, self._cpus, self._tasks = package("ray", "ray"), cpus, list[Any]()
@@ -25,19 +28,14 @@ class RayWorkers(Launcher):
             self._ray.init(log_to_driver=False)
         super().__init__(size, listen or (package("ray.util", "ray").get_node_ip_address(), 0))
 
-    def hold(self, frames: Sequence[Any], qid: str) -> bool:
-        if not type(frames[0]).__module__.startswith("ray."):
-            return False
+    def hold(self, frames: Sequence[Any], qid: str) -> None:
         self.tables = by_worker([one.repartition(self.size, keys=[qid]).split(self.size) for one in frames])
-        return True
 
     def run(self, call: Call) -> None:
         cpus = self._cpus
 
         def work(rank: int, datasets: dict[str, Any]) -> None:
             import pyarrow as pa
-
-            from boostrank.cluster.worker import serve
 
             tables = {}
             for name, data in datasets.items():
@@ -55,8 +53,5 @@ class RayWorkers(Launcher):
 
 
 def predict(model: RankingModel, data: Any, column: str = "score") -> Any:
-    """Return a Ray Dataset with one more column, the scores of its rows, batch by batch."""
+    """Add a column of scores to a Ray Dataset, batch by batch."""
     return data.map_batches(lambda batch: scored(model, batch, column), batch_format="pyarrow")
-
-
-LAUNCHER = RayWorkers

@@ -1,4 +1,4 @@
-"""Spark: workers are tasks of a barrier stage. Data are files, or DataFrames, which arrive as Arrow batches."""
+"""Launcher for tasks of a Spark barrier stage, `spark:2`. Data may be Spark DataFrames."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from typing import Any
 
 from boostrank.cluster.channel import Address, Call
 from boostrank.cluster.train import train as train_on
+from boostrank.cluster.worker import serve
 from boostrank.cluster.workers import Launcher, package, scored
 from boostrank.model.ranking_model import RankingModel
 
-_SET = "boostrank_set"  # column: number of the data set of a row
+_SET = "boostrank_set"  # column with the number of the data set
 
 
 class SparkWorkers(Launcher):
-    """Tasks of one barrier stage.
+    """Tasks of a barrier stage.
 
     Args:
-        size: number of tasks, which must all fit on the cluster at once; each has `spark.task.cpus` threads.
-        listen: host and port of the driver for the tasks to call; None: its host by Spark's configuration.
+        size: number of tasks, which must all run at once; each has `spark.task.cpus` threads.
+        listen: host and port of the driver for the tasks; None uses `spark.driver.host`.
     """
+
+    frames = "pyspark"
 
     def __init__(self, size: int, listen: Address | None = None) -> None:
         self._session = package("pyspark.sql", "pyspark").SparkSession.builder.getOrCreate()
         self._tag = f"boostrank-{secrets.token_hex(4)}"
-        # The tasks begin when the data are partitioned, hence the patience.
+        # Tasks start after the data are partitioned, which takes time.
         super().__init__(size, listen or (self._session.conf.get("spark.driver.host", "127.0.0.1"), 0), patience=600.0)
         self._rows = self._session.range(0, size, 1, size)
 
-    def hold(self, frames: Sequence[Any], qid: str) -> bool:
-        if not type(frames[0]).__module__.startswith("pyspark."):
-            return False
+    def hold(self, frames: Sequence[Any], qid: str) -> None:
         from pyspark.sql.functions import lit
 
         numbered = [frame.withColumn(_SET, lit(i)) for i, frame in enumerate(frames)]
         rows = reduce(lambda some, more: some.unionByName(more), numbered)
         self._rows = rows.repartition(self.size, qid).sortWithinPartitions(_SET, qid)
-        return True
 
     def run(self, call: Call) -> None:
         threads = int(self._session.conf.get("spark.task.cpus", "1"))
@@ -46,10 +46,8 @@ class SparkWorkers(Launcher):
         def task(batches: Iterator[Any]) -> Iterator[Any]:
             from pyspark import BarrierTaskContext
 
-            from boostrank.cluster.worker import serve
-
             context = BarrierTaskContext.get()
-            if not context.attemptNumber():  # the training does not go on with another
+            if not context.attemptNumber():  # a retried task cannot join the training
                 rank = context.partitionId()
                 serve(call, rank, threads, _tables(batches, rank))
             yield from ()
@@ -62,7 +60,7 @@ class SparkWorkers(Launcher):
 
 
 def _tables(batches: Iterator[Any], rank: int) -> dict[str, Any]:
-    """The data sets in a partition, by name."""
+    """Return the data sets in a partition by name."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -85,21 +83,18 @@ def train(
     listen: Address | None = None,
     **options: Any,
 ) -> RankingModel:
-    """Train on a Spark DataFrame, partitioned by query, on `workers` tasks; see `boostrank.cluster.train`.
+    """Partition a Spark DataFrame by query and train on `workers` tasks; see `boostrank.cluster.train`.
 
-    `label`, `qid`, `weight` and `drop` name columns; all others are features. `listen` is as for `SparkWorkers`.
+    `label`, `qid`, `weight` and `drop` name columns; all others are features. For `listen`, see `SparkWorkers`.
     """
     return train_on(SparkWorkers(workers, listen), params, frame, num_boost_round, valid, **options)
 
 
 def predict(model: RankingModel, frame: Any, column: str = "score") -> Any:
-    """Return a DataFrame with one more column, the scores of its rows, batch by batch."""
+    """Add a column of scores to a DataFrame, batch by batch."""
 
     def work(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
             yield from scored(model, batch, column).to_batches()
 
     return frame.mapInArrow(work, type(frame.schema)([*frame.schema.fields]).add(column, "double"))
-
-
-LAUNCHER = SparkWorkers

@@ -1,11 +1,11 @@
-"""Client of a training on several workers: shards to workers, work to all of them, rounds to callbacks."""
+"""Client of a training on several workers, which assigns shards and tasks to them, and calls the callbacks."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -13,41 +13,43 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.cluster.worker import CLIENT_SILENCE_SECONDS, Last, News, Shard
+from boostrank.cluster.worker import CLIENT_SILENCE_SECONDS, Last, News, Shard, joined_ids
 from boostrank.cluster.workers import WORKER_TIMEOUT, Launcher, Workers, by_worker
 from boostrank.core import errors
 from boostrank.core.errors import BoostrankError, DataError, DataWarning, ParameterError, TrainingError, WorkerLost
 from boostrank.core.text import count_of
-from boostrank.data.arrays import default_feature_names
-from boostrank.data.categories import Categories
+from boostrank.data.arrays import common_space
 from boostrank.data.frames import cut
-from boostrank.data.options import FeatureSpace
 from boostrank.data.rows import fingerprint_of
 from boostrank.data.source import matching
 from boostrank.engines import get_backend, workers_of
 from boostrank.engines.base import CallbackEnv, EvalResult, StopTraining
+from boostrank.fit.callbacks import History
 from boostrank.fit.checkpoint import Checkpoint
 from boostrank.fit.train import draft, named_sets, with_objective_of, with_params
 from boostrank.model.ranking_model import RankingModel, as_model
-from boostrank.options import TrainOptions, declared
+from boostrank.options import KEYWORDS, Option, ReadOptions, TrainOptions, declared, takes_options
 from boostrank.records import ModelInfo
 
-_LAUNCHERS = ("local", "env", "dask", "spark", "ray")
+_LAUNCHERS = {kind: f"{kind.title()}Workers" for kind in ("local", "env", "dask", "spark", "ray")}
+"""Module in `boostrank.cluster` -> name of its launcher."""
+_OWN = [Option(name=name, help="") for name in ("tell", "worker_timeout", "format", "categorical_feature")]
 
 
 def launcher_of(workers: Any) -> Launcher:
-    """Return the launcher that a text names, as for `train`."""
-    if not isinstance(workers, str):
-        of_dask = type(workers).__module__.startswith("distributed.")
-        found: Launcher = import_module("boostrank.cluster.dask").DaskWorkers(workers) if of_dask else workers
-        return found
-    kind, _, where = workers.partition(":")
-    if kind not in _LAUNCHERS:
-        raise ParameterError(f"cluster {workers!r}: it begins with none of {', '.join(_LAUNCHERS)}")
-    launcher: Launcher = import_module(f"boostrank.cluster.{kind}").LAUNCHER.named(kind, where)
+    """Return the launcher for `workers` of `train`."""
+    if isinstance(workers, str):
+        kind, _, where = workers.partition(":")
+        if kind not in _LAUNCHERS:
+            raise ParameterError(f"cluster {workers!r}: expected one of {', '.join(_LAUNCHERS)}, as in local:2")
+        workers = getattr(import_module(f"boostrank.cluster.{kind}"), _LAUNCHERS[kind]).named(kind, where)
+    elif type(workers).__module__.startswith("distributed."):
+        workers = import_module("boostrank.cluster.dask").DaskWorkers(workers)
+    launcher: Launcher = workers
     return launcher
 
 
+@takes_options((*KEYWORDS.values(), *declared(ReadOptions).values(), *_OWN))
 def train(
     workers: Any,
     params: Mapping[str, Any] | None,
@@ -57,30 +59,32 @@ def train(
     valid_names: Sequence[str] | None = None,
     **options: Any,
 ) -> RankingModel:
-    """Train one ranker on several workers: the model of a single machine, but for the order of sums, the bins of
-    XGBoost (estimates, there and here), and the noise of objectives that draw random numbers.
+    """Train a ranker on several workers.
+
+    The model differs from that of a single machine only by the order of sums, the approximate bins of XGBoost, and the
+    random numbers of objectives.
 
     Args:
-        workers: "local:2", processes on this machine; "env", the ranks that torchrun, MPI, Slurm or Kubernetes have
-            started (each makes this call, and gets the model); "dask:tcp://10.0.0.1:8786" or "dask:FILE"; "spark:8",
-            "ray:8", tasks of these; a `distributed.Client`; or a `Launcher`.
+        workers: "local:2" (processes on this machine); "env" (ranks started by torchrun, MPI, Slurm or Kubernetes; each
+            makes this call and gets the model); "dask:tcp://10.0.0.1:8786" or "dask:FILE"; "spark:8" or "ray:8"
+            (tasks); a `distributed.Client`; or a `Launcher`.
         params, num_boost_round: as for `boostrank.train`.
-        data: files of whole queries, or patterns ("shards/*.txt"), by the path that workers know them by. Or a table:
-            a Spark, Dask or Ray data frame on workers of that engine, which partitions it by query; pandas, polars or
-            Arrow here, which is dealt to any workers.
-        valid: files or table to evaluate on each round; a list of lists, or of tables, for several sets.
+        data: files of whole queries or patterns ("shards/*.txt"), with paths that are valid on the workers. Or a table:
+            a Spark, Dask or Ray data frame with workers of the same kind, or a table of pandas, polars or Arrow. It is
+            partitioned by query.
+        valid: files or a table to evaluate each round; a list of lists, or of tables, for several sets.
         valid_names: names of the sets; `valid_0`, ... by default.
-        options: those of `boostrank.train`, of `RankingDataset.read` (of a table: `from_frame`), and
+        options: options of `boostrank.train`, of `RankingDataset.read` (`from_frame` for tables), and
 
-            * `checkpoint`: the model so far is written to its path; `init_model` goes on from it;
-            * `callbacks`: called here, without a model; one that raises `StopTraining` ends the training rounds later;
-            * `tell`: called with a line about workers and data before the training starts;
-            * `worker_timeout`: seconds without an answer after which a worker is lost.
+            * `checkpoint`: the model is saved to its path periodically; continue it with `init_model`;
+            * `callbacks`: called in this process, without a model; `StopTraining` takes effect a few rounds later;
+            * `tell`: called with a summary of workers and data before training;
+            * `worker_timeout`: seconds without an answer after which a worker is considered lost.
 
     Raises:
-        WorkerLost: a worker died or does not answer; the last checkpoint is good.
+        WorkerLost: a worker died or does not answer; the last checkpoint is valid.
         InputError, TrainingError: as `boostrank.train`, with the shard or the worker; a query in two shards, a shard
-            that no worker can read, workers with different installations.
+            that no worker can read, or workers with different versions.
     """
     training = ClusterTraining(params, num_boost_round, **options)
     paths = _is_path(data) or (isinstance(data, list | tuple) and all(map(_is_path, data)))
@@ -101,7 +105,7 @@ def train(
 
 
 class ClusterTraining:
-    """One training, by the arguments of `train`."""
+    """A training on workers, with the arguments of `train`."""
 
     def __init__(
         self,
@@ -113,15 +117,17 @@ class ClusterTraining:
     ) -> None:
         if not worker_timeout > 0:
             raise ParameterError(f"worker_timeout={worker_timeout!r} must be above 0 seconds")
-        own = {name: given.pop(name) for name in declared(TrainOptions) if name in given}
+        own = {name: given.pop(name) for name in KEYWORDS if name in given}
         options = with_params(TrainOptions(**own, rounds=rounds), params or {})
         workers_of(options.backend)
         for name in options.changed:
             if declared(TrainOptions)[name].alone:
-                raise ParameterError(f"{name} is for a training on one machine")
+                raise ParameterError(f"{name} is not supported on clusters; remove it, or train on one machine")
         self._checkpoint, self._callbacks = options.checkpoint, options.callbacks or ()
         if not isinstance(self._checkpoint, Checkpoint | None) or (self._checkpoint and self._checkpoint.resume):
-            raise ParameterError("checkpoint: Checkpoint(path, every=N); workers go on by init_model=, without resume")
+            raise ParameterError(
+                "checkpoint must be Checkpoint(path, every=N); to continue, pass init_model=, not resume"
+            )
         self._model = None if options.init_model is None else as_model(options.init_model)
         self._options = replace(options, init_model=self._model, checkpoint=None, callbacks=None)
         self._tell, self._timeout, self._reading = tell, worker_timeout, given
@@ -131,28 +137,26 @@ class ClusterTraining:
         if (objective is None and self.settings.native_objective is None) or (
             objective is not None and any("source" in part.to_dict() for part in objective.parts)
         ):
-            raise ParameterError("an objective of your own cannot travel to the workers: train on one machine")
+            raise ParameterError("custom objectives are not supported on clusters; train on one machine")
         self._engine.params.check_workers(self.settings.engine)
         self._before = 0 if self._model is None else self._model.best_iteration
-        self._rounds: list[Any] = []  # so far, as of `News`
-        self._saved = 0
+        self._history, self._saved = History(), 0
+        self._history.rounds = self._before
 
     def on(self, launcher: Launcher, data: Any, sets: Mapping[str, Any], *, frames: bool) -> RankingModel:
-        """Train on the workers of a launcher; `data` and each of the validation sets are paths, or a table each."""
+        """Train on the workers of a launcher; `data` and each validation set are paths, or a table if `frames`."""
         started, groups = time.perf_counter(), [data, *sets.values()]
-        qid, given = self._reading.get("qid", "qid"), [dict[str, Any]()] * launcher.size
-        if frames and not launcher.hold(groups, qid):
-            given = by_worker([cut(table, qid, launcher.size) for table in groups])
+        qid, tables = self._reading.get("qid", "qid"), [dict[str, Any]()] * launcher.size
+        if frames and launcher.frames and type(data).__module__.partition(".")[0].startswith(launcher.frames):
+            launcher.hold(groups, qid)
+        elif frames:
+            tables = by_worker([cut(table, qid, launcher.size) for table in groups])
         self._workers = Workers(launcher, self._timeout)
-        last: Last = None, "the training was given up"
+        last: Last = None, "the training was cancelled"
         with contextlib.nullcontext() if self._checkpoint is None else self._checkpoint.reserved():
             try:
                 self._workers.start()
-                if frames:
-                    held = sum(self._workers.work("hold", [(tables,) for tables in given]), start=list[str]())
-                    kinds = ["training", *(f"validation {i}" for i in range(len(sets)))]
-                    groups = [[name for name in held if name.startswith(f"{kind} partition")] for kind in kinds]
-                task = self._prepared(groups, tuple(sets))
+                task = self._prepared([] if frames else groups, tables, tuple(sets))
                 if self._tell is not None:
                     self._tell(self._inventory)
                 model = self._trained(task, started)
@@ -164,15 +168,25 @@ class ClusterTraining:
             finally:
                 self._workers.release(last)
 
-    def _prepared(self, groups: Sequence[list[str]], valid_names: tuple[str, ...]) -> tuple[Any, ...]:
-        """Have every shard read, and refuse what would not go well; return the work to be done."""
+    def _prepared(
+        self, groups: Sequence[list[str]], tables: Sequence[Any], valid_names: tuple[str, ...]
+    ) -> tuple[Any, ...]:
+        """Assign and validate the shards of all sets, and return the arguments of `Worker.fit`.
+
+        Without paths in `groups`, the shards are `tables` and those that the workers hold.
+        """
         workers, reading = self._workers, self._reading
-        if not groups[0]:
-            raise DataError("there is no training shard")
         everything = [path for group in groups for path in group]
-        sizes = dict(zip(workers.names, workers.work("sizes", [(everything,)] * len(workers.ranks)), strict=True))
+        found = workers.work("sizes", [(everything, some) for some in tables])
+        sizes = dict(zip(workers.names, found, strict=True))
+        if not groups:
+            kinds = ["training", *(f"validation {i}" for i in range(len(valid_names)))]
+            held = [name for one in found for name in one]
+            groups = [[name for name in held if name.startswith(f"{kind} partition")] for kind in kinds]
+        if not groups[0]:
+            raise DataError("there are no training shards")
         training = place(groups[0], sizes)
-        # A worker without training rows has nothing to do.
+        # Leave out workers without training rows.
         workers.ranks = [rank for rank in workers.ranks if training[workers.info[rank].name]]
         names = workers.names
         validation = [place(group, {name: sizes[name] for name in names}, training) for group in groups[1:]]
@@ -189,9 +203,10 @@ class ClusterTraining:
         for i, set_name in enumerate(valid_names):
             of_set = [(name, shard) for name, one in zip(names, reports, strict=True) for shard in one[i]]
             refuse_shared_queries(of_set)
-            both = shared_with_training(self._shards, [shard for _, shard in of_set])
-            if both:
-                text = f"{set_name}: {len(both):,} query ids are also in the training data (one: {both[0]})"
+            ids, owners = _all_ids([*self._shards, *(shard for _, shard in of_set)])
+            both = np.intersect1d(ids[owners < len(self._shards)], ids[owners >= len(self._shards)])
+            if both.size:
+                text = f"{set_name}: {both.size:,} query ids are also in the training data (one: {both[0]})"
                 if reading.get("strict"):
                     raise DataError(text)
                 errors.warn_user(text, DataWarning)
@@ -210,7 +225,7 @@ class ClusterTraining:
         )
 
     def _trained(self, task: tuple[Any, ...], started: float) -> RankingModel:
-        """Train; callbacks and the checkpoint follow meanwhile."""
+        """Train, with callbacks and checkpoints in this process."""
         work = [(rank, *task) for rank in range(len(self._workers.ranks))]
         total = self._before + self.settings.rounds
         try:
@@ -219,14 +234,14 @@ class ClusterTraining:
             if not self._saved:
                 raise
             holds = f"{self._checkpoint.path} holds the first {self._saved} rounds"
-            raise WorkerLost(f"{error}; {holds}, continue it for {total - self._saved} more") from error
+            raise WorkerLost(f"{error}; {holds}: continue it for {total - self._saved} more") from error
         model, _, stopped, _ = results[0]
         if len({checksum for _, checksum, _, _ in results}) > 1:
-            raise TrainingError("the workers ended with different models: none of them is to be trusted")
+            raise TrainingError("the workers have different models, so none of them is reliable")
         if stopped and not self._workers.stop:
             errors.warn_user(
-                f"the workers had not heard of this process for {CLIENT_SILENCE_SECONDS:.0f} seconds and ended "
-                f"the training{self._when()} of {total}: was it suspended?",
+                f"the workers had no message from this process for {CLIENT_SILENCE_SECONDS:.0f} seconds and ended the "
+                f"training{self._when()} of {total}: was it suspended?",
                 errors.TrainingWarning,
             )
         assert isinstance(model, RankingModel) and model.summary is not None  # noqa: PT018
@@ -236,35 +251,37 @@ class ClusterTraining:
         return model
 
     def _listen(self, news: News) -> None:
-        self._rounds += news.rounds
+        callbacks = sorted(self._callbacks, key=lambda callback: getattr(callback, "order", 0))
         for iteration, begin, end, results in news.rounds:
             env = CallbackEnv(None, self.settings.engine, iteration, begin, end, [EvalResult(*r) for r in results])
-            for callback in sorted(self._callbacks, key=lambda callback: getattr(callback, "order", 0)):
+            for callback in (self._history, *callbacks):
                 try:
                     callback(env)
-                except StopTraining:  # after the round that is under way
+                except StopTraining:
                     self._workers.stop = True
         if news.model is not None:
             self._save_so_far(*news.model)
 
     def _when(self) -> str:
-        return f" after round {len(self._rounds) + self._before}"
+        return f" after round {self._history.rounds}"
 
     def _save_so_far(self, rounds: int, body: bytes, info: ModelInfo) -> None:
-        """Write a checkpoint; where that fails, the old one stays and the training goes on."""
-        history: dict[str, dict[str, list[float]]] = {}
-        for iteration, _, _, results in self._rounds:
-            for name, metric, value, *_ in results if iteration < rounds else ():
-                history.setdefault(name, {}).setdefault(metric, []).append(value)
+        """Write a checkpoint; if that fails, warn and keep the old one."""
+        end = rounds - self._before
+        history = {
+            name: {metric: values[:end] for metric, values in metrics.items()}
+            for name, metrics in self._history.values.items()
+        }
         model = RankingModel(self._engine.load(body), info=self._of_all(info), evals_result=history)
         try:
             model.save(self._checkpoint.path, num_iteration=0)
             self._saved = rounds
         except TrainingError as error:
-            errors.warn_user(f"{error}. The training goes on; the next checkpoint may fit", errors.TrainingWarning)
+            words = f"{error}. Training continues, and the next checkpoint may succeed"
+            errors.warn_user(words, errors.TrainingWarning)
 
     def _of_all(self, info: ModelInfo) -> ModelInfo:
-        """The first worker's record with the data of all workers."""
+        """Return the first worker's record with the data of all workers."""
         data = {
             "files": sorted(shard.path for shard in self._shards),
             "rows": sum(shard.rows for shard in self._shards),
@@ -273,7 +290,7 @@ class ClusterTraining:
         }
         training, parameters = {**info["training"], "workers": len(self._workers.ranks)}, {**info["parameters"]}
         if self.settings.threads is None:
-            parameters.pop("num_threads", None)  # the worker's own
+            parameters.pop("num_threads", None)  # of the first worker
         return info | {"data": {**info["data"], **data}, "training": training, "parameters": parameters}
 
 
@@ -282,7 +299,7 @@ def _is_path(value: Any) -> bool:
 
 
 def _expanded(given: Any) -> list[str]:
-    """Absolute paths; a pattern without a match stands for itself, which workers say that they cannot read."""
+    """Return absolute paths; workers report patterns without a match as unreadable."""
     found: list[str] = []
     for path in map(os.path.abspath, [given] if _is_path(given) else given):
         try:
@@ -290,7 +307,7 @@ def _expanded(given: Any) -> list[str]:
         except errors.FileFormatError:
             found.append(path)
     if not found:
-        raise ParameterError("no shard is given")
+        raise ParameterError("no shards were given")
     twice = [path for path in dict.fromkeys(found) if found.count(path) > 1]
     if twice:
         raise ParameterError(f"{twice[0]} is given twice")
@@ -300,15 +317,11 @@ def _expanded(given: Any) -> list[str]:
 def place(
     shards: Sequence[str], sizes: Mapping[str, Mapping[str, int]], already: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, list[str]]:
-    """Deal shards so that workers have about as many bytes each: the largest first, to the one with least so far.
+    """Assign shards to workers with about equal bytes: the largest shard first, to the worker with the least load.
 
     Args:
-        shards: paths.
-        sizes: worker -> path -> bytes, of the shards that it can read.
-        already: worker -> shards of another data set that it has to read.
-
-    Returns:
-        Worker -> its shards, in the order given.
+        sizes: bytes of each shard that a worker can read, by worker and path.
+        already: assigned shards of another data set by worker.
     """
     load = {worker: sum(sizes[worker][path] for path in (already or {}).get(worker, ())) for worker in sizes}
     seen = {path: {worker: known[path] for worker, known in sizes.items() if path in known} for path in shards}
@@ -316,99 +329,44 @@ def place(
     for path, found in seen.items():
         if not found:
             raise errors.InputError(
-                f"{path}: no worker can read it. Workers read their shards themselves, so each must lie where a worker "
-                "sees it under this very path"
+                f"{path}: no worker can read it. Workers read their shards from their own file systems, so the path "
+                "must exist on one of them"
             )
-        (one, size), *others = found.items()
-        for other, other_size in others:
-            if other_size != size:
-                raise errors.InputError(
-                    f"{path}: {size:,} bytes on {one}, {other_size:,} on {other}. It must be one file, or have a name "
-                    "of its own on each machine"
-                )
+        if len(set(found.values())) > 1:
+            each = ", ".join(f"{size:,} bytes on {worker}" for worker, size in found.items())
+            raise errors.InputError(f"{path}: {each}. Give different files different names")
     for path in sorted(shards, key=lambda path: -max(seen[path].values())):
         owner[path] = min(seen[path], key=lambda worker: load[worker])
         load[owner[path]] += seen[path][owner[path]]
     return {worker: [path for path in shards if owner[path] == worker] for worker in sizes}
 
 
-def common_space(spaces: Mapping[str, FeatureSpace], known: Mapping[str, Categories]) -> FeatureSpace:
-    """Return the features of several files as if they were one: numbered from 0 if 0 occurs in any of them.
-
-    Categories get their codes in the order of the files, after the known ones of a model.
-    """
-    start, first = next(iter(spaces.items()))
-    bases = {space.index_base for space in spaces.values() if space.index_base is not None}
-    if not bases:
-        for file, space in spaces.items():
-            if space.feature_names != first.feature_names:
-                name = next(iter(set(space.feature_names) ^ set(first.feature_names)), "their order")
-                raise DataError(f"the features of {start} and of {file} differ: {name}")
-        return replace(first, categories=_common_categories(spaces.values()) | dict(known))
-    base, widths = min(bases), {}
-    for file, space in spaces.items():
-        names = tuple(space.feature_names)
-        if space.index_base is None and names != tuple(default_feature_names(len(names), 1)):
-            raise DataError(f"{file} names its features and other files number them: give all one format")
-        # A file read as if its first feature had number 1 has one column less.
-        widths[file] = len(names) + (base if space.index_base is None else space.index_base) - base
-    narrow, width = min(widths, key=lambda file: widths[file]), max(widths.values())
-    if widths[narrow] < width:
-        errors.warn_user(
-            f"{narrow} names {spaces[narrow].n_features:,} features, others up to {width:,}: those that a file does "
-            "not name are zero in it",
-            DataWarning,
-        )
-    return replace(first, index_base=base, n_features=width, feature_names=default_feature_names(width, base))
-
-
-def _common_categories(spaces: Iterable[FeatureSpace]) -> dict[str, Categories]:
-    """Feature -> its categories in any file, with the codes that one file of all rows has."""
-    found: dict[str, Categories] = {}
-    for space in spaces:
-        for name, one in space.categories.items():
-            before = found.setdefault(name, one)
-            if before.values is not None and one.values is not None:
-                found[name] = replace(before, values=tuple(dict.fromkeys([*before.values, *one.values])))
-    return found
-
-
 def refuse_shared_queries(shards: Sequence[tuple[str, Shard]]) -> None:
-    """Refuse a query in two shards, given with their workers: it would be ranked as two shorter ones."""
+    """Refuse queries that are in two shards, given as (worker, shard)."""
     qids, owners = _all_ids([shard for _, shard in shards])
     order = np.argsort(qids, kind="stable")
     again = np.flatnonzero(qids[order][1:] == qids[order][:-1])
     if again.size:
         first, second = sorted(owners[order[again[0] : again[0] + 2]])
         (worker, one), (other, two) = shards[first], shards[second]
-        more = f", and {again.size - 1:,} more are in two" if again.size > 1 else ""
+        more = f", and {again.size - 1:,} more queries are in two shards" if again.size > 1 else ""
         raise DataError(
             f"query {qids[order[again[0]]]} is in {one.path} (on {worker}) and in {two.path} (on {other}){more}: "
-            "a shard holds whole queries; `boostrank data shard` cuts a file between them"
+            "shards must hold whole queries; split files with `boostrank data shard`"
         )
 
 
 def refuse_mixed_weights(shards: Sequence[Shard]) -> None:
-    """Refuse weights of queries in one shard and of documents in another: in one data set, all weigh documents."""
-    of_documents = next((one.path for one in shards if one.weighs_documents), None)
-    of_queries = next((one.path for one in shards if one.weighs_queries), None)
-    if of_documents is not None and of_queries is not None:
+    """Refuse query weights in one shard and document weights in another."""
+    paths = {shard.weighs: shard.path for shard in shards}
+    if {"documents", "queries"} <= paths.keys():
         raise DataError(
-            f"the weights of {of_documents} differ within a query and weigh documents, those of {of_queries} weigh "
-            "queries: give all shards the one or the other"
+            f"{paths['documents']} has document weights, which differ within a query, but {paths['queries']} has query "
+            "weights: use the same kind in all shards"
         )
 
 
-def shared_with_training(training: Sequence[Shard], other: Sequence[Shard]) -> list[Any]:
-    """Return query ids of `other` that the training set has as well."""
-    ids, owners = _all_ids([*training, *other])
-    return list(np.intersect1d(ids[owners < len(training)], ids[owners >= len(training)]))
-
-
 def _all_ids(shards: Sequence[Shard]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """Query ids of all shards, as text if any of them has text; and the number of the shard of each."""
+    """Return the query ids of all shards, and the number of the shard of each."""
     parts = [shard.qids for shard in shards]
-    if any(part.dtype.kind == "O" for part in parts):
-        parts = [part.astype(str) for part in parts]
-    ids = np.concatenate([np.zeros(0, parts[0].dtype) if parts else np.zeros(0, np.int64), *parts])
-    return ids, np.repeat(np.arange(len(shards)), [len(part) for part in parts])
+    return joined_ids(parts), np.repeat(np.arange(len(shards)), [len(part) for part in parts])

@@ -1,6 +1,6 @@
-"""A worker of one training: it reads its shards, describes them, and trains in step with the others.
+"""Worker of a training, which reads its shards, describes them, and trains together with the others.
 
-`serve` is its whole life, whatever has started it. The client asks for methods of `Worker` by name.
+Every launcher runs `serve`. The client calls methods of `Worker` by name.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import zlib
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,64 +26,68 @@ from boostrank.cluster.channel import Address, Call, Link, Mesh, connect
 from boostrank.core import errors
 from boostrank.core.machine import openmp_environment
 from boostrank.core.queries import QueryIndex, as_text
+from boostrank.data.assemble import read_files
 from boostrank.data.dataset import Provenance, RankingDataset
 from boostrank.data.options import FeatureSpace
 from boostrank.data.rows import Stacked
+from boostrank.data.store import stream_files
+from boostrank.engines import workers_of
 from boostrank.engines.base import LostContact
-
-if TYPE_CHECKING:
-    from boostrank.model.ranking_model import RankingModel
-    from boostrank.options import TrainOptions
-    from boostrank.records import ModelInfo
+from boostrank.fit.callbacks import StopWhenAsked
+from boostrank.fit.plan import Peers
+from boostrank.fit.run import package_versions, run
+from boostrank.fit.start.together import start_together
+from boostrank.fit.train import draft, resolve
+from boostrank.model.ranking_model import RankingModel
+from boostrank.options import TrainOptions
+from boostrank.records import ModelInfo
 
 CLIENT_SILENCE_SECONDS = 60.0
-"""A client that has not been heard of for so long is gone: the training ends."""
-_LEAVING_SECONDS = 10.0  # for work that is under way when the client leaves
-_WORK = frozenset({"hold", "sizes", "read", "settle", "fit"})
-Last = tuple["RankingModel | None", str]
-"""The client's last message: the model, for ranks that return it, or why there is none."""
+"""Time without a message from the client after which the training ends."""
+_LEAVING_SECONDS = 10.0  # for unfinished work when the client leaves
+_WORK = frozenset({"sizes", "read", "settle", "fit"})
+Last = tuple[RankingModel | None, str]
+"""Last message of the client: the model, or None and a reason."""
 _WARNINGS = (errors.DataWarning, errors.TrainingWarning)
 
 
 class Hello(NamedTuple):
-    """A worker's first message."""
+    """First message of a worker."""
 
     rank: int
     name: str  # address of its link
     host: str  # name of its machine
     threads: int
     versions: Mapping[str, str]
-    mesh: Address  # for the other workers
+    mesh: Address  # address for the other workers
 
 
 class Shard(NamedTuple):
-    """Description of one of several data sets; `path` is its file, or its name."""
+    """Description of a shard; `path` is its file or table name."""
 
     path: str
     space: FeatureSpace
     rows: int
     qids: npt.NDArray[Any]
     fingerprint: str
-    weighs_queries: bool = False
-    weighs_documents: bool = False
+    weighs: str = ""  # "documents", "queries", or empty
 
     @classmethod
     def of(cls, path: str, data: RankingDataset) -> Shard:
         """Describe a data set."""
-        ids, weights, each = data.queries.qid, data.queries.weights, data.document_weights
-        known, rows = data.fingerprint, data.n_documents
-        return cls(path, data.feature_space, rows, ids, known, weights is not None, each is not None)
+        weighs = "documents" if data.document_weights is not None else "queries" * (data.queries.weights is not None)
+        return cls(path, data.feature_space, data.n_documents, data.queries.qid, data.fingerprint, weighs)
 
 
 class News(NamedTuple):
-    """Answer to the client's beat."""
+    """Answer to a heartbeat of the client."""
 
-    rounds: list[Any]  # (round, first, last, metrics), since the last answer
-    model: tuple[int, bytes, ModelInfo] | None  # rounds, file and record of a new checkpoint
+    rounds: list[Any]  # (round, first, last, metrics) of new rounds
+    model: tuple[int, bytes, ModelInfo] | None  # rounds, model file and record of a new checkpoint
 
 
 class Result(NamedTuple):
-    """What came of a piece of work; an error is secondary if another worker failed first."""
+    """Result of a task; a secondary error is a consequence of another worker's failure."""
 
     value: Any = None
     warnings: tuple[tuple[type[Warning], str], ...] = ()
@@ -100,15 +104,15 @@ def serve(
     exclusive: bool = True,
     patience: float = 60.0,
 ) -> Last:
-    """Work for a client until it leaves; return its last message.
+    """Work for a client until it leaves, and return its last message.
 
     Args:
-        call, patience: address and key of the client, and seconds in which it must answer.
-        rank, threads: of this worker.
-        tables: name -> table of whole queries, as shards of this worker.
-        exclusive: whether the process ends with the training, even where an engine hangs.
+        call: address and key of the client.
+        tables: tables of whole queries by name, as shards of this worker.
+        exclusive: exit the process at the end, even if an engine hangs.
+        patience: seconds to wait for the client.
     """
-    for name, value in openmp_environment().items():  # read once, when an engine is loaded
+    for name, value in openmp_environment().items():  # before an engine reads them
         os.environ.setdefault(name, value)
     link = connect(call, patience)
     worker = Worker(link, call.key, threads, tables or {})
@@ -123,66 +127,51 @@ def serve(
             elif name == "beat":
                 worker.beat(*arguments)
             elif name in _WORK:
-                # In a thread: this one answers meanwhile, and a profiler of the cluster does not slow the compiler.
+                # This thread answers meanwhile. In its own thread, compilation is not slowed by the cluster's profiler.
                 threading.Thread(target=worker.do, args=(name, arguments), daemon=True).start()
     except (EOFError, OSError):
         pass
     finally:
-        worker.leave()
+        worker.stop = True
+        worker.mesh.close()
         link.close()
         if not worker.idle.wait(_LEAVING_SECONDS) and exclusive:
             os._exit(1)
     if last is None:
-        raise errors.WorkerLost(f"the client at {call.address[0]}:{call.address[1]} is gone")
+        raise errors.WorkerLost(f"lost contact with the client at {call.address[0]}:{call.address[1]}")
     return last
 
 
 def versions() -> dict[str, str]:
-    """Return versions that must be the same wherever a training runs."""
-    import boostrank
-
-    found = {"boostrank": boostrank.__version__}
-    for package in ("xgboost", "xgboost-cpu", "lightgbm", "numpy", "numba"):
-        with contextlib.suppress(PackageNotFoundError):
-            found[package.removesuffix("-cpu")] = version(package)
-    return found
+    """Return the versions that client and workers must share."""
+    return package_versions("xgboost", "xgboost-cpu", "lightgbm", "numpy", "numba")
 
 
 class Worker:
-    """A worker's part in one training: `idle` without work, with `rounds` and `checkpoints` as news for the client."""
+    """Tasks and state of a worker; `rounds` and `checkpoints` are sent with the next heartbeat."""
 
     def __init__(self, link: Link, key: bytes, threads: int, tables: Mapping[str, Any]) -> None:
         self._link, self._threads, self._tables = link, threads, dict(tables)
         self.idle, self.last_contact, self.mesh = threading.Event(), time.monotonic(), Mesh(link.host, key)
         self.idle.set()
         self.rounds, self.checkpoints, self._telling = deque[Any](), deque[Any](maxlen=1), threading.Lock()
-        self._stop, self._names, self._space = False, tuple[str, ...](), FeatureSpace(1, 0)
+        self.stop, self._names, self._space = False, tuple[str, ...](), FeatureSpace(1, 0)
         self._training: list[RankingDataset] = []
         self._validation: list[list[RankingDataset]] = []
 
-    @property
-    def must_stop(self) -> bool:
-        """Whether the client has asked for the end, or is gone."""
-        return self._stop or time.monotonic() - self.last_contact > CLIENT_SILENCE_SECONDS
-
     def beat(self, stop: bool) -> None:
-        """Answer the client's question for news."""
-        self._stop = self._stop or stop
+        """Answer a heartbeat."""
+        self.stop = self.stop or stop
         with self._telling:
             rounds = [self.rounds.popleft() for _ in range(len(self.rounds))]
             self._link.send(News(rounds, self.checkpoints.pop() if self.checkpoints else None))
 
-    def leave(self) -> None:
-        """End the training, or give it up."""
-        self._stop = True
-        self.mesh.close()
-
     def do(self, name: str, arguments: Sequence[Any]) -> None:
-        """Do some work and send the result; an error is a result, so that the client finds the first cause."""
+        """Run a task and send its result or error."""
         self.idle.clear()
         try:
             result = self._done(name, arguments)
-            with contextlib.suppress(OSError):  # the client is gone, which `serve` finds
+            with contextlib.suppress(OSError):  # the client is gone, as `serve` notices
                 self.beat(False)
                 self._link.send(result)
         finally:
@@ -196,8 +185,8 @@ class Worker:
                     warnings.simplefilter("always", category)
                 value = getattr(self, name)(*arguments)
         except errors.BoostrankError as error:
-            kind = errors.DataError if isinstance(error, errors.DataError) else type(error)  # takes a message alone
-            # Errors of reading name the file, and those of parameters are the same on all workers.
+            kind = errors.DataError if isinstance(error, errors.DataError) else type(error)  # subclasses take more
+            # Reading errors name the file, and parameter errors are the same on all workers.
             known = isinstance(error, errors.ParameterError if name == "fit" or self._tables else errors.InputError)
             return Result(error=kind(f"{'' if known else self._where}{error}"))
         except LostContact as error:
@@ -209,24 +198,20 @@ class Worker:
             return Result(error=failure)
         return Result(value, tuple((w.category, str(w.message)) for w in caught))
 
-    def hold(self, tables: Mapping[str, Any]) -> list[str]:
-        """Keep tables of the client's; return the names of all that have rows."""
+    def sizes(self, paths: Sequence[str], tables: Mapping[str, Any]) -> dict[str, int]:
+        """Take tables from the client, and return the size of each readable file in bytes and of each table in rows."""
         self._tables |= tables
-        return [name for name, table in self._tables.items() if len(table)]
-
-    def sizes(self, paths: Sequence[str]) -> dict[str, int]:
-        """Return bytes of each shard that this worker can read; of tables, rows."""
         found = {path: os.path.getsize(path) for path in paths if os.path.isfile(path) and os.access(path, os.R_OK)}
-        return found | {path: len(self._tables[path]) for path in paths if path in self._tables}
+        return found | {name: len(table) for name, table in self._tables.items() if len(table)}
 
     def read(self, paths: Sequence[str], reading: Mapping[str, Any]) -> list[Shard]:
-        """Read this worker's training shards."""
+        """Read and describe the training shards of this worker."""
         self._names = tuple(paths)
         self._training = [self._read(path, reading) for path in paths]
         return [Shard.of(path, part) for path, part in zip(paths, self._training, strict=True)]
 
     def settle(self, space: FeatureSpace, valid: Sequence[Sequence[str]], reading: Mapping[str, Any]) -> Any:
-        """Give the training shards the features of all workers, and read the validation shards with these."""
+        """Apply the common feature space to the training shards, and read the validation shards with it."""
         self._space, pairs = space, zip(self._names, self._training, strict=True)
         self._training = [self._like(path, part, space, reading) for path, part in pairs]
         self._validation = [[self._read(path, reading, space) for path in paths] for paths in valid]
@@ -235,20 +220,11 @@ class Worker:
     def fit(
         self, rank: int, options: TrainOptions, meshes: Sequence[Address], names: Sequence[str], order: Any, every: int
     ) -> Any:
-        """Train in step with the others, by the loop of a single machine.
-
-        `order` has (rank, number there) of every training shard; checkpoints come after `every` rounds, 0 for none.
+        """Train with the workers at `meshes`; `order` has the (rank, index on that rank) of each training shard.
 
         Returns:
-            Model of the first worker, checksum of each one's, whether the client has stopped it, bytes sent to others.
+            The model (first worker only), its checksum, whether the client stopped the training, and the bytes sent.
         """
-        from boostrank.engines import workers_of
-        from boostrank.fit.callbacks import StopWhenAsked
-        from boostrank.fit.plan import Peers
-        from boostrank.fit.run import run
-        from boostrank.fit.start.together import StartTogether
-        from boostrank.fit.train import draft, resolve
-
         if draft(options).settings.threads is None:
             options = replace(options, threads=self._threads)
         train_set = stacked(self._training, self._space)
@@ -257,39 +233,35 @@ class Worker:
         with self.mesh.joined(rank, meshes) as mesh, workers_of(options.backend).member(mesh) as member:
             rounds = _Rounds(self, mesh, member, every)
             plan = resolve(options, train_set, valid, peers=Peers(rank, mesh.all_reduce))
-            start = StartTogether(mesh, self._training, order)
-            plan = replace(plan, engine=member, fitted=start)
+            plan = replace(plan, engine=member, fitted=partial(start_together, mesh, self._training, order))
             model = run(plan.with_options(callbacks=(rounds, StopWhenAsked(rounds))))
         return model if rank == 0 else None, zlib.crc32(model.to_bytes()), rounds.heeded, mesh.sent
 
     @property
     def _where(self) -> str:
-        """This worker and its shards, as the beginning of a message."""
+        """Prefix of messages: this worker and its shards."""
         more = len(self._names) - 3
         shards = ", ".join(self._names[:3]) + (f" and {more} more" if more > 0 else "")
         return f"worker {self._link.name}{f' ({shards})' if shards else ''}: "
 
     def _like(self, path: str, part: RankingDataset, space: FeatureSpace, reading: Mapping[str, Any]) -> RankingDataset:
-        """A part with the features and categories of the training set."""
+        """Convert a shard to the features and categories of the training set."""
         if path in self._tables:
             return part.with_features(space.feature_names, whose="the training data", categories=space.categories)
         here = part.feature_space
         return part if here == space and here.categories == space.categories else self._read(path, reading, space)
 
     def _read(self, path: str, reading: Mapping[str, Any], like: FeatureSpace | None = None) -> RankingDataset:
-        from boostrank.data.assemble import read_files
-        from boostrank.data.store import stream_files
-
         if path in self._tables:
             part = RankingDataset.from_frame(self._tables[path], sort=True, **reading)
             return part if like is None else self._like(path, part, like, reading)
-        if reading.get("regroup"):  # rows on disk cannot be moved
+        if reading.get("regroup"):  # cannot reorder rows on disk
             return read_files(path, **reading, like=like, threads=self._threads)
         return stream_files(path, **reading, cache=False, like=like, threads=self._threads)
 
 
 class _Rounds:
-    """Callback that keeps news for the client, and request to end the training on all workers after the same round."""
+    """Callback that queues rounds for the client, and a stop request shared by all workers."""
 
     before_iteration = heeded = False
     order = 25
@@ -298,7 +270,7 @@ class _Rounds:
         self._worker, self._mesh, self._engine, self._every = worker, mesh, engine, every
 
     def begins(self, info: ModelInfo) -> None:
-        """Called by the training, with the record of the model."""
+        """Receive the record of the model."""
         self._info = info
 
     def __call__(self, env: Any) -> None:
@@ -310,16 +282,21 @@ class _Rounds:
 
     @property
     def made(self) -> bool:
-        """Whether any worker has heard of a request, or has lost the client; all of them must ask."""
-        return bool(self._mesh.all_reduce(np.array([float(self._worker.must_stop)]))[0])
+        """Whether any worker must stop. All workers must call this."""
+        is_silent = time.monotonic() - self._worker.last_contact > CLIENT_SILENCE_SECONDS
+        return bool(self._mesh.all_reduce(np.array([float(self._worker.stop or is_silent)]))[0])
+
+
+def joined_ids(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Concatenate query ids, as text if some of them are text."""
+    if any(part.dtype.kind == "O" for part in parts):
+        parts = [as_text(part) for part in parts]
+    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
 def stacked(sets: Sequence[RankingDataset], space: FeatureSpace) -> RankingDataset:
-    """Return several data sets of the same features, possibly none, as one."""
+    """Concatenate data sets, possibly none, with the same features."""
     queries = [one.queries for one in sets]
-    ids = [one.qid for one in queries]
-    if any(one.dtype.kind == "O" for one in ids):
-        ids = [as_text(one) for one in ids]
     sizes = np.concatenate([np.zeros(0, np.int64), *(one.sizes for one in queries)])
     weights = document_weights = None
     if any(one.weights is not None for one in queries):
@@ -327,12 +304,11 @@ def stacked(sets: Sequence[RankingDataset], space: FeatureSpace) -> RankingDatas
     if any(one.document_weights is not None for one in queries):
         every = (np.ones(one.n_documents) if one.document_weights is None else one.document_weights for one in queries)
         document_weights = np.concatenate([*every])
-    ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    names = np.concatenate(ids) if ids else np.zeros(0, np.int64)
+    ptr, ids = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), joined_ids([one.qid for one in queries])
     return RankingDataset(
         Stacked(sets, space.n_features),
         np.concatenate([np.zeros(0), *(one.labels for one in sets)]),
-        QueryIndex(ptr, names, weights, document_weights=document_weights),
+        QueryIndex(ptr, ids, weights, document_weights=document_weights),
         tuple(space.feature_names),
         Provenance((), space.index_base, sets[0].provenance.options if sets else {}),
         categories=space.categories,

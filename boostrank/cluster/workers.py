@@ -1,4 +1,4 @@
-"""Workers of one training as the client sees them: started, given work, watched, released; base of launchers."""
+"""Workers of a training, seen from the client, and the base class of launchers."""
 
 from __future__ import annotations
 
@@ -17,16 +17,8 @@ import numpy as np
 
 from boostrank.cluster import worker
 from boostrank.cluster.channel import Address, Call, Door, Link
-from boostrank.core.errors import (
-    BoostrankError,
-    InputError,
-    MissingDependency,
-    ParameterError,
-    TrainingError,
-    TrainingWarning,
-    WorkerLost,
-    warn_user,
-)
+from boostrank.core import errors
+from boostrank.core.errors import BoostrankError, InputError, TrainingError, WorkerLost
 from boostrank.model.ranking_model import RankingModel
 
 _LOOK_EVERY, _BEAT_EVERY = 0.1, 1.0  # seconds
@@ -39,19 +31,20 @@ Listener = Callable[[worker.News], None]
 
 
 class Launcher:
-    """Starts workers, and ends them.
+    """Base class of launchers, which start and stop workers.
 
     Attributes:
         size: number of workers.
-        listen: host and port on which the client waits for them.
-        key: that they know; None: one is made for each training.
-        patience: seconds in which they must have called.
-        rank: of this process among ranks that all run the client's program; 0 is the client.
-        tables: tables of each worker, by name.
+        listen: host and port of the client for the workers.
+        key: key of the workers; None creates one for each training.
+        patience: seconds to wait for the workers.
+        rank: rank of this process if all ranks run the same program; 0 is the client.
+        tables: tables of each worker by name.
+        frames: package of the data frames that `hold` takes, if any.
     """
 
     key: bytes | None = None
-    rank = 0
+    rank, frames = 0, ""
 
     def __init__(self, size: int, listen: Address, patience: float = 300.0) -> None:
         self.size, self.listen, self.patience = size, listen, patience
@@ -59,39 +52,38 @@ class Launcher:
 
     @classmethod
     def named(cls, kind: str, where: str) -> Self:
-        """Return the launcher of `KIND:WHERE`, by default of a number of workers."""
+        """Create the launcher for `KIND:WHERE`; by default, WHERE is the number of workers."""
         if not (where.isdecimal() and int(where)):
-            raise ParameterError(f"{kind}:{where}: give the number of workers, {kind}:2")
+            raise errors.ParameterError(f"cluster {kind}:{where}: expected a number of workers, such as {kind}:2")
         return cls(int(where))  # type: ignore[call-arg]
 
-    def hold(self, frames: Sequence[Any], qid: str) -> bool:
-        """Partition data frames of this engine by query, for the workers to hold; return False for other tables."""
-        return False
+    def hold(self, frames: Sequence[Any], qid: str) -> None:
+        """Partition data frames of this cluster by query into `tables`."""
 
     def run(self, call: Call) -> None:
-        """Run `worker.serve(call, RANK, THREADS, TABLES)` for each rank below `size`; return when all have ended.
+        """Run `worker.serve(call, RANK, THREADS, TABLES)` for each rank below `size`, and wait for them.
 
-        It runs in a thread of its own. What it raises ends the training.
+        Called in a separate thread. An error ends the training.
         """
         raise NotImplementedError
 
     def stop(self, ranks: Sequence[int]) -> None:
-        """End these workers, whatever they are doing."""
+        """Kill these workers."""
 
     def close(self) -> None:
-        """Let go of the cluster."""
+        """Disconnect from the cluster."""
 
 
 def package(name: str, install: str) -> Any:
-    """Import a module of an engine of clusters; MissingDependency: it is not installed."""
+    """Import an optional module; raise MissingDependency if it is not installed."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
-        raise MissingDependency(f"these workers need {name.partition('.')[0]}: pip install {install}") from error
+        raise errors.MissingDependency(f"these workers need {name.partition('.')[0]}: pip install {install}") from error
 
 
 def by_worker(sets: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
-    """Return the tables of each worker by name, from those of each set by worker; the first set is for training."""
+    """Return the tables of each worker by name, from the tables of each set by worker, training set first."""
     kinds = ["training", *(f"validation {i}" for i in range(len(sets) - 1))]
     return [
         {f"{kind} partition {i}": table for kind, table in zip(kinds, tables, strict=True)}
@@ -100,7 +92,7 @@ def by_worker(sets: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
 
 
 def scored(model: RankingModel, table: Any, column: str) -> Any:
-    """Return an Arrow table with one more column, the scores of its rows."""
+    """Add a column of scores to an Arrow table."""
     import pyarrow as pa
 
     rows = table if isinstance(table, pa.Table) else pa.Table.from_batches([table])
@@ -109,12 +101,12 @@ def scored(model: RankingModel, table: Any, column: str) -> Any:
 
 
 class Workers:
-    """Workers that belong to one training from `start` to `release`.
+    """Workers of a training.
 
     Attributes:
-        ranks: of those that take part, in the order of `work`; all at first.
-        info: rank -> the worker's first message.
-        stop: whether the training shall end after the round that is under way.
+        ranks: ranks of the workers that take part, in the order of `work`; initially all.
+        info: first message of each worker by rank.
+        stop: end the training after the current round.
     """
 
     def __init__(self, launcher: Launcher, timeout: float = WORKER_TIMEOUT) -> None:
@@ -124,14 +116,14 @@ class Workers:
         self._failure: BaseException | None = None
         self._inbox = queue.SimpleQueue[tuple[int, Any]]()
         self._links, self._results, self._gone = dict[int, Link](), dict[int, worker.Result](), set[int]()
-        self._asked = dict[int, list[float]]()  # rank -> time of the unanswered beat, silence at the last warning
+        self._asked = dict[int, list[float]]()  # rank -> time of the unanswered heartbeat, silence at the last warning
         self.ranks, self.info, self.stop = list[int](), dict[int, worker.Hello](), False
 
     def start(self) -> None:
-        """Start them, and wait until all have called."""
+        """Start the workers, and wait until all have connected."""
         launcher, (host, port) = self._launcher, self._launcher.listen
         if launcher.size < 1:
-            raise InputError("the cluster has no worker")
+            raise InputError("the cluster has no workers")
         self._key = launcher.key or secrets.token_bytes(32)
         named_by = time.monotonic() + _NAMING_SECONDS
         while self._door is None:
@@ -148,13 +140,13 @@ class Workers:
             if not self._hear(1.0 if ended else _LOOK_EVERY) and ended:
                 if isinstance(self._failure, BoostrankError):
                     raise self._failure
-                raise TrainingError(f"the workers did not start: they ended at once{self._reason}") from self._failure
+                raise TrainingError(f"the workers exited before they connected{self._reason}") from self._failure
             if time.monotonic() > given_up:
                 missing = sorted(set(range(launcher.size)) - set(self.info))
                 raise WorkerLost(
-                    f"{len(missing)} of {launcher.size} workers (first: rank {missing[0]}) have not called "
-                    f"{host}:{self._door.address[1]} within {launcher.patience:.0f} seconds. Check that they reach "
-                    "this address, and that the cluster has room for all of them at once"
+                    f"{len(missing)} of {launcher.size} workers (first: rank {missing[0]}) did not connect to "
+                    f"{host}:{self._door.address[1]} within {launcher.patience:.0f} seconds. Check that they can reach "
+                    "this address, and that the cluster can run all of them at once"
                 )
         self.ranks = sorted(self.info)
         for one in self.info.values():
@@ -162,18 +154,18 @@ class Workers:
                 if one.versions.get(package) != here:
                     there = one.versions.get(package, "absent")
                     raise InputError(
-                        f"the workers differ: {package} is {here} on the client and {there} on {one.name}. All of them "
-                        "need the same installation"
+                        f"{package} is {here} on the client and {there} on worker {one.name}: all of them need the "
+                        "same installation"
                     )
 
     def release(self, last: worker.Last) -> None:
-        """End them, whatever happened, with the client's last message."""
+        """End the workers with the last message of the client."""
         if self._door is not None:
             self._door.close()
         for rank in list(self._links):
             self._send(rank, "leave", (last,))
         if self._launching.ident is not None:
-            # A launcher may start a lost worker anew: do not wait for that one.
+            # Do not wait for a lost worker, which the launcher may restart.
             self._launching.join(_LEAVING_SECONDS / 5 if self._gone & set(self.ranks) else _LEAVING_SECONDS)
             if self._launching.is_alive():
                 with contextlib.suppress(Exception):
@@ -185,17 +177,15 @@ class Workers:
     def work(
         self, task: str, arguments: Sequence[tuple[Any, ...]], listen: Listener = lambda _: None, when: Any = str
     ) -> list[Any]:
-        """Have every worker do some work; return the results.
+        """Run a method of `worker.Worker` on every worker, with arguments for each, and return the results.
 
         Args:
-            task: method of `worker.Worker`.
-            arguments: of each worker.
-            listen: called with news of the first worker.
-            when: returns " after round 7", for messages.
+            listen: called with the news of the first worker.
+            when: returns words for messages, such as " after round 7".
 
         Raises:
             WorkerLost: a worker is gone, or does not answer.
-            BoostrankError: the first cause.
+            BoostrankError: the primary error of a worker.
         """
         self._results, parting, failed = {}, float("inf"), list[Any]()
         for rank, given in zip(self.ranks, arguments, strict=True):
@@ -206,8 +196,8 @@ class Workers:
             for rank in self.ranks:
                 if rank in self._gone:
                     raise WorkerLost(
-                        f"{self._named(rank)} is gone{when()}: it was killed (out of memory?), or its machine cannot "
-                        f"be reached{self._reason}. The training has ended on all workers"
+                        f"{self._named(rank)} is gone{when()}: it was killed (out of memory?), or its machine is not "
+                        f"reachable{self._reason}. The training ended on all workers"
                     )
             self._check_silence(when())
             failed = [one for one in self._results.values() if one.error is not None]
@@ -219,12 +209,12 @@ class Workers:
             raise cause.error
         results = [self._results[rank] for rank in self.ranks]
         for category, message in dict.fromkeys(warning for result in results for warning in result.warnings):
-            warn_user(message, category)
+            errors.warn_user(message, category)
         return [result.value for result in results]
 
     @property
     def names(self) -> list[str]:
-        """Names of those that take part, in the order of `work`."""
+        """Names of the workers that take part, in the order of `work`."""
         return [self.info[rank].name for rank in self.ranks]
 
     def _launch(self) -> None:
@@ -235,11 +225,11 @@ class Workers:
             self._failure = error
 
     def _listen(self, link: Link) -> None:
-        """Put a worker's messages into the inbox; None: it is gone."""
+        """Put the messages of a worker into the inbox, and None when it is gone."""
         rank = -1
         try:
             hello = link.receive()
-            # A task that was started twice is turned away.
+            # Refuse a worker that was started twice.
             if isinstance(hello, worker.Hello) and self._links.setdefault(hello.rank, link) is link:
                 rank = hello.rank
                 self._inbox.put((rank, hello))
@@ -269,17 +259,17 @@ class Workers:
         return True
 
     def _send(self, rank: int, name: str, arguments: tuple[Any, ...]) -> None:
-        """Send in a thread: to a stopped worker, a long message does not end."""
+        """Send in a thread, because sending to a suspended worker may block."""
         body, link = pickle.dumps((name, arguments), protocol=5), self._links[rank]
 
         def send() -> None:
-            with contextlib.suppress(OSError):  # `_listen` finds that it is gone
+            with contextlib.suppress(OSError):  # `_listen` notices
                 link.send_bytes(body)
 
         threading.Thread(target=send, daemon=True).start()
 
     def _beat(self) -> None:
-        """Ask each worker for news, once a second, unless it still owes an answer."""
+        """Send a heartbeat each second to workers that have answered the last one."""
         now = time.monotonic()
         if now < self._next_beat:
             return
@@ -289,7 +279,7 @@ class Workers:
             self._send(rank, "beat", (self.stop,))
 
     def _check_silence(self, when: str) -> None:
-        """Warn of workers that have not answered for a while; raise WorkerLost for one that has not in time."""
+        """Warn of silent workers; raise WorkerLost after the timeout."""
         for rank, (asked, warned) in self._asked.items():
             silence = time.monotonic() - asked if rank in self.ranks else 0.0
             if silence < min(max(_WARNING_SHARE * self._timeout, 2 * warned), self._timeout):
@@ -298,10 +288,10 @@ class Workers:
             if silence >= self._timeout:
                 self._launcher.stop(list(self._asked))
                 raise WorkerLost(
-                    f"{message}: it or its machine is stopped, or cannot be reached. The training has ended "
-                    "(--worker-timeout, worker_timeout=, waits longer)"
+                    f"{message}: it or its machine is suspended or not reachable. The training ended "
+                    "(increase --worker-timeout, worker_timeout=, to wait longer)"
                 )
-            warn_user(f"{message}; after {self._timeout:g} the training ends", TrainingWarning)
+            errors.warn_user(f"{message}; after {self._timeout:g} the training ends", errors.TrainingWarning)
             self._asked[rank][1] = silence
 
     def _named(self, rank: int) -> str:
@@ -309,6 +299,6 @@ class Workers:
 
     @property
     def _reason(self) -> str:
-        """The launcher's failure, in brackets."""
+        """Error of the launcher in parentheses, or an empty string."""
         error = self._failure
         return "" if error is None else f" ({type(error).__name__}: {str(error).partition(chr(10))[0][:300]})"

@@ -15,7 +15,7 @@ from boostrank.core.errors import DataError, DataWarning, did_you_mean, warn_use
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, as_numbers, check_real, masked_as_missing
 from boostrank.data.categories import EXACT, Categories, as_float32, check_codes, coarse_words, is_coarse, named_columns
-from boostrank.data.options import NUMBERED
+from boostrank.data.options import NUMBERED, FeatureSpace
 
 Data = Any
 """A `boostrank.data.dataset.RankingDataset`; its module imports this one."""
@@ -320,3 +320,37 @@ def _refuse(data: Data, row: int, expression: GainExpression, value: float, give
     elif value < 0.0:
         mend += "; limit them with max(..., 0) or clip"
     raise data.queries.row_error(row, f"gain {expression.text!r} is {value:g} ({shown}): {mend}")
+
+
+def common_space(spaces: Mapping[str, FeatureSpace], known: Mapping[str, Categories]) -> FeatureSpace:
+    """Return the features of several files as if they were one, numbered from 0 if 0 occurs in any of them.
+
+    Categories are coded in the order of the files; the `known` ones of a model keep their codes.
+    """
+    start, first = next(iter(spaces.items()))
+    bases = {space.index_base for space in spaces.values() if space.index_base is not None}
+    if not bases:
+        found: dict[str, Categories] = {}
+        for file, space in spaces.items():
+            if space.feature_names != first.feature_names:
+                name = next(iter(set(space.feature_names) ^ set(first.feature_names)), "their order")
+                raise DataError(f"the features of {start} and {file} differ: {name}")
+            for name, one in space.categories.items():
+                before = found.setdefault(name, one)
+                if before.values is not None and one.values is not None:
+                    found[name] = replace(before, values=tuple(dict.fromkeys([*before.values, *one.values])))
+        return replace(first, categories={**found, **known})
+    base, widths = min(bases), {}
+    for file, space in spaces.items():
+        names = tuple(space.feature_names)
+        if space.index_base is None and names != tuple(default_feature_names(len(names), 1)):
+            raise DataError(f"{file} names its features, but other files number them: use the same format for all")
+        # A file read with features from number 1 has one column less than from 0.
+        widths[file] = len(names) + (base if space.index_base is None else space.index_base) - base
+    narrow, width = min(widths, key=lambda file: widths[file]), max(widths.values())
+    if widths[narrow] < width:
+        warn_user(
+            f"{narrow} has {spaces[narrow].n_features:,} features, others up to {width:,}: absent features are zero",
+            DataWarning,
+        )
+    return replace(first, index_base=base, n_features=width, feature_names=default_feature_names(width, base))

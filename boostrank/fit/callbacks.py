@@ -67,9 +67,8 @@ class EarlyStopping:
 class Gated:
     """A stopping callback that is disabled until the objective has settled.
 
-    An annealed or mixed objective differs from its final form at first (REG-SHF-SDCG is regression for half of its
-    rounds).
-    A plateau or a best round in that phase is meaningless.
+    An annealed or mixed objective changes at first: REG-SHF-SDCG is regression for half of its rounds. A plateau or a
+    best round in that phase is meaningless.
     """
 
     before_iteration = False
@@ -89,7 +88,7 @@ class StopWhenAsked:
     """Stop training after the current round on request.
 
     Args:
-        request: `made` is read in every round; `heeded` is set when training stops.
+        request: object with the attributes `made`, which is read each round, and `heeded`, set when training stops.
     """
 
     before_iteration = False
@@ -101,9 +100,7 @@ class StopWhenAsked:
         self._checkpoint: Checkpoint | None = None
 
     def watch(self, stopper: Callback | None, checkpoint: Checkpoint | None = None) -> None:
-        """Set the early stopping callback whose best round is kept (None keeps every round), and the checkpoint to
-        write.
-        """
+        """Set the early stopping callback whose best round is kept (None keeps all rounds), and the checkpoint."""
         self._stopper, self._checkpoint = getattr(stopper, "gated", stopper), checkpoint
 
     def __call__(self, env: Any) -> None:

@@ -1,6 +1,6 @@
-"""Checkpoint: a callback that writes the state of a training between rounds; resumed, it yields the same bytes.
+"""Checkpoint: a callback that writes the state of a training between rounds, to resume with the same result.
 
-One file, replaced atomically:
+The file is replaced atomically. It contains
 
     boostrank checkpoint 1
     SHA-256 of the rest of the file
@@ -8,7 +8,7 @@ One file, replaced atomically:
     the engine's model file of all rounds so far
     the metrics of every round, and scores that the engine cannot recompute: float64, little endian
 
-Nothing in it is executed or unpickled. The structure of the model is validated before an engine opens it.
+Nothing is unpickled. The structure of the model is validated before an engine opens it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _VERSION = 1
 AS_ARGUMENT = "a checkpoint is not a callback of the engine: pass it to boostrank.train as checkpoint="
 _DIGITS = 64
 _MOST_FOLDS = 100
-"""Limit on the number of fold files to search for."""
+"""Maximum number of fold files to search for."""
 
 
 class Checkpoint:
@@ -59,7 +59,7 @@ class Checkpoint:
         resume: resume from the file if it exists.
 
     Attributes:
-        parts: checkpoints of the folds, one file each.
+        parts: checkpoints of the folds, with one file each.
         failure: reason of the last write's failure; empty if it succeeded.
 
     Raises:
@@ -116,7 +116,7 @@ class Checkpoint:
         if differences:
             raise ParameterError(
                 f"{self.path}: the checkpoint belongs to another training: {'; '.join(differences)}. Use the same "
-                "settings, or remove the file to start anew"
+                "settings, or remove the file to start over"
             )
         self._holds = self._resumed_at
         return resumed
@@ -131,19 +131,14 @@ class Checkpoint:
         if self.every and rounds % self.every == 0 and rounds < env.end_iteration and not past:
             self.try_to_write(env)
 
-    def try_to_write(self, env: Any) -> bool:
-        """Write, and warn in place of raising an error; return True on success.
-
-        Only the first of consecutive failures warns; `failure` keeps the last reason.
-        """
+    def try_to_write(self, env: Any) -> None:
+        """Write, and warn instead of raising an error; only the first of consecutive failures warns."""
         try:
             self.write(env)
         except TrainingError as error:
             if not self.failure:
                 warn_user(f"{error}. Training continues, and the next checkpoint may succeed", TrainingWarning)
             self._failures, self.failure = self._failures + 1, str(error)
-            return False
-        return True
 
     def write(self, env: Any) -> None:
         """Write the current state, from a callback that runs after this one (`order` above 35).
@@ -217,18 +212,20 @@ def _read(path: str) -> tuple[Resumed, dict[str, Any], int]:
     data = read_file(Path(path))
     first, _, rest = data[:200].partition(b"\n")
     if not re.fullmatch(rb"%s\d{1,9}" % _MAGIC, first):
-        raise ModelError(f"{path}: not a checkpoint of boostrank, or its first bytes are damaged")
+        raise ModelError(f"{path}: the file is not a checkpoint of boostrank, or its first bytes are damaged")
     if int(first[len(_MAGIC) :]) > _VERSION:
-        raise ModelError(f"{path}: written by a newer boostrank: resume with that version")
+        raise ModelError(f"{path}: a newer boostrank wrote this checkpoint: resume with that version")
     start = len(first) + 1 + _DIGITS + 1
     if hashlib.sha256(memoryview(data)[start:]).hexdigest().encode() + b"\n" != rest[: _DIGITS + 1]:
-        raise ModelError(f"{path}: truncated or damaged, its checksum does not match: remove it to start anew")
+        raise ModelError(
+            f"{path}: the file is truncated or damaged, as its checksum does not match: remove it to start over"
+        )
     try:
         return _parse(data, start)
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
     except ValueError as error:
-        raise ModelError(f"{path}: not written by boostrank: {error}") from None
+        raise ModelError(f"{path}: boostrank did not write this file: {error}") from None
 
 
 def _parse(data: bytes, start: int) -> tuple[Resumed, dict[str, Any], int]:
@@ -238,7 +235,7 @@ def _parse(data: bytes, start: int) -> tuple[Resumed, dict[str, Any], int]:
     model_end = line_end + 1 + header.model_bytes
     lengths = [(rounds - begin) * len(named), *header.scores]
     if min([begin, rounds - begin, model_end - line_end, *lengths]) < 0 or model_end + 8 * sum(lengths) != len(data):
-        raise ValueError("its lengths do not add up")
+        raise ValueError("the lengths of its parts do not match its size")
     if rounds > model_end - line_end:  # without metrics, no other check bounds the rounds
         raise ValueError(f"too many rounds for the size of the model: {rounds:,}")
     model = data[line_end + 1 : model_end]
@@ -303,14 +300,11 @@ def keeping_rounds(path: str) -> Iterator[None]:
         if error.model is None:
             raise
         rounds, (root, ending) = error.model.num_trees(), os.path.splitext(path)
-        beside = next(
-            name
-            for number in itertools.count(1)
-            if not os.path.lexists(name := f"{root}-before-the-fault{f'-{number}' * (number > 1)}{ending}")
-        )
-        kept = f"The {rounds} trees before it are in {beside}"
+        names = (f"{root}-before-the-fault{f'-{number}' * (number > 1)}{ending}" for number in itertools.count(1))
+        name = next(name for name in names if not os.path.lexists(name))
+        kept = f"The {rounds} trees before it are in {name}"
         try:
-            save_or_rescue(error.model, beside)
+            save_or_rescue(error.model, name)
         except TrainingError as trouble:
             kept = f"The {rounds} trees before it: {trouble}"
         raise TrainingError(f"{error}. {kept}") from error
@@ -319,14 +313,12 @@ def keeping_rounds(path: str) -> Iterator[None]:
 def _rescued(trained: RankingModel, name: str) -> str | None:
     """Save the model in a new folder in the temporary, working or home directory; return its path, or None."""
     for parent in (None, os.curdir, os.path.expanduser("~")):
-        folder = None
-        try:
+        with contextlib.suppress(OSError, TrainingError, MemoryError), contextlib.ExitStack() as undo:
             folder = tempfile.mkdtemp(prefix="boostrank-rescued-", dir=parent)
+            undo.callback(shutil.rmtree, folder, ignore_errors=True)
             trained.save(os.path.join(folder, name))
+            undo.pop_all()
             return os.path.join(folder, name)
-        except (OSError, TrainingError, MemoryError):
-            if folder is not None:
-                shutil.rmtree(folder, ignore_errors=True)
     return None
 
 

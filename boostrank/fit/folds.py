@@ -1,7 +1,6 @@
 """Folds of whole queries: `each` trains without each fold, `train_folds` averages the models.
 
-A validation set selects the round, but is lost to training. Here each of K models stops on a fold of its own, so their
-mean is trained on all queries (Breiman 1996, "Bagging predictors").
+Each of K models stops on another fold, so their mean is trained on all queries (Breiman 1996, "Bagging predictors").
 `make selection` measures the gain.
 """
 
@@ -61,8 +60,7 @@ class Deal:
     """Assignment of a plan's training queries to folds.
 
     Args:
-        shares: data shared by the trainings: "starts" (bins and linear starts), "bins", or "" (rows of each fold are
-            copied).
+        shares: data shared by the trainings: "starts" (bins and linear starts), "bins", or "" to copy the rows.
 
     Attributes:
         fold: int64[Q], fold of each query.
@@ -82,15 +80,10 @@ class Deal:
 
     def plan(self, plan: Plan, fold: int, *, watched: bool) -> Plan:
         """Return the plan of a training without a fold; `watched` makes the fold its validation set."""
-        inside = ((HELD_OUT, self._part(np.flatnonzero(self.fold == fold))),) if watched else ()
+        train_set = self._part(np.flatnonzero(self.fold != fold))
+        valid = ((HELD_OUT, self._part(np.flatnonzero(self.fold == fold))),) if watched else ()
         fitted = None if self._starts is None else partial(self._start, fold)
-        return replace(
-            plan,
-            train_set=self._part(np.flatnonzero(self.fold != fold)),
-            valid=inside,
-            measured=watched,
-            fitted=fitted,
-        )
+        return replace(plan, train_set=train_set, valid=valid, measured=watched, fitted=fitted)
 
     def held_out(self, fold: int) -> RankingDataset:
         """Copy the queries of a fold."""
@@ -111,7 +104,7 @@ class Deal:
 
 @dataclass(frozen=True)
 class Variant:
-    """A training of a fold."""
+    """A training without a fold; `instead` replaces it if it fails."""
 
     name: Any
     plan: Plan
@@ -162,12 +155,9 @@ def each(
 def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
     """Train each member of the recipe on the queries outside of its fold, and average the models.
 
-    Each model stops on its fold. The seed increases by 1 per model. Models of different members are scaled before
-    averaging by the deviation of their scores within held-out queries. Bins, and the quantiles of linear starts, are
-    computed once from all rows, including held-out ones. Labels are not used.
-
-    Args:
-        plan: a plan with folds. Queries of its validation sets are added to the folds.
+    Queries of validation sets are added to the folds. Each model stops on its fold. The seed increases by 1 per model.
+    Models of different members are scaled before averaging by the deviation of their scores within held-out queries.
+    Bins, and the quantiles of linear starts, are computed once from all rows, without their labels.
 
     Returns:
         The averaged model. `info["folds"]` holds the members, the rounds of each, and each metric over all held-out

@@ -1,4 +1,4 @@
-"""What an engine calls in each round: gradient and metrics, ours or a user's, validated and timed."""
+"""Gradient and metrics of a round, ours or a user's, validated and timed."""
 
 from __future__ import annotations
 
@@ -120,15 +120,15 @@ def by_arguments(function: Any, labels_of: Callable[[Any], tuple[npt.NDArray[Any
 
 def _checked(result: Any, documents: int, round: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
     grad, hess = (np.ascontiguousarray(part, dtype=np.float32).reshape(-1) for part in result)
-    for name, part in (("gradient", grad), ("hessian", hess)):
+    for name, part, low in (("gradient", grad, -np.inf), ("hessian", hess, 0.0)):
         if part.size != documents:
             raise TrainingError(f"custom objective, round {round}: {name} has {part.size} values for {documents} rows")
-        bad = np.flatnonzero(~np.isfinite(part))
+        bad = np.flatnonzero(~np.isfinite(part) | (part < low))
         if bad.size:
-            raise TrainingError(f"custom objective, round {round}: {name} of row {bad[0]} is {part[bad[0]]}")
-    if bool(np.any(hess < 0)):
-        row = int(np.argmin(hess))
-        raise TrainingError(f"custom objective, round {round}: hessian of row {row} is {hess[row]}, below 0")
+            expected = f"expected finite numbers{', at least 0' * (low == 0.0)}"
+            raise TrainingError(
+                f"custom objective, round {round}: {name} of row {bad[0]} is {part[bad[0]]}; {expected}"
+            )
     return grad, hess
 
 

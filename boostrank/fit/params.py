@@ -1,8 +1,4 @@
-"""Sort the dictionary `params` of `lgb.train` by consumer: objective, engine, metrics, early stopping.
-
-Training options are declared in `boostrank.options`, parameters of objectives by `core.params.Param`, and parameters of
-an engine in `engines.NAME.params`.
-"""
+"""Sort the dictionary `params` of `lgb.train` by consumer: objective, engine, metrics, early stopping."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from boostrank.core.conventions import parse_gain
-from boostrank.core.errors import DataError, DataWarning, ParameterError, UnknownParameter, did_you_mean, warn_user
+from boostrank.core.errors import DataWarning, ParameterError, UnknownParameter, did_you_mean, warn_user
 from boostrank.core.machine import resolve_threads
 from boostrank.core.params import Param, find_param
 from boostrank.data.dataset import RankingDataset
@@ -42,13 +38,12 @@ GAIN_NAMES, _METRIC, _EVAL_AT, _THREADS = map(_names, ("gain", "metrics", "eval_
 SEED_NAMES = (SEED.name, *SEED.aliases)
 _MIN_DELTA = Param("early_stopping_min_delta", 0.0, low=0.0, help="improvement that counts for early stopping")
 AUTO_START, LINEAR_START = "auto", "linear"
-"""Values of `start`: a linear start if the objective is `auto`; always a linear start."""
+"""Values of `start`: a linear start if the objective is `auto`, or always."""
 _EXP_GAIN = {"true": "exponential", "1": "exponential", "false": "linear", "0": "linear"}
 """XGBoost's `ndcg_exp_gain` -> gain."""
 _LISTED = 4
-
-# A single switch in LightGBM that is two parameters here.
-_TWO_IN_ONE = {"lambdarank_norm": ("norm_distance", "norm_query")}
+_NORMS = ("norm_distance", "norm_query")
+"""LightGBM's `lambdarank_norm`, as two parameters."""
 
 
 @dataclass(frozen=True)
@@ -77,15 +72,6 @@ class TrainingParameters:
     threads: int | None
     gain: str | tuple[float, ...]
 
-    def check_document_weights(self) -> None:
-        """Refuse document weights unless the objective is one of ours."""
-        if self.objective is None:
-            whose = f"the engine's own objective {self.native_objective!r}" if self.native_objective else "a function"
-            raise DataError(
-                f"{whose} does not support document weights: remove them, or use one of boostrank's objectives "
-                "(`boostrank objectives`)"
-            )
-
 
 def headline(metrics: Sequence[str]) -> str | None:
     """Return the metric for progress and early stopping: the first one, at its largest cut-off.
@@ -94,11 +80,6 @@ def headline(metrics: Sequence[str]) -> str | None:
     """
     family = [name for name in metrics if name.split("@")[0] == metrics[0].split("@")[0]]
     return max(family, key=lambda name: int(name.partition("@")[2] or sys.maxsize)) if family else None
-
-
-def pop_seed(params: dict[str, Any]) -> int:
-    """Remove and return the seed; 0 by default."""
-    return int(pop_param(params, SEED_NAMES, 0))
 
 
 def default_objective(backend: str) -> str:
@@ -113,13 +94,19 @@ def is_auto(params: Mapping[str, Any] | None, backend: str) -> bool:
     return str(default_objective(backend) if chosen is None else chosen).strip().lower() == "auto"
 
 
+def drops_trees(engine: Backend, given: Mapping[str, Any]) -> bool:
+    """Return True for dart, which does not support early stopping: later rounds rescale earlier trees."""
+    named = engine.params.named(given)
+    return "dart" in (named.get("boosting"), named.get("booster"))
+
+
 def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend: Backend) -> TrainingParameters:
     """Sort `params`. Names and aliases are LightGBM's, plus those of the objective."""
     rest = dict(params or {})
     if (exp_gain := rest.pop("ndcg_exp_gain", None)) is not None:
         named = _EXP_GAIN.get(str(exp_gain).lower(), "")
         if not named or any(rest.get(name, named) != named for name in GAIN_NAMES):
-            raise ParameterError(f"ndcg_exp_gain={exp_gain!r} must be true or false, and say what gain= says")
+            raise ParameterError(f"ndcg_exp_gain={exp_gain!r} must be true or false, and must not contradict gain=")
         rest.setdefault("gain", named)
     chosen = pop_param(rest, OBJECTIVE_NAMES, default_objective(backend.name))
     rounds = _whole(pop_param(rest, ROUNDS_NAMES, num_boost_round), "num_boost_round", 1)
@@ -130,7 +117,7 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
     threads = None if threads is None else max(0, _whole(threads, "num_threads", -1)) or None
     if threads is not None:
         rest["num_threads"] = resolve_threads(threads)
-    metrics = _metric_names(pop_param(rest, _METRIC, "ndcg"), pop_param(rest, _EVAL_AT, DEFAULT_EVAL_AT))
+    metrics = metric_names(pop_param(rest, _METRIC, "ndcg"), pop_param(rest, _EVAL_AT, DEFAULT_EVAL_AT))
 
     native, function = None, None
     objective: TrainingObjective | None = None
@@ -151,8 +138,8 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
         _check_near_misses(rest, objective.name, takes, backend)
     idle = [name for name in rest if name in backend.params.of_objectives]
     if native is None and idle:
-        owner = "a custom objective" if objective is None else f"objective {objective.name!r}"
-        raise ParameterError(f"{idle[0]!r} only affects {backend.name}'s own objectives: {owner} would ignore it")
+        used = "a custom objective" if objective is None else f"objective {objective.name!r}"
+        raise ParameterError(f"{idle[0]!r} only affects {backend.name}'s own objectives: {used} would ignore it")
     backend.params.check(rest)
     return TrainingParameters(
         objective, native, function, rest, rounds, stopping, min_delta, metrics, threads, parse_gain(gain)
@@ -162,10 +149,7 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
 def _objective(
     chosen: Any, rest: dict[str, Any], threads: int | None, backend: Backend
 ) -> tuple[TrainingObjective, tuple[Param, ...]]:
-    """Create our objective from its text and the parameters that belong to it, which are removed from `rest`.
-
-    Return the objective and its accepted parameters.
-    """
+    """Create our objective, and remove its parameters from `rest`; return it with the parameters that it accepts."""
     if isinstance(chosen, TrainingObjective):
         known = [*OPTIONS, *MIXTURE_PARAMS, *(p for part in chosen.parts for p in part.spec.params)]
         own = [name for name in rest if _of_objective_alone(name, known) or name in GAIN_NAMES]
@@ -179,9 +163,8 @@ def _objective(
         if chosen in engine.native_objectives and not _is_ours(chosen):
             raise ParameterError(f"{chosen!r} is an objective of {name} itself: write {name}:{chosen}")
     takes = (*chosen.params, *OPTIONS) if isinstance(chosen, ObjectiveSpec) else accepted_params(str(chosen))
-    for both, parts in _TWO_IN_ONE.items():
-        if both in rest and all(find_param(part, takes) for part in parts):
-            rest |= dict.fromkeys(parts, rest.pop(both))
+    if "lambdarank_norm" in rest and all(find_param(name, takes) for name in _NORMS):
+        rest |= dict.fromkeys(_NORMS, rest.pop("lambdarank_norm"))
     own_params = {name: value for name, value in rest.items() if find_param(name, takes)}
     for name in own_params:
         if _of_objective_alone(name, takes):
@@ -247,7 +230,7 @@ def _whole(value: Any, name: str, low: int) -> int:
     return number
 
 
-def _metric_names(metric: Any, eval_at: Any) -> tuple[str, ...]:
+def metric_names(metric: Any, eval_at: Any) -> tuple[str, ...]:
     """Combine metrics and cut-offs: `ndcg` with eval_at 1,3 -> `ndcg@1`, `ndcg@3`. Names with a cut-off keep it."""
     if not isinstance(metric, str | Iterable | None):
         raise ParameterError(f"metric={metric!r}: expected a name such as ndcg or ndcg@10, or a list of names")

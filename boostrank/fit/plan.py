@@ -1,4 +1,4 @@
-"""Plan of a training: options and data, normalised once by `fit.train.resolve`."""
+"""Plan of a training, which `fit.train.resolve` creates from options and data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from boostrank.core.machine import resolve_threads
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import Backend
-from boostrank.fit.params import AUTO_START, SEED_NAMES, TrainingParameters, headline, pop_seed, split_params
+from boostrank.fit.params import AUTO_START, SEED_NAMES, TrainingParameters, headline, pop_param, split_params
 from boostrank.kernels.driver import AllReduce, alone
 from boostrank.metric import Conventions
 from boostrank.model.query_columns import WithinQuery
@@ -26,8 +26,8 @@ class Peers:
     """Workers that train one model together.
 
     Args:
-        rank: of this process, from 0.
-        all_reduce: sums over all of them; each must call it, in the same order.
+        rank: rank of this process, from 0.
+        all_reduce: sums arrays over all workers; each worker must call it, in the same order.
     """
 
     rank: int = 0
@@ -35,7 +35,7 @@ class Peers:
 
 
 ALONE = Peers()
-"""A process that trains by itself."""
+"""Peers of a training on a single worker."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,9 @@ class Member:
     """A training in an average over folds.
 
     Args:
-        objective: as in `boostrank.train`; None for the given one.
-        start: as in `boostrank.train`.
+        objective, start: as in `boostrank.train`; None keeps the given objective.
         begins_linear: with start="auto", use a linear start if possible, for any objective.
-        rounds: maximum number of rounds, the length of schedules; None for the recipe's.
+        rounds: maximum number of rounds, and the length of schedules; None for the recipe's.
     """
 
     objective: Any = None
@@ -57,7 +56,7 @@ class Member:
     rounds: int | None = None
 
     def over(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Update the given parameters with the member's own."""
+        """Return the given parameters, updated with those of the member."""
         objective = {} if self.objective is None else {"objective": self.objective}
         return {**params, **self.trees, **self.params, **objective}
 
@@ -79,8 +78,7 @@ class Recipe:
     Args:
         trees: parameters of the engine that replace its defaults.
         patience: patience of early stopping; 0 for none or the given one.
-        folds: number of folds. Each member leaves out another fold, from the first. 0 for a single training on all
-            queries.
+        folds: number of folds, of which each member leaves out another; 0 for a single training on all queries.
         note: reason for a single training in place of folds, or empty.
     """
 
@@ -126,7 +124,7 @@ class Draft:
 
     @property
     def metric(self) -> str | None:
-        """Metric for early stopping and choices; None without metrics."""
+        """Metric for early stopping; None without metrics."""
         return headline(self.settings.metrics)
 
     @property
@@ -135,7 +133,7 @@ class Draft:
 
     @property
     def seed(self) -> int:
-        return pop_seed(dict(self.params))
+        return int(pop_param(dict(self.params), SEED_NAMES, 0))
 
     def seeded(self, seed: int) -> Self:
         kept = {name: value for name, value in self.params.items() if name not in SEED_NAMES}

@@ -19,7 +19,7 @@ from boostrank.core.params import find_param
 from boostrank.core.types import Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import Backend
-from boostrank.fit.params import AUTO_START, OBJECTIVE_NAMES
+from boostrank.fit.params import AUTO_START, OBJECTIVE_NAMES, drops_trees
 from boostrank.fit.plan import Member, Plan, Recipe
 from boostrank.objective.mixture import accepted_params
 from boostrank.options import DEFAULT_ROUNDS, GOOD, PLAIN
@@ -42,7 +42,6 @@ FEWEST_QUERIES = 8
 """Minimum number of queries with different labels for folds."""
 PATIENCE = 50
 _REACH = 10.0  # minimum of learning rate x rounds
-
 
 _RANDOM = {"extra_trees": True}
 _REG = {"train_discount": "linear"}
@@ -104,7 +103,7 @@ def choose_recipe(plan: Plan) -> Recipe:
     if quality == PLAIN:
         given = Member(start=plan.options.start)
         rows = train_set.n_documents
-        trees = beside(engine, few_a_leaf(engine, rows), checked.engine) if rows < _TOO_FEW_ROWS else {}
+        trees = _not_given(engine, _few_in_leaf(rows), checked.engine) if rows < _TOO_FEW_ROWS else {}
         return Recipe(PLAIN, rounds or DEFAULT_ROUNDS, trees, members=(given,) * (folds or 1), folds=folds or 0)
     sizes = Sizes.of(train_set, *(valid_sets if on_folds else ()))
     listed: tuple[Member, ...] = (_LAMBDARANK if sizes.are_large else _AUTO,)
@@ -154,26 +153,13 @@ def _members(listed: tuple[Member, ...], plan: Plan) -> tuple[Member, ...]:
             takes = accepted_params(str(one.objective))
             options = {find_param(name, takes) for name in params}
             one = replace(one, params={k: v for k, v in one.params.items() if find_param(k, takes) not in options})
-        trees = beside(engine, one.trees, plan.settings.engine) if _has(engine, one.trees) else {}
-        found.append(replace(one, trees=trees))
-    return tuple(one for one in found if _is_known(one, plan)) or (Member(start=start),)
-
-
-def _has(engine: Backend, trees: Mapping[str, Any]) -> bool:
-    try:
-        engine.params.check(dict(trees))
-    except ParameterError:
-        return False
-    return True
-
-
-def _is_known(member: Member, plan: Plan) -> bool:
-    """Return True if a member's objective supports the given parameters."""
-    try:
-        _ = replace(plan, params=member.over(plan.params), rounds=1).settings
-    except ParameterError:
-        return False
-    return True
+        one = replace(one, trees=_not_given(engine, one.trees, plan.settings.engine))
+        try:
+            _ = replace(plan, params=one.over(params), rounds=1).settings
+        except ParameterError:
+            continue  # the objective of this member does not support the given parameters
+        found.append(one)
+    return tuple(found) or (Member(start=start),)
 
 
 def unfit(data: RankingDataset) -> str:
@@ -186,12 +172,6 @@ def unfit(data: RankingDataset) -> str:
         differ = np.maximum.reduceat(data.labels, begins) > np.minimum.reduceat(data.labels, begins)
     count = int(differ.sum())
     return "" if count >= FEWEST_QUERIES else f"folds need {FEWEST_QUERIES} queries whose labels differ, not {count}"
-
-
-def drops_trees(engine: Backend, given: Mapping[str, Any]) -> bool:
-    """Return True for dart, which does not support early stopping: later rounds rescale earlier trees."""
-    named = engine.params.named(given)
-    return "dart" in (named.get("boosting"), named.get("booster"))
 
 
 def suited(
@@ -213,21 +193,25 @@ def suited(
     if sizes.features > 3 and not sizes.are_large:
         trees["feature_fraction"] = 0.5
     if sizes.rows < FEW_ROWS:
-        trees |= few_a_leaf(engine, sizes.rows)
-    return beside(engine, trees, given)
+        trees |= _few_in_leaf(sizes.rows)
+    return _not_given(engine, trees, given)
 
 
-def few_a_leaf(engine: Backend, rows: int) -> dict[str, Any]:
-    """Return a smaller min_data_in_leaf for few rows, if the engine has it."""
-    return {"min_data_in_leaf": max(1, rows // 20)} if _has(engine, {"min_data_in_leaf": 1}) else {}
+def _few_in_leaf(rows: int) -> dict[str, Any]:
+    return {"min_data_in_leaf": max(1, rows // 20)}
 
 
-def beside(engine: Backend, suggested: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the suggested parameters that are not given under any name."""
-    known = engine.params.named(given)
-    return {
-        name: value for name, value in suggested.items() if next(iter(engine.params.named({name: value}))) not in known
-    }
+def _not_given(engine: Backend, suggested: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the suggested parameters that the engine supports and that are not given under any name."""
+    known, found = engine.params.named(given), dict[str, Any]()
+    for name, value in suggested.items():
+        try:
+            engine.params.check({name: value})
+        except ParameterError:
+            continue
+        if not engine.params.named({name: value}).keys() & known:
+            found[name] = value
+    return found
 
 
 def patience(queries: int, sizes: Sizes) -> int:

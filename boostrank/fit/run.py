@@ -9,6 +9,7 @@ import platform
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -26,7 +27,7 @@ from boostrank.engines.params import refusal
 from boostrank.fit.callbacks import EarlyStopping, Gated, History, StopWhenAsked
 from boostrank.fit.checkpoint import AS_ARGUMENT, Checkpoint, settings_of
 from boostrank.fit.gradient import GuardedGradient, RoundMetrics, by_arguments
-from boostrank.fit.params import AUTO_START, TrainingParameters, headline, is_auto, say_left_out
+from boostrank.fit.params import AUTO_START, TrainingParameters, drops_trees, headline, is_auto, say_left_out
 from boostrank.fit.plan import Plan
 from boostrank.fit.start.cross_fit import CrossFitted, limits_of, start_of
 from boostrank.model import constraints
@@ -38,7 +39,7 @@ from boostrank.objective.description import TrainingObjective
 from boostrank.records import DataRecord, ModelInfo, jsonable
 
 _SEEDS_APART = 1 << 42
-"""Above every seed that people choose, and away from those that `kernels.options` derives from them."""
+"""Larger than any usual seed, and different from the seeds that `kernels.options` derives from it."""
 _BASIC = "; monotone_constraints_method='basic' keeps it, also where other features are missing"
 
 
@@ -63,13 +64,11 @@ def run(plan: Plan) -> RankingModel:
     functions = options.feval if isinstance(options.feval, list | tuple) else [options.feval] if options.feval else []
     metrics = RoundMetrics(measured, labels_of, plan.rules, given.threads, functions, all_reduce)
     history = History()
-    settles = None if plan.at_once else objective
-    stopper, late = stopping(given, settles, ready.before, valid, native, options.callbacks or ())
+    stopper, late = _stopping(plan, ready, valid, native)
+    info = _info(plan, ready)
     for one in late:
         if isinstance(one, StopWhenAsked):
             one.watch(stopper, options.checkpoint)
-    info = _info(plan, ready)
-    for one in late:
         if hasattr(one, "begins"):
             one.begins(info)
 
@@ -87,8 +86,12 @@ def run(plan: Plan) -> RankingModel:
             kernel_seconds=0.0 if gradient is None else gradient.seconds,
             metric_seconds=metrics.seconds,
         )
-        made = _finished(plan, ready, booster)
-        return RankingModel(made, best_rounds=best, info=info, evals_result=history.values, summary=summary)
+        categories = {plan.train_set.feature_names.index(name): one for name, one in plan.train_set.categories.items()}
+        booster = booster.finished(categories)
+        broken = constraints.broken(engine, booster, given.engine, booster.feature_names)
+        if broken:
+            warn_user(f"the engine's trees break a constraint: {broken}{_BASIC}", DataWarning)
+        return RankingModel(booster, best_rounds=best, info=info, evals_result=history.values, summary=summary)
 
     with contextlib.ExitStack() as held:
         resumed = None
@@ -145,7 +148,7 @@ class _Prepared:
 
     @property
     def rows(self) -> list[RankingDataset]:
-        """The training set, followed by the validation sets."""
+        """Training set, followed by the validation sets."""
         return [self.train_set, *(data for _, data in self.valid)]
 
 
@@ -198,7 +201,7 @@ def _prepared(plan: Plan) -> _Prepared:
 
 
 def _reseeded(objective: TrainingObjective, shift: int) -> TrainingObjective:
-    """Copy the objective to draw other random numbers."""
+    """Copy the objective, with other random numbers."""
     objective = copy.deepcopy(objective)
     for part in objective.parts:
         for values in (part.params, part.options):
@@ -208,25 +211,12 @@ def _reseeded(objective: TrainingObjective, shift: int) -> TrainingObjective:
 
 
 def _native(ready: _Prepared, engine: Backend) -> tuple[Any, list[tuple[str, Any]]]:
+    """Convert the training set and the validation sets for the engine."""
     given = ready.given
-    weights = given.native_objective is not None
-    train = engine.dataset(ready.train_set, given.engine, reference=None, weights=weights)
-    valid: list[tuple[str, Any]] = []
-    for name, data in ready.valid:
-        if data is ready.train_set:
-            valid.append((name, train))
-        else:
-            valid.append((name, engine.dataset(data, given.engine, reference=train, weights=weights)))
-    return train, valid
-
-
-def _finished(plan: Plan, ready: _Prepared, booster: Any) -> Any:
-    data = plan.train_set
-    booster = booster.finished({data.feature_names.index(name): one for name, one in data.categories.items()})
-    broken = constraints.broken(plan.engine, booster, ready.given.engine, booster.feature_names)
-    if broken:
-        warn_user(f"the engine's trees break a constraint: {broken}{_BASIC}", DataWarning)
-    return booster
+    convert = partial(engine.dataset, params=given.engine, weights=given.native_objective is not None)
+    train = convert(ready.train_set, reference=None)
+    others = ((name, data, data is ready.train_set) for name, data in ready.valid)
+    return train, [(name, train if is_train else convert(data, reference=train)) for name, data, is_train in others]
 
 
 @contextlib.contextmanager
@@ -275,24 +265,21 @@ def _columns_within(plan: Plan, booster: Any, params: dict[str, Any]) -> WithinC
     return within
 
 
-def stopping(
-    given: TrainingParameters,
-    objective: TrainingObjective | None,
-    before: int,
-    valid: Sequence[tuple[str, Any]],
-    native_train: Any,
-    callbacks: Sequence[Callback],
+def _stopping(
+    plan: Plan, ready: _Prepared, valid: Sequence[tuple[str, Any]], native_train: Any
 ) -> tuple[Callback | None, list[Callback]]:
-    """Return our early stopping, if requested by parameter, and the user's callbacks; both wait until the objective
-    settles.
+    """Return our early stopping, if requested by parameter, and the user's callbacks.
+
+    Callbacks that stop are disabled until the objective has settled.
     """
+    given, callbacks = ready.given, plan.options.callbacks or ()
+    objective = None if plan.at_once else ready.objective
     if any(isinstance(callback, Checkpoint) for callback in callbacks):
         raise ParameterError(AS_ARGUMENT)
-    settled = 0 if objective is None else objective.settled_round(objective.total_rounds or before + given.rounds)
+    settled = 0 if objective is None else objective.settled_round(objective.total_rounds or ready.before + given.rounds)
     stopper: Callback | None = None
     ours = given.stopping_rounds or any(isinstance(callback, EarlyStopping) for callback in callbacks)
-    names = ("boosting", "boosting_type", "boost", "booster")
-    if ours and "dart" in (str(given.engine.get(name, "")) for name in names):
+    if ours and drops_trees(plan.engine, given.engine):
         raise ParameterError(
             "dart does not support early stopping: later rounds rescale earlier trees, so the model of the best "
             "round is lost"
@@ -311,7 +298,7 @@ def stopping(
     return (None if stopper is None else held_back(stopper)), [held_back(cb) for cb in callbacks]
 
 
-# Provenance: the record in the sidecar, and what distinguishes trainings.
+# Provenance: the record in the sidecar, and the identity of a training.
 
 _INDIFFERENT = {"num_threads", "nthread", "verbosity", "verbose"}
 """Parameters that do not affect the model."""
@@ -328,7 +315,7 @@ def _info(plan: Plan, ready: _Prepared) -> ModelInfo:
         parameters={k: v for k, v in record.items() if isinstance(v, str | int | float | bool | list | tuple | dict)},
         training={"rounds": ready.given.rounds, "rounds_before": ready.before},
         data=describe_data(plan.train_set),
-        versions=_versions(plan.engine),
+        versions={"python": platform.python_version(), **_versions(plan.engine)},
         within_query=None if ready.within is None else ready.within.record,
         start=None if ready.begin is None else ready.begin.description,
     )
@@ -369,7 +356,7 @@ def _identity(plan: Plan, ready: _Prepared, callbacks: Sequence[Any]) -> dict[st
     if reason:
         raise ParameterError(f"no checkpoint with these parameters: {reason}")
     identity = {
-        "versions": {name: v for name, v in _versions(plan.engine).items() if name != "python"},
+        "versions": _versions(plan.engine),
         "objective": _described(plan.engine, ready),
         "rounds": given.rounds,
         "parameters": {name: value for name, value in given.engine.items() if name not in _INDIFFERENT},
@@ -405,11 +392,13 @@ def _digest(values: npt.ArrayLike | None) -> str | None:
 
 
 def _versions(engine: Backend) -> dict[str, str]:
-    # Use our own version from the code: package metadata of a checkout may be outdated.
-    versions = {"python": platform.python_version(), engine.name: engine.version, "boostrank": __version__}
-    for package in ("numpy", "numba"):
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = "unknown"
-    return versions
+    return {engine.name: engine.version, **package_versions("numpy", "numba")}
+
+
+def package_versions(*packages: str) -> dict[str, str]:
+    """Return the versions of boostrank and of the installed packages."""
+    found = {"boostrank": __version__}  # package metadata of a checkout may be outdated
+    for package in packages:
+        with contextlib.suppress(PackageNotFoundError):
+            found[package.removesuffix("-cpu")] = version(package)
+    return found

@@ -33,7 +33,6 @@ from boostrank.options import DEFAULT_ROUNDS, KEYWORDS, TrainOptions, takes_opti
 
 CATEGORY_NAMES = ("categorical_feature", "categorical_features", "categorical_column", "cat_feature", "cat_column")
 """LightGBM's names, accepted for every engine."""
-_LINEAR = "linear"
 _WHOLE_GRADES = ("lightgbm:lambdarank", "lightgbm:rank_xendcg")
 
 
@@ -125,11 +124,7 @@ def with_params(options: TrainOptions, params: Mapping[str, Any]) -> TrainOption
 
 
 def fit(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
-    """Train a plan.
-
-    Args:
-        fold_ended: called after each fold.
-    """
+    """Train a plan; `fold_ended` is called after each fold."""
     wide, columns, most = plan.train_set, used_columns(plan), plan.options.max_trees
     plan = plan if columns is None else _narrowed(plan, columns)
     try:
@@ -174,7 +169,6 @@ def resolve(
     """Create the plan of a training.
 
     Args:
-        options: all options. `checkpoint` is a `Checkpoint` or None.
         valid: names and validation sets; may include `train_set`.
         peers: workers that train together; a validation set of one of them may have no rows.
     """
@@ -194,19 +188,24 @@ def resolve(
         earlier=earlier,
         peers=peers,
     )
-    if train_set.document_weights is not None:
-        plan.settings.check_document_weights()
+    if train_set.document_weights is not None and plan.settings.objective is None:
+        native = plan.settings.native_objective
+        raise DataError(
+            f"{f'objective {given.engine.name}:{native}' if native else 'a custom objective'} does not support "
+            "document weights: remove them, or use one of boostrank's objectives (`boostrank objectives`)"
+        )
     recipe = choose_recipe(plan)
     if any(one.document_weights is not None for one in ((train_set, *sets) if recipe.folds else sets)):
         warn_user("metrics ignore document weights; only query weights are used", DataWarning)
     if recipe.note:
         warn_user(f"quality={recipe.preset!r} trains a single model: {recipe.note}", DataWarning)
-    # Apply the parameters of the recipe, and of its member if there is a single training.
-    own = dict(recipe.trees) | ({"early_stopping_round": recipe.patience} if recipe.patience else {})
 
     def over(params: Mapping[str, Any]) -> dict[str, Any]:
-        dropped = STOPPING_NAMES if recipe.patience else ()
-        found = {name: value for name, value in params.items() if name not in dropped} | own
+        """Apply the parameters of the recipe, and of its member if there is a single training."""
+        found = {**params, **recipe.trees}
+        if recipe.patience:
+            found = {name: value for name, value in found.items() if name not in STOPPING_NAMES}
+            found["early_stopping_round"] = recipe.patience
         return found if recipe.folds else recipe.members[0].over(found)
 
     plan = replace(plan, recipe=recipe, rounds=recipe.rounds, params=over(params))
@@ -216,7 +215,7 @@ def resolve(
 
 
 def _earlier(given: Any, names: tuple[str, ...]) -> RankingModel | None:
-    """Return the model to continue; a ranker keeps the rounds of its own predict."""
+    """Return the model to continue; that of a ranker keeps the ranker's rounds."""
     found = None if given is None else find_model(given)
     if given is not None and found is None:
         kind = type(given).__name__
@@ -228,7 +227,7 @@ def _earlier(given: Any, names: tuple[str, ...]) -> RankingModel | None:
 
 
 def _check(train_set: RankingDataset, valid: Iterable[tuple[str, RankingDataset]]) -> None:
-    """Refuse data sets without rows or features, for which the engines have unclear errors."""
+    """Refuse data sets without rows or features."""
     if not train_set.n_documents:
         raise DataError("the training data have no rows")
     if not train_set.n_features:
@@ -247,12 +246,10 @@ def prepare(
     valid: Sequence[RankingDataset] = (),
     earlier: RankingModel | None = None,
 ) -> tuple[dict[str, Any], RankingDataset, list[RankingDataset]]:
-    """Return parameters without categories and gain expressions, and data sets that hold them instead.
+    """Move categories and gain expressions from the parameters to the data sets.
 
     Labels become gains if the gain is an expression. A training set among the validation sets stays the same object.
-
-    Args:
-        earlier: model to continue; its categories, objective and gain are kept.
+    Categories, objective and gain of the `earlier` model to continue are kept.
     """
     rest, coded = _with_categories(params, train_set, earlier)
     rest = with_objective_of(earlier, rest)
@@ -268,13 +265,9 @@ def _with_categories(
 ) -> tuple[dict[str, Any], RankingDataset]:
     """Move `categorical_feature` from the parameters to the training set."""
     rest = dict(params)
-    names, known, found = train_set.feature_names, train_set.categories, train_set
-    named = [
-        name
-        for name in named_columns(pop_param(rest, CATEGORY_NAMES, None), names)
-        if name not in known or known[name].ordered
-    ]
-    features = train_set.features
+    names, known, found, features = train_set.feature_names, train_set.categories, train_set, train_set.features
+    given = named_columns(pop_param(rest, CATEGORY_NAMES, None), names)
+    named = [name for name in given if name not in known or known[name].ordered]
     for name in named if isinstance(features, np.ndarray) or sparse.issparse(features) else ():
         column = features[:, names.index(name)]
         check_codes(column.data if sparse.issparse(column) else column, name)
@@ -289,15 +282,12 @@ def _with_categories(
 
 def with_objective_of(earlier: RankingModel | None, params: Mapping[str, Any]) -> dict[str, Any]:
     """Keep the objective of the continued model unless another one is given."""
-    given = dict(params)
     before = None if earlier is None else earlier.info.objective
-    if not before or any(name in given for name in OBJECTIVE_NAMES):
-        return given
+    if not before or any(name in params for name in OBJECTIVE_NAMES):
+        return dict(params)
     name = str(before.get("name"))
-    if ":" in name:
-        return given | {"objective": name}
     try:
-        return given | {"objective": objective_from_dict(before)}
+        return {**params, "objective": name if ":" in name else objective_from_dict(before)}
     except ParameterError as error:
         raise ParameterError(
             f"the model to continue was trained with objective {name[:40]!r}, which cannot be restored from its "
@@ -319,12 +309,12 @@ def _with_gain(params: dict[str, Any], sets: list[RankingDataset]) -> tuple[dict
         raise ParameterError(f"{chosen} needs integer grades, but {what}: use our lambdarank or xe-ndcg")
     if text is None:
         return params, sets
-    if expression is None and given is not None and parse_gain(given) != _LINEAR:
+    if expression is None and given is not None and parse_gain(given) != "linear":
         raise DataError(f"the labels are already the gain {held!r}, but gain={given!r} expects labels: remove it")
     rest = {key: value for key, value in params.items() if key != name}
     if not isinstance(chosen, TrainingObjective):
-        rest[name] = _LINEAR
-    elif chosen.gain != _LINEAR:
+        rest[name] = "linear"
+    elif chosen.gain != "linear":
         raise ParameterError(f"the labels are the gain {text!r}: create the objective with gain='linear'")
     made = {id(one): one.with_gain(text) for one in sets}
     return rest, [made[id(one)] for one in sets]
@@ -336,7 +326,7 @@ def _with_gain(params: dict[str, Any], sets: list[RankingDataset]) -> tuple[dict
 def used_columns(plan: Plan) -> Int64Array | None:
     """Return the columns that occur in the training set, ascending; None if training keeps all columns.
 
-    Training keeps them if most occur, or if a parameter, a model or a column within queries refers to columns.
+    It keeps all if most occur, or if a parameter, a model or a column within queries refers to columns.
     """
     data, engine = plan.train_set, plan.engine
     if data.categories or not engine.grows_trees:

@@ -16,10 +16,11 @@ from boostrank.core.errors import DataError, DataWarning, ParameterError, did_yo
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.fit.gradient import required_names
+from boostrank.fit.params import headline, metric_names
 from boostrank.fit.train import train
 from boostrank.metric import BoundMetrics, Conventions, Metric
 from boostrank.model.ranking_model import RankingModel
-from boostrank.options import DEFAULT_EVAL_AT, KEYWORDS, TrainOptions, declared
+from boostrank.options import DEFAULT_EVAL_AT, KEYWORDS, Option, TrainOptions, declared, takes_options
 from boostrank.sklearn.splitters import QID, split_table
 
 _NAMES = {
@@ -41,9 +42,6 @@ _PARAMETERS: dict[str, Any] = {
     "importance_type": "gain",
 }
 """Parameter -> default."""
-_OF_ESTIMATOR = ("sort", "importance_type")
-_FREQUENCY = ("bagging_freq", "subsample_freq")
-_IMPORTANCES = ("gain", "split")
 _MOST_OF_ONE_QUERY = 1000
 _FIT = (
     *("eval_set", "eval_names", "eval_qid", "eval_group", "eval_sample_weight"),
@@ -60,22 +58,21 @@ _RENAMED = {
     "n_jobs": "threads",
     "ntree_limit": "num_iteration",
 }
-"""Their name -> our name, with the same meaning."""
+"""Name in LightGBM or XGBoost -> name here, with the same meaning."""
 _NEEDLESS = ("raw_score", "output_margin", "validate_features", "predict_disable_shape_check")
 """Ignored arguments of `predict`: scores are always raw, and columns are checked by name."""
-_START = "the model could not add it in predict; continue a model instead: init_model="
 _REFUSED = {
-    "init_score": _START,
-    "base_margin": _START,
-    "eval_init_score": _START,
-    "base_margin_eval_set": _START,
+    **dict.fromkeys(
+        ("init_score", "base_margin", "eval_init_score", "base_margin_eval_set"),
+        "the model cannot add initial scores in predict; continue a model with init_model= instead",
+    ),
     "feature_weights": "columns are sampled uniformly: BoostRanker(backend='xgboost', colsample_bytree=...)",
     "eval_class_weight": "rankers have no classes",
 }
 
 
 def _of_model(name: str, doc: str, kind: Callable[[Any], Any] = lambda value: value) -> Any:
-    """Return a property that reads an attribute of the fitted model and converts it."""
+    """Create a property that reads an attribute of the fitted model and converts it."""
     return property(lambda self: kind(attrgetter(name)(self._fitted)), doc=doc)
 
 
@@ -123,6 +120,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
     importance_type: str
     n_jobs: int | None
 
+    @takes_options([Option(name=name, help="", default=value) for name, value in _PARAMETERS.items()], alone=False)
     def __init__(self, objective: Any = None, **params: Any) -> None:
         self.__dict__.update(_PARAMETERS | {"objective": objective})
         self.set_params(**params)
@@ -202,7 +200,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             **more,
             **{name: getattr(self, name) for name in _OF_TRAIN},
         )
-        self._metric = Metric("ndcg", _largest(params.get("eval_at", DEFAULT_EVAL_AT)))
+        self._metric = Metric.parse(headline(metric_names("ndcg", params.get("eval_at", DEFAULT_EVAL_AT))) or "ndcg")
         return self
 
     def predict(
@@ -217,32 +215,26 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
                 XGBRanker's names (iteration_range=(0, 20)). Scores are always raw.
 
         Returns:
-            float64[N], in row order; leaves and contributions as by `RankingModel.predict`.
+            float64[N], in row order; for leaves and contributions, see `RankingModel.predict`.
 
         Raises:
             NotFittedError: not fitted yet.
             DataError: as `RankingModel.predict`.
         """
-        check_is_fitted(self, "model_")
         more = {"threads": self._threads, **_predict_arguments(options)}
-        rows, qid = self._rows(X, qid, group)
+        rows, qid, group = self._rows("predict", X, qid, group)
         return self.model_.predict(rows, qid=qid, group=group, **more)
 
     def rank(self, X: Any, qid: npt.ArrayLike | None = None, *, group: npt.ArrayLike | None = None) -> Int64Array:
-        """Return the rank of each document in its query; 1 is best, and ties keep row order.
+        """Return the rank of each document in its query, int64[N] in row order; 1 is best, and ties keep row order.
 
         Args:
             X, qid, group: as for `fit`; one query if neither call specifies queries.
 
-        Returns:
-            int64[N], in row order.
-
         Raises:
             NotFittedError, DataError: as `predict`.
         """
-        check_is_fitted(self, "model_")
-        rows, qid = self._rows(X, qid, group)
-        group = self._one_query(rows, "rank", qid, group)
+        rows, qid, group = self._rows("rank", X, qid, group)
         return self.model_.rank(rows, qid=qid, group=group, threads=self._threads)
 
     def score(
@@ -267,9 +259,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             NotFittedError: not fitted yet.
             DataError: missing queries, no query that counts, weights that differ within a query, or as `predict`.
         """
-        check_is_fitted(self, "model_")
-        rows, qid = self._rows(X, qid, group)
-        group = self._one_query(rows, "score", qid, group)
+        rows, qid, group = self._rows("score", X, qid, group)
         scores = self.model_.predict(rows, qid=qid, group=group, threads=self._threads)
         gain = self.model_.info.gain
         columns = scores[:, None] if gain is None else rows  # expressions are over features
@@ -297,11 +287,11 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
 
         Columns computed within queries count for their feature. Linear models use the engine's measure.
         """
-        if self.importance_type not in _IMPORTANCES:
-            raise ParameterError(f"importance_type={self.importance_type!r} is not one of {' | '.join(_IMPORTANCES)}")
+        kinds = {"gain": "gain", "split": "splits"}
+        if self.importance_type not in kinds:
+            raise ParameterError(f"importance_type={self.importance_type!r} is not one of {' | '.join(kinds)}")
         model = self._fitted
-        trees = model.trees()
-        values = np.asarray(trees.gain if self.importance_type == "gain" else trees.splits, np.float64)
+        values = np.asarray(getattr(model.trees(), kinds[self.importance_type]), np.float64)
         within = () if model.within_query is None else model.within_query.sources
         shares = np.bincount([*range(model.n_features), *within], values)
         return shares / (shares.sum() or 1.0)
@@ -324,43 +314,44 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
     def _train_params(self) -> dict[str, Any]:
         params: dict[str, Any] = {}
         for name, value in self.get_params().items():
-            if value is None or name in _OF_TRAIN or name in _OF_ESTIMATOR:
+            if value is None or name in (*_OF_TRAIN, "sort", "importance_type"):
                 continue
             if hasattr(value, "randint") or hasattr(value, "integers"):  # a random generator
                 value = getattr(value, "integers", None) or value.randint
                 value = int(value(np.iinfo(np.int32).max))
             params[name] = value.item() if isinstance(value, np.generic) else value
-        if self.backend == "lightgbm" and self.subsample is not None and not params.keys() & set(_FREQUENCY):
+        frequency = params.keys() & {"bagging_freq", "subsample_freq"}
+        if self.backend == "lightgbm" and self.subsample is not None and not frequency:
             params["bagging_freq"] = 1
         return params
 
-    def _rows(self, X: Any, qid: Any, group: Any, *, reset: bool = False) -> tuple[Any, Any]:
-        """Return the features for the model, and the query of each row."""
+    def _rows(self, what: str, X: Any, qid: Any, group: Any) -> tuple[Any, Any, Any]:
+        """Return the features for the model, query ids, and query sizes, for the method `what`."""
+        if what not in ("fit", "eval_set"):
+            check_is_fitted(self, "model_")
         X, column, is_table = split_table(X)
         if column is not None:
             if qid is not None or group is not None:
-                raise DataError(
-                    f"queries are given twice: with qid= or group=, and as the column {QID!r} of X; remove one"
-                )
+                raise DataError(f"queries are given twice, by qid= or group= and by the column {QID!r}; remove one")
             qid = column
+        reset = what == "fit"
         if reset:
             self._has_names, self._knows_queries = is_table, qid is not None or group is not None
-        if is_table and self._has_names:
-            if reset:
-                validate_data(self, X, skip_check_array=True)
-            return X, qid
-        fewest = 2 if reset else 1
-        return validate_data(
-            self, X, reset=reset, accept_sparse=True, ensure_all_finite=False, ensure_min_samples=fewest
-        ), qid
+        if not (is_table and self._has_names):
+            how = {"accept_sparse": True, "ensure_all_finite": False, "ensure_min_samples": 2 if reset else 1}
+            X = validate_data(self, X, reset=reset, **how)
+        elif reset:
+            validate_data(self, X, skip_check_array=True)
+        if what != "predict":
+            group = self._one_query(X, what, qid, group)
+        return X, qid, group
 
     def _dataset(
         self, what: str, X: Any, y: Any, *, qid: Any, group: Any, sample_weight: Any, feature_names: Any, **more: Any
     ) -> RankingDataset:
         if y is None:
             raise DataError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        rows, qid = self._rows(X, qid, group, reset=what == "fit")
-        group = self._one_query(rows, what, qid, group)
+        rows, qid, group = self._rows(what, X, qid, group)
         if hasattr(rows, "columns"):
             own = [str(name) for name in getattr(rows, "column_names", rows.columns)]
             if what == "fit" and feature_names is not None and feature_names != own:
@@ -370,7 +361,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         return RankingDataset.from_arrays(rows, y, qid=qid, group=group, **more)
 
     def _one_query(self, rows: Any, what: str, qid: Any, group: Any) -> Any:
-        """Return the query sizes; one query if neither this call nor `fit` specifies queries."""
+        """Return the query sizes, those of one query if neither this call nor `fit` specifies queries."""
         if qid is not None or group is not None:
             return group
         line = f"{what}(X, y, qid=...), or a column {QID!r} of a frame"
@@ -395,9 +386,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             return None
         if isinstance(sets, tuple) and len(sets) == 2 and not isinstance(sets[0], tuple):
             sets, given = [sets], {name: _of_one_set(one) for name, one in given.items()}
-        if not isinstance(sets, list | tuple) or not all(
-            isinstance(one, list | tuple) and len(one) == 2 for one in sets
-        ):
+        of_pairs = isinstance(sets, list | tuple) and all(isinstance(one, list | tuple) for one in sets)
+        if not of_pairs or any(len(one) != 2 for one in sets):
             raise ParameterError("eval_set must be a list of pairs (X, y), or one pair")
         for name, one in given.items():
             if one is not None and len(one) != len(sets):
@@ -411,19 +401,6 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         return made
 
 
-def _signature() -> inspect.Signature:
-    """Return the signature of `BoostRanker`, from which scikit-learn reads the parameter names."""
-    either, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
-    first = [inspect.Parameter("self", either), inspect.Parameter("objective", either, default=None)]
-    others = [
-        inspect.Parameter(name, keyword, default=value) for name, value in _PARAMETERS.items() if name != "objective"
-    ]
-    return inspect.Signature([*first, *others, inspect.Parameter("params", inspect.Parameter.VAR_KEYWORD)])
-
-
-BoostRanker.__init__.__signature__ = _signature()  # type: ignore[attr-defined]
-
-
 def _is_parameter(name: str) -> bool:
     """Return whether a name can be a parameter, not an attribute set by `fit`."""
     return not (name.startswith("_") or name.endswith("_") or "__" in name)
@@ -432,12 +409,6 @@ def _is_parameter(name: str) -> bool:
 def _of_one_set(given: Any) -> Any:
     """Wrap a single value in a list; keep a list of values."""
     return given if given is None or (isinstance(given, list | tuple) and np.ndim(given[0])) else [given]
-
-
-def _largest(eval_at: Any) -> tuple[int, ...]:
-    """Return the largest cut-off as a tuple; () without cut-offs."""
-    cuts = eval_at.split(",") if isinstance(eval_at, str) else eval_at if hasattr(eval_at, "__iter__") else [eval_at]
-    return tuple(sorted(int(cut) for cut in cuts)[-1:])
 
 
 # Arguments of LGBMRanker and XGBRanker.
@@ -469,10 +440,8 @@ def _predict_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `predict` under the names of `RankingModel.predict`."""
     rest = {name: value for name, value in given.items() if name not in _NEEDLESS}
     first, last = rest.pop("iteration_range", None) or (0, 0)
-    if last:
-        rest = _with(rest, "num_iteration", last - first, "iteration_range")
-    if first:
-        rest = _with(rest, "start_iteration", first, "iteration_range")
+    for name, value in {"num_iteration": last and last - first, "start_iteration": first}.items():
+        rest = _with(rest, name, value, "iteration_range") if value else rest
     return _ours(rest, _PREDICT, "predict")
 
 
@@ -490,6 +459,7 @@ def _ours(given: Mapping[str, Any], known: tuple[str, ...], method: str) -> dict
 
 
 def _with(given: Mapping[str, Any], name: str, value: Any, alias: str) -> dict[str, Any]:
+    """Add an argument that is not given yet."""
     if given.get(name) is not None:
         raise ParameterError(f"{name} is given twice, also as {alias}")
     return {**given, name: value}

@@ -1,4 +1,4 @@
-"""Scikit-learn splitters of whole queries, and tables with the query ids in a column."""
+"""Scikit-learn splitters of whole queries, and tables with a column of query ids."""
 
 from __future__ import annotations
 
@@ -15,14 +15,11 @@ from boostrank.core.types import Int64Array, check_in_step
 from boostrank.data.frames import as_frame, names_of, values_of
 
 QID = "qid"
-"""Name of that column."""
+"""Name of the column of query ids."""
 
 
 def split_table(X: Any) -> tuple[Any, npt.NDArray[Any] | None, bool]:
-    """Return the features, the query ids, and whether X is a table with column names.
-
-    Without a column of query ids, the features are X, and the ids None.
-    """
+    """Return the features, the query ids (None without such a column), and whether X is a table with column names."""
     table = as_frame(X)
     if table is None:
         return X, None, False
@@ -31,14 +28,6 @@ def split_table(X: Any) -> tuple[Any, npt.NDArray[Any] | None, bool]:
         return table.to_native(), None, True
     kept = [i for i, name in enumerate(names) if name != QID]
     return table[:, kept].to_native(), values_of(table, names.index(QID)), True
-
-
-def column_of(X: Any, name: str) -> npt.NDArray[Any]:
-    """Return a column of a table."""
-    table = as_frame(X)
-    if table is None or name not in names_of(table):
-        raise DataError(f"X has no column {name!r}")
-    return values_of(table, names_of(table).index(name))
 
 
 class _QuerySplitter(BaseCrossValidator):  # type: ignore[misc]
@@ -56,16 +45,12 @@ class _QuerySplitter(BaseCrossValidator):  # type: ignore[misc]
     def split(
         self, X: Any, y: Any = None, groups: npt.ArrayLike | None = None, qid: npt.ArrayLike | None = None
     ) -> Iterator[tuple[Int64Array, Int64Array]]:
-        """Yield the training and test rows of each split.
+        """Yield the training and test rows of each split, int64 in ascending order.
 
         Args:
             X: [N, d]; a frame may contain the queries in a column `qid`.
-            groups: [N] query id of each row (scikit-learn's name); rows of a query need not be contiguous. Coarser
-                groups keep several queries together.
-            qid: [N] query id of each row (our name).
-
-        Yields:
-            (int64, int64): row numbers, ascending.
+            groups, qid: [N] query id of each row; rows of a query need not be contiguous. With both, `groups` may keep
+                several queries together.
 
         Raises:
             DataError: no queries, not one id per row, or groups that split a query.
@@ -75,10 +60,8 @@ class _QuerySplitter(BaseCrossValidator):  # type: ignore[misc]
         count = int(number.max()) + 1
         for train, test in self._of_queries(X, number, count):
             if not train.size:
-                raise ParameterError(
-                    f"{type(self).__name__}: a test set has no earlier queries to train on; use fewer splits"
-                )
-            yield tuple(np.flatnonzero(np.isin(number, chosen)) for chosen in (train, test))  # type: ignore[misc]
+                raise ParameterError(f"{type(self).__name__}: a test set has no earlier queries; use fewer splits")
+            yield np.flatnonzero(np.isin(number, train)), np.flatnonzero(np.isin(number, test))
 
     def _of_queries(self, X: Any, number: Int64Array, count: int) -> Iterator[tuple[Int64Array, Int64Array]]:
         raise NotImplementedError
@@ -130,7 +113,12 @@ class QueryTimeSplit(_QuerySplitter):
 
     def _times(self, X: Any, number: Int64Array, count: int) -> Int64Array:
         """Return the rank of each query's time, int64[Q]."""
-        values = column_of(X, self.time) if isinstance(self.time, str) else np.asarray(self.time)
+        values = np.asarray(self.time)
+        if isinstance(self.time, str):
+            table = as_frame(X)
+            if table is None or self.time not in names_of(table):
+                raise DataError(f"X has no column {self.time!r}")
+            values = values_of(table, names_of(table).index(self.time))
         if values.shape not in ((count,), number.shape):
             raise DataError(
                 f"times of shape {values.shape} for {count} queries and {number.size} rows; expected one each"
@@ -143,9 +131,7 @@ class QueryTimeSplit(_QuerySplitter):
             raise DataError(f"times cannot be ordered: {error}") from None
         if ranks.size == count:
             return ranks
-        of_query = np.zeros(count, np.int64)
-        of_query[number] = ranks
-        uneven = np.flatnonzero(of_query[number] != ranks)
+        of_query, uneven = _by_query(ranks, number)
         if uneven.size:
             raise DataError(f"times must be constant within queries; row {uneven[0]} differs from its query")
         return of_query
@@ -163,11 +149,17 @@ def _query_of_rows(X: Any, groups: npt.ArrayLike | None, qid: npt.ArrayLike | No
     for ids in given:
         if ids.size != rows or not rows:
             raise DataError(f"{ids.size} query ids for {rows} rows of features")
-    number = given[0]
     if len(given) > 1:
-        group_of_query = np.zeros(int(given[1].max()) + 1, np.int64)
-        group_of_query[given[1]] = number
-        cut = np.flatnonzero(group_of_query[given[1]] != number)
-        if cut.size:
-            raise DataError(f"groups= split the query of row {cut[0]}; all rows of a query must be in the same group")
-    return number
+        _, uneven = _by_query(*given)
+        if uneven.size:
+            raise DataError(
+                f"groups= split the query of row {uneven[0]}; all rows of a query must be in the same group"
+            )
+    return given[0]
+
+
+def _by_query(values: Int64Array, number: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Return values of rows by query, int64[Q], and the rows whose value differs from that of their query."""
+    of_query = np.zeros(int(number.max()) + 1, np.int64)
+    of_query[number] = values
+    return of_query, np.flatnonzero(of_query[number] != values)

@@ -1,8 +1,7 @@
-"""Parameter search: Optuna proposes, `boostrank.train` trains. Queries are never split, and luck is measured first.
+"""Parameter search with Optuna, on held-out queries, with an estimate of the variation by luck.
 
-A trial is evaluated on queries that it was not trained on: a validation set, or folds of whole queries. It is compared
-query by query with the best trial so far. Between folds, a trial is stopped if it is worse by more than the variation
-over queries and luck explain.
+A trial is evaluated on a validation set or on folds of whole queries, and compared query by query with the best trial
+so far. Between folds, a trial is stopped if it is worse by more than the variation over queries and luck explain.
 
 Source: Bergstra et al. 2011 (the tree-structured Parzen estimator, Optuna's sampler).
 """
@@ -71,14 +70,14 @@ class TuningResult:
         metric: metric name, such as "ndcg@10".
         fixed: given parameters.
         best: the best trial; None if none beats the given parameters.
-        start: mean metric of the given parameters over a few trainings that differ only in seed and row order.
+        start: mean metric of the given parameters over trainings that differ only in seed and row order.
         luck: its standard deviation over these trainings.
         matters: difference between two single trainings that occurs by luck with a probability of 5%.
         gain: best minus start (the mean of its trainings), by query. It is optimistic, as the best of many trials.
         start_rounds: median best round of the given parameters.
         folds: number of folds of whole queries; 0 with a validation set.
         queries: number of held-out queries included in the metric.
-        rounds: maximum rounds of each training.
+        rounds, patience: maximum rounds of each training, and its patience of early stopping.
     """
 
     metric: str
@@ -165,16 +164,16 @@ def tune(
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     remembered = _open_study(optuna, study, search.identity())
     search.measure_start(remembered)
-    while (done := len(_finished(optuna, remembered))) < trials:
+    while (done := len(_finished(remembered))) < trials:
         # Seed a new sampler for each trial, so that a resumed search proposes the same values.
         remembered.sampler = optuna.samplers.TPESampler(seed=search.seed + done, multivariate=True)
         trial = remembered.ask()
         state, value = search.run(trial, remembered)
         remembered.tell(trial, value, getattr(optuna.trial.TrialState, state))
         if progress is not None:
-            every = search.trials(optuna, remembered)
+            every = search.trials(remembered)
             progress(every[-1], trials, _best(every))
-    return search.result(optuna, remembered)
+    return search.result(remembered)
 
 
 def _open_study(optuna: Any, path: str | os.PathLike[str] | None, identity: dict[str, Any]) -> Any:
@@ -187,7 +186,7 @@ def _open_study(optuna: Any, path: str | os.PathLike[str] | None, identity: dict
         try:
             storage = JournalStorage(JournalFileBackend(os.fspath(path)))
         except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{os.fspath(path)}: not a study of Optuna's: {error}") from error
+            raise InputError(f"{os.fspath(path)}: the file is not a study of Optuna: {error}") from error
         except OSError as error:
             raise InputError(f"{os.fspath(path)}: {error.strerror}") from error
     study = optuna.create_study(storage=storage, study_name="boostrank", direction="maximize", load_if_exists=True)
@@ -197,19 +196,18 @@ def _open_study(optuna: Any, path: str | os.PathLike[str] | None, identity: dict
     elif before != identity:
         differ = sorted(key for key in {*before, *identity} if before.get(key) != identity.get(key))
         raise InputError(
-            f"{os.fspath(path or '')}: this file holds another search, which differs in {', '.join(differ)}. Choose "
-            "another file, or remove it"
+            f"{os.fspath(path or '')}: the study belongs to another search, which differs in {', '.join(differ)}. "
+            "Choose another file, or remove this one"
         )
     for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
         study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
     return study
 
 
-def _finished(optuna: Any, study: Any) -> list[Any]:
-    """Return the finished trials in order, without those interrupted by a kill."""
-    state = optuna.trial.TrialState
-    every = study.get_trials(deepcopy=False, states=(state.COMPLETE, state.PRUNED, state.FAIL))
-    return [t for t in every if t.state != state.FAIL or "why" in t.user_attrs]
+def _finished(study: Any) -> list[Any]:
+    """Return the finished trials in order, without those of killed processes."""
+    finished = [t for t in study.get_trials(deepcopy=False) if t.state.is_finished()]
+    return [t for t in finished if t.state.name != "FAIL" or "why" in t.user_attrs]
 
 
 def _leader_of(study: Any) -> Any:
@@ -252,10 +250,8 @@ class _Search:
         if plan.metric is None:
             raise ParameterError("a search needs a metric: metric='ndcg'")
         self.metric = plan.metric
-        self._gain = plan.train_set.gain
         self._deal = None if valid else Deal(plan, folds, shares="")
         self.folds = 0 if valid else folds
-        self._prints = [plan.train_set.fingerprint, *(data.fingerprint for data in plan.others)]
         held = [*plan.others] if self._deal is None else [self._deal.held_out(k) for k in range(folds)]
         self._measured = [
             BoundMetrics([self.metric], one.labels, one.queries, plan.rules, plan.settings.threads) for one in held
@@ -280,20 +276,19 @@ class _Search:
             "metric": self.metric,
             "conventions": str(self.plan.rules),
             "seed": self.seed,
-            "data": self._prints,
+            "data": [data.fingerprint for data in (self.plan.train_set, *self.plan.others)],
         } | ({} if within is None else {"within_query": [*within.kinds, str(within.of)]})
 
     def measure_start(self, study: Any) -> None:
         """Evaluate the given parameters several times: the baseline and its variation by luck."""
         if "start" not in study.user_attrs:
             runs = [self._evaluate({}, self.seed, lucky=i) for i in range(_BASELINE_RUNS)]
-            values = [self._mean(per_query) for per_query, _ in runs]
+            values, rounds = zip(*runs, strict=True)
             # Average over runs: the luck of a single run would bias every gain.
-            per_query = np.mean([per_query for per_query, _ in runs], axis=0)
             measured = {
-                "per_query": _rounded(per_query),
-                "values": values,
-                "rounds": int(np.median([r for _, r in runs])),
+                "per_query": _rounded(np.mean(values, axis=0)),
+                "values": [self._mean(per_query) for per_query in values],
+                "rounds": int(np.median(rounds)),
             }
             study.set_user_attr("start", measured)
         start = study.user_attrs["start"]
@@ -309,11 +304,9 @@ class _Search:
         against = self._start if leader is None else np.array(leader.user_attrs["per_query"], np.float64)
         try:
             per_query, rounds = self._evaluate(found, self.seed, against)
-        except MemoryError:
-            raise
         except Exception as error:  # incompatible values raise different exceptions in each engine
             self._failed += 1
-            if self._failed >= _MOST_FAILURES:
+            if self._failed >= _MOST_FAILURES or isinstance(error, MemoryError):
                 raise
             trial.set_user_attr("why", str(error))
             return "FAIL", None
@@ -395,7 +388,7 @@ class _Search:
         counted = ~np.isnan(per_query)
         return float(np.average(per_query[counted], weights=self._weights[counted]))
 
-    def trials(self, optuna: Any, study: Any) -> list[Trial]:
+    def trials(self, study: Any) -> list[Trial]:
         words = {"COMPLETE": "done", "PRUNED": "given up"}
         return [
             Trial(
@@ -405,21 +398,21 @@ class _Search:
                 rounds=int(t.user_attrs.get("rounds", 0)),
                 state=words.get(t.state.name, f"failed: {t.user_attrs.get('why', '')}"),
             )
-            for i, t in enumerate(_finished(optuna, study))
+            for i, t in enumerate(_finished(study))
         ]
 
-    def result(self, optuna: Any, study: Any) -> TuningResult:
-        every = self.trials(optuna, study)
+    def result(self, study: Any) -> TuningResult:
+        every = self.trials(study)
         leader = _leader_of(study)
         gain, best = None, None
         if leader is not None:
             best, values = _best(every), np.array(leader.user_attrs["per_query"], np.float64)
             gain = paired_difference(values, self._start, weights=self._weights, seed=self.seed)
         matters = float(stdtrit(_BASELINE_RUNS - 1, 0.975)) * math.sqrt(2.0) * self._sd
-        gain_given = {} if self._gain is None else {"gain": self._gain}  # the expression that trials used as labels
+        expression = self.plan.train_set.gain  # the labels of the trials
         return TuningResult(
             metric=self.metric,
-            fixed={"objective": self.objective} | self.fixed | gain_given,
+            fixed={"objective": self.objective} | self.fixed | ({} if expression is None else {"gain": expression}),
             best=best,
             start=self._started_at,
             luck=self._sd,

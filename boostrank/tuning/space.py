@@ -53,7 +53,7 @@ class Choice:
     """One of several values.
 
     Args:
-        values: at least two words, numbers or switches.
+        values: at least two distinct words, numbers or booleans.
     """
 
     values: tuple[Any, ...]
@@ -113,9 +113,7 @@ def declared_dimension(param: Param) -> Dimension | None:
 def full_space(
     params: Sequence[Param], fixed: Mapping[str, Any], given: Mapping[str, Dimension], trees: bool = True
 ) -> dict[str, Dimension]:
-    """Combine the spaces declared by the objective's parameters, of the trees, and the given one, which takes
-    precedence.
-    """
+    """Combine the spaces of the objective's parameters, of the trees, and the given one, which takes precedence."""
     space: dict[str, Dimension] = {}
     for param in params:
         dimension = declared_dimension(param)

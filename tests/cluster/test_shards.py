@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from boostrank.cluster.train import common_space, place, refuse_mixed_weights, refuse_shared_queries
+from boostrank.cluster.train import place, refuse_mixed_weights, refuse_shared_queries
 from boostrank.cluster.worker import Shard
 from boostrank.core.errors import DataError, InputError
+from boostrank.data.arrays import common_space
 from boostrank.data.categories import Categories
 from boostrank.data.options import FeatureSpace
 
@@ -19,10 +20,10 @@ def shard(path: str, *qids: object, features: int = 3) -> Shard:
 
 
 def test_weights_of_queries_in_one_shard_and_of_documents_in_another_are_refused() -> None:
-    of_queries = shard("a.txt", 1, 2)._replace(weighs_queries=True)
-    of_documents = shard("b.txt", 3, 4)._replace(weighs_documents=True)
+    of_queries = shard("a.txt", 1, 2)._replace(weighs="queries")
+    of_documents = shard("b.txt", 3, 4)._replace(weighs="documents")
     refuse_mixed_weights([of_documents, shard("c.txt", 5)])
-    with pytest.raises(DataError, match=r"the weights of b\.txt differ within a query .* those of a\.txt weigh"):
+    with pytest.raises(DataError, match=r"b\.txt .*document weights.* a\.txt .*query weights"):
         refuse_mixed_weights([of_queries, of_documents])
 
 
@@ -48,13 +49,13 @@ def test_a_shard_that_no_worker_can_read_is_refused_by_name() -> None:
 
 
 def test_one_path_that_is_two_files_is_refused() -> None:
-    with pytest.raises(InputError, match=r"part\.txt: 10 bytes on w1, 11 on w2"):
+    with pytest.raises(InputError, match=r"part\.txt: 10 bytes on w1, 11 \D*on w2"):
         place(["part.txt"], {"w1": {"part.txt": 10}, "w2": {"part.txt": 11}})
 
 
 def test_fault_91_a_query_in_two_shards_is_refused_with_both_files() -> None:
     shards = [("w1", shard("a.txt", 1, 2)), ("w2", shard("b.txt", 3, 4)), ("w1", shard("c.txt", 5, 3))]
-    with pytest.raises(DataError, match=r"^query 3 is in b.txt \(on w2\) and in c.txt \(on w1\): a shard holds whole"):
+    with pytest.raises(DataError, match=r"^query 3 is in b.txt \(on w2\) and in c.txt \(on w1\)"):
         refuse_shared_queries(shards)
     refuse_shared_queries(shards[:2])
 

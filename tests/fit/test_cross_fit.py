@@ -147,8 +147,7 @@ def test_the_ridge_errs_least_on_folds_and_the_scale_is_half_of_the_best(weight:
 
 
 def test_a_query_says_nothing_of_its_own_scores(monkeypatch: Any) -> None:
-    for module in (cross_fit, ridge):
-        monkeypatch.setattr(module, "RIDGES", np.array([0.1]))
+    monkeypatch.setattr(ridge, "RIDGES", np.array([0.1]))
     labels = np.random.default_rng(3).integers(0, 4, SIZES.sum())
     other = labels.copy()
     a, b = made().queries.ptr[4:6]

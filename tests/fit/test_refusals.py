@@ -102,9 +102,9 @@ def test_rows_of_queries_that_do_not_fit(data: RankingDataset) -> None:
 
 
 def test_what_is_no_data_set(data: RankingDataset) -> None:
-    with pytest.raises(ParameterError, match=r"RankingDataset.*not DMatrix.*from_arrays"):
+    with pytest.raises(ParameterError, match=r"DMatrix.*RankingDataset.*from_arrays"):
         boostrank.train(PARAMS, xgb.DMatrix(data.features, data.labels), 2)
-    with pytest.raises(ParameterError, match="not ndarray"):
+    with pytest.raises(ParameterError, match=r"valid_sets.*ndarray"):
         boostrank.train(PARAMS, data, 2, valid_sets=[data.features])
 
 
@@ -129,5 +129,5 @@ def test_a_checkpoint_of_a_newer_version_is_refused(data: RankingDataset, tmp_pa
         boostrank.train(PARAMS, data, 3, checkpoint=boostrank.Checkpoint(path, every=1), callbacks=[stop])
     first, _, rest = path.read_bytes().partition(b"\n")
     path.write_bytes(first.rstrip(b"0123456789") + b"999\n" + rest)
-    with pytest.raises(ModelError, match="written by a newer boostrank: resume with that"):
+    with pytest.raises(ModelError, match="newer boostrank"):
         boostrank.train(PARAMS, data, 3, checkpoint=boostrank.Checkpoint(path, resume=True))

@@ -21,8 +21,8 @@ the regression ranks correctly would have hardly any gradient left (`experiments
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -46,12 +46,10 @@ from boostrank.fit.start.ridge import (
     FOLDS,
     RANKED,
     REGRESSED,
-    RIDGES,
     Part,
     Rows,
     Source,
     Sums,
-    best_ridge,
     each_of,
     over,
     parts_of,
@@ -59,7 +57,6 @@ from boostrank.fit.start.ridge import (
     spread,
     sums_of,
     targets,
-    without,
 )
 from boostrank.fit.start.steps import MOVED, RARE, Values, isotonic, simplified
 from boostrank.kernels.curves import Curve, Curves
@@ -99,6 +96,15 @@ class CrossFitted:
 
 
 Fitter = Callable[[RankingDataset, Gain, int, Limits], CrossFitted]
+
+
+@contextlib.contextmanager
+def _one_blas_thread() -> Iterator[None]:
+    """Limit BLAS to one thread, because several threads change the order of summation."""
+    from threadpoolctl import threadpool_limits  # deferred: it changes the environment
+
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield
 
 
 def limits_of(engine: Backend, params: dict[str, Any], names: Sequence[str], train_set: RankingDataset) -> Limits:
@@ -164,7 +170,7 @@ class Regressions:
     moved: float = 0.0
 
     def scores(self, data: Source, fold: Int64Array, threads: int) -> tuple[Float64Array, Int64Array]:
-        """Return initial scores of training rows, float64[N], and the number of rows in each step of the functions.
+        """Return initial scores of training rows, float64[N], and the number of rows in each step.
 
         Args:
             fold: int64[Q], fold of each query, from `folds`.
@@ -181,37 +187,28 @@ class Regressions:
     def _levels(self) -> Float64Array:
         return np.stack([one.levels for one in self.others])
 
-    def start(self, names: tuple[str, ...], counts: Int64Array) -> LinearStart:
-        """Create the start for the model from the regression of all rows."""
+    def cross_fitted(self, names: tuple[str, ...], scores: Float64Array, counts: Int64Array) -> CrossFitted:
+        """Return the initial scores with the start of the model, which is the regression of all rows."""
         curves = {
             int(self.columns[place]): curve.times(self.scale) for place, curve in self.whole.with_documents(counts)
         }
-        return LinearStart(names, simplified(curves, self.moved))
-
-    @property
-    def description(self) -> dict[str, Any]:
-        """Provenance for the sidecar."""
-        return {
-            "model": "ridge regression within queries, cross-fitted, in steps",
-            "ridge": self.ridge,
-            "scale": self.scale,
-            "folds": FOLDS,
-        }
+        start = LinearStart(names, simplified(curves, self.moved))
+        model = "ridge regression within queries, cross-fitted, in steps"
+        return CrossFitted(start, scores, {"model": model, "ridge": self.ridge, "scale": self.scale, "folds": FOLDS})
 
 
+@_one_blas_thread()
 def cross_fitted(data: RankingDataset, gain: Gain, threads: int = 1, limits: Limits | None = None) -> CrossFitted:
     """Fit a cross-fitted start.
 
     Args:
-        data: N documents with d features. The result depends only on the rows, not on threads or whether they are on
-            disk.
-            Above about 60,000 documents, whole queries spread over the data are used. Above `MOST_FEATURES`, the
-            features with the highest single correlation with the gains are used.
+        data: N documents with d features, in memory or on disk. Above about 60,000 documents, a sample of whole
+            queries is used. Above `MOST_FEATURES`, the features with the highest single correlation with the gains are
+            used.
         limits: constraints; features that trees cannot use are ignored.
     """
-    with _one_blas_thread():
-        rows = _rows_of(data, weighted_gains(data.labels, gain, data.queries), threads, limits)
-        return _started(rows, _regressed(rows))
+    rows = _rows_of(data, weighted_gains(data.labels, gain, data.queries), threads, limits)
+    return _started(rows, _regressed(rows))
 
 
 class FoldStarts:
@@ -229,28 +226,28 @@ class FoldStarts:
         self._count = int(fold.max()) + 1
         self._shared: tuple[Rows, _Basis, Sums | None] | None = None
 
+    @_one_blas_thread()
     def without(
         self, fold: int, data: RankingDataset, gain: Gain, threads: int = 1, limits: Limits | None = None
     ) -> CrossFitted:
         """Fit as `cross_fitted` to the rows outside of a fold."""
-        with _one_blas_thread():
-            if self._shared is None:
-                limits = limits or Limits.none(data.n_features)
-                self._shared = self._learnt(data.features.whole.data, gain, threads, limits)
-            whole, basis, sums = self._shared
-            if sums is None:
-                return cross_fitted(data, gain, threads, limits)
-            parts = parts_of(data.queries, data.n_features, self._inner[self._fold != fold])
-            rows = replace(whole, data=data, parts=parts, gains=weighted_gains(data.labels, gain, data.queries))
-            return _started(rows, _solutions(rows, basis, sums.of(np.arange(self._count) != fold)))
+        if self._shared is None:
+            limits = limits or Limits.none(data.n_features)
+            self._shared = self._learnt(data.features.whole.data, gain, threads, limits)
+        whole, basis, sums = self._shared
+        if sums is None:
+            return cross_fitted(data, gain, threads, limits)
+        parts = parts_of(data.queries, data.n_features, self._inner[self._fold != fold])
+        rows = replace(whole, data=data, parts=parts, gains=weighted_gains(data.labels, gain, data.queries))
+        return _started(rows, _solutions(rows, basis, sums.of(np.arange(self._count) != fold)))
 
     def _learnt(
         self, data: RankingDataset, gain: Gain, threads: int, limits: Limits
     ) -> tuple[Rows, _Basis, Sums | None]:
         """Compute the shared data; no sums if labels select the features, or if sums would be large."""
-        cells = self._fold * FOLDS + self._inner
+        pairs = self._fold * FOLDS + self._inner
         columns = np.setdiff1d(np.arange(data.n_features), limits.unused)
-        parts = parts_of(data.queries, data.n_features, cells)
+        parts = parts_of(data.queries, data.n_features, pairs)
         most = REGRESSED * self._count // (self._count - 1)  # gives each training its usual number of documents
         gains = weighted_gains(data.labels, gain, data.queries)
         rows = Rows(data, parts, columns, threads, gains, limits.direction[columns], most)
@@ -261,6 +258,7 @@ class FoldStarts:
         return rows, basis, sums_of(rows, basis[0], self._count * FOLDS) if numbers <= _NUMBERS_SHARED else None
 
 
+@_one_blas_thread()
 def learnt(data: Source, gains: Any, threads: int = 1, limits: Limits | None = None) -> Regressions:
     """Fit the regressions alone, equal to those of `cross_fitted`.
 
@@ -269,10 +267,9 @@ def learnt(data: Source, gains: Any, threads: int = 1, limits: Limits | None = N
         gains: float64[N], of which the same slices are read.
         threads, limits: as in `cross_fitted`.
     """
-    with _one_blas_thread():
-        rows = _rows_of(data, gains, threads, limits)
-        found = _regressed(rows)
-        return _scaled(found, rows, rows.joined(rows.some, found.predicted, found.whole)[0])
+    rows = _rows_of(data, gains, threads, limits)
+    found = _regressed(rows)
+    return _scaled(found, rows, rows.joined(rows.some, found.predicted, found.whole)[0])
 
 
 def scores_of(start: LinearStart, data: Source, threads: int = 1) -> Float64Array:
@@ -290,20 +287,19 @@ def _rows_of(data: Source, gains: Any, threads: int, limits: Limits | None) -> R
     rows = Rows(data, parts_of(data.queries, data.features.shape[1]), columns, threads, gains, regressed=REGRESSED)
     if columns.size > MOST_FEATURES:
         warn_user(_WIDE.format(MOST_FEATURES, columns.size, columns.size - MOST_FEATURES), DataWarning)
-        rows = replace(rows, columns=_telling(rows))
+        rows = replace(rows, columns=_best_columns(rows))
     return replace(rows, direction=limits.direction[rows.columns])
 
 
-def _telling(rows: Rows) -> Int64Array:
+def _best_columns(rows: Rows) -> Int64Array:
     """Return the `MOST_FEATURES` columns with the highest single correlation with the targets, ascending.
 
     A feature counts by the larger of two correlations within queries: that of sign(x) ln(1 + |x|), and that of x != 0.
     Both preserve sparsity.
     """
     width = rows.data.features.shape[1]
-    products, squares = np.zeros((2, width)), np.zeros((2, width))
 
-    def sums(part: Part) -> list[tuple[Float64Array, Float64Array]]:
+    def sums(part: Part) -> Float64Array:
         x = sparse.csr_matrix(rows.data.features[part.at])
         x.data = np.where(np.isfinite(x.data), x.data, 0.0)
         target, weight = targets(rows.gains[part.at], part.queries)
@@ -316,21 +312,16 @@ def _telling(rows: Rows) -> Int64Array:
             y = sparse.csr_matrix((values.astype(np.float64), x.indices, x.indptr), x.shape)
             of_means = (each @ y).power(2).T @ (weight / part.queries.sizes)
             found.append((y.T @ (target * of_row), y.power(2).T @ of_row - of_means))
-        return found
+        return np.stack(found, axis=1)
 
-    for found in each_of(spread(rows.parts, RANKED), sums, rows.threads, 4 * width):
-        for i in range(2):
-            products[i] += found[i][0]
-            squares[i] += found[i][1]
+    products, squares = sum(each_of(spread(rows.parts, RANKED), sums, rows.threads, 4 * width), np.zeros((2, 2, width)))
     worth = over(products**2, np.where(squares > 1e-9, squares, 0.0)).max(axis=0)
     best = np.argsort(-worth[rows.columns], kind="stable")[:MOST_FEATURES]
     return np.sort(rows.columns[best])
 
 
 def _basis(rows: Float32Array, threads: int) -> _Basis:
-    """Return step functions of each feature (rank, value, is zero, is missing), and the number of documents in each
-    step.
-    """
+    """Return step functions of each feature (rank, value, is zero, is missing), and documents in each step."""
 
     def learnt(feature: int) -> tuple[list[Curve], Float64Array]:
         column = rows[:, feature]
@@ -362,18 +353,15 @@ def _regressed(rows: Rows) -> Regressions:
 
 def _solutions(rows: Rows, basis: _Basis, sums: Sums) -> Regressions:
     """Solve all regressions from the sums of `FOLDS` folds, unscaled."""
-    weights = run_parallel(lambda k: solved(without(sums, k)), (*range(FOLDS), None), rows.threads)
-    best = best_ridge(sums, weights)
-    *others, whole = _curves(*basis, np.stack([each[best] for each in weights]), sums, rows.direction)
-    return Regressions(rows.columns, whole, tuple(others), float(RIDGES[best]))
+    weights, ridge = solved(sums, rows.threads)
+    *others, whole = _curves(*basis, weights, sums, rows.direction)
+    return Regressions(rows.columns, whole, tuple(others), ridge)
 
 
 def _curves(
     basis: Curves, documents: list[Float64Array], weights: Float64Array, sums: Sums, direction: Int64Array | None
 ) -> list[Curves]:
-    """Combine the basis functions into one monotone step function per feature, for each of several weights, float64[r,
-    c].
-    """
+    """Combine the basis into one monotone step function per feature, for each of several weights, float64[r, c]."""
     assert direction is not None
     each, used = over(weights, sums.scale), sums.scale > 0.0
     functions = list(basis)
@@ -397,8 +385,7 @@ def _started(rows: Rows, found: Regressions) -> CrossFitted:
     """Scale the regressions and return the start with initial scores."""
     scores, counts = rows.joined(rows.parts, found.predicted, found.whole)
     found = _scaled(found, rows, np.concatenate([np.zeros(0), *(scores[part.at] for part in rows.some)]))
-    scores *= found.scale
-    return CrossFitted(found.start(tuple(rows.data.feature_names), counts), scores, found.description)
+    return found.cross_fitted(tuple(rows.data.feature_names), scores * found.scale, counts)
 
 
 def _scaled(found: Regressions, rows: Rows, scores: Float64Array) -> Regressions:
@@ -428,11 +415,3 @@ def _softmax_scale(scores: Float64Array, gains: Float64Array, weights: Float64Ar
         return float(taught @ np.log(np.add.reduceat(np.exp(scale * centred), starts))) + scale * (top - wanted)
 
     return float(minimize_scalar(loss, bounds=(0.0, _MOST_SCALE), method="bounded").x)
-
-
-def _one_blas_thread() -> AbstractContextManager[Any]:
-    """Limit BLAS to one thread: several threads change the order of summation."""
-    from threadpoolctl import threadpool_limits  # deferred: it changes the environment
-
-    limited: AbstractContextManager[Any] = threadpool_limits(limits=1, user_api="blas")
-    return limited

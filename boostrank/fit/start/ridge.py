@@ -1,13 +1,13 @@
-"""Ridge regression within queries from sums over folds: a single pass over the rows serves every fold and ridge.
+"""Ridge regression within queries from sums over folds, which a single pass over the rows computes.
 
-Rows are read as whole queries of a data set, a few at a time.
+Rows are read as whole queries, a few at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from scipy import sparse
 
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.data.dataset import RankingDataset
 from boostrank.kernels.curves import Curves
 from boostrank.kernels.jit import run_parallel
 
@@ -29,20 +30,15 @@ R = TypeVar("R")
 N = TypeVar("N", bound=np.generic)
 
 
-class Source(Protocol):
-    """Data for a start: a `RankingDataset`, or the sampled parts of a remote one."""
+class Sampled(NamedTuple):
+    """Rows of several data sets, of which `features` and other arrays only return the parts in `sampled`."""
 
-    @property
-    def queries(self) -> QueryIndex:
-        """Queries of the rows."""
+    queries: QueryIndex
+    feature_names: tuple[str, ...]
+    features: Any
 
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """Names of the d features."""
 
-    @property
-    def features(self) -> Any:
-        """[N, d]; slices of whole parts (see `parts_of`) are float32 rows, dense or CSR."""
+Source = RankingDataset | Sampled
 
 
 def folds(queries: int) -> Int64Array:
@@ -199,9 +195,7 @@ class Sums:
 
 
 def targets(gains: Float64Array, queries: QueryIndex) -> tuple[Float64Array, Float64Array]:
-    """Return standardised gains within queries, float64[n], 0 if constant; and query weights, float64[q], 0 if
-    constant.
-    """
+    """Return gains standardised within queries, float64[n], and query weights, float64[q]; both 0 if constant."""
     target = gains - np.repeat(query_mean(gains, queries), queries.sizes)
     deviation = np.sqrt(query_mean(target * target, queries))
     differs = deviation > 1e-12 * np.maximum.reduceat(gains, queries.ptr[:-1])
@@ -253,26 +247,26 @@ def sums_of(rows: Rows, basis: Curves, count: int = FOLDS) -> Sums:
     return Sums(xx, xt * inverse, tt, queries, mean, scale)
 
 
-def without(sums: Sums, fold: int | None) -> tuple[Float64Array, Float64Array, float]:
-    """Return the sums over all folds except one."""
-    kept = np.arange(FOLDS) != (-1 if fold is None else fold)
-    return sums.xx[kept].sum(axis=0), sums.xt[kept].sum(axis=0), float(sums.queries[kept].sum())
+def solved(sums: Sums, threads: int) -> tuple[Float64Array, float]:
+    """Return the weights without each fold and those of all folds, float64[FOLDS + 1, c], and the best ridge.
 
-
-def solved(sums: tuple[Float64Array, Float64Array, float]) -> Float64Array:
-    """Return the weights for each ridge, float64[R, d]."""
-    xx, xt, queries = sums
-    if queries == 0.0:
-        return np.zeros((RIDGES.size, xt.size))
-    values, vectors = np.linalg.eigh(xx / queries)
-    along = vectors.T @ (xt / queries)
-    return np.stack([vectors @ (along / (np.maximum(values, 0.0) + ridge)) for ridge in RIDGES])
-
-
-def best_ridge(sums: Sums, weights: list[Float64Array]) -> int:
-    """Return the index of the ridge with the smallest squared error on held-out folds."""
+    It minimises the squared error on held-out folds.
+    """
+    weights = run_parallel(lambda k: _solved(sums, k), (*range(FOLDS), None), threads)
     errors = np.zeros(RIDGES.size)
     for k in range(FOLDS):
         for r, each in enumerate(weights[k]):
             errors[r] += each @ sums.xx[k] @ each - 2.0 * (each @ sums.xt[k]) + sums.tt[k]
-    return int(np.argmin(errors))
+    best = int(np.argmin(errors))
+    return np.stack([each[best] for each in weights]), float(RIDGES[best])
+
+
+def _solved(sums: Sums, without: int | None) -> Float64Array:
+    """Return the weights for each ridge, float64[R, c], from all folds except one."""
+    kept = np.arange(FOLDS) != (-1 if without is None else without)
+    xt, queries = sums.xt[kept].sum(axis=0), float(sums.queries[kept].sum())
+    if queries == 0.0:
+        return np.zeros((RIDGES.size, xt.size))
+    values, vectors = np.linalg.eigh(sums.xx[kept].sum(axis=0) / queries)
+    along = vectors.T @ (xt / queries)
+    return np.stack([vectors @ (along / (np.maximum(values, 0.0) + ridge)) for ridge in RIDGES])

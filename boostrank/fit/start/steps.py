@@ -1,11 +1,11 @@
 """Step functions of a start: bounds, levels, and simplification.
 
 A start is piecewise constant, so ordinary trees can represent it, and every program that reads an engine's files scores
-it correctly. The engines' trees bin features about as finely, so nothing is lost (`experiments/start`).
+it correctly. The engines bin features about as finely (`experiments/start`).
 
-Programs must agree on the side of values next to a bound, whether they compare by `<` or `<=`, in float32 or float64.
-So no bound is a float32 number or 0. Solr sends values up to 1e-6 above a threshold to the left; no training value lies
-there if values are that far apart.
+No bound is a float32 number or 0, so that programs agree on values next to it, whether they compare by `<` or `<=`, in
+float32 or float64. Solr sends values up to 1e-6 above a threshold to the left; no training value lies there if values
+are that far apart.
 """
 
 from __future__ import annotations
@@ -89,12 +89,7 @@ class Values:
 
 
 def between(low: Float64Array, high: Float64Array) -> Float64Array:
-    """Return bounds about halfway between float32 numbers, float64[k], with low < bound < high and no bound a float32
-    number.
-
-    Args:
-        low, high: float64[k], float32 numbers, low < high.
-    """
+    """Return bounds about halfway between float32 numbers low < high, float64[k]; no bound is a float32 number."""
     middle = low / 2.0 + high / 2.0
     middle = np.where((low < 0.0) & (high > 0.0), low / 2.0, middle)
     middle = np.where((high - middle <= SLACK) & (high - low > SLACK), low, middle)
