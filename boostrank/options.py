@@ -1,10 +1,10 @@
-"""Every option of training, reading and measuring, declared once as a field of a dataclass.
+"""Every option of training, reading and measuring, declared once as a field of a struct.
 
-A declaration has the type, default, bounds, help text, group and conflicts of an option. Command line flags, `--help`,
-keys of `--config`, the checks of values, the signatures of Python functions and the documentation are made from it.
-To add an option, add a field to the class of its group in the help, and the code that uses its value.
+A declaration has the type, default, bounds, help text, group and conflicts of an option. The flags, `--help`, keys of
+`--config`, checks of values, signatures of Python functions and the documentation are made from it. To add an option,
+add a field to the class of its group, and the code that uses its value.
 
-Nothing heavy is imported: `boostrank COMMAND --help` is made from this module.
+Import nothing heavy here: `boostrank COMMAND --help` is made from this module.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numbers
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
 from boostrank.core.errors import ParameterError, did_you_mean
 from boostrank.core.text import parse_size, typed_value
@@ -28,62 +28,39 @@ F = TypeVar("F", bound=Callable[..., Any])
 N = TypeVar("N", int, float)
 
 LARGEST_MAX_FEATURE = 2**31 - 2
-
-_WORDS = ("choices", "params", "conflicts")
 SAME: Any = object()
 """Sentinel: use the default."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """One declared option.
+    """One declared option."""
 
-    Args:
-        name, kind, default: of the field; `kind` is its annotation without `None`: "int", "bool", "tuple[str, ...]".
-        help: sentences for users.
-        group: heading under which `--help` lists the option.
-        choices: allowed words.
-        ge, gt, le: bounds of a number, inclusive except for `gt`.
-        flag: name on the command line; empty: made from the field's name; None: an option of Python only.
-        short: one-letter flag, as "-m".
-        metavar: placeholder for the value in `--help`.
-        shown: default in words, where `default` is None and something else decides.
-        unset: value when the command line does not give the option, where it differs from Python's default.
-        parse: turns the text from the command line into the value; raises ValueError.
-        file: "read", "write", "stream" (a file to write, or standard output), "data", "folder", "objective" (a name
-            or a Python file).
-        positional: an argument of the command line in place of a flag.
-        required: the command line must give it.
-        common: listed by the short `--help`.
-        params: names of the option in `params` of `boostrank.train`, LightGBM's own first.
-        conflicts: options that must not be given together with this one.
-        needs: an option without which this one has no effect.
-        alone: refused with workers of a cluster.
-    """
-
-    help: str
+    help: str  # sentences for users
     name: str = ""
-    kind: str = ""
+    kind: str = ""  # type without `None`: "int", "bool", "tuple[str, ...]"
     default: Any = None
-    group: str = "Options"
+    group: str = ""  # heading in `--help`
     choices: tuple[str, ...] = ()
-    ge: float | None = None
+    ge: float | None = None  # bounds of a number, inclusive except for `gt`
     gt: float | None = None
     le: float | None = None
-    flag: str | None = ""
-    short: str = ""
-    metavar: str = ""
-    shown: str = ""
-    unset: Any = SAME
-    parse: Callable[[str], Any] | None = None
+    flag: str | None = ""  # name on the command line; empty: made from the field's name; None: for Python only
+    short: str = ""  # flag of one letter, such as "-m"
+    metavar: str = ""  # placeholder for the value in `--help`
+    shown: str = ""  # description of the default, if it is not a constant
+    unset: Any = SAME  # value of an option that the command line does not give, if it differs from `default`
+    parse: tuple[str, Callable[[str], Any]] | None = None  # placeholder, and converter of text, which raises ValueError
+    # "read", "data", "folder", "objective" (name or Python file), "write" (a file) and "page" (an HTML page), which are
+    # checked before the command runs, "output", which the command checks, "stream" (a file or standard output).
     file: str = ""
     positional: bool = False
-    required: bool = False
-    common: bool = False
-    params: tuple[str, ...] = ()
-    conflicts: tuple[str, ...] = ()
-    needs: str = ""
-    alone: bool = False
+    required: bool = False  # by the command line: there is no default, and the type has no `None`
+    common: bool = False  # listed by the short `--help`
+    params: tuple[str, ...] = ()  # names in `params` of `boostrank.train`, LightGBM's own first
+    conflicts: tuple[str, ...] = ()  # options that must not be given as well
+    needs: str = ""  # option without which this one has no effect
+    alone: bool = False  # refused for training on a cluster
 
     @property
     def several(self) -> bool:
@@ -92,14 +69,12 @@ class Option:
 
     @property
     def spelled(self) -> str:
-        """The flag of the command line; the name in Python for an option that has none."""
-        if self.flag is None:
-            return self.name
-        return self.flag or "--" + self.name.replace("_", "-")
+        """The flag of the command line, or the name of an option of Python only."""
+        return self.name if self.flag is None else self.flag or "--" + self.name.replace("_", "-")
 
     @property
     def range(self) -> str:
-        """The allowed values in words: "at least 1", "0 to 1", "stop, keep, missing"."""
+        """Description of the allowed values: "at least 1", "0 to 1", "stop, keep, missing"."""
         if self.choices:
             return ", ".join(self.choices)
         low = f"above {self.gt:g}" if self.gt is not None else f"at least {self.ge:g}" if self.ge is not None else ""
@@ -138,34 +113,46 @@ class Option:
             raise ParameterError(f"{self.name}={value!r} is out of range; allowed: {self.range}")
 
 
-def option(default: Any, help: str, **declared: Any) -> Any:
-    """Declare an option as a field of a dataclass.
+def option(help: str, default: Any = None, **declared: Any) -> Any:
+    """Declare an option as a field of a subclass of `Options`.
 
     Args:
-        default: value of an option that is not given.
         help: sentences for users.
+        default: value of an option that is not given; False for a switch and () for a tuple, if left out.
         declared: other fields of `Option`; choices, params and conflicts as words in one text.
     """
-    words = {name: tuple(declared[name].split()) for name in _WORDS if isinstance(declared.get(name), str)}
-    metadata = {"option": (help, declared | words)}
+    for name in ("choices", "params", "conflicts"):
+        if isinstance(declared.get(name), str):
+            declared[name] = tuple(declared[name].split())
+    metadata = {"option": Option(help=help, **declared)}
     if isinstance(default, dict):
         return dataclasses.field(default_factory=default.copy, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
 
 
+def argument(metavar: str, **declared: Any) -> Any:
+    """Declare a positional argument of a command, optional if `metavar` is in brackets; see `option`."""
+    return option("", positional=True, metavar=metavar, required=not metavar.startswith("["), **declared)
+
+
 def declared(struct: type[Any]) -> Mapping[str, Option]:
-    """The options of a struct by name: those of its bases first, each class in the order of declaration."""
+    """Return the options of a struct by name: those of its bases first, each class in the order of declaration."""
     own, *bases = struct.__mro__
     fields, found = {one.name: one for one in dataclasses.fields(struct)}, {}
     for home in (*bases, own):
         for name in inspect.get_annotations(home):
             field = fields.get(name)
             if field is not None and "option" in field.metadata:
-                help, given = field.metadata["option"]
+                one, kind = field.metadata["option"], str(field.type)
                 default = {} if field.default is dataclasses.MISSING else field.default
-                kind = "str" if field.type == "Any" else str(field.type).removesuffix(" | None")
-                words = {"kind": kind, "group": getattr(home, "GROUP", "Options")} | given
-                found[name] = Option(help=help, name=name, default=default, **words)
+                found[name] = dataclasses.replace(
+                    one,
+                    name=name,
+                    kind=one.kind or ("str" if kind == "Any" else kind.removesuffix(" | None")),
+                    default=default,
+                    group=one.group or vars(home)["GROUP"],
+                    required=one.required or (default is None and kind != "Any" and not kind.endswith("None")),
+                )
     return found
 
 
@@ -215,18 +202,24 @@ def takes_options(options: Iterable[Option], *, alone: bool = True) -> Callable[
     return decorated
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass_transform(frozen_default=True, kw_only_default=True)
 class Options:
-    """Base of the structs of options: checks each value, and conflicts between options.
+    """Base of the structs of options: a subclass is a frozen dataclass that checks values and conflicts.
 
     Args:
-        group: heading of the options that a class declares, given after its base class.
+        group: heading in `--help` for the options that a class declares.
     """
 
-    GROUP: ClassVar[str] = "Options"
+    GROUP: ClassVar[str]
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
-    def __init_subclass__(cls, *, group: str = "") -> None:
-        cls.GROUP = group or "Options"
+    def __init_subclass__(cls, *, group: str = "Options") -> None:
+        cls.GROUP = group
+        for name, kind in inspect.get_annotations(cls).items():
+            field = vars(cls).get(name)
+            if isinstance(field, dataclasses.Field) and field.default is None and not kind.endswith("None"):
+                field.default = False if kind == "bool" else () if kind.startswith("tuple") else None
+        dataclass(frozen=True, kw_only=True)(cls)
 
     def __post_init__(self) -> None:
         for name, one in declared(type(self)).items():
@@ -239,7 +232,7 @@ class Options:
 
     @property
     def changed(self) -> dict[str, Any]:
-        """The options that differ from their defaults."""
+        """Options that differ from their defaults."""
         known = declared(type(self))
         return {name: value for name, one in known.items() if not one.is_default(value := getattr(self, name))}
 
@@ -248,56 +241,39 @@ class Options:
 
 
 def parse_assignment(text: str) -> tuple[str, int | float | bool | str]:
-    """(name, value) of `name=value`; the value becomes a number, true, false, or stays text."""
+    """Parse `name=value`; the value becomes a number, true, false, or stays text."""
     name, equals, value = text.partition("=")
     if not (equals and name.strip() and value.strip()):
         raise ValueError(f"{text!r} is not NAME=VALUE")
     return name.strip(), typed_value(value.strip())
 
 
-def parse_parts(text: str) -> dict[str, float]:
-    """`train=0.8,valid=0.1,test=0.1`."""
-    try:
-        pairs = [(name.strip(), float(share)) for name, share in (part.split("=") for part in text.split(","))]
-    except ValueError:
-        raise ValueError(f"{text!r} is not of the form train=0.8,valid=0.1,test=0.1") from None
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError(f"{text!r} names a part twice")
-    return dict(pairs)
-
-
 def parse_workers(text: str) -> str:
-    """Parse --cluster; refuse blank text, such as an unset variable."""
+    """Refuse blank text, such as an unset variable."""
     if not text.strip():
-        raise ValueError("it is blank: say who starts the workers, or leave --cluster out")
+        raise ValueError("the value is blank: say what starts the workers, or leave --cluster out")
     return text
 
 
-def parse_ranks(text: str) -> tuple[int, ...]:
-    """`1,3,5,10`."""
-    found = _numbers(text, int)
-    if not found or min(found) < 1:
-        raise ValueError(f"{text!r} is not a list of ranks such as 1,3,5,10")
-    return found
-
-
-def parse_shares(text: str) -> tuple[float, ...]:
-    """`0,0.25,0.5,1`."""
-    found = _numbers(text, float)
-    if not all(0.0 <= share <= 1.0 for share in found) or not any(found):
-        raise ValueError(f"{text!r} is not a list of shares such as 0,0.25,0.5,1")
-    return found
-
-
-def _numbers(text: str, kind: Callable[[str], N]) -> tuple[N, ...]:
+def parse_numbers(
+    text: str, number: Callable[[str], N], allowed: Callable[[tuple[N, ...]], bool], example: str
+) -> tuple[N, ...]:
+    """Parse numbers between commas."""
     try:
-        return tuple(kind(word) for word in text.split(","))
+        found = tuple(number(word) for word in text.split(","))
     except ValueError:
-        return ()
+        found = ()
+    if not found or not allowed(found):
+        raise ValueError(f"{text!r} is not a list of numbers such as {example}")
+    return found
+
+
+def parse_ranks(text: str) -> tuple[int, ...]:
+    return parse_numbers(text, int, lambda ranks: min(ranks) >= 1, "1,3,5,10")
 
 
 def parse_seconds(text: str) -> float:
-    """`90s`, `30m`, `2h`; a number alone is seconds."""
+    """Parse `90s`, `30m` or `2h`; a number without a unit is in seconds."""
     unit = {"s": 1.0, "m": 60.0, "h": 3600.0}.get(text[-1:].lower(), 0.0)
     try:
         found = float(text[:-1]) * unit if unit else float(text)
@@ -309,7 +285,7 @@ def parse_seconds(text: str) -> float:
 
 
 def listed_names(text: str) -> tuple[str, ...]:
-    """Names between commas, as in a line of CSV: `url,"price, EUR"`."""
+    """Parse names between commas, as in a line of CSV: `url,"price, EUR"`."""
     try:
         names = next(csv.reader([text], strict=True), [])
     except csv.Error as error:
@@ -326,20 +302,17 @@ def typed_names(*names: str) -> str:
     return shlex.quote(line.getvalue())
 
 
-def parse_label_map(label_map: Mapping[float, float] | str | None) -> dict[float, float]:
-    """Old label -> new label, from a mapping or from text such as "-1=0,2=1"."""
-    if label_map is None:
-        return {}
+def parse_label_map(label_map: Mapping[float, float] | str) -> dict[float, float]:
+    """Return old label -> new label, from a mapping or from text such as "-1=0,2=1"."""
     try:
-        if isinstance(label_map, str):
-            pairs = [(float(old), float(new)) for old, new in (part.split("=") for part in label_map.split(","))]
-        else:
-            pairs = [(float(old), float(new)) for old, new in label_map.items()]
+        given = label_map
+        pairs = [part.split("=") for part in given.split(",")] if isinstance(given, str) else given.items()
+        numbers = [(float(old), float(new)) for old, new in pairs]
     except (TypeError, ValueError, AttributeError):
         raise ParameterError(f"label_map={label_map!r}: give old=new pairs, e.g. --label-map=-1=0,2=1") from None
-    if not all(math.isfinite(number) for pair in pairs for number in pair) or len(dict(pairs)) < len(pairs):
+    if not all(math.isfinite(number) for pair in numbers for number in pair) or len(dict(numbers)) < len(numbers):
         raise ParameterError(f"label_map={label_map!r}: labels must be finite numbers, each mapped once")
-    return dict(pairs)
+    return dict(numbers)
 
 
 CONVENTIONS = ("default", "lightgbm", "xgboost", "catboost", "sklearn", "trec", "letor", "mslr")
@@ -348,21 +321,13 @@ BACKENDS = ("lightgbm", "xgboost", "linear")
 """Names of `boostrank.engines.ENGINES`."""
 DEFAULT_EVAL_AT = (1, 3, 5, 10)
 DEFAULT_ROUNDS = 100
+NO_CACHE = "none"
 PLAIN, GOOD = "plain", "good"
 """Presets: a single training with the engine's defaults, and an average over folds."""
 
 
-def argument(metavar: str, help: str = "", *, default: Any = None, required: bool = True, **declared: Any) -> Any:
-    """Declare a positional argument of a command as a field of a dataclass; see `option`."""
-    return option(default, help, positional=True, metavar=metavar, required=required, **declared)
-
-
-@dataclass(frozen=True, kw_only=True)
 class ThreadOptions(Options):
-    """Threads of a command."""
-
     threads: int | None = option(
-        None,
         "Number of threads. The result does not depend on it.",
         ge=1,
         shown="all allowed cores",
@@ -370,48 +335,32 @@ class ThreadOptions(Options):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class JsonOptions(Options, group="Results"):
-    """Output of a command."""
-
-    as_json: bool = option(False, "Print the result as JSON.", flag="--json")
+    as_json: bool = option("Print the result as JSON.", flag="--json")
 
 
-@dataclass(frozen=True, kw_only=True)
 class ConfigOptions(Options, group="Data and output"):
-    """A file of options."""
-
     config: str | None = option(
-        None, "TOML file: long option names as keys, tables [set] and [param]. The command line wins.", file="read"
+        "TOML file with long option names as keys and the tables [set] and [param]. Flags override it.", file="read"
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class ConventionOptions(Options, group="Metrics and stopping"):
-    """Conventions of metrics."""
-
     gain: Any = option(
-        None,
-        "Gain of a label: exponential, linear, or a table 0,1,3,7; or an expression over columns per row: "
-        "'0.7*label + 0.3*log1p(margin)'.",
+        "Gain of a label: exponential, linear, or a table such as 0,1,3,7. Also an expression over columns, computed "
+        "for each row: '0.7*label + 0.3*log1p(margin)'.",
         metavar="RULE",
         params="gain label_gain",
     )
     conventions: Any = option(
-        None,
-        "Handle gains, ties and queries without a relevant document as this program does.",
-        choices=CONVENTIONS,
+        "Treat gains, ties and queries without relevant documents as this program does.", choices=CONVENTIONS
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class ObjectiveOptions(Options, group="Objective"):
-    """Objective options."""
-
     objective: Any = option(
-        None,
-        "Training objective; see `boostrank objectives`. Also a mixture, 'mix(shf-sdcg, regression)', one of the "
-        "engine, lightgbm:lambdarank, or your own file, my.py.",
+        "Training objective, listed by `boostrank objectives`. Also a mixture, 'mix(shf-sdcg, regression)', an "
+        "objective of the engine, lightgbm:lambdarank, or your own file, my.py.",
         metavar="NAME",
         shown="auto; smooth-ndcg for --backend linear",
         common=True,
@@ -419,25 +368,20 @@ class ObjectiveOptions(Options, group="Objective"):
         params="objective objective_type app application loss",
     )
     settings: Mapping[str, Any] = option(
+        "Parameter of the objective, such as sigma=0.5, or a schedule for it: 'sigma=geometric(64,0.0156)'.",
         {},
-        "Parameter of the objective: sigma=0.5, score_noise=gumbel, or a schedule, 'sigma=geometric(64,0.0156)'.",
         flag="--set",
-        metavar="NAME=VALUE",
-        parse=parse_assignment,
+        parse=("NAME=VALUE", parse_assignment),
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class TreeOptions(Options, group="Trees"):
-    """The engine and its trees."""
-
     backend: str = option(
+        "Tree engine, or linear for a linear model, which takes one optimiser step per round.",
         "lightgbm",
-        "Tree engine, or linear for scores X w, where a round is a step of the optimiser.",
         metavar="|".join(BACKENDS),
     )
     rounds: int | None = option(
-        None,
         "Number of boosting rounds.",
         ge=1,
         le=2**31 - 1,
@@ -446,25 +390,20 @@ class TreeOptions(Options, group="Trees"):
         params="num_iterations num_iteration n_iter num_tree num_trees num_round num_rounds nrounds num_boost_round "
         "n_estimators max_iter iterations",
     )
-    learning_rate: float | None = option(None, "Shrinkage of each tree.", gt=0, shown="0.1", params="learning_rate")
-    num_leaves: int | None = option(None, "Maximum number of leaves per tree.", ge=2, shown="31", params="num_leaves")
+    learning_rate: float | None = option("Shrinkage of each tree.", gt=0, shown="0.1", params="learning_rate")
+    num_leaves: int | None = option("Maximum number of leaves per tree.", ge=2, shown="31", params="num_leaves")
     params: Mapping[str, Any] = option(
+        "Any other parameter of the engine, such as min_data_in_leaf=50.",
         {},
-        "Any other parameter of the engine: min_data_in_leaf=50.",
         flag="--param",
-        metavar="NAME=VALUE",
-        parse=parse_assignment,
+        parse=("NAME=VALUE", parse_assignment),
     )
-    seed: int | None = option(None, "Random seed.", ge=0, common=True, params="seed random_seed random_state")
+    seed: int | None = option("Random seed.", ge=0, common=True, params="seed random_seed random_state")
 
 
-@dataclass(frozen=True, kw_only=True)
 class StoppingOptions(Options, group="Metrics and stopping"):
-    """Metrics of each round, and early stopping."""
-
     metrics: tuple[str, ...] = option(
-        (),
-        "Metric to report each round: ndcg, map@10, ...",
+        "Metric to report each round, such as ndcg or map@10.",
         flag="--metric",
         metavar="NAME",
         shown="ndcg",
@@ -472,41 +411,39 @@ class StoppingOptions(Options, group="Metrics and stopping"):
         params="metric metrics metric_types eval_metric",
     )
     eval_at: Any = option(
-        None,
-        "Cut-offs of metrics that are named without one.",
-        metavar="K,K,...",
-        parse=parse_ranks,
+        "Cut-offs for metrics that are named without one.",
+        parse=("K,K,...", parse_ranks),
         shown="1,3,5,10",
         params="eval_at ndcg_eval_at ndcg_at map_eval_at map_at",
     )
     early_stopping: int | None = option(
-        None,
         "Stop when the first metric, at its largest cut-off, has not improved for N rounds on the first --valid file "
-        "or the held-out fold. The model keeps the best round. Objectives that change over the rounds are watched "
-        "once they have settled.",
+        "or the held-out fold. The model keeps the best round. An objective that changes over the rounds is monitored "
+        "once it has settled.",
         ge=1,
         common=True,
         params="early_stopping_round early_stopping_rounds early_stopping n_iter_no_change",
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class FitOptions(ObjectiveOptions, TreeOptions, ThreadOptions, StoppingOptions, ConventionOptions):
     """Options of every command that trains: `train`, `tune`, `study noise` and `study pareto`."""
 
     def flat(self) -> dict[str, Any]:
-        """Parameters as one dictionary, as `boostrank.train` takes them; rounds are not among them."""
+        """Return parameters in one dictionary, as `boostrank.train` takes them, without the number of rounds."""
         found, given = dict(self.params), dict(self.settings)
         if "metric" in given:
-            raise ParameterError("--set metric: --metric is reported, and lambdarank(metric=...) trained on")
+            raise ParameterError("--set metric: use --metric to report a metric, lambdarank(metric=...) to optimise it")
+        known = {}
         for name, one in declared(type(self)).items():
             if name in found and not one.params:
-                raise ParameterError(f"{name!r} is no parameter of the engine: pass {one.spelled} separately")
-        known = {one.params[0]: one for one in declared(type(self)).values() if one.params and one.name != "rounds"}
-        for canonical, one in known.items():
-            value = getattr(self, one.name)
+                raise ParameterError(f"{name!r} is not a parameter of the engine: pass {one.spelled} separately")
+            if not one.params or name == "rounds":
+                continue
+            known[one.params[0]] = one
+            value = getattr(self, name)
             if value is not None and value != ():
-                given[canonical] = list(value) if one.name == "metrics" else value
+                given[one.params[0]] = list(value) if name == "metrics" else value
         for name, value in given.items():
             for alias in known[name].params if name in known else (name,):
                 if alias in found:
@@ -515,18 +452,13 @@ class FitOptions(ObjectiveOptions, TreeOptions, ThreadOptions, StoppingOptions, 
         return found
 
 
-@dataclass(frozen=True, kw_only=True)
 class WithinQueryOptions(Options, group="Start and features"):
-    """Features relative to the other documents of a query."""
-
     within_query: Any = option(
-        None,
         "Add per-query features: rank, zscore, best (difference from the query's maximum) or mean (difference from "
-        "its mean). The model computes them itself.",
+        "its mean). The saved model computes them itself.",
         metavar="KIND,...",
     )
     of: Any = option(
-        None,
         "Features to which within_query applies, by name or number.",
         metavar="F,...",
         shown="all numeric features",
@@ -534,36 +466,31 @@ class WithinQueryOptions(Options, group="Start and features"):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class StartOptions(Options, group="Start and features"):
-    """Start of the training."""
-
     start: str | None = option(
+        "Initial scores. linear: those of a cross-fitted ridge regression, which becomes part of the model. auto: "
+        "linear for the objective auto, otherwise none.",
         "auto",
-        "Scores that the trees start from. linear: those of a cross-fitted ridge regression, which the saved model "
-        "includes. auto: linear for the objective auto, otherwise none.",
         choices="auto linear none",
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class SingleOptions(FitOptions, WithinQueryOptions, StartOptions):
     """Options of a single new training."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class TrainOptions(SingleOptions, group="How many models"):
     """Options of a training, shared by `boostrank.train` and `boostrank train`.
 
-    `params` holds what the user gave as a dictionary: in Python all parameters, on the command line those of --param.
+    `params` holds the given dictionary: all parameters in Python, those of --param on the command line.
     """
 
-    init_model: Any = option(None, "Continue this model.", file="read", group=StartOptions.GROUP, conflicts="folds")
+    init_model: Any = option("Continue training this model.", file="read", group=StartOptions.GROUP, conflicts="folds")
     quality: str | None = option(
+        "Defaults for all other options. good: train one model per fold of queries (4 folds), each with another "
+        "objective or start, and average them. quick: train one model, with trees chosen from the data and early "
+        "stopping on --valid. plain: train one model with the engine's defaults.",
         "plain",
-        "Defaults for all options that are not given. good: train one model per fold of queries (4 folds), each with "
-        "another objective or start, and average them. quick: one training with trees chosen from the data, stopped "
-        "early if --valid is given. plain: one training with the defaults of the engine.",
         choices="plain quick good",
         unset=None,
         shown="good",
@@ -571,7 +498,6 @@ class TrainOptions(SingleOptions, group="How many models"):
         alone=True,
     )
     folds: int | None = option(
-        None,
         "Train one model per fold of whole queries, stop each on its held-out fold, and average them.",
         metavar="K",
         ge=2,
@@ -579,30 +505,19 @@ class TrainOptions(SingleOptions, group="How many models"):
         alone=True,
     )
     max_trees: int | None = option(
-        None,
         "Maximum number of trees in the saved model, including the linear start (one per feature). Later rounds are "
-        "cut, in each fold alike.",
+        "removed, equally in each fold.",
         ge=1,
         alone=True,
     )
     checkpoint: Any = option(
-        None,
-        "Checkpoint file; removed when the model is written.",
-        file="write",
+        "Checkpoint file, removed once the model is written.",
+        file="output",
         shown="MODEL.checkpoint",
         group="Checkpoints",
     )
-    callbacks: Any = option(
-        None,
-        "Callbacks, called each round of each fold.",
-        flag=None,
-    )
-    feval: Any = option(
-        None,
-        "Metrics as functions, as in `lgb.train`.",
-        flag=None,
-        alone=True,
-    )
+    callbacks: Any = option("Callbacks, called each round of each fold.", flag=None)
+    feval: Any = option("Metrics as functions, as in `lgb.train`.", flag=None, alone=True)
 
     @property
     def single(self) -> TrainOptions:
@@ -616,126 +531,94 @@ KEYWORDS = {
 """Options that are keywords of `boostrank.train`; the others are entries of its `params`."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class MemoryOptions(Options, group="Memory and machines"):
-    """Memory of a training."""
-
     memory_limit: int | None = option(
-        None,
-        "Memory limit of the training, as 800MB or 2GB. The route is chosen to stay below it; if none does, training "
-        "is refused.",
-        metavar="SIZE",
-        parse=parse_size,
+        "Memory limit of the training, such as 800MB or 2GB. The route is chosen to stay below it. If none does, "
+        "training is refused.",
+        parse=("SIZE", parse_size),
         shown="free memory of the machine or the cgroup",
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class ClickOptions(Options, group="Clicks"):
-    """Clicks in place of labels."""
-
     clicks: bool = option(
-        False,
-        "Use the data's FILE.clicks (`row,position,impressions,clicks`) in place of labels: clicks over exposure, "
-        "of the documents that were shown.",
+        "Use clicks in place of labels: clicks divided by exposure, from FILE.clicks "
+        "(`row,position,impressions,clicks`). Only documents that were shown count."
     )
     click_columns: Any = option(
-        None,
-        "The clicks are in these columns of the table: position, impressions, clicks; and document, if a document has "
-        "a row per position.",
-        metavar="COLUMN,...",
-        parse=listed_names,
+        "Columns of the data that hold the clicks: position, impressions, clicks; and document, if a document has one "
+        "row per position.",
+        parse=("COLUMN,...", listed_names),
         needs="clicks",
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class PropensityOptions(ClickOptions, group="Clicks"):
-    """Clicks and propensities of positions."""
-
     propensities: str | None = option(
-        None,
-        "Propensities of the positions, a file of `boostrank data propensities`.",
+        "Propensities of positions, a file written by `boostrank data propensities`.",
         file="read",
         shown="estimated from documents shown at several positions",
         needs="clicks",
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class TargetOptions(Options, group="Data and output"):
-    """Program that will serve the model."""
-
     target: str | None = option(
-        None,
-        "Program that will serve the model, a target of `boostrank export --to`: check that it can hold the model.",
+        "Program that will serve the model, a target of `boostrank export --to`. Check that it can hold the model.",
         flag="--for",
         metavar="TARGET",
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class TrainCommand(
     PropensityOptions, MemoryOptions, ConfigOptions, JsonOptions, TargetOptions, group="Data and output"
 ):
     """Options of `boostrank train` only."""
 
-    train: tuple[str, ...] = argument("TRAIN...", default=(), file="data")
-    model: str = option(None, "Model file to write.", short="-m", file="write", required=True)
+    train: tuple[str, ...] = argument("TRAIN...", file="data")
+    model: str = option("Model file to write.", short="-m", file="output")
     valid: tuple[str, ...] = option(
-        (),
-        "Validation file, or files ('valid/*.gz') as one set. Its queries join the folds: one model is measured on a "
-        "query, the others learn from it.",
+        "Validation file, or several as one set ('valid/*.gz'). With folds, each of its queries is held out from one "
+        "model and used to train the others.",
         file="data",
         common=True,
     )
-    log: str | None = option(
-        None, "Append the metrics of each round to this file, one line of JSON each.", file="write"
-    )
+    log: str | None = option("Append the metrics of each round to this file as JSON lines.", file="output")
     click_prior: float | None = option(
-        None, "Smoothing: click-free exposure added to every document.", ge=0, shown="1", group="Clicks", needs="clicks"
+        "Smoothing: click-free exposure added to every document.", ge=0, shown="1", group="Clicks", needs="clicks"
     )
     checkpoint_every: int | None = option(
-        None,
-        "Write a checkpoint every N rounds, and when Ctrl-C or SIGTERM stops the training.",
-        ge=1,
-        group="Checkpoints",
+        "Write a checkpoint every N rounds, and when Ctrl-C or SIGTERM stops the training.", ge=1, group="Checkpoints"
     )
     resume: bool = option(
-        False,
         "Resume from the checkpoint if it exists. The result is byte-identical to an uninterrupted run.",
         group="Checkpoints",
     )
     route: str = option(
+        "Where to hold features: as floats in memory, as bins in memory, or as bins on disk (external, XGBoost only). "
+        "auto: the first that fits, with at most half of the free memory for floats.",
         "auto",
-        "How features are held: as floats in memory, streamed into bins, or with bins on disk (external, XGBoost). "
-        "auto: the first that fits; floats may take half of the free memory.",
         choices="auto memory bins external",
         group=MemoryOptions.GROUP,
     )
     cache: str | None = option(
-        None,
-        "Where streamed data are kept, so that the next run does not read them again; none: nowhere. A "
-        "directory implies streaming.",
+        "Directory that keeps streamed data for the next run, or none. A directory implies streaming.",
         metavar="DIR|none",
         file="folder",
         shown=".boostrank-cache next to the data",
         group=MemoryOptions.GROUP,
     )
     cluster: str | None = option(
-        None,
-        "Train on several workers, each of which reads some of the files: local:2, processes here; env, ranks that "
-        "torchrun, MPI, Slurm or Kubernetes have started; dask:tcp://HOST:PORT or dask:FILE; spark:2; ray:2.",
-        metavar="WORKERS",
-        parse=parse_workers,
+        "Train on several workers, each of which reads some of the files: local:2 (processes on this machine), env "
+        "(ranks started by torchrun, MPI, Slurm or Kubernetes), dask:tcp://HOST:PORT, dask:FILE, spark:2, ray:2.",
+        parse=("WORKERS", parse_workers),
         group=MemoryOptions.GROUP,
         conflicts="route cache memory_limit log folds checkpoint resume clicks feature_names max_trees",
     )
     worker_timeout: float = option(
+        "Stop with exit status 4 if a worker does not answer for this long.",
         60.0,
-        "End the training with status 4 if a worker does not answer for this long.",
-        metavar="DURATION",
-        parse=parse_seconds,
+        parse=("DURATION", parse_seconds),
         shown="60s",
         group=MemoryOptions.GROUP,
         needs="cluster",
@@ -747,109 +630,107 @@ class TrainCommand(
         return [*self.train, *self.valid, *filter(None, [self.config])]
 
 
-@dataclass(frozen=True, kw_only=True)
 class MeasureOptions(ConventionOptions, ThreadOptions, JsonOptions, group="Measures"):
     """Options of the commands that measure rankers."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class StudyOptions(MeasureOptions, group="Measures"):
     """Options of `compare` and `report`."""
 
-    segments: str | None = option(None, "File of lines `qid,segment`: show each segment separately too.", file="read")
+    segments: str | None = option("File with lines `qid,segment`. Each segment is also shown separately.", file="read")
     noise: str | None = option(
-        None, "Output of `boostrank study noise --json`: differences that luck explains are marked.", file="read"
+        "Output of `boostrank study noise --json`, used to mark differences that chance explains.", file="read"
     )
-    seed: int = option(0, "Random seed of shuffles and samples.", ge=0)
+    seed: int = option("Random seed of shuffles and samples.", 0, ge=0)
 
 
-@dataclass(frozen=True, kw_only=True)
+class ModelOptions(Options):
+    model: str = argument("MODEL", file="read")
+    data: tuple[str, ...] = argument("DATA...", file="data")
+
+
+class TrainingsOptions(ConfigOptions, JsonOptions, group="Data and output"):
+    """Options of the commands that train several times."""
+
+    train: tuple[str, ...] = argument("TRAIN...", file="data")
+
+
 class ReadOptions(Options, group="Reading"):
     """Options of reading data files."""
 
     missing_tokens: Any = option(
+        "Word for a missing value, exactly as in the file, such as NULL or NA.",
         (),
-        "Word for a missing value (NaN), exactly as in the file: NULL, NA.",
         kind="tuple[str, ...]",
         flag="--missing-token",
         metavar="WORD",
     )
     zero_based: Any = option(
+        "Whether feature numbers start at 0. auto: if number 0 occurs, or as in the training data.",
         "auto",
-        "Whether the first feature has number 0. auto: if number 0 occurs, or as in the training data.",
         choices="auto true false",
     )
     inf: str = option(
+        "Stop at values that are infinite or exceed float32, keep them as infinite, or read them as missing.",
         "stop",
-        "Refuse values that are infinite or beyond float32, keep them as infinite, or read them as missing.",
         choices="stop keep missing",
     )
     repeated: str = option(
+        "Stop at a feature given twice in a row of libsvm text, or keep its first or last value.",
         "stop",
-        "Refuse a feature that a row of libsvm text gives twice, or keep its first or last value.",
         choices="stop first last",
     )
     on_bad_line: str = option(
-        "stop", "Stop at the first row that cannot be read, or skip such rows and count them.", choices="stop skip"
+        "Stop at the first row that cannot be read, or skip such rows and count them.", "stop", choices="stop skip"
     )
-    max_bad_share: float = option(
-        0.001, "Refuse the data if more than this share of the rows would be skipped.", ge=0, le=1
-    )
-    regroup: bool = option(False, "Group scattered rows of a query, in their order.")
-    label_map: Any = option(None, "Replace labels, keep the others: -1=0,2=1.", metavar="OLD=NEW,...")
-    strict: bool = option(False, "Turn warnings about the data into errors.")
-    max_feature: int = option(2**24, "Largest feature number to accept.", ge=1, le=LARGEST_MAX_FEATURE)
-    max_bytes: int | None = option(None, "Refuse more text than this, uncompressed, over all files.", ge=1, flag=None)
+    max_bad_share: float = option("Maximum fraction of rows that may be skipped.", 0.001, ge=0, le=1)
+    regroup: bool = option("Group the scattered rows of each query, in their order.")
+    label_map: Any = option("Labels to replace, such as -1=0,2=1. Other labels are kept.", metavar="OLD=NEW,...")
+    strict: bool = option("Turn warnings about the data into errors.")
+    max_feature: int = option("Largest feature number to accept.", 2**24, ge=1, le=LARGEST_MAX_FEATURE)
+    max_bytes: int | None = option("Maximum bytes of uncompressed text over all files.", ge=1, flag=None)
     n_features: int | None = option(
-        None, "Number of features; larger numbers are refused. None: the largest number in the files.", ge=1, flag=None
+        "Number of features; larger numbers are refused. None: the largest number in the files.", ge=1, flag=None
     )
     layout: str = option(
+        "Storage of features, with the same values. auto: dense if at least half of the cells are present.",
         "auto",
-        "Storage of features; auto: dense when at least half of the cells are present. Values are the same.",
         choices="auto dense csr",
         flag=None,
     )
     label: str | None = option(
-        None,
         "Label column of a table (CSV, TSV, Parquet, Arrow).",
         metavar="COLUMN",
         shown="label, relevance, grade or rating",
     )
-    qid: str | None = option(None, "Query id column of a table.", metavar="COLUMN", shown="qid, query_id or query")
+    qid: str | None = option("Query id column of a table.", metavar="COLUMN", shown="qid, query_id or query")
     weight: str | None = option(
-        None, "Weight column of a table. Weights that differ within a query are weights of documents.", metavar="COLUMN"
+        "Weight column of a table. Weights that differ within a query apply to documents.", metavar="COLUMN"
     )
     id: str | None = option(
-        None,
-        "Column of a table that names the documents. It is no feature.",
+        "Document name column of a table, which is not a feature.",
         metavar="COLUMN",
         shown="doc_id, docno, product_id or sku",
     )
     drop: Any = option(
-        None,
-        "Columns of a table that are not features: brand,url. Quote names with commas.",
+        "Columns of a table that are not features: brand,url. Put names with commas in double quotes.",
         kind="tuple[str, ...]",
-        metavar="COLUMN,...",
-        parse=listed_names,
+        parse=("COLUMN,...", listed_names),
     )
     categorical: Any = option(
-        None,
-        "Columns of a table that hold categories as text. Categories declared by Parquet or Arrow files are known.",
+        "Text columns of a table that are categorical features. Those declared by Parquet or Arrow are recognised.",
         kind="tuple[str, ...]",
-        metavar="COLUMN,...",
-        parse=listed_names,
+        parse=("COLUMN,...", listed_names),
     )
     gain: Any = option(
-        None,
-        "Expression over columns, 0.7*label + 0.3*log1p(margin), that replaces the labels. Dropped columns may occur.",
+        "Expression over columns that replaces the labels: 0.7*label + 0.3*log1p(margin). It may use dropped columns.",
         flag=None,
     )
     feature_names: Any = option(
-        None, "File with feature names for libsvm text: one name per line, or lines `1: name`.", file="read"
+        "File with feature names for libsvm text: one name per line, or lines `1: name`.", file="read"
     )
     keep_names: bool | None = option(
-        None,
-        "Keep the names of documents (the column `id`, comments of libsvm text) and the words of queries (lines "
+        "Keep document names (the column `id`, comments of libsvm text) and the text of queries (lines "
         "`# qid:1: words` of libsvm text). None: if `id` is given.",
         flag=None,
     )
@@ -875,31 +756,32 @@ class ReadOptions(Options, group="Reading"):
             except ValueError as error:
                 raise ParameterError(f"{name}={error}") from None
             put(name, tuple(map(str, words)) or None)
-        put("label_map", parse_label_map(self.label_map) or None)
+        put("label_map", None if self.label_map is None else parse_label_map(self.label_map) or None)
         if self.gain is not None:
             from boostrank.core.conventions import expression_of
 
             expression = expression_of(self.gain)
             if expression is None:
-                raise ParameterError(f"gain={self.gain!r} is no expression over columns: train and metrics take it")
+                raise ParameterError(
+                    f"gain={self.gain!r} is not an expression over columns: pass it to train or to a metric"
+                )
             put("gain", expression.text)
 
 
-@dataclass(frozen=True, kw_only=True)
 class FileOptions(ReadOptions, group="Reading"):
     """Options of reading files of any format."""
 
     data_format: str = option(
-        "auto",
-        "Format of the data: libsvm, csv, tsv, parquet or arrow. auto: by the endings of the files, else by their "
+        "Data format: libsvm, csv, tsv, parquet or arrow. auto: detect it from the file extension, otherwise from the "
         "content.",
+        "auto",
         flag="--format",
         metavar="NAME",
     )
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """The format, and the options that differ from their defaults, as keywords of the readers."""
+        """Keywords of the readers: the format, and the options that differ from their defaults."""
         changed = {name: value for name, value in self.changed.items() if name != "data_format"}
         # --id alone keeps no names, as trainings need none.
         return changed | {"format": self.data_format, "keep_names": bool(self.keep_names)}

@@ -1,7 +1,6 @@
-"""Plan of a training: a sample of its files, the memory of each route, and the route to take.
+"""Plan a training: sample its files, estimate the memory of each route, and choose one.
 
-Memory is counted in bytes of what a route holds: floats, bins, and numbers per row. It is meant to choose a route, not
-to forecast the peak to the megabyte; `make bench-scale` compares both.
+Estimates serve to choose a route, not to predict the exact peak; `make bench-scale` compares them with measurements.
 """
 
 from __future__ import annotations
@@ -23,30 +22,28 @@ from boostrank.data.source import AnySource, File, Source, expand, open_files, s
 from boostrank.engines import ENGINES
 from boostrank.model.query_columns import WithinQuery
 from boostrank.model.ranking_model import RankingModel
-from boostrank.options import TrainOptions
+from boostrank.options import NO_CACHE, TrainOptions
 
 SAMPLE_BYTES = 12 << 20
 """Files with up to this much text are read whole."""
-NO_CACHE = "none"
-
 _PLACE_BYTES = 1 << 20
-
 _LEAVES = ("num_leaves", "num_leaf", "max_leaves", "max_leaf", "max_leaf_nodes")
 _BINS = ("max_bin", "max_bins")
 _SHARES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 
+# Bytes.
 _PROGRAM = 300e6  # the process after imports, with compiled kernels
-_NAME = 350  # a feature's name, in data, model and record
-_CELL = 1.7  # bins by column, and by row
-_WIDE, _ENTRY = 100, 8  # XGBoost holds sparse data as entries from 100 cells per value; an entry takes 8 cells
+_NAME = 350  # a feature name in data, model and record
+_CELL = 1.7  # bins by column and by row
+_WIDE, _ENTRY = 100, 8  # with 100 cells per value, XGBoost stores entries, each as large as 8 cells
 _ROW = 100  # labels, scores, gradients and Hessians, order, leaves
 _VALID_CELL, _VALID_ROW = 1.0, 60
-_HISTOGRAM_BIN = 16  # sums of gradients and of Hessians
-_SAMPLED_ROWS, _SAMPLED_VALUE = 200_000, 14  # from which LightGBM finds the bounds of bins
-_SKETCHED_VALUE, _SKETCH = 16, 16_000  # XGBoost's summary of a column: bytes a value, values at most
-_PAGES = 160e6  # of XGBoost's external memory, which are held at a time
+_HISTOGRAM_BIN = 16  # sums of gradients and Hessians
+_SAMPLED_ROWS, _SAMPLED_VALUE = 200_000, 14  # sample for LightGBM's bin bounds
+_SKETCHED_VALUE, _SKETCH = 16, 16_000  # XGBoost's column summary: bytes per value, maximum number of values
+_PAGES = 160e6  # pages of XGBoost's external memory held at a time
 _FOLD_CELL, _FOLD_ROW = 0.44, 120  # folds of a preset: bins of all rows, and scores
-_START_ROWS, _START_FEATURES, _START_PAIR = 20_000, 2_000, 120  # of the start: rows and features looked at, a product
+_START_ROWS, _START_FEATURES, _START_PAIR = 20_000, 2_000, 120  # linear start: rows, features, bytes per product
 
 _WORDS = {
     "memory": "floats in memory",
@@ -58,33 +55,21 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Survey:
-    """Size and shape of the files of one data set, from a sample.
+    """Size and shape of a data set, estimated from a sample of its files."""
 
-    Args:
-        exact: whether all of the text was read.
-        sampled_rows: rows of the sample.
-        refused_rows: rows of the sample that cannot be read.
-        text_bytes: bytes of text, unpacked; None if the size of the files is unknown (a pipe), like `rows`.
-        rows: number of rows.
-        features: number of columns.
-        used: number of columns with a value in some row; an upper bound if the sample is not the whole.
-        present: share of the cells that the text names.
-        nonzero: share of the cells that are not 0.
-    """
-
-    exact: bool
+    exact: bool  # all of the text was read
     sampled_rows: int
-    refused_rows: int
-    text_bytes: float | None
+    refused_rows: int  # rows of the sample that cannot be read
+    text_bytes: float | None  # unpacked; None, like `rows`, if a pipe hides the size
     rows: int | None
     features: int
-    used: int
-    present: float
-    nonzero: float
+    used: int  # columns with a value in some row; an upper bound unless exact
+    present: float  # fraction of the cells that are given in the text
+    nonzero: float  # fraction of the cells that are not 0
 
     @property
     def is_sparse(self) -> bool:
-        """Whether the reader will keep it as CSR."""
+        """Whether the reader will store it as CSR."""
         return self.present < 0.5
 
     @property
@@ -95,13 +80,13 @@ class Survey:
 
     @property
     def cells(self) -> float:
-        """Number of cells that an engine holds: no column that no row names."""
+        """Number of cells that an engine stores, without unused columns."""
         rows = self.rows or 0
         cells, entries = rows * self.used, rows * self.nonzero * self.features
         return _ENTRY * entries if self.is_sparse and cells > _WIDE * entries else cells
 
     def with_columns(self, added: int) -> Survey:
-        """Return the same with columns within queries, hardly one of whose values is 0."""
+        """Return the survey with additional columns within queries, whose values are rarely 0."""
         columns = self.features + added
         nonzero = (self.nonzero * self.features + added) / max(1, columns)
         is_dense = not self.is_sparse or added >= self.features
@@ -110,7 +95,7 @@ class Survey:
 
     @property
     def row_words(self) -> str:
-        """Number of rows in words: exact, or `about` the number."""
+        """Description of the number of rows, exact or approximate."""
         rows = self.rows
         if rows is None:
             return "an unknown number of rows"
@@ -118,15 +103,15 @@ class Survey:
 
 
 def survey(source: AnySource, *, format: str = "auto", **options: Any) -> Survey:
-    """Read a sample of some files, a few megabytes, however large they are.
+    """Read a sample of a few megabytes from files of any size.
 
     Args:
         source: as for `RankingDataset.read`. The sample of a pipe is lost, since a pipe can be read only once.
-        format: of the files.
-        options: of `boostrank.data.source.Reading`.
+        format: format of the files.
+        options: fields of `boostrank.data.source.Reading`.
 
     Raises:
-        FileFormatError: a file that cannot be opened or unpacked.
+        FileFormatError: a file cannot be opened or unpacked.
         DataError: no row of the sample can be read.
     """
     files = expand(source)
@@ -146,12 +131,12 @@ def survey(source: AnySource, *, format: str = "auto", **options: Any) -> Survey
 
 
 def is_pipe(source: AnySource) -> bool:
-    """Return True if some source can be read only once, so that a sample would be missing afterwards."""
+    """Return True if some source can be read only once, so that a sample would be lost."""
     return any(size_of(one) is None for one in expand(source))
 
 
 def _places(sizes: Sequence[int | None]) -> Iterator[tuple[int, list[float] | None]]:
-    """Yield (file, places in it as shares of its length) in order; None for all of it."""
+    """Yield each file to sample, with positions as fractions of its length, or None for the whole file."""
     total = sum(size or 0 for size in sizes)
     if None in sizes:
         yield sizes.index(None), [0.0]
@@ -162,14 +147,14 @@ def _places(sizes: Sequence[int | None]) -> Iterator[tuple[int, list[float] | No
     ends = np.cumsum([size or 0 for size in sizes])
     places = SAMPLE_BYTES // _PLACE_BYTES
     at = (np.arange(places) + 0.5) * (total / places)
-    owners = np.searchsorted(ends, at, side="right")
-    for i in np.unique(owners).tolist():
+    holders = np.searchsorted(ends, at, side="right")
+    for i in np.unique(holders).tolist():
         size = sizes[i] or 1
-        yield i, [float(x - (ends[i] - size)) / size for x in at[owners == i]]
+        yield i, [float(x - (ends[i] - size)) / size for x in at[holders == i]]
 
 
 class _Sample:
-    """Totals of the parsed places."""
+    """Totals over the parsed chunks."""
 
     def __init__(self) -> None:
         self.rows = self._refused = self._text = self._cells = self._nonzero = self._top = self._known_rows = 0
@@ -178,7 +163,7 @@ class _Sample:
         self._used: set[int] = set()
 
     def take(self, source: Source, file: File, places: list[float] | None) -> None:
-        """Add the chunks of one file that are wanted; None: all of them, while they last."""
+        """Add the chunks of a file at some places, or all chunks up to a limit."""
         before = self.rows + self._refused
         whole = (self._anywhere if file.any_order else self._from_front)(source, file, places)
         if file.rows is not None:
@@ -187,7 +172,7 @@ class _Sample:
         self._exact &= whole
 
     def _anywhere(self, source: Source, file: File, places: list[float] | None) -> bool:
-        """Add the chunks at some places; return whether these were all."""
+        """Add the chunks at some places, and return whether these were all."""
         chunks = list(file.loads(_PLACE_BYTES))
         if places is not None:
             numbers = sorted({min(int(place * len(chunks)), len(chunks) - 1) for place in places})
@@ -198,10 +183,10 @@ class _Sample:
         return places is None
 
     def _from_front(self, source: Source, file: File, places: list[float] | None) -> bool:
-        """Add chunks from the front; return whether these were all.
+        """Add chunks from the front, and return whether these were all.
 
-        Assume that the whole text expands as its beginning does. Compressed text is read in large pieces, so measure at
-        the chunk where the next piece is fetched: all earlier pieces are then used up.
+        Assume that the whole text expands like its beginning. Compressed text is read in large pieces. Measure the
+        ratio when the next piece is fetched, because all earlier pieces are then used up.
         """
         loads, text, fetched, used = file.loads(_PLACE_BYTES), 0, 0, (0, 0.0)
         for load in loads:
@@ -217,7 +202,7 @@ class _Sample:
         return not next(iter(loads), None)
 
     def _add(self, source: Source, load: Callable[[Any], Any]) -> int:
-        """Add a chunk; return its bytes."""
+        """Add a chunk, and return its size in bytes."""
         block = source.parse(load)
         self._text += block.size
         self._refused += int(block.counts[slots.BAD_ROWS])
@@ -232,7 +217,6 @@ class _Sample:
         return block.size
 
     def survey(self, disk: int | None, base: int) -> Survey:
-        """Return the survey."""
         features, text, rows = self._top + 1 - base, None, None
         if self._exact:
             text, rows = float(self._text), self.rows
@@ -259,7 +243,7 @@ class _Sample:
 
 @dataclass(frozen=True)
 class Route:
-    """How an engine may hold the features, and its peak memory in bytes; infinite if unknown."""
+    """A way for an engine to store the features, with its peak memory in bytes (infinite if unknown)."""
 
     backend: str
     name: str
@@ -267,7 +251,7 @@ class Route:
 
     @property
     def options(self) -> str:
-        """Options of the command line that choose it."""
+        """Command line options that choose the route."""
         return f"--backend {self.backend} --route {'bins' if self.name == 'again' else self.name}"
 
     @property
@@ -278,22 +262,14 @@ class Route:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """A training to plan.
-
-    Args:
-        train, valid: surveys of the data.
-        params: of the engine; leaves and bins count.
-        added: columns within queries, in addition to the features.
-        folds: whether a preset trains on folds of all rows.
-        copies: copies of the training rows in memory, in addition to those that are read.
-    """
+    """A training to plan."""
 
     train: Survey
     valid: Sequence[Survey] = ()
-    params: Mapping[str, Any] = field(default_factory=dict)
-    added: int = 0
-    folds: bool = False
-    copies: float = 0.0
+    params: Mapping[str, Any] = field(default_factory=dict)  # of the engine; leaves and bins matter
+    added: int = 0  # columns within queries, in addition to the features
+    folds: bool = False  # a preset trains on folds of all rows
+    copies: float = 0.0  # additional copies of the training rows in memory
 
     @property
     def leaves(self) -> int:
@@ -310,20 +286,13 @@ class Work:
 
 @dataclass(frozen=True)
 class Plan:
-    """All routes of the installed engines, and the chosen one.
-
-    Args:
-        chosen: None if no route fits, and `refusal` says so.
-        why: reason for the choice.
-        limit_bytes: memory that the training may take.
-        refusal: the memory that is missing, and what would fit.
-    """
+    """All routes of the installed engines, and the chosen one."""
 
     routes: tuple[Route, ...]
-    chosen: Route | None
-    why: str
+    chosen: Route | None  # None if no route fits
+    why: str  # reason for the choice
     limit_bytes: float
-    refusal: str | None = None
+    refusal: str | None = None  # the missing memory and what would fit, if no route fits
 
     def check(self) -> Route:
         """Return the chosen route, or raise InputError."""
@@ -337,8 +306,8 @@ def make_plan(work: Work, *, backend: str = "lightgbm", route: str = "auto", lim
 
     Args:
         backend: the engine.
-        route: "memory", "bins", "external", or "auto": the first of them that stays under the limit.
-        limit: bytes of anonymous memory. None: the free memory of the machine, of which `auto` lets floats take half.
+        route: "memory", "bins", "external", or "auto" for the first of them below the limit.
+        limit: bytes of anonymous memory. None: the free memory of the machine, of which `auto` uses half for floats.
     """
     engines = [name for name in ENGINES if name == backend or find_spec(name) is not None]
     routes = tuple(Route(name, one, peak_of(name, one, work)) for name in engines for one in ENGINES[name].routes)
@@ -348,7 +317,7 @@ def make_plan(work: Work, *, backend: str = "lightgbm", route: str = "auto", lim
     bound = free_memory() if limit is None else limit
     if math.isinf(candidates[0].peak):
         return Plan(routes, candidates[0 if limit is None else -1], "its memory is unknown", bound)
-    # With floats in memory, other work on the machine keeps half of the free memory; streamed rows need little.
+    # Floats in memory leave half of the free memory to other programs. Streamed rows need little.
     halved = limit is None and route == "auto"
     shares = {one: 0.5 if halved and one.name == "memory" else 1.0 for one in candidates}
     chosen = next((one for one in candidates if one.peak <= shares[one] * bound), None)
@@ -371,9 +340,9 @@ def peak_of(backend: str, route: str, work: Work) -> float:
     floats, held = sum(one.float_bytes for one in data), 0.0
     if route == "memory":
         held = floats + work.copies * train.float_bytes
-        if work.added:  # the features without the columns within queries
+        if work.added:  # a copy without the columns within queries
             held += sum(one.float_bytes for one in read)
-        if work.folds:  # validation rows join the others, and all are held twice
+        if work.folds:  # validation rows are copied to the others, and all rows are binned again
             held += floats * bool(valid) + sum(_FOLD_CELL * one.cells + (one.rows or 0) * _FOLD_ROW for one in data)
     if backend == "linear":
         return _PROGRAM + held + floats / 2 + sum(one.rows or 0 for one in data) * _ROW
@@ -391,7 +360,7 @@ def peak_of(backend: str, route: str, work: Work) -> float:
 
 
 def _refusal(candidates: Sequence[Route], routes: Sequence[Route], work: Work, bound: float, *, limited: bool) -> str:
-    """Return the memory that is needed, and the first change that would fit."""
+    """Return a message about the required memory and the first change that would fit."""
     least = min(candidates, key=lambda one: one.peak)
     name = f"--memory-limit is {size_words(bound)}" if limited else f"only {size_words(bound)} are free"
     words = f"training would take about {size_words(least.peak)} ({least.options}), and {name}"
@@ -404,7 +373,7 @@ def _refusal(candidates: Sequence[Route], routes: Sequence[Route], work: Work, b
         if peak <= bound:
             part = f"a part of the queries (boostrank data sample --queries {100 * share:g}%)"
             return f"{words}: {part} would take about {size_words(peak)} with {least.options}"
-    return f"{words}: nothing fits in that, the program alone takes about {size_words(_PROGRAM)}"
+    return f"{words}: nothing fits, because the program alone takes about {size_words(_PROGRAM)}"
 
 
 def wanted_route(backend: str, route: str, cache: str | None) -> str:
@@ -416,12 +385,12 @@ def wanted_route(backend: str, route: str, cache: str | None) -> str:
     routes, kept = ENGINES[backend].routes if backend in ENGINES else ("memory",), cache not in (None, NO_CACHE)
     if routes == ("memory",):
         if kept or route not in ("auto", "memory"):
-            raise InputError(f"{backend} trains on rows in memory: no --route or --cache")
+            raise InputError(f"--route and --cache cannot be used: {backend} trains on rows in memory")
         return "memory"
     if route == "external" and route not in routes:
-        raise InputError("--route external is XGBoost's: --backend xgboost")
+        raise InputError("--route external needs --backend xgboost")
     if kept and route == "memory":
-        raise InputError("--route memory uses no cache")
+        raise InputError("--route memory and --cache cannot be used together")
     return "bins" if route == "auto" and kept else route
 
 
@@ -439,7 +408,7 @@ def choose_route(
     Args:
         files: the training set and the validation sets.
         reading: options of `survey`.
-        route: as for `make_plan`, like `limit`.
+        route, limit: as for `make_plan`.
         work: fields of `Work`: params, folds, copies.
 
     Raises:
@@ -448,13 +417,13 @@ def choose_route(
     if any(map(is_pipe, files)):
         if route == "auto":
             route = "memory" if limit is None else [n for n in ENGINES[options.backend].routes if n != "again"][-1]
-        return route, f"plan: --route {route}; its memory is unknown: the length of a pipe is unknown"
+        return route, f"plan: --route {route}; its memory is unknown, because the size of a pipe is unknown"
     try:
         train, *valid = (survey(one, **reading) for one in files)
         refused = reading.get("on_bad_line", "stop") == "stop" and any(one.refused_rows for one in (train, *valid))
     except DataError:
         refused = True
-    if refused:  # the reader will say where
+    if refused:  # the reader will report the place
         return ("memory" if route == "auto" else route), ""
     added = 0
     within = WithinQuery.given(options.within_query, options.of)

@@ -1,4 +1,4 @@
-"""Records: one typed struct for each JSON file that boostrank writes.
+"""Structs of the JSON files that boostrank writes.
 
 | struct | file |
 |---|---|
@@ -8,7 +8,7 @@
 | `PropensityRecord` | propensities of click positions |
 | `NoiseRecord` | output of `boostrank study noise --json` |
 
-`load_record` validates a file against its struct: unknown fields and wrong types are errors with file and field.
+Unknown fields and wrong types raise errors with the file and the field.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from boostrank.core.errors import BoostrankError, FileFormatError
+from boostrank.core.errors import FileFormatError
 
 T = TypeVar("T")
 Count = Annotated[int, Meta(ge=0)]
@@ -31,9 +31,9 @@ History = dict[str, dict[str, list[float | None]]]
 
 SCHEMA_VERSION = 2
 READABLE_SINCE = "0.2.0"
-"""First boostrank version that reads `SCHEMA_VERSION`; older ones name it in their error."""
+"""First version of boostrank that reads `SCHEMA_VERSION`, for the error of older ones."""
 MAX_NESTING = 100
-"""Maximum nesting of lists and objects, as recursive code walks them."""
+"""Maximum nesting of lists and objects, for recursive code."""
 _TOO_DEEP = f"the JSON is nested deeper than {MAX_NESTING} lists and objects"
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
@@ -61,7 +61,7 @@ class DataRecord(TypedDict, total=False):
 
 
 class TrainingRecord(TypedDict, total=False):
-    """Requested rounds, rounds of the continued model, and number of workers of a distributed training."""
+    """Number of requested rounds, of rounds of the continued model, and of workers."""
 
     rounds: Count | None
     rounds_before: Count | None
@@ -87,14 +87,14 @@ class WithinRecord(TypedDict):
 
 
 class PriceRecord(TypedDict, total=False):
-    """Number of trees in prediction, and the requested limit."""
+    """Number of trees that predictions use, and its limit."""
 
     trees: Count
     max_trees: Count
 
 
 class CalibrationRecord(TypedDict, total=False):
-    """Map from scores to expected grades. Errors and shares of variance are of queries left out of the fit."""
+    """Map from scores to expected grades, with errors and explained variance for queries left out of the fit."""
 
     scores: list[float]
     values: list[float]
@@ -122,15 +122,15 @@ class ModelInfo(
     omit_defaults=True,
     forbid_unknown_fields=True,
 ):
-    """Provenance of a model. Also a mapping of the fields that are set: `info["objective"]` is `info.objective`.
+    """Provenance of a model, and a mapping of its fields that are not None.
 
     Args:
-        objective: `name`, parameters and options; see `objective_from_dict`.
+        objective: name, parameters and options; see `objective_from_dict`.
         parameters: parameters as given, with the seed.
-        training: requested `rounds`, and `rounds_before` of the continued model.
-        data: rows, queries, files, features, fingerprint and categories.
-        versions: program -> version.
-        averaged: `rounds` and `params` of each model of an average.
+        training: number of requested rounds, and of rounds of the continued model.
+        data: size, files, features, fingerprint and categories of the training data.
+        versions: version of each program.
+        averaged: rounds and parameters of each model of an average.
         folds: members of an average over folds, with rounds and held-out metrics.
         price: number of trees and its limit.
         calibration: map from scores to expected grades.
@@ -179,7 +179,7 @@ class ModelInfo(
 
     @property
     def objective_name(self) -> str | None:
-        """Name of the objective; "engine:name" for an engine's own."""
+        """Name of the objective; "engine:name" for an objective of an engine."""
         return (self.objective or {}).get("name")
 
     @property
@@ -194,7 +194,7 @@ class ModelInfo(
 
     @property
     def columns(self) -> dict[str, Any]:
-        """Table columns that are not features: `label`, `qid`, `weight`, `id`, `drop`."""
+        """Table columns that are not features: `label`, `qid`, `weight`, `drop`."""
         reader = (self.data or {}).get("reader") or {}
         return {name: reader[name] for name in ("label", "qid", "weight", "drop") if name in reader}
 
@@ -216,13 +216,13 @@ class ModelInfo(
 
     @property
     def trained_rounds(self) -> int | None:
-        """Requested rounds plus those of the continued model; None if unknown."""
+        """Number of rounds including those of the continued model; None if unknown."""
         asked, before = ((self.training or {}).get(name) for name in ("rounds", "rounds_before"))
         return None if asked is None or before is None else before + asked  # type: ignore[operator]
 
 
 class Previous(Struct, kw_only=True):
-    """The model being replaced, until both files of the new one are in place."""
+    """The model that is being replaced, until both new files are written."""
 
     body_sha256: str
     body_bytes: Count
@@ -241,7 +241,7 @@ class Seal(Struct, kw_only=True):
 
 
 class CheckpointHeader(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Identity and progress of a training, and the lengths of the following data."""
+    """Identity and progress of a training, and sizes of the data that follow."""
 
     training: dict[str, Any]
     begin: Count
@@ -265,13 +265,13 @@ class CacheHeader(Struct, kw_only=True, forbid_unknown_fields=True):
 
     key: Any
     note: dict[str, Any]
-    # Restrict dtypes: np.dtype accepts many other texts and fails in many ways.
+    # np.dtype accepts more strings, and fails in many ways.
     arrays: list[tuple[str, Annotated[str, Meta(pattern=r"^([<>|][iufb]\d{1,2}|\|S\d{1,9})$")], list[Count]]]
     big: BigFile | None
 
 
 class KnownRecord(TypedDict):
-    """Results of parsing a file."""
+    """Facts found while parsing a file."""
 
     warnings: list[str]
     constant: list[Count]
@@ -279,7 +279,7 @@ class KnownRecord(TypedDict):
 
 
 class PlacesRecord(TypedDict):
-    """Mapping of rows to line numbers: files, and the first line of each."""
+    """Files and line numbers of rows."""
 
     files: list[tuple[str, int, int]]
     header_lines: Count
@@ -287,7 +287,7 @@ class PlacesRecord(TypedDict):
 
 
 class CacheNote(Struct, kw_only=True):
-    """Note of a cache entry for a data set."""
+    """Description of a cached data set."""
 
     shape: tuple[Count, Count]
     base: int
@@ -313,7 +313,7 @@ class PropensityRecord(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class NoiseMetric(Struct):
-    """Smallest significant difference between two trainings."""
+    """Smallest difference between two trainings that chance does not explain."""
 
     matters: Annotated[float, Meta(ge=0)]
 
@@ -333,19 +333,11 @@ def as_record(kind: type[T], content: Any) -> T:
     return found
 
 
-def load_record(
-    kind: type[T], data: bytes | str, file: str, *, error: Callable[[str], BoostrankError] | None = None
-) -> T:
-    """Parse the JSON of a file that boostrank wrote.
-
-    Args:
-        error: creates the error from a message; None for a `FileFormatError`.
-    """
+def load_record(kind: type[T], data: bytes | str, file: str) -> T:
+    """Parse the JSON of a file that boostrank wrote, or raise FileFormatError."""
     try:
         return as_record(kind, from_json(data))
     except ValueError as fault:
-        if error is not None:
-            raise error(f"{file}: not written by boostrank: {fault}") from None
         raise FileFormatError(f"not written by boostrank: {fault}", file=file) from None
 
 
@@ -377,7 +369,7 @@ def from_json(text: str | bytes, *, once: bool = False) -> Any:
         raise ValueError(_TOO_DEEP) from None
     level = [found]
     for _ in range(MAX_NESTING):
-        # Skip lists of plain values: `set` and `map` check long lists of numbers quickly.
+        # Skip long lists of plain values quickly.
         inside = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
         inside = [values for values in inside if not _PLAIN.issuperset(map(type, values))]
         level = [value for values in inside for value in values]
@@ -394,7 +386,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def jsonable(value: Any, *, digits: int | None = None, other: Callable[[Any], Any] = str) -> Any:
-    """Convert to plain data: NumPy numbers to Python's, tuples to lists, NaN and infinity to null.
+    """Convert to JSON data: NumPy numbers to Python numbers, tuples to lists, NaN and infinity to null.
 
     Args:
         value: nested mappings, sequences, arrays, numbers and text.

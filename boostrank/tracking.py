@@ -1,9 +1,4 @@
-"""Tracking callbacks that report each round to other programs, for every engine.
-
-    boostrank.train(params, train, valid_sets=[valid], callbacks=[JsonLines("rounds.jsonl")])
-
-Rounds count from 1.
-"""
+"""Callbacks that report each round to other programs, for every engine. Rounds count from 1."""
 
 from __future__ import annotations
 
@@ -13,6 +8,7 @@ import os
 import re
 import tempfile
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,14 +41,26 @@ def _plain_params(env: Any) -> dict[str, Any]:
     return {str(name): value for name, value in env.params.items() if isinstance(value, plain)}
 
 
-class JsonLines:
+def _imported(module: str, extra: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingDependency(f"{module} is not installed: pip install 'boostrank[{extra}]'") from error
+
+
+class _Callback:
+    before_iteration = False
+    order = 22  # before early stopping, which raises an exception
+
+
+class JsonLines(_Callback):
     """A callback that appends each round to a file of JSON lines. Consecutive trainings may share the file.
 
     A training starts with `{"event": "begin", "time", "first_round", "last_round", "params"}`. Each round is
     `{"round", "time", "metrics": {data set: {metric: value}}}`, with `time` in seconds since 1970. Lines are written
-    immediately, so the file of a killed process holds all completed rounds. A line truncated by a full disk is removed,
-    or else closed by a newline at the next write. A resumed training repeats the rounds since its checkpoint: the later
-    line is valid.
+    immediately, so the file of a killed process contains all completed rounds. A line truncated by a full disk is
+    removed, or else ended by a newline at the next write. A resumed training repeats the rounds since its checkpoint;
+    the later lines are valid.
 
     Args:
         path: the file, created if it does not exist.
@@ -60,9 +68,6 @@ class JsonLines:
     Raises:
         OSError: the file cannot be opened in the first round. Later failures disable the log with a warning.
     """
-
-    before_iteration = False
-    order = 22  # before early stopping, which raises an exception
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
@@ -89,37 +94,31 @@ class JsonLines:
         if self._broken:
             return
         line = json.dumps(jsonable(record), allow_nan=False).encode() + b"\n"
-        try:
-            descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
-        except OSError as error:
-            if not self._written:
-                raise
-            self._break(error)
-            return
         size: int | None = None
         try:
-            size = os.fstat(descriptor).st_size
-            if size and os.lseek(descriptor, -1, os.SEEK_END) >= 0 and os.read(descriptor, 1) != b"\n":
-                line = b"\n" + line
-            write_all(descriptor, line)
+            with open(self.path, "ab+", buffering=0) as file:
+                size = os.fstat(file.fileno()).st_size
+                if size and file.seek(-1, os.SEEK_END) >= 0 and file.read(1) != b"\n":
+                    line = b"\n" + line
+                try:
+                    write_all(file.fileno(), line)
+                except OSError:
+                    # Remove a partial line, unless another process appended to the file.
+                    with contextlib.suppress(OSError):
+                        if os.fstat(file.fileno()).st_size < size + len(line):
+                            file.truncate(size)
+                    raise
             self._written = True
         except OSError as error:
-            with contextlib.suppress(OSError):
-                # Remove a partial line, unless another process has appended meanwhile.
-                if size is not None and os.fstat(descriptor).st_size < size + len(line):
-                    os.ftruncate(descriptor, size)
-            self._break(error)
-        finally:
-            os.close(descriptor)
-
-    def _break(self, error: OSError) -> None:
-        self._broken = True
-        warn_user(f"{self.path}: logging stopped: {error.strerror or error}", TrainingWarning)
+            if size is None and not self._written:
+                raise
+            self._broken = True
+            warn_user(f"{self.path}: logging stopped: {error.strerror or error}", TrainingWarning)
 
 
-class OptunaPruning:
-    """A callback that reports a metric to an Optuna trial each round, and stops the training if the study's pruner
-    decides so.
+class OptunaPruning(_Callback):
+    """A callback that reports a metric to an Optuna trial each round, and stops the training if the pruner of the
+    study decides so.
 
     Args:
         trial: the Optuna trial.
@@ -128,18 +127,14 @@ class OptunaPruning:
 
     Raises:
         MissingDependency: Optuna is not installed.
-        ParameterError: no such metric, or a study of the other direction (in the first round).
+        ParameterError: the metric does not exist, or the study has the other direction (in the first round).
         optuna.TrialPruned: the trial is pruned.
     """
 
-    before_iteration = False
-    order = 23  # before early stopping, which raises an exception
+    order = 23
 
     def __init__(self, trial: Any, metric: str | None = None, dataset: str | None = None) -> None:
-        try:
-            import optuna
-        except ImportError as error:
-            raise MissingDependency("OptunaPruning needs Optuna: pip install 'boostrank[tune]'") from error
+        optuna = _imported("optuna", "tune")
         self._pruned = optuna.TrialPruned
         self._maximize = optuna.study.StudyDirection.MAXIMIZE
         self._trial, self._metric, self._dataset = trial, metric, dataset
@@ -164,7 +159,7 @@ class OptunaPruning:
             raise self._pruned(f"pruned after round {step}")
 
 
-class Wandb:
+class Wandb(_Callback):
     """A callback that logs metrics such as "valid_0/ndcg@10" each round, with the round as step.
 
     Args:
@@ -173,9 +168,6 @@ class Wandb:
     Raises:
         ParameterError: `run` has no `log` method.
     """
-
-    before_iteration = False
-    order = 22  # before early stopping, which raises an exception
 
     def __init__(self, run: Any) -> None:
         if not callable(getattr(run, "log", None)):
@@ -186,21 +178,18 @@ class Wandb:
         self._run.log(_metrics_of(env), step=env.iteration + 1)
 
 
-class MLflow:
+class MLflow(_Callback):
     """A callback that logs the engine's parameters, and the metrics of each round with the round as step.
 
-    MLflow forbids "@" in names: "ndcg@10" on "valid_0" becomes "valid_0/ndcg_at_10". Logs to the active run, or starts
-    one.
+    MLflow forbids "@" in names: "ndcg@10" on "valid_0" becomes "valid_0/ndcg_at_10". The callback logs to the active
+    run, or starts one.
 
     Raises:
         MissingDependency: MLflow is not installed.
     """
 
-    before_iteration = False
-    order = 22  # before early stopping, which raises an exception
-
     def __init__(self) -> None:
-        self._mlflow = _mlflow()
+        self._mlflow = _imported("mlflow", "mlflow")
         self._begun = False
 
     def __call__(self, env: Any) -> None:
@@ -212,9 +201,9 @@ class MLflow:
 
 
 def log_model(model: RankingModel, name: str = "model", **options: Any) -> Any:
-    """Log a model with its sidecar file to the active run, with a signature: one column per feature, and scores.
+    """Log a model and its record to the active run, with a signature: one column per feature, and scores.
 
-    `mlflow.pyfunc.load_model` loads it for data frames, with columns matched by name. Models that depend on whole
+    `mlflow.pyfunc.load_model` loads the model for data frames and matches columns by name. Models that depend on whole
     queries read the query ids from the column "qid". Nothing is pickled.
 
     Args:
@@ -228,7 +217,7 @@ def log_model(model: RankingModel, name: str = "model", **options: Any) -> Any:
     Raises:
         MissingDependency: MLflow is not installed.
     """
-    mlflow = _mlflow()
+    mlflow = _imported("mlflow", "mlflow")
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, Schema, TensorSpec
     from mlflow.types.schema import AnyType
@@ -237,9 +226,9 @@ def log_model(model: RankingModel, name: str = "model", **options: Any) -> Any:
     from boostrank.data.arrays import default_feature_names
     from boostrank.engines import get_backend
 
-    # Use any type: MLflow rejects whole numbers for "double", and numbers for "string".
+    # Accept any type: MLflow rejects integers for "double", and numbers for "string".
     names = [*model.feature_names, *([] if model.scores_rows_alone else [_QID])]
-    # Columns without names take arrays. Those of a frame go by name all the same.
+    # Arrays need columns without names. Columns of a frame are matched by name anyway.
     numbered = model.scores_rows_alone and model.feature_names == default_feature_names(model.n_features)
     columns = [ColSpec(AnyType(), None if numbered else name) for name in names]
     signature = ModelSignature(Schema(columns), Schema([TensorSpec(np.dtype(np.float64), (-1,))]))
@@ -271,11 +260,3 @@ class _Served:
             model_input = model_input.to_numpy()  # MLflow made a frame of an array
         alone = self.model.scores_rows_alone or not hasattr(model_input, "columns")
         return self.model.predict(model_input, qid=None if alone else model_input[_QID])
-
-
-def _mlflow() -> Any:
-    try:
-        import mlflow
-    except ImportError as error:
-        raise MissingDependency("tracking with MLflow needs it: pip install 'boostrank[mlflow]'") from error
-    return mlflow

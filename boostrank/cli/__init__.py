@@ -1,6 +1,6 @@
-"""The command line: parse, call the library, print. Nothing is computed here.
+"""The command line: parse options, call the library, print results.
 
-Modules that a command needs are imported when that command runs, so that `--help` answers at once.
+The modules that a command needs are imported when it runs, so that `--help` answers at once.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from boostrank.core import machine
 from boostrank.core.errors import InputError
 from boostrank.core.machine import leave_at_second_press, openmp_environment, stop_quietly, take_over_streams
 
-# Heading -> command -> (module, or module:name; its line in the list of commands).
+# Heading -> command -> (module, or module:name; summary).
 _HEADINGS = {
     "Train": {
         "train": ("train", "Train a ranker from libsvm text or a table."),
         "tune": ("tune", "Search for the best parameters and write a config file for train."),
         "plan": ("doctor:plan", "Estimate the memory of a training before it starts."),
-        "objectives": ("objectives", "List objectives, their parameters and papers; check your own."),
-        "study": ("study", "Measure noise, trade off two goals, average models, compare metrics."),
+        "objectives": ("objectives", "List objectives with parameters and papers, or check your own."),
+        "study": ("study", "Measure noise, trade off two goals, average models, explain metrics."),
     },
     "Judge": {
         "evaluate": ("evaluate", "Measure models or score files with 95% intervals."),
-        "compare": ("compare", "Compare two rankers query by query: the release gate."),
+        "compare": ("compare", "Compare two rankers query by query, as a release gate."),
         "report": ("report", "Write a page about a ranker: quality, features, failures."),
-        "importance": ("explain:importance", "Measure the loss of the metric without each feature."),
+        "importance": ("explain:importance", "Measure the loss of the metric when a feature is shuffled."),
         "why": ("explain:why", "Explain why one document ranks above another."),
     },
     "Ship": {
-        "predict": ("predict", "Score documents, one score per line in input order."),
-        "calibrate": ("predict:calibrate", "Map scores to expected grades, in the same order."),
-        "export": ("export", "Write a model for a search engine or library, with proof."),
-        "verify": ("export:verify", "Compare scores that a search engine logged with the model's."),
+        "predict": ("predict", "Score documents."),
+        "calibrate": ("predict:calibrate", "Map scores to expected grades."),
+        "export": ("export", "Write a model for a search engine or library, and prove it equal."),
+        "verify": ("export:verify", "Compare scores logged by a search engine with the model's."),
     },
     "Data": {
         "doctor": ("doctor", "Find faults in ranking data."),
-        "data": ("data", "Join judgements and logs; split, sample, sort, merge, make data; count clicks."),
+        "data": ("data", "Join, split, sample, sort, merge and generate data; count clicks."),
     },
 }
 _SUBCOMMANDS = {
@@ -51,28 +51,28 @@ _SUBCOMMANDS = {
         "sample": ("data:sample", "Draw whole queries from ranking data."),
         "shard": ("data:shard", "Split ranking data into files of about equal size."),
         "sort": ("data:sort", "Group the rows of each query."),
-        "join": ("data:join", "Join judgements with logged features to a table."),
-        "merge": ("data:merge", "Join ranking data sets into one file."),
-        "make": ("data:make", "Generate realistic ranking data with a known truth."),
+        "join": ("data:join", "Join judgements with logged features into a table."),
+        "merge": ("data:merge", "Concatenate ranking data sets."),
+        "make": ("data:make", "Generate ranking data with a known truth."),
         "count-clicks": ("data:count_clicks", "Count clicks and impressions in session logs."),
         "propensities": ("data:propensities", "Estimate examination propensities from clicks."),
         "simulate-clicks": ("data:simulate_clicks", "Simulate clicks on graded documents with a known truth."),
     },
     "study": {
         "noise": ("study:noise", "Measure the effect of seed, row order and queries on the metric."),
-        "pareto": ("study:pareto", "Trade the label off against a second goal, such as margin."),
+        "pareto": ("study:pareto", "Measure the trade-off between the label and a second goal."),
         "average": ("study:average", "Average several models into one model file."),
-        "metrics": ("study:metrics", "Compute one metric as each library does."),
+        "metrics": ("study:metrics", "Compute a metric with the conventions of each library."),
     },
 }
 _SETUP = {
-    "compile": ("setup:compile_all", "Fill the cache of machine code, for container images."),
+    "compile": ("setup:compile_all", "Compile functions into the cache, for container images."),
     "completion": ("setup:completion", "Print a completion script for a shell."),
 }
 
 
 class _Commands(click.Group):
-    """Group of commands whose modules are imported on use."""
+    """A group of commands whose modules are imported on use."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -113,7 +113,7 @@ class _Commands(click.Group):
                 formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
 
     def main(self, args=None, prog_name=None, **extra):  # type: ignore[no-untyped-def, override]
-        # Click's own handling of errors prints several lines, and leaves with 1.
+        # Click prints errors on several lines and exits with status 1.
         extra.pop("standalone_mode", None)
         raise SystemExit(
             run_reporting_errors(lambda: super(_Commands, self).main(args, "boostrank", standalone_mode=False, **extra))
@@ -122,7 +122,7 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, message="boostrank %(version)s")
-@click.option("--debug", is_flag=True, envvar="BOOSTRANK_DEBUG", help="Show the whole traceback of an error.")
+@click.option("--debug", is_flag=True, envvar="BOOSTRANK_DEBUG", help="Show the traceback of an error.")
 def cli(debug: bool) -> None:
     """Learning to rank with LightGBM and XGBoost: any metric, lists of any length, proved exports.
 
@@ -133,17 +133,16 @@ def cli(debug: bool) -> None:
     boostrank predict model.txt new.txt -o scores.txt
     boostrank report model.txt test.txt
 
-    Results go to standard output, everything else to standard error. Exit status: 0 done, 1 failed
-    check (`compare --fail-if`, `doctor --strict`, `verify`), 2 usage or bad input, 3 failure,
+    Results are written to standard output, everything else to standard error. Exit status: 0 success, 1
+    failed check (`compare --fail-if`, `doctor --strict`, `verify`), 2 usage or bad input, 3 failure,
     130 stopped by Ctrl-C, 143 by SIGTERM.
     """
     show_tracebacks(debug)
-    # OpenMP reads its environment once, when the first engine is imported. Only the command line sets it; a library
-    # must not change the environment of its process.
+    # OpenMP reads its environment when the first engine is imported. Only the command line changes it, not the library.
     os.environ.update(openmp_environment())
     threads = os.environ.get("NUMBA_NUM_THREADS", "").strip()
     if threads.lstrip("-0") == "" != threads or threads.startswith("-"):
-        raise InputError(f"NUMBA_NUM_THREADS={threads[:20]}: numba needs a thread: set 1 or more, or do not set it")
+        raise InputError(f"NUMBA_NUM_THREADS={threads[:20]}: must be 1 or more, or unset")
 
 
 main = cli

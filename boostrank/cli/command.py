@@ -7,7 +7,7 @@ import math
 import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, get_type_hints
 
 import click
 from click.core import ParameterSource
@@ -18,9 +18,10 @@ from boostrank.options import SAME, Option, contradictions, declared
 
 _TABLES = {"set": "settings", "param": "params"}
 _OF_TRAIN = ("quality",)
-"""Keys that `boostrank tune` writes for `train` alone; other commands accept the file as well."""
+"""Keys that `boostrank tune` writes for `train`; other commands ignore them."""
 _SHORT = 20
-"""Commands with more options show the most used ones, and all of them with --help-all."""
+"""Commands with more options list all of them with --help-all only."""
+_ALL = "boostrank.help-all"
 
 
 class FloatRange(click.FloatRange):
@@ -34,7 +35,7 @@ class FloatRange(click.FloatRange):
 
 
 class Parsed(click.ParamType):  # type: ignore[type-arg]
-    """Result of a function of the text; its ValueError becomes the error message."""
+    """A value converted from text by a function, whose ValueError becomes the error message."""
 
     def __init__(self, metavar: str, parse: Callable[[str], Any]) -> None:
         self.name, self._parse = metavar, parse
@@ -50,12 +51,7 @@ class Parsed(click.ParamType):  # type: ignore[type-arg]
 
 
 class File(click.ParamType):  # type: ignore[type-arg]
-    """A file.
-
-    Args:
-        kind: see `Option.file`: "read" and "data" can be read, "write" and "stream" are written; "objective" is the
-            name of an objective, or a Python file.
-    """
+    """A file; `kind` is that of `Option.file`."""
 
     name = "file"
 
@@ -67,12 +63,11 @@ class File(click.ParamType):  # type: ignore[type-arg]
         if self.kind == "read":
             return readable(path)
         if self.kind == "data":
-            # Workers of a cluster check their files. (click has a sentinel for an option that is not given.)
+            # Workers of a cluster check their own files. An option that is not given is a sentinel of click.
             on_cluster = ctx is not None and isinstance(ctx.params.get("cluster"), str)
             return path if path == "-" or on_cluster else _readable_data(path)
-        if self.kind == "write" and path == "-":
-            why = "'-' is standard output, where this is not written: give a name (./- is a file of that name)"
-            self.fail(why, param, ctx)
+        if self.kind in ("write", "page", "output") and path == "-":
+            self.fail("'-' is standard output, which is not allowed here: name a file, such as ./-", param, ctx)
         return path
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -80,22 +75,18 @@ class File(click.ParamType):  # type: ignore[type-arg]
 
 
 def readable(path: str) -> str:
-    """Check that a file can be read, and return its path.
-
-    Raises:
-        InputError: with the reason.
-    """
+    """Return the path of a file that can be read, or raise InputError."""
     if os.path.isdir(path):
         raise InputError(f"{path}: is a folder, not a file")
     if path == "-" and not os.path.exists(path):
-        raise InputError(f"{path}: is read from a file, not from standard input: write it to one")
+        raise InputError(f"{path}: standard input is not supported here: write it to a file")
     if not os.access(path, os.R_OK):
         raise InputError(f"{path}: {'cannot be read' if os.path.exists(path) else 'no such file'}")
     return path
 
 
 def _readable_data(path: str) -> str:
-    """As `readable`, but folders of parts and patterns that match are allowed."""
+    """Check a path like `readable`, but allow folders of parts and patterns that match files."""
     if glob.has_magic(path) and not os.path.exists(path):
         if not glob.glob(path, recursive=True):
             raise InputError(f"{path}: no file matches")
@@ -106,22 +97,22 @@ def _readable_data(path: str) -> str:
 class Flag(click.Option):
     """An option of the command line, with its declaration."""
 
-    def __init__(self, one: Option, flag: str) -> None:
+    def __init__(self, one: Option) -> None:
         self.declared = one
         value = one.default if one.unset is SAME else one.unset
-        shown = one.shown or value not in (None, False, ()) or None
         # An explicit default of None would count as a given value.
         default: dict[str, Any] = {} if one.required else {"default": None if one.several else value}
         super().__init__(
-            [*([one.short] if one.short else []), flag, one.name],
+            [*([one.short] if one.short else []), one.spelled, one.name],
             help=one.help + (" May be repeated." if one.several else ""),
             **default,
-            show_default=False if one.several and not one.shown else shown,
+            show_default=one.shown or (not one.several and value not in (None, False, ())),
             type=_type_of(one),
             is_flag=one.kind == "bool",
             multiple=one.several,
             required=one.required,
-            metavar=one.metavar or ("FILE" if one.file else {"int": "N", "float": "X"}.get(one.kind)),
+            metavar=one.metavar
+            or ("FILE" if one.file else None if one.parse else {"int": "N", "float": "X"}.get(one.kind)),
             is_eager=one.name in ("config", "cluster"),
             callback=read_config if one.name == "config" else None,
         )
@@ -129,7 +120,7 @@ class Flag(click.Option):
 
 def _type_of(one: Option) -> Any:
     if one.parse is not None:
-        return Parsed(one.metavar, one.parse)
+        return Parsed(*one.parse)
     if one.file:
         return click.Path(file_okay=False) if one.file == "folder" else File(one.file)
     if one.choices:
@@ -143,40 +134,32 @@ def _type_of(one: Option) -> Any:
 
 
 class Command(click.Command):
-    """A command made from structs of options.
+    """A command whose function takes structs of options; its first options win where two have the same flag.
 
     Args:
-        structs: types of the structs that its function takes, in that order.
-        without: options of the structs that this command does not take.
         replaceable: options whose files the command may overwrite.
     """
 
-    def __init__(
-        self,
-        name: str,
-        run: Callable[..., Any],
-        structs: Sequence[type[Any]],
-        without: Sequence[str],
-        replaceable: Sequence[str],
-    ) -> None:
-        self._run, self._structs, self._without, self._replaceable = run, structs, without, replaceable
-        self.options = {one.name: one for struct in structs for one in declared(struct).values() if self._flag(one)}
+    def __init__(self, name: str, run: Callable[..., Any], replaceable: Sequence[str]) -> None:
+        self._run, self._replaceable = run, replaceable
+        self._structs = [kind for parameter, kind in get_type_hints(run).items() if parameter != "return"]
+        flags: dict[str, Option] = {}
+        for one in (one for struct in self._structs for one in declared(struct).values()):
+            if one.positional or one.flag is not None:
+                flags.setdefault(one.spelled, one)
+        self.options = {one.name: one for one in flags.values()}
         params: list[click.Parameter] = []
         for one in self.options.values():
             if one.positional:
                 how: dict[str, Any] = {"metavar": one.metavar, "nargs": -1 if one.several else 1, "type": _type_of(one)}
                 params.append(click.Argument([one.name], required=one.required, **how))
             else:
-                params.append(Flag(one, self._flag(one)))
+                params.append(Flag(one))
         self.is_long = len(params) > _SHORT and any(one.common for one in self.options.values())
         if self.is_long:
             how = {"is_flag": True, "is_eager": True, "expose_value": False, "hidden": True}
             params.append(click.Option(["--help-all"], callback=_print_all_help, **how))
         super().__init__(name, callback=self._call, params=params, help=run.__doc__)
-
-    def _flag(self, one: Option) -> str:
-        of_python_only = one.flag is None and not one.positional
-        return "" if of_python_only or one.name in self._without else one.spelled
 
     def _call(self, **values: Any) -> Any:
         context = click.get_current_context()
@@ -187,25 +170,27 @@ class Command(click.Command):
 
         Raises:
             UsageError: options that cannot be used together, or standard input given twice.
-            InputError: a file to be written is also read, or is to be written twice. The record and the lock of a
-                model count as written, whatever the output is called.
+            InputError: a file to be written is also read, or is written twice. The record and the lock of a model
+                count as written, whatever the output is called.
         """
         unset = (None, ParameterSource.DEFAULT)
         given = [one for one in self.options if ctx.get_parameter_source(one) not in unset and ctx.params.get(one)]
-        for message in contradictions(self.options, given, self._flag):
+        for message in contradictions(self.options, given, lambda one: one.spelled):
             raise click.UsageError(message, ctx)
         files: dict[str, list[str]] = {}
         for parameter in self.params:
             if isinstance(parameter.type, File):
                 kind = "replaceable" if parameter.name in self._replaceable else parameter.type.kind
-                files.setdefault(kind, []).extend(_texts(ctx.params.get(parameter.name or "")))
+                value = ctx.params.get(parameter.name or "")
+                values = value if isinstance(value, tuple) else [value]
+                files.setdefault(kind, []).extend(one for one in values if isinstance(one, str))
         if [*files.get("data", ()), *files.get("replaceable", ())].count("-") > 1:
             raise click.UsageError("standard input can be read only once", ctx)
         _check_outputs(files)
         return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write options in groups, the most used first; long commands show the rest with --help-all."""
+        """Write options in groups, the most used first. Long commands list the rest with --help-all only."""
         short = self.is_long and not ctx.meta.get(_ALL)
         sections: dict[str, list[tuple[str, str]]] = {"Most used": []}
         others = 0
@@ -221,7 +206,7 @@ class Command(click.Command):
             sections.setdefault(group, []).append(record)
         rest = sections.pop("Options", [])
         if short:
-            rest.insert(0, ("--help-all", f"Show the other {others} options too."))
+            rest.insert(0, ("--help-all", f"Show the other {others} options as well."))
         sections["Options"] = rest  # --help, last
         for heading, records in sections.items():
             if records:
@@ -229,26 +214,29 @@ class Command(click.Command):
                     formatter.write_dl(records)
 
 
-def command(name: str, *structs: type[Any], replaceable: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Command]:
-    """Decorate a function that takes one struct of options per type; see `Command`."""
-    return lambda run: Command(name, run, structs, (), replaceable)
+def command(
+    name: str, *, replaceable: Sequence[str] = (), kind: type[Command] = Command
+) -> Callable[[Callable[..., Any]], Command]:
+    """Make a function a command; see `Command`."""
+    return lambda run: kind(name, run, replaceable)
 
 
 def _check_outputs(files: Mapping[str, list[str]]) -> None:
-    """Refuse to write a file that is also read, or twice; `files` are those of each kind."""
-    from boostrank.core.files import check_not_read, lock_path, record_path
+    """Check that files can be written, each once, and none that is also read; `files` maps each kind to paths."""
+    from boostrank.cli.show import check_page
+    from boostrank.core.files import check_not_read, check_writable, lock_path, record_path
 
     read = [one for kind in ("read", "data") for one in files.get(kind, ()) if one != "-"]
     read += [one.rpartition(".py")[0] + ".py" for one in files.get("objective", ()) if ".py" in one]
-    written = [one for kind in ("write", "stream") for one in files.get(kind, ())]
+    written = [one for kind in ("write", "page", "output", "stream") for one in files.get(kind, ())]
     for number, path in enumerate(written):
         check_not_read(path, read)
         others = [name for one in written if one != path for name in (record_path(one), lock_path(one))]
         if os.path.realpath(path) in map(os.path.realpath, [*written[:number], *others]):
-            raise InputError(f"{path}: is to be written twice: name another file")
-
-
-_ALL = "boostrank.help-all"
+            raise InputError(f"{path}: would be written twice: name another file")
+    for kind, check in (("write", check_writable), ("page", check_page)):
+        for path in files.get(kind, ()):
+            check(path)
 
 
 def _print_all_help(context: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -258,12 +246,8 @@ def _print_all_help(context: click.Context, parameter: click.Parameter, value: b
         context.exit()
 
 
-def _texts(value: Any) -> list[str]:
-    return [one for one in (value if isinstance(value, tuple) else [value]) if isinstance(one, str)]
-
-
 def _filled(struct: type[Any], values: Mapping[str, Any], context: click.Context) -> Any:
-    """Make a struct from command line values; merge tables of the configuration by name."""
+    """Create a struct from the values of the command line, and merge tables of the configuration by name."""
     found = {}
     for name, one in declared(struct).items():
         if name not in values or (one.flag is None and not one.positional):
@@ -274,7 +258,7 @@ def _filled(struct: type[Any], values: Mapping[str, Any], context: click.Context
         elif one.several:
             value = tuple(value or ())
             if one.parse is not None and value and isinstance(value[0], tuple) and one.default is None:
-                value = tuple(word for words in value for word in words)  # COLUMN,... given several times
+                value = tuple(word for words in value for word in words)  # lists given several times
             value = value or one.default
         found[name] = value
     return struct(**found)

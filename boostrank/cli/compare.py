@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -11,7 +11,7 @@ import click
 from boostrank.cli.command import command
 from boostrank.cli.errors import DONE, GATE_SHUT, say, settle
 from boostrank.cli.reading import Reader, name_of
-from boostrank.cli.show import aligned, check_page, print_json, print_table, print_wrapped, shown, write_page
+from boostrank.cli.show import aligned, print_json, print_table, print_wrapped, shown, write_page
 from boostrank.core.errors import InputError
 from boostrank.options import FileOptions, PropensityOptions, StudyOptions, argument, option
 
@@ -22,40 +22,35 @@ if TYPE_CHECKING:
     from boostrank.report.comparison import Comparison, Difference, Regression
 
 
-@dataclass(frozen=True, kw_only=True)
 class Compare(PropensityOptions, StudyOptions, group="Measures"):
-    """Options of the command."""
-
     old: str = argument("OLD", file="read")
     new: str = argument("NEW", file="read")
-    data: tuple[str, ...] = argument("DATA...", default=(), file="data")
+    data: tuple[str, ...] = argument("DATA...", file="data")
     metrics: tuple[str, ...] = option(
-        (),
-        "ndcg@10, map, ...; the first one determines regressions.",
+        "Metric, such as ndcg@10 or map. The first one determines regressions.",
         flag="--metric",
         metavar="NAME",
         shown="ndcg@10; dcg@10 for clicks",
     )
-    top: int = option(10, "Number of top ranks in which to count and show changes.", metavar="K", ge=1)
+    top: int = option("Number of top ranks in which changes are counted and shown.", 10, metavar="K", ge=1)
     conditions: tuple[str, ...] = option(
-        (),
-        "Exit with 1 if this holds: `ndcg@10 < -0.002 at p<0.05`.",
+        "Exit with status 1 if this condition holds: 'ndcg@10 < -0.002 at p<0.05'.",
         flag="--fail-if",
         metavar="CONDITION",
         group="Results",
     )
-    output: str | None = option(None, "HTML page to write.", short="-o", file="write", group="Results")
+    output: str | None = option("HTML page to write.", short="-o", file="page", group="Results")
 
 
-@command("compare", Compare, FileOptions)
+@command("compare")
 def compare(own: Compare, reading: FileOptions) -> None:
-    """Compare NEW with OLD query by query: the release gate.
+    """Compare NEW with OLD query by query, as a release gate.
 
-    Each is a model, of boostrank, LightGBM or XGBoost, or a file with one score per line in the order of DATA.
+    OLD and NEW are models of boostrank, LightGBM or XGBoost, or files with one score per line in the order of DATA.
 
     A condition is METRIC OP NUMBER [at p<ALPHA] [in any]: the mean of new minus old is <, <=, > or >= NUMBER. With
-    `at`, only if the p-value of the two-sided paired randomisation test is below ALPHA. With `in any`, in a segment,
-    with p by Holm's method. Exit status 1 when a condition holds.
+    `at`, the p-value of the two-sided paired randomisation test must also be below ALPHA. `in any` tests each segment,
+    with p-values adjusted by Holm's method. The exit status is 1 if a condition holds.
     """
     if own.old == own.new:
         raise InputError("the same file is given twice")
@@ -73,7 +68,6 @@ def compare(own: Compare, reading: FileOptions) -> None:
     rules = Conventions.of(own.conventions, own.gain)
     segments = None if own.segments is None else read_segments(own.segments)
     matters = None if own.noise is None else read_matters(own.noise)
-    check_page(own.output)
     models = {path: load_ranker(path) for path in (own.old, own.new)}
     reader = Reader(reading, own.threads, gain=own.gain, asks=True, labelled=columns is None, names=True)
     rankers: list[Ranker] = []
@@ -115,7 +109,7 @@ def compare(own: Compare, reading: FileOptions) -> None:
 
 
 def by_clicks(own: Study, reading: FileOptions) -> tuple[Study, FileOptions, ClickColumns | None]:
-    """Return reading options for --clicks: a linear gain, without click columns."""
+    """Return options for --clicks: a linear gain, and click columns that are not features."""
     if not own.clicks:
         return own, reading, None
     from boostrank.clicks.sidecar import click_reading
@@ -123,7 +117,7 @@ def by_clicks(own: Study, reading: FileOptions) -> tuple[Study, FileOptions, Cli
     if own.gain is not None:
         raise InputError("--clicks and --gain cannot be used together")
     if len(own.data) != 1:
-        raise InputError("--clicks counts the rows of one file: give one DATA")
+        raise InputError("--clicks needs exactly one DATA file, whose rows the clicks refer to")
     columns, reading = click_reading(own.click_columns, own.data, reading)
     return replace(own, gain="linear"), reading, columns
 
@@ -134,10 +128,10 @@ def _print(found: Comparison, data: str) -> None:
     print_table([["metric", *_COLUMNS, "p"], *([n, *_cells(d), f"{d.p:.4f}"] for n, d in found.metrics.items())])
     for name, d in found.metrics.items():
         if d.by_luck:
-            click.echo(f"{name}: two trainings may differ by {d.matters:.4f} by luck, which explains this difference")
+            click.echo(f"{name}: chance explains this difference; two trainings may differ by {d.matters:.4f}")
     top = found.churn
-    new = f"{top.changed:.1%} of it is new in the {top.queries:,} queries with" if top.queries else "no query has"
-    first_place = "" if math.isnan(top.first) else f"; another document is first in {top.first:.1%}"
+    new = f"{top.changed:.1%} new documents in the {top.queries:,} queries with" if top.queries else "no query has"
+    first_place = "" if math.isnan(top.first) else f"; the first document changed in {top.first:.1%}"
     click.echo(f"top {top.k}: {new} more documents{first_place}")
     for kind in dict.fromkeys(s.kind for s in found.segments):
         rows = [
@@ -145,14 +139,13 @@ def _print(found: Comparison, data: str) -> None:
             for s in found.segments
             if s.kind == kind and s.metric == first
         ]
-        click.echo(f"\nby {kind}, {first}; p is Holm's for all segments")
+        click.echo(f"\n{first} by {kind}; p is adjusted for all segments by Holm's method")
         print_table([[kind, *_COLUMNS, "p"], *rows])
     if found.regressions:
-        click.echo(f"\nworst of {found.metrics[first].worse:,} regressions, {first}")
+        click.echo(f"\nworst of {found.metrics[first].worse:,} regressions of {first}")
         table = [["qid", "old", "new", "difference"]]
         table += [[shown(r.qid), f"{r.old:.4f}", f"{r.new:.4f}", f"{r.new - r.old:+.4f}"] for r in found.regressions]
-        reasons = ["", *map(_reason, found.regressions)]
-        for line, reason in zip(aligned(table), reasons, strict=True):
+        for line, reason in zip(aligned(table), ["", *map(_reason, found.regressions)], strict=True):
             click.echo(f"  {line}  {reason}".rstrip())
     for note in found.notes:
         say(note)

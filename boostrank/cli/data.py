@@ -8,10 +8,9 @@ import os
 import signal
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -22,68 +21,63 @@ from boostrank.cli.show import ReadProgress, duration, print_json, print_table
 from boostrank.core.errors import InputError
 from boostrank.core.text import count_of, parse_size
 from boostrank.options import (
-    ClickOptions,
     FileOptions,
     JsonOptions,
     Options,
     ThreadOptions,
     argument,
-    declared,
     listed_names,
     option,
-    parse_parts,
 )
 
 if TYPE_CHECKING:
     from boostrank.clicks.log import Propensities
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tool(Options):
+class QueryIdOptions(Options):
+    qid: str | None = option("Query id column of a table.", metavar="COLUMN", shown="qid, query_id or query")
+
+
+class Tool(QueryIdOptions):
     """Files in, a file of the same format out."""
 
-    files: tuple[str, ...] = argument("FILE...", default=(), file="data")
+    files: tuple[str, ...] = argument("FILE...", file="data")
     output: str = option(
-        None,
-        "File to write, compressed if it ends in .gz, .bz2, .xz or .zst; - for standard output. With several files, {} "
-        "is replaced by the part: out/web-{}.txt.gz.",
+        "File to write, compressed if it ends in .gz, .bz2, .xz or .zst, or - for standard output. With several files, "
+        "{} in the name stands for the part: out/web-{}.txt.gz.",
         short="-o",
         metavar="OUT",
         file="stream",
-        required=True,
     )
-    data_format: str = option("auto", "Format of the data, as for train.", flag="--format", metavar="NAME")
-    qid: str | None = option(
-        None, "Query id column of a table, as for train.", metavar="COLUMN", shown="qid, query_id or query"
-    )
+    data_format: str = option("Data format, as for train.", "auto", flag="--format", metavar="NAME")
 
 
-@dataclass(frozen=True, kw_only=True)
 class SeedOptions(Options):
-    """Seed of a draw."""
-
-    seed: int = option(0, "Another seed draws other queries.", ge=0)
+    seed: int = option("Random seed.", 0, ge=0)
 
 
-@dataclass(frozen=True, kw_only=True)
+def _parse_parts(text: str) -> dict[str, float]:
+    try:
+        pairs = [(name.strip(), float(share)) for name, share in (part.split("=") for part in text.split(","))]
+    except ValueError:
+        raise ValueError(f"{text!r} is not of the form train=0.8,valid=0.1,test=0.1") from None
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError(f"{text!r} names a part twice")
+    return dict(pairs)
+
+
 class Split(Tool, SeedOptions):
-    """Options of `split`."""
-
     parts: dict[str, float] = option(
-        None,
-        "Parts and their shares of the queries, which add up to 1.",
-        metavar="NAME=SHARE,...",
-        parse=parse_parts,
-        required=True,
+        "Fraction of the queries in each part. The sum is 1.", parse=("NAME=SHARE,...", _parse_parts)
     )
 
 
-@command("split", Split, replaceable=("files",))  # OUT is a pattern
+@command("split", replaceable=("files",))  # OUT is a pattern
 def split(own: Split) -> None:
-    """Split FILE... into parts of whole queries, as out-train.txt, out-valid.txt, ... for -o out.txt.
+    """Split FILE... into parts of whole queries: out-train.txt, out-valid.txt, ... for -o out.txt.
 
-    A hash of its id decides where a query goes: the same part in any order of the rows and in every later version of
-    the data. The shares are therefore approximate, the more queries the closer.
+    A hash of the query id chooses the part. A query stays in its part when rows are reordered or the data grow. Sizes
+    of parts are therefore approximate.
     """
     _run("split", own, own.parts, seed=own.seed)
 
@@ -92,147 +86,122 @@ def _number_or_share(text: str) -> int | float:
     try:
         return float(text[:-1]) / 100 if text.endswith("%") else int(text)
     except ValueError:
-        raise ValueError(f"{text!r} is neither a number of queries, 1000, nor a share of them, 10%") from None
+        raise ValueError(f"{text!r} is neither a number of queries, such as 1000, nor a share, such as 10%") from None
 
 
-@dataclass(frozen=True, kw_only=True)
 class Sample(Tool, SeedOptions):
-    """Options of `sample`."""
-
     queries: int | float = option(
-        None,
-        "Queries to keep: their number, or about a share of them, 10%.",
-        metavar="N|SHARE%",
-        parse=_number_or_share,
-        required=True,
+        "Number of queries to keep, or their approximate share: 10%.", parse=("N|SHARE%", _number_or_share)
     )
 
 
-@command("sample", Sample)
+@command("sample")
 def sample(own: Sample) -> None:
-    """Keep some of the queries of FILE..., whole and in their order.
+    """Keep a sample of the queries of FILE..., with all of their rows and in the same order.
 
-    A hash of the ids draws them: the same ones in any order of the rows. A larger sample holds the smaller ones.
+    A hash of the query id chooses queries, so the order of the rows has no effect. A larger sample contains the
+    smaller ones.
     """
     _run("sample", own, own.queries, seed=own.seed)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Shard(Tool):
-    """Options of `shard`."""
-
-    parts: int = option(None, "Number of files.", ge=1, required=True)
+    parts: int = option("Number of files.", ge=1)
 
 
-@command("shard", Shard, replaceable=("files",))
+@command("shard", replaceable=("files",))
 def shard(own: Shard) -> None:
-    """Split FILE... into N files of about as many rows, by whole queries: out-000.txt, out-001.txt, ... for -o out.txt.
+    """Split FILE... by whole queries into N files of similar size: out-000.txt, out-001.txt, ... for -o out.txt.
 
-    Each query goes to the file with the fewest rows so far, so that no two differ by more than the longest query.
+    Each query goes to the file with the fewest rows so far. File sizes differ by at most the longest query.
     """
     _run("shard", own, own.parts)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Sort(Tool):
-    """Options of `sort`."""
-
     memory_limit: int = option(
+        "Amount of data to sort in memory at a time, such as 256MiB or 2GB. Temporary files are written next to OUT.",
         256 << 20,
-        "Rows to sort in memory at a time, as 256MiB or 2GB; temporary files next to OUT hold them.",
-        metavar="SIZE",
-        parse=parse_size,
+        parse=("SIZE", parse_size),
         shown="256MiB",
     )
 
 
-@command("sort", Sort, replaceable=("files",))
+@command("sort", replaceable=("files",))
 def sort(own: Sort) -> None:
-    """Group the scattered rows of each query in FILE....
+    """Group the scattered rows of each query of FILE....
 
-    Queries come in the order of their first rows, the rows of a query in the order of the input.
+    Queries are ordered by their first rows. The rows of a query keep their order.
     """
     _run("sort", own, memory=own.memory_limit)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Merge(Tool):
-    """Options of `merge`."""
-
-    rename: bool = option(False, "Put 1-, 2-, ... before the query ids of each set, for ids that restart in each.")
+    rename: bool = option("Prefix the query ids of each data set with 1-, 2-, ...")
 
 
-@command("merge", Merge)
+@command("merge")
 def merge(own: Merge) -> None:
-    """Concatenate data sets. A quoted pattern, 'day1/*.gz', is one set.
+    """Concatenate data sets. A quoted pattern, 'day1/*.gz', is one data set.
 
-    A query id in two sets is refused, unless --rename makes ids unique.
+    A query id that occurs in two data sets is refused, unless --rename makes it unique.
     """
     _run("merge", own, rename=own.rename)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Join(Options):
-    """Options of `join`."""
-
+class Join(QueryIdOptions):
     judgements: str = argument("JUDGEMENTS", file="read")
-    features: tuple[str, ...] = argument("FEATURES...", default=(), file="data")
-    output: str = option(
-        None, "Table to write: .csv or .parquet.", short="-o", metavar="OUT", file="write", required=True
-    )
+    features: tuple[str, ...] = argument("FEATURES...", file="data")
+    output: str = option("Table to write: .csv or .parquet.", short="-o", metavar="OUT", file="output")
     unjudged: str = option(
+        "Drop logged documents without a judgement, give them grade 0 if their query is judged, or stop.",
         "drop",
-        "Logged documents without a judgement: drop them, give those of judged queries the grade 0, or stop.",
         choices="drop zero stop",
     )
-    label: str | None = option(
-        None, "Column of grades, as for train.", metavar="COLUMN", shown="label, grade or rating"
-    )
-    qid: str | None = option(
-        None, "Query id column of tables, as for train.", metavar="COLUMN", shown="qid, query_id or query"
-    )
+    label: str | None = option("Grade column of a table.", metavar="COLUMN", shown="label, grade or rating")
     id: str | None = option(
-        None, "Document column of tables, as for train.", metavar="COLUMN", shown="doc_id, docno, document, sku, ..."
+        "Document name column of a table.", metavar="COLUMN", shown="doc_id, docno, document, sku, ..."
     )
 
 
-@command("join", Join)
+@command("join")
 def join(own: Join) -> None:
-    """Join JUDGEMENTS with logged FEATURES by query and document, to a table that `train` takes.
+    """Join JUDGEMENTS with logged FEATURES by query and document, to a table for `train`.
 
     \b
     JUDGEMENTS  a table (Quepid's query,docid,rating), lines `4 qid:1 # 7555` and `# qid:1: red shoe`
                 (RankLib, Quepid), or TREC qrels
-    FEATURES    tables, or JSON lines: responses or hits that Solr's, Elasticsearch's and OpenSearch's
-                plugins logged ([features], _ltrlog) with a `query`, or rows
+    FEATURES    tables or JSON lines: rows, or responses or hits with a `query`, logged by the plugins
+                of Solr, Elasticsearch or OpenSearch ([features], _ltrlog)
 
-    OUT has qid, doc_id, label and the features, sorted by query and document. Queries are called by their words, if
-    JUDGEMENTS has them. Features that a document lacks are missing. The mean counts where judges disagree.
+    OUT has the columns qid, doc_id, label and the features, sorted by query and document. The qid is the text of the
+    query, if JUDGEMENTS has it. Features that a document lacks are missing values. If judges disagree, the mean grade
+    is used.
     """
     from boostrank.data.join import join
 
     given = own.judgements, own.features, own.output
     found = join(*given, unjudged=own.unjudged, label=own.label, qid=own.qid, id=own.id)
     say(f"{own.output}: {found.documents:,} documents, {found.queries:,} queries")
-    what_became = {"drop": "left out", "zero": "0 in judged queries, others left out"}.get(own.unjudged, "")
+    unjudged = {"drop": "left out", "zero": "graded 0 in judged queries, otherwise left out"}.get(own.unjudged, "")
     words = {
-        "unlogged": "judged, but not logged: left out",
-        "unjudged": f"logged, but not judged: {what_became}",
-        "disagreeing": "graded differently: the mean counts",
-        "repeated": "logged again: the first counts",
-        "unrated": "in the judgements without a grade: left out",
-        "negative": "with a negative grade in the qrels: it counts as 0",
+        "unlogged": "with a judgement but no features: left out",
+        "unjudged": f"with features but no judgement: {unjudged}",
+        "disagreeing": "with different grades: the mean is used",
+        "repeated": "with repeated features: the first are used",
+        "unrated": "without a grade in the judgements: left out",
+        "negative": "with a negative grade in the qrels: 0 is used",
     }
     for problem, (count, first) in found.problems.items():
         if count:
-            say(f"{count_of(count, 'document')} {words[problem]}; the first is {first}")
+            say(f"{count_of(count, 'document')} {words[problem]}; first: {first}")
     click.echo(own.output)
 
 
 def _run(tool: str, own: Tool, *arguments: Any, **options: Any) -> None:
-    """Call a tool; print paths to standard output, counts to standard error.
+    """Call a tool. Print paths to standard output and counts to standard error.
 
-    SIGTERM ends it as Ctrl-C does, so that no temporary file is left.
+    SIGTERM raises an exception like Ctrl-C, so that temporary files are removed.
     """
     from boostrank.data import tools as file_tools
 
@@ -254,22 +223,19 @@ def _run(tool: str, own: Tool, *arguments: Any, **options: Any) -> None:
             click.echo(file.path)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Make(SeedOptions):
-    """Options of `make`."""
-
     directory: str = argument("DIR", file="folder")
-    queries: int = option(3000, "Number of queries in all three files.", ge=3, le=10_000_000)
-    mean_length: float = option(40.0, "Mean number of documents per query.", ge=1, le=100_000)
+    queries: int = option("Number of queries of the three files together.", 3000, ge=3, le=10_000_000)
+    mean_length: float = option("Mean number of documents per query.", 40.0, ge=1, le=100_000)
 
 
-@command("make", Make)
+@command("make")
 def make(own: Make) -> None:
     """Write train.txt, valid.txt and test.txt (libsvm with `qid:`) to DIR, with their known truth.
 
     60% of the queries are for training, 20% each for validation and test. roles.json describes the features.
-    test-relevance.txt has the relevance of each document of test.txt before the judges' noise, one number per line:
-    evaluate it as a score file for the best possible result.
+    test-relevance.txt has the true relevance of each document of test.txt, one number per line. Evaluate it as a score
+    file to get the best possible metric.
     """
     from boostrank.core.files import check_writable, write_atomically
     from boostrank.data.synthetic import make_ranking_data
@@ -296,39 +262,29 @@ def make(own: Make) -> None:
     click.echo(notes)
 
 
-@dataclass(frozen=True, kw_only=True)
 class CountClicks(Options):
-    """Options of `count-clicks`."""
-
-    sessions: tuple[str, ...] = argument("SESSIONS...", default=(), file="read")
-    output: str = option(
-        None, "Click log to write; name it DATA.clicks to use it with DATA.", short="-o", file="write", required=True
-    )
-    position: str = option("position", "Position of the document in the list, from 1.", metavar="COLUMN")
+    sessions: tuple[str, ...] = argument("SESSIONS...", file="read")
+    output: str = option("Click log to write, by convention DATA.clicks.", short="-o", file="write")
+    position: str = option("Column with the document's position in the list, from 1.", "position", metavar="COLUMN")
     clicked: str = option(
-        "clicked", "1 or true if it was clicked, else 0 or false; with --impressions, how often.", metavar="COLUMN"
+        "Column with clicks: 1 or true, 0 or false; with --impressions, their number.", "clicked", metavar="COLUMN"
     )
-    impressions: str | None = option(None, "Number of impressions of a row.", metavar="COLUMN", shown="one each")
-    row: str = option("row", "Row of the document in the data, from 1.", metavar="COLUMN")
+    impressions: str | None = option("Column with the number of impressions.", metavar="COLUMN", shown="one per row")
+    row: str = option("Column with the document's row in the data, from 1.", "row", metavar="COLUMN")
     key: str | None = option(
-        None,
-        "Columns that identify a document in both tables, instead of --row.",
-        metavar="COLUMN,...",
-        needs="documents",
+        "Columns that identify a document in both tables, instead of --row.", metavar="COLUMN,...", needs="documents"
     )
-    documents: str | None = option(None, "Table of documents with the columns of --key.", file="read", needs="key")
+    documents: str | None = option("Table of documents with the columns of --key.", file="read", needs="key")
 
 
-@command("count-clicks", CountClicks)
+@command("count-clicks")
 def count_clicks(own: CountClicks) -> None:
     """Count session logs, one row per impression, into a click log by document and position.
 
-    SESSIONS are CSV, TSV, Parquet or Arrow, of any size: they are read in one pass.
+    SESSIONS are CSV, TSV, Parquet or Arrow files of any size, which are read once.
     """
     from boostrank.clicks.tables import count_clicks
-    from boostrank.core.files import check_writable
 
-    check_writable(own.output)
     started = time.monotonic()
     log = count_clicks(
         own.sessions,
@@ -344,32 +300,31 @@ def count_clicks(own: CountClicks) -> None:
     click.echo(own.output)
 
 
-@dataclass(frozen=True, kw_only=True)
 class PropensityCommand(JsonOptions):
-    """Options of `propensities`."""
-
     clicks: str = argument("CLICKS", file="read")
     click_columns: tuple[str, ...] | None = option(
-        None, declared(ClickOptions)["click_columns"].help, kind="names", metavar="COLUMN,...", parse=listed_names
+        "Columns that hold the clicks: position, impressions, clicks; and document, if a document has one row per "
+        "position.",
+        kind="names",
+        parse=("COLUMN,...", listed_names),
     )
     qid: str | None = option(
-        None,
-        "Query id column of the table; document names are unique within a query.",
+        "Query id column, if document names are unique only within a query.",
         metavar="COLUMN",
         shown="qid, query_id or query, if present",
         needs="click_columns",
     )
-    check: str | None = option(None, "Check whether clicks agree with these propensities.", file="read")
-    output: str | None = option(None, "Propensities to write, as JSON.", short="-o", file="write")
+    check: str | None = option("Test whether clicks agree with these propensities.", file="read")
+    output: str | None = option("JSON file to write the propensities to.", short="-o", file="write")
 
 
-@command("propensities", PropensityCommand)
+@command("propensities")
 def propensities(own: PropensityCommand) -> None:
-    """Estimate how likely each position is examined, from documents shown at several positions.
+    """Estimate the examination probability of each position from documents shown at several positions.
 
-    CLICKS is a table with the columns row, position, impressions and clicks, or one with --click-columns. Where a
-    document's clicks fell, given how many there were, depends on the positions alone. Refused where no clicked document
-    moved.
+    CLICKS is a table with the columns row, position, impressions and clicks, or those of --click-columns. Given the
+    number of clicks of a document, their positions depend on the propensities only. An error is raised if no clicked
+    document was shown at several positions.
 
     \b
     boostrank data propensities train.txt.clicks -o propensities.json
@@ -377,10 +332,7 @@ def propensities(own: PropensityCommand) -> None:
     from boostrank.clicks.estimation import check_propensities, estimate_propensities
     from boostrank.clicks.log import Propensities
     from boostrank.clicks.tables import ClickColumns, ClickRows, read_clicks
-    from boostrank.core.files import check_writable
 
-    if own.output is not None:
-        check_writable(own.output)
     if own.click_columns is None:
         log = read_clicks(own.clicks)
     else:
@@ -415,43 +367,36 @@ def _print_propensities(found: Propensities, given: Propensities | None) -> None
     print_table(rows)
 
 
-@dataclass(frozen=True, kw_only=True)
-class SimulateClicks(ThreadOptions, group="Users"):
-    """Options of `simulate-clicks`."""
-
+class SimulateClicks(ThreadOptions, SeedOptions, group="Users"):
     ranker: str = argument("MODEL|SCORES", file="read")
-    data: tuple[str, ...] = argument("DATA...", default=(), file="data")
-    output: str = option(None, "Click log to write.", short="-o", file="write", required=True, group="Options")
-    impressions: int = option(10, "Number of lists shown per query.", ge=1)
+    data: tuple[str, ...] = argument("DATA...", file="data")
+    output: str = option("Click log to write.", short="-o", file="write", group="Options")
+    impressions: int = option("Number of lists shown per query.", 10, ge=1)
     users: str = option(
+        "User model. position: examine position p with probability 1/p. cascade: scan from the top until they leave. "
+        "trust: as position, with trust in the top documents.",
         "position",
-        "How users click: by position (p is examined with probability 1/p); from the top until they leave; or by "
-        "trust in the top as well.",
         choices="position cascade trust",
     )
     click_noise: float = option(
-        0.1, "Probability of a click on an examined irrelevant document.", ge=0, le=1, flag="--noise"
+        "Probability of a click on an examined irrelevant document.", 0.1, ge=0, le=1, flag="--noise"
     )
-    seed: int = option(0, "The same seed gives the same bytes.", ge=0)
 
 
-@command("simulate-clicks", SimulateClicks, FileOptions)
+@command("simulate-clicks")
 def simulate_clicks(own: SimulateClicks, reading: FileOptions) -> None:
-    """Simulate users who click on graded DATA, to test learning from clicks against a known truth.
+    """Simulate clicks on graded DATA, to test learning from clicks with a known truth.
 
-    MODEL|SCORES ranks each list, with some noise, and ten documents are shown. Writes a line
-    `row,position,impressions,clicks` for each document and position at which it was shown; rows count
-    the documents from 1 in the order of DATA.
+    MODEL|SCORES ranks each list with some noise, and the first ten documents are shown. Write a line
+    `row,position,impressions,clicks` for each document and position where it was shown. Rows count from 1 in the order
+    of DATA.
     """
     if reading.on_bad_line == "skip":
-        raise InputError("click logs count the rows of the file: no --on-bad-line skip")
+        raise InputError("--on-bad-line skip cannot be used: click logs count all rows of the file")
     from boostrank.clicks.simulate import Users, simulate_clicks
-    from boostrank.core.files import check_writable
     from boostrank.model.scores import load_ranker, scores_of
 
-    check_writable(own.output)
-    kind: Any = own.users
-    how = Users(kind, noise=own.click_noise)
+    how = Users(cast(Any, own.users), noise=own.click_noise)
     model, reader = load_ranker(own.ranker), Reader(reading, own.threads)
     documents = reader.read(own.data, like=reader.feature_space(model, own.ranker, own.data) if model else None)
     scores = scores_of(own.ranker, model, documents, own.threads)

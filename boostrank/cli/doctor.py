@@ -1,4 +1,4 @@
-"""`boostrank doctor` and `boostrank plan`: look at data before training."""
+"""`boostrank doctor` and `boostrank plan`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import os
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -34,21 +34,18 @@ if TYPE_CHECKING:
     from boostrank.planning import Plan, Survey
 
 
-@dataclass(frozen=True, kw_only=True)
 class Doctor(ClickOptions, JsonOptions, ThreadOptions, TargetOptions, group="Data and report"):
-    """Options of the command."""
-
-    files: tuple[str, ...] = argument("FILE...", default=(), file="data")
-    valid: tuple[str, ...] = option((), "Validation or test data, compared with the training data.", file="data")
-    gain: str = option("exponential", "Gain of a label, as for train.", metavar="RULE")
+    files: tuple[str, ...] = argument("FILE...", file="data")
+    valid: tuple[str, ...] = option("Validation or test data to compare with the training data.", file="data")
+    gain: str = option("Gain of a label, as for train.", "exponential", metavar="RULE")
 
 
-@command("doctor", Doctor, FileOptions)
+@command("doctor")
 def doctor(own: Doctor, reading: FileOptions) -> None:
-    """Find faults in the training data FILE..., with their cost and remedy.
+    """Find faults in the training data FILE..., with their effect and remedy.
 
-    Use the reading options of `train` to find what a training would meet. Exit status 0: only notes, or
-    warnings; 1: warnings, with --strict; 2: errors, which train refuses.
+    Pass the reading options of `train`. Exit status: 0 without errors, 1 with warnings and --strict, 2 with errors that
+    `train` refuses.
 
     \b
     boostrank doctor train.txt --valid vali.txt --valid test.txt
@@ -62,14 +59,12 @@ def doctor(own: Doctor, reading: FileOptions) -> None:
     strict, reading, columns = reading.strict, replace(reading, strict=False), None
     if own.clicks:
         if reading.regroup:  # each piece would count as a query
-            raise InputError("doctor --clicks looks at queries as they stand: sort the file first")
+            raise InputError("--clicks and --regroup cannot be used together: sort the file first")
         if len(own.files) > 1:
-            raise InputError("--clicks counts the rows of one file: give one FILE")
+            raise InputError("--clicks needs exactly one FILE, whose rows the clicks refer to")
         columns, reading = click_reading(own.click_columns, (*own.files, *own.valid), reading, logs=False)
     if expression_of(own.gain) is not None:
-        say(
-            "the labels are looked at, not the gain of an expression: train refuses a value that is no gain by its line"
-        )
+        say("labels are checked, not the gain of the expression: train refuses a row whose gain is invalid")
     how = reading.keywords | {"threads": own.threads, "gain": rule_of(own.gain), "labelled": columns is None}
     if own.target:
         how["takes_categories"] = TARGETS.get(own.target).categories
@@ -84,7 +79,7 @@ def doctor(own: Doctor, reading: FileOptions) -> None:
         findings = with_refusal(examine(sets), sets)
         for one in own.files:
             if one != "-" and os.path.isfile(f"{one}{ENDING}"):
-                say(f"{one}{ENDING} lies there: --clicks looks at it in place of labels")
+                say(f"{one}{ENDING} exists: pass --clicks to check it in place of labels")
     if own.target:
         findings = Findings([*findings, *_of_target(own.target, sets[0])])
     errors, warnings = (sum(f.severity is s for f in findings) for s in (Severity.ERROR, Severity.WARNING))
@@ -105,7 +100,7 @@ def doctor(own: Doctor, reading: FileOptions) -> None:
 
 
 def _of_target(target: str, profile: Profile) -> Iterator[Finding]:
-    """Yield what the program that will serve the model cannot hold, as `train --for` knows before training."""
+    """Yield findings about data that the program that will serve the model cannot represent."""
     from boostrank.data.blocks import MISSING
     from boostrank.data.doctor import Finding, Severity
     from boostrank.export import TARGETS
@@ -126,27 +121,22 @@ def _read(role: str, files: tuple[str, ...], reading: dict[str, Any]) -> Profile
     with ReadProgress(name) as progress:
         profile = look_at(files, role=role, progress=progress, **reading)
     took = duration(time.monotonic() - started)
-    say(f"{name}: {profile.n_rows:,} rows, {profile.n_queries:,} queries, looked at in {took}")
+    say(f"{name}: {profile.n_rows:,} rows, {profile.n_queries:,} queries, checked in {took}")
     return profile
 
 
-@dataclass(frozen=True, kw_only=True)
 class PlanOptions(MemoryOptions, JsonOptions, group="The training"):
-    """Options of the command."""
-
-    files: tuple[str, ...] = argument("FILE...", default=(), file="data")
-    valid: tuple[str, ...] = option((), "Files that training will evaluate on, as one set.", file="data")
-    backend: str = option(
-        "lightgbm", "Engine to choose a route for; the other is listed too.", choices="lightgbm xgboost"
-    )
-    num_leaves: int = option(31, "Maximum number of leaves per tree.", ge=2)
+    files: tuple[str, ...] = argument("FILE...", file="data")
+    valid: tuple[str, ...] = option("Files to evaluate on during training, as one set.", file="data")
+    backend: str = option("Engine to choose a route for; both are listed.", "lightgbm", choices="lightgbm xgboost")
+    num_leaves: int = option("Maximum number of leaves per tree.", 31, ge=2)
 
 
-@command("plan", PlanOptions, FileOptions)
+@command("plan")
 def plan(own: PlanOptions, reading: FileOptions) -> None:
-    """Describe FILE..., and estimate the memory of each route of training on it.
+    """Describe FILE..., and estimate the peak memory of each way of training on them.
 
-    Reads a sample of 12 MB (the beginning of compressed files). The length of a pipe is unknown. Estimates are of peak
+    Reads a sample of 12 MB, from the beginning of compressed files. The size of a pipe is unknown. The estimate is of
     anonymous memory.
     """
     from boostrank.planning import Work, make_plan, survey
@@ -169,7 +159,7 @@ def plan(own: PlanOptions, reading: FileOptions) -> None:
 
 def _described(name: str, found: Survey) -> list[str]:
     weight = "" if found.text_bytes is None else f"; {size_words(found.text_bytes)} of text"
-    of_them = f", {'' if found.exact else 'at least '}{found.used:,} of them named" * (found.used < found.features)
+    of_them = f", {'' if found.exact else 'at least '}{found.used:,} of them used" * (found.used < found.features)
     how = "all of it read" if found.exact else f"from a sample of {found.sampled_rows:,} rows"
     return [
         f"{name}: {found.row_words} ({how}{weight})",

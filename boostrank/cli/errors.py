@@ -1,6 +1,6 @@
-"""Errors and warnings in one line each on standard error, exit statuses, and signals.
+"""Print errors and warnings as single lines on standard error; set exit statuses; handle signals.
 
-Ctrl-C and SIGTERM finish the round and write model and checkpoint; a second Ctrl-C exits at once.
+Ctrl-C and SIGTERM finish the round and write the model and the checkpoint. A second Ctrl-C exits at once.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ _running = {"status": DONE, "debug": False}
 
 
 def settle(status: int) -> None:
-    """Set the exit status of a command before it prints, so that a closed pipe cannot change it."""
+    """Set the exit status before printing, so that a closed pipe cannot change it."""
     _running["status"] = status
 
 
 def show_tracebacks(debug: bool) -> None:
-    """Show the whole traceback of an error of the running command."""
+    """Set whether an error of the running command prints its traceback."""
     _running["debug"] = debug
 
 
 def run_reporting_errors(work: Callable[[], Any]) -> int:
-    """Run a command; report an error as one line on standard error and the exit status."""
+    """Run a command and return its exit status. Print an error as one line on standard error."""
     status = _status_of(work)
     try:
         sys.stdout.flush()
@@ -61,8 +61,13 @@ def _status_of(work: Callable[[], Any]) -> int:
             with contextlib.suppress(BrokenPipeError):
                 sys.stdout.flush()
         return result if isinstance(result, int) else int(_running["status"])
-    except (SystemExit, BrokenPipeError):  # a closed pipe (`| head`): click exits with 1
+    except BrokenPipeError:
         return int(_running["status"])
+    except SystemExit as exit:
+        *_, (frame, _) = traceback.walk_tb(exit.__traceback__)
+        if frame.f_globals["__name__"].startswith("click"):  # click exits with 1 at a closed pipe (`| head`)
+            return int(_running["status"])
+        return exit.code if isinstance(exit.code, int) else FAILED if exit.code else DONE
     except (click.Abort, KeyboardInterrupt):
         say("boostrank: stopped")
         if machine.own_process:
@@ -90,37 +95,32 @@ def _words(error: Exception) -> str:
             return f"out of memory{f': {error}' if str(error) else ''}"
         case OSError():
             return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
-    # XGBoost adds a timestamp and a C++ stack trace; keep the first line.
+    # Keep the first line: XGBoost adds a timestamp and a C++ stack trace.
     lines = [f": {line.strip()}" for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}{''.join(lines[:1])} (boostrank --debug ... shows where)"
 
 
 def _without_far_options(error: click.UsageError) -> str:
-    """Return the message, with suggested options only if they are one slip away, and the place of parameters."""
+    """Return the message. Suggest options only if they are similar, and --param for parameters of the engine."""
     if not isinstance(error, click.NoSuchOption):
         return error.format_message()
-    name = error.option_name.strip("-").replace("-", "_")
+    typed = error.option_name.strip("-")
+    name = typed.replace("-", "_")
     known = {one for option in (error.ctx.command.params if error.ctx else ()) for one in option.opts}
     ours = next((one.spelled for one in declared(TrainOptions).values() if name in one.params), None)
     if ours in known:
-        return f"{error.message.rstrip('.')}: it is {ours} here"
-    close = difflib.get_close_matches(
-        error.option_name.strip("-"), [one.strip("-") for one in error.possibilities or ()], 1, 0.75
-    )
+        return f"{error.message.rstrip('.')}: use {ours}"
+    close = difflib.get_close_matches(typed, [one.strip("-") for one in error.possibilities or ()], 1, 0.75)
     hint = f". Did you mean --{close[0]}?" if close else ""
-    if not close and "--param" in known:
-        hint = f": --param {name}=VALUE passes it to the engine" if engines_with(name) else ""
+    if not close and "--param" in known and engines_with(name):
+        hint = f": pass it to the engine with --param {name}=VALUE"
     return f"{error.message.rstrip('.')}{hint}"
 
 
 def _as_options(message: str) -> str:
-    """The message of a library with its arguments as options: `gain='linear'` is `--gain linear` here."""
-    flags = {
-        one.name: one.spelled
-        for struct in (TrainOptions, FileOptions)
-        for one in declared(struct).values()
-        if one.flag is not None
-    }
+    """Write arguments in the message of a library as options: `gain='linear'` becomes `--gain linear`."""
+    known = [*declared(TrainOptions).values(), *declared(FileOptions).values()]
+    flags = {one.name: one.spelled for one in known if one.flag is not None}
 
     def option(found: re.Match[str]) -> str:
         name, value = found.groups()
@@ -131,7 +131,7 @@ def _as_options(message: str) -> str:
 
 
 def say(text: str) -> None:
-    """One line on standard error."""
+    """Print a line on standard error."""
     click.echo(text, err=True)
 
 
@@ -154,14 +154,14 @@ def _warnings_in_one_line() -> Iterator[None]:
 
 
 class StopRequest:
-    """A request to stop, and its outcome.
+    """A request to stop a training.
 
     Attributes:
         made: whether a signal arrived.
-        heeded: the training ended early because of it. A request in the last round, or while the model is being
-            written, changes nothing.
-        saving: the training is over, and the model is being written.
-        exit_status: of a process that heeded it: 128 and the signal's number, as shells have it.
+        heeded: whether the training ended early because of it. A request in the last round, or while the model is
+            being written, has no effect.
+        saving: whether the training is over and the model is being written.
+        exit_status: status of a process that was stopped: 128 plus the number of the signal, as in shells.
     """
 
     def __init__(self) -> None:
@@ -170,16 +170,16 @@ class StopRequest:
         self._first = 0.0
 
     def hear(self, number: int) -> None:
-        """Make the request at the first signal; leave at a second Ctrl-C."""
+        """Set the request at the first signal, and exit at a second Ctrl-C."""
         now = time.monotonic()
         if number not in (signal.SIGINT, signal.SIGTERM):
             return
         if not self.made:
             self.made, self._first, self.exit_status = True, now, 128 + number
             if self.saving:
-                say("the training is over and the model is being written (Ctrl-C once more: at once)")
+                say("training is over; writing the model (press Ctrl-C again to exit at once)")
             else:
-                say("stopping after this round (Ctrl-C once more: at once, and nothing is written)")
+                say("stopping after this round (press Ctrl-C again to exit at once without writing a model)")
         elif number == signal.SIGINT and now - self._first > ONE_PRESS_SECONDS:
             if sys.stderr.isatty():
                 sys.stderr.write(_SHOW_CURSOR)
@@ -190,7 +190,7 @@ class StopRequest:
 
 @contextlib.contextmanager
 def graceful_stop() -> Iterator[StopRequest]:
-    """Inside, signals only set the request; a second Ctrl-C ends the process at once."""
+    """Let signals set a request instead of ending the process, except for a second Ctrl-C."""
     request = StopRequest()
     handlers = {s: signal.signal(s, lambda *_: None) for s in (signal.SIGINT, signal.SIGTERM)}
     end = hear_signals(request.hear)

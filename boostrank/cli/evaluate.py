@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,29 +21,27 @@ if TYPE_CHECKING:
     Results = dict[str, MetricResult]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Evaluate(MeasureOptions, group="Measures"):
-    """Options of the command."""
-
-    files: tuple[str, ...] = argument("MODEL|SCORES... DATA...", default=(), file="data")
+    files: tuple[str, ...] = argument("MODEL|SCORES... DATA...", file="data")
     metrics: tuple[str, ...] = option(
-        ("ndcg@1,3,5,10",), "ndcg@10, map, ...", flag="--metric", metavar="NAME", shown="ndcg@1,3,5,10"
+        "Metric, such as ndcg@10 or map.", ("ndcg@1,3,5,10",), flag="--metric", metavar="NAME", shown="ndcg@1,3,5,10"
     )
     qrels: str | None = option(
-        None, "Judgements in TREC's form: all files are run files, measured as trec_eval does.", file="read"
+        "TREC qrels. All other files are then TREC run files, evaluated like trec_eval.", file="read"
     )
 
 
-@command("evaluate", Evaluate, FileOptions)
+@command("evaluate")
 def evaluate(own: Evaluate, reading: FileOptions) -> None:
-    """Measure rankers on DATA (`-` reads standard input, '*.gz' several files), with 95% intervals over its queries.
+    """Measure rankers on DATA, with 95% intervals over its queries.
 
-    Each ranker is a model, or a file of scores in the order of DATA: one per line, or a table of `predict`. DATA begins
-    with the first file that is neither, judged by content. All rankers after the first are compared with the first,
-    query by query; with several of them p-values are adjusted by Holm's method, for each metric.
+    Each ranker is a model, or a file with scores in the order of DATA: one per line, or a table written by `predict`.
+    The first file whose content is neither starts DATA (`-` reads standard input, '*.gz' several files). Other rankers
+    are compared with the first one query by query. With several of them, p-values are adjusted by Holm's method for
+    each metric.
 
-    With --qrels the files are run files of TREC, measured by the conventions of trec_eval. Metrics that boostrank does
-    not know (judged@10, bpref, rbp(p=0.8,rel=1)) are those of ir-measures, if it is installed.
+    With --qrels the files are TREC run files, evaluated with the conventions of trec_eval. ir-measures, if installed,
+    computes metrics that boostrank lacks: judged@10, bpref, rbp(p=0.8,rel=1).
     """
     from boostrank.metric import Conventions, paired_difference
     from boostrank.report.segments import holm
@@ -56,7 +53,7 @@ def evaluate(own: Evaluate, reading: FileOptions) -> None:
     for path in others:
         for name, result in results[path].items():
             ours, theirs = result.per_query, results[first][name].per_query
-            if own.qrels:  # queries that both runs have
+            if own.qrels:  # use the queries of both runs
                 ours, theirs = ours + 0.0 * theirs, theirs + 0.0 * ours
             differences[path][name] = paired_difference(ours, theirs, weights=weights)
     for name in next(iter(results.values())) if len(others) > 1 else ():
@@ -68,12 +65,12 @@ def evaluate(own: Evaluate, reading: FileOptions) -> None:
         return
     for path in results:
         _print_block(path, results[path], first, differences.get(path))
-    several = f"; p by Holm's method for {len(others)} rankers" * (len(others) > 1)
+    several = f"; p is adjusted for {len(others)} rankers by Holm's method" * (len(others) > 1)
     print_wrapped([rules.describe() + several], indent="")
 
 
 def _of_rankers(own: Evaluate, reading: FileOptions, rules: Conventions) -> tuple[dict[str, Results], Any]:
-    """Return the results of each ranker, and the weights of the queries."""
+    """Return the results of each ranker and the query weights."""
     from boostrank.metric import BoundMetrics, Metric
     from boostrank.model.scores import columns_of, load_ranker, scores_of
 
@@ -102,14 +99,14 @@ def _of_runs(own: Evaluate, qrels: str, rules: Conventions) -> tuple[dict[str, R
         missing, more = len(judged.keys() - run.keys()), len(run.keys() - judged.keys())
         if missing or more:
             say(
-                f"{path}: left out, as trec_eval does: {missing:,} queries of {qrels} without documents here "
-                f"(trec_eval -c counts them as 0) and {more:,} queries without judgements"
+                f"{path}: left out {missing:,} queries of {qrels} without documents (trec_eval -c counts them as 0) "
+                f"and {more:,} queries without judgements, as trec_eval does"
             )
     return results, None
 
 
 def _rankers_and_data(files: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Separate rankers from data files; at least one of each."""
+    """Separate the rankers from the data files."""
     from boostrank.model.scores import holds_ranker
 
     many = next((i for i, path in enumerate(files) if i and not holds_ranker(path)), len(files) - 1)
@@ -124,7 +121,7 @@ def _rankers_and_data(files: tuple[str, ...]) -> tuple[list[str], list[str]]:
 def _as_json(
     results: dict[str, dict[str, MetricResult]], differences: dict[str, dict[str, PairedDifference]]
 ) -> dict[str, Any]:
-    """Metric -> numbers; with several rankers, ranker -> metric -> numbers and `difference` to the first."""
+    """Return metric -> numbers; for several rankers, ranker -> metric -> numbers and `difference` to the first."""
     keys = ("mean", "low", "high", "queries")
     numbers: dict[str, dict[str, dict[str, Any]]] = {
         path: {name: {key: getattr(r, key) for key in keys} for name, r in metrics.items()}
@@ -147,7 +144,7 @@ def _print_block(
     if differences is None:
         click.echo(path)
     else:
-        click.echo(f"{path}, and its difference to {first} query by query")
+        click.echo(f"{path}, and its query-by-query difference to {first}")
         columns[3:] = ["difference", "95% interval", "p"]
         for row, d in zip(rows, differences.values(), strict=True):
             row[3:] = [f"{d.mean:+.4f}", f"{d.low:+.4f} to {d.high:+.4f}", f"{d.p:.4f}"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -11,55 +10,37 @@ import click
 from boostrank.cli.command import command
 from boostrank.cli.errors import say
 from boostrank.cli.reading import Reader
-from boostrank.cli.show import (
-    StepProgress,
-    aligned,
-    check_page,
-    listed,
-    print_json,
-    print_table,
-    shown,
-    width,
-    write_page,
-)
+from boostrank.cli.show import StepProgress, aligned, listed, print_json, print_table, shown, width, write_page
 from boostrank.core.text import count_of
-from boostrank.options import FileOptions, JsonOptions, MeasureOptions, ThreadOptions, argument, option
+from boostrank.options import FileOptions, JsonOptions, MeasureOptions, ModelOptions, ThreadOptions, argument, option
 
 if TYPE_CHECKING:
     from boostrank.report.explanation import Why
     from boostrank.report.sections.importance import Effect, Importance
 
 
-@dataclass(frozen=True, kw_only=True)
-class ImportanceOptions(MeasureOptions, group="Measures"):
-    """Options of the command."""
-
-    model: str = argument("MODEL", file="read")
-    data: tuple[str, ...] = argument("DATA...", default=(), file="data")
-    metric: str = option("ndcg@10", "Metric whose loss is measured, with one cut-off.", metavar="NAME")
+class ImportanceOptions(ModelOptions, MeasureOptions, group="Measures"):
+    metric: str = option("Metric whose loss is measured, with one cut-off.", "ndcg@10", metavar="NAME")
     groups: str | None = option(
-        None, "Features shuffled together, one group per line: `text: bm25_*, tf_title`.", file="read"
+        "File with features to shuffle together, one group per line: `text: bm25_*, tf_title`.", file="read"
     )
-    repeats: int | None = option(
-        None, "Number of shuffles of each query.", ge=1, le=1000, shown="1 to 5, as the work allows"
-    )
+    repeats: int | None = option("Number of shuffles per query.", ge=1, le=1000, shown="1 to 5, depending on the cost")
     documents: int | None = option(
-        None,
-        "Shuffle, and explain by SHAP, a sample of whole queries with about N documents; 0: all.",
+        "Use a sample of whole queries with about N documents for shuffles and SHAP; 0 uses all.",
         ge=0,
-        shown="as many as take half a minute, ten seconds for SHAP",
+        shown="as many as take half a minute, or ten seconds for SHAP",
     )
-    seed: int = option(0, "Seed of shuffles, samples and resampling.", ge=0)
-    top: int = option(30, "Number of features in the table; --json has all.", ge=1, group="Results")
+    seed: int = option("Random seed of shuffles, samples and resampling.", 0, ge=0)
+    top: int = option("Number of features in the table; --json has all.", 30, ge=1, group="Results")
 
 
-@command("importance", ImportanceOptions, FileOptions)
+@command("importance")
 def importance(own: ImportanceOptions, reading: FileOptions) -> None:
     """Measure the loss of the metric when a feature is shuffled within each query of DATA.
 
-    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). Also prints gain and splits of the
-    trees, and SHAP centred within queries. Features that are constant within a query are exchanged
-    between queries instead.
+    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). The table also has the gain and the splits of the
+    trees, and SHAP values centred within queries. Features that are constant within a query are shuffled between
+    queries instead.
     """
     from boostrank.metric import Conventions
     from boostrank.report.section import read_groups
@@ -92,7 +73,7 @@ def _print_importance(found: Importance, model: str, top: int) -> None:
 
     echo = click.echo
     interval = f"{found.low:.4f} to {found.high:.4f}"
-    echo(f"{model}: {found.metric} {found.value:.4f}, {interval}, {found.queries:,} queries count")
+    echo(f"{model}: {found.metric} {found.value:.4f}, {interval}, {found.queries:,} queries")
     echo(_how(found))
     echo()
     rows = found.rows()
@@ -137,57 +118,51 @@ def _print_importance(found: Importance, model: str, top: int) -> None:
 def _how(found: Importance) -> str:
     of = f"{found.documents:,} documents"
     if found.documents < found.all_documents:
-        of = f"a sample of whole queries, {found.documents:,} of {found.all_documents:,} documents"
+        of = f"whole queries with {found.documents:,} of {found.all_documents:,} documents"
     shap = f"SHAP of {found.shap_documents:,} documents" if found.shap_documents else "no SHAP"
     shuffles = count_of(found.repeats, "shuffle")
-    return f"{of}; {shuffles} of each query; intervals: over queries and shuffles; {shap}"
+    return f"{of}; {shuffles} per query; intervals over queries and shuffles; {shap}"
 
 
 def _print_removed(found: Importance, removed: Effect) -> None:
     left = found.value - removed.loss
     click.echo(
-        f"removable, {len(removed.features)} features: {listed(removed.features)}; all neutralised together: "
-        f"{found.metric} {left:.4f}, loss {removed.loss:+.4f}, {removed.low:+.4f} to {removed.high:+.4f}"
+        f"removable, {len(removed.features)} features: {listed(removed.features)}; without them, {found.metric} is "
+        f"{left:.4f}, a loss of {removed.loss:+.4f}, {removed.low:+.4f} to {removed.high:+.4f}"
     )
     if removed.high > found.negligible:
-        click.echo("together they may matter: take them out step by step, and train again")
+        click.echo("together they may matter: remove them step by step, and train again")
 
 
-# Characters of a bar to either side, and the least that is worth drawing.
+# Maximum characters of a bar on either side, and the minimum worth drawing.
 _BAR, _LEAST = 20, 5
 
 
-@dataclass(frozen=True, kw_only=True)
-class WhyOptions(JsonOptions, ThreadOptions, group="Results"):
-    """Options of the command."""
-
-    model: str = argument("MODEL", file="read")
-    data: tuple[str, ...] = argument("DATA...", default=(), file="data")
+class WhyOptions(ModelOptions, JsonOptions, ThreadOptions, group="Results"):
     query: str = argument("Q")
     a: str = argument("A")
     b: str = argument("B")
-    top: int = option(12, "Number of features in each table; --json and -o have all.", ge=1)
-    output: str | None = option(None, "HTML page to write.", short="-o", file="write")
+    top: int = option("Number of features in each table; --json and -o have all.", 12, ge=1)
+    output: str | None = option("HTML page to write.", short="-o", file="page")
 
 
-@command("why", WhyOptions, FileOptions)
+@command("why")
 def why(own: WhyOptions, reading: FileOptions) -> None:
-    """Explain why document A of query Q ranks above (or below) document B, and find the smallest swapping change.
+    """Explain why document A of query Q ranks above or below document B, and find the smallest change that swaps them.
 
     \b
-    A and B are documents of the query, each given by
-      @3         its rank by the model: the third; also as 3, unless a document is named 3
-      row:17     its row in DATA, counted from 1
-      D7         its name: the column --id of a table, or the comment of its row
-      name:D7    the same, whatever the name looks like
+    A and B are documents of the query:
+      @3         the document that the model ranks third; also 3, unless a document has this name
+      row:17     row 17 of DATA, counted from 1
+      D7         a document name: the column --id of a table, or the comment of a row
+      name:D7    the same, for any name
 
-    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). Feature contributions are the engine's TreeSHAP
-    values. A change replaces one feature of one document by the nearest value in DATA that swaps the two. Its size is
-    the share of DATA's documents in between.
+    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). Feature contributions are TreeSHAP values computed
+    by the engine. A change replaces one feature of one document by the nearest value in DATA that swaps the two. Its
+    size is the fraction of documents of DATA with a value in between.
     """
     from boostrank.report.explanation import why
 
-    check_page(own.output)
     model, dataset = Reader(reading, own.threads, names=True).read_for_model(own.model, own.data)
     with StepProgress() as progress:
         found = why(model, dataset, own.query, own.a, own.b, threads=own.threads, progress=progress)
@@ -206,10 +181,8 @@ def _print_why(found: Why, top: int, width: int) -> None:
         for letter, one in (("A", found.a), ("B", found.b))
     ]
     side = "above" if found.a.rank < found.b.rank else "below"
-    because = (
-        f"{abs(found.difference):.6g}" if found.difference else "the order of the rows alone: their scores are equal"
-    )
-    click.echo(f"query {shown(found.qid)}, {found.documents:,} documents: A stands {side} B by {because}")
+    because = f"{abs(found.difference):.6g}" if found.difference else "the order of rows only: the scores are equal"
+    click.echo(f"query {shown(found.qid)}, {found.documents:,} documents: A is {side} B by {because}")
     print_table(table)
     if not any(map(math.isnan, found.parts)):
         _print_parts(found, top, width)
@@ -219,7 +192,7 @@ def _print_why(found: Why, top: int, width: int) -> None:
 
 
 def _print_parts(found: Why, top: int, width: int) -> None:
-    click.echo("\nwhat each feature adds to A's score beyond B's (TreeSHAP)")
+    click.echo("\ncontribution of each feature to the score of A minus that of B (TreeSHAP)")
     rows = [row for row in found.rows() if row["part"] != 0.0]
     table = [["feature", "A", "B", "A - B"]]
     table += [
@@ -239,7 +212,7 @@ def _print_parts(found: Why, top: int, width: int) -> None:
 
 
 def _bar(share: float, room: int) -> str:
-    """Draw `   ---|` (for B) or `      |+++` (for A); the largest fills its side."""
+    """Draw `   ---|` (in favour of B) or `      |+++` (of A). The largest contribution fills its side."""
     if room < _LEAST:
         return ""
     length = round(abs(share) * room)
@@ -249,10 +222,10 @@ def _bar(share: float, room: int) -> str:
 def _print_changes(found: Why, top: int) -> None:
     click.echo()
     if found.smallest is None:
-        click.echo(f"no change of one feature swaps them ({found.tried:,} values tried)")
+        click.echo(f"no change of one feature swaps A and B ({found.tried:,} values tried)")
     else:
         of = f"{found.sampled:,} documents"
-        click.echo(f"smallest changes of one feature that swap them; size: the share of {of} that lies in between")
+        click.echo(f"smallest changes of one feature that swap A and B; size: the share of {of} in between")
         table = [["feature", "of", "now", "then", "size"]]
         table += [
             [
@@ -270,7 +243,7 @@ def _print_changes(found: Why, top: int) -> None:
         if any(not change.seen for change in found.changes[:top]):
             click.echo("  * no document has such a value")
     if found.query_level:
-        click.echo(f"not changed, since the query has them, not its documents: {shown(listed(found.query_level))}")
+        click.echo(f"not changed, as they are constant within queries: {shown(listed(found.query_level))}")
 
 
 def _value(value: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,31 +14,27 @@ from boostrank.cli.errors import DONE, GATE_SHUT, say, settle
 from boostrank.cli.reading import Reader, name_of
 from boostrank.cli.show import print_json, shown
 from boostrank.core.errors import InputError, did_you_mean
-from boostrank.options import FileOptions, JsonOptions, Options, ThreadOptions, argument, option
+from boostrank.options import FileOptions, JsonOptions, ModelOptions, Options, ThreadOptions, argument, option
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
 
 
-@dataclass(frozen=True, kw_only=True)
 class Export(Options, group="Export"):
-    """Options of the command."""
-
     model: str = argument("MODEL", file="read")
-    data: tuple[str, ...] = argument("[DATA...]", default=(), required=False, file="data")
-    to: str = option(None, "Program that reads the file: see the list below.", metavar="TARGET", required=True)
-    output: str = option(None, "File to write.", short="-o", file="write", required=True)
-    name: str | None = option(None, "Name of the model there.", metavar="NAME", shown="the file's")
+    data: tuple[str, ...] = argument("[DATA...]", file="data")
+    to: str = option("Program that will read the file, from the list below.", metavar="TARGET")
+    output: str = option("File to write.", short="-o", file="write")
+    name: str | None = option("Name of the model in that program.", metavar="NAME", shown="the file's")
     names: str | None = option(
-        None,
-        "Names of the features there, in the model's order: one per line, or the JSON of a feature store.",
+        "File with the names of the features in that program, in the model's order: one per line, or the JSON of a "
+        "feature store.",
         flag="--feature-names",
         file="read",
     )
     allow: tuple[str, ...] = option(
-        (),
-        "Accept different scores for rows of this kind (thresholds, random, zeros, missing, infinite, categories), "
-        "or changed ranks of documents of DATA (moved).",
+        "Accept different scores for a kind of rows (thresholds, random, zeros, missing, infinite, categories), or "
+        "changed ranks of documents of DATA (moved).",
         metavar="KIND",
     )
 
@@ -53,22 +49,20 @@ class _WithTargets(Command):
             formatter.write_dl(target_lines())
 
 
-def _export(own: Export, reading: FileOptions) -> None:
-    """Write MODEL for a search engine or library, and prove that it gives the same scores there.
+@command("export", kind=_WithTargets)
+def export(own: Export, reading: FileOptions) -> None:
+    """Write MODEL for a search engine or a library, and prove that its scores there are the same.
 
-    Rows at both sides of every split, with zeros, missing values, infinities and unseen categories are scored by the
-    program itself where it can run here. Otherwise the file is read back and scored by the program's rules. Other
-    scores are refused. DATA, your own rows by queries, are tried as well: no document may change its place.
+    The proof scores rows on both sides of every split, with zeros, missing values, infinities and unseen categories. It
+    runs the program where possible, and otherwise reads the file back and applies the program's rules. Different scores
+    are refused. If DATA are given, no document may change its rank in its query.
     """
-    from boostrank.core.files import check_writable
     from boostrank.export import TARGETS
     from boostrank.export.proof import moved_line
     from boostrank.export.writing import export_model, how_to, read_feature_names
-
-    target = TARGETS.get(own.to)
-    check_writable(own.output)
     from boostrank.model.ranking_model import RankingModel
 
+    target = TARGETS.get(own.to)
     names = None if own.names is None else read_feature_names(own.names)
     model, rows = RankingModel.load(own.model), None
     if own.data:
@@ -80,18 +74,18 @@ def _export(own: Export, reading: FileOptions) -> None:
     same = f"the same leaves, and rounding moves scores by at most {proof.largest:.2g}"
     same = "the same bits" if proof.same_bits else same
     if proof.other_leaves:
-        same = f"but for rows of the kind {' and '.join(proof.other_leaves)}, {same}"
+        same = f"except for {' and '.join(proof.other_leaves)} rows, {same}"
     click.echo(f"{own.output}: for {target.title}, {proof.size:,} bytes")
     click.echo(f"proved by {proof.proved_by}: {proof.rows:,} rows, {splits}: {same}")
     if target.finite:
-        say("rows with infinite values were not tried: the target's input format cannot hold them")
+        say("rows with infinite values were not tested: the input format of the target cannot hold them")
     if proof.untried:
-        say(f"values nearer than {proof.untried:.2g} to a threshold were not tried: it may be as far off there")
+        say(f"values within {proof.untried:.2g} of a threshold were not tested: the target may move it that far")
     coded = [feature for feature, one in model.categories.items() if one.values is not None]
     if coded:
-        say(f"{', '.join(coded)}: codes of categories are expected there, as {own.model}.meta.json numbers them")
+        say(f"{', '.join(coded)}: the target expects category codes, as listed in {own.model}.meta.json")
     for kind, count in proof.other_leaves.items():
-        say(f"{kind}: {count:,} rows of this kind get other scores there, as --allow {kind} says")
+        say(f"{kind}: {count:,} rows have different scores in the target, accepted by --allow {kind}")
     if proof.moves is not None:
         largest = proof.moves.largest
         click.echo(f"{name_of(own.data)}: {moved_line(proof.moves)}; the largest difference is {largest:.2g}")
@@ -99,41 +93,31 @@ def _export(own: Export, reading: FileOptions) -> None:
         click.echo(line)
 
 
-export = _WithTargets("export", _export, (Export, FileOptions), ("feature_names",), ())
-
-
 _EQUAL = {
     "equal": "equal",
-    "float32": "equal, but for rounding to float32",
-    "ranking": "other scores, the same ranking of every query",
+    "float32": "equal up to rounding to float32",
+    "ranking": "different scores with the same ranking of every query",
     "different": "different",
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Verify(JsonOptions, ThreadOptions):
-    """Options of the command."""
-
-    model: str = argument("MODEL", file="read")
-    data: tuple[str, ...] = argument("DATA...", default=(), file="data")
+class Verify(ModelOptions, JsonOptions, ThreadOptions):
     against: str = option(
-        None,
-        "Scores that another program logged, in the order of DATA: a file with one per line, lines of JSON with a "
-        "`score`, or columns, of which `score`, or else the last, counts; or a column of DATA, if that is a table.",
+        "Logged scores in the order of DATA: a file with one per line, JSON lines with a `score`, or columns, of which "
+        "`score` or the last is used. Or a column of DATA, if it is a table.",
         metavar="FILE|COLUMN",
-        required=True,
     )
-    tolerance: str = option("float32", "What counts as equal.", choices="equal float32 ranking")
+    tolerance: str = option("Required agreement.", "float32", choices="equal float32 ranking")
 
 
-@command("verify", Verify, FileOptions)
+@command("verify")
 def verify(own: Verify, reading: FileOptions) -> None:
-    """Compare scores logged by a search engine for the documents of DATA with the model's.
+    """Compare scores that a search engine logged for the documents of DATA with those of MODEL.
 
-    The result is: equal (to the logged digits), equal but for rounding to float32, the same ranking of each query, or
-    different. The first document that differs is shown, and the number of those that do.
+    Scores are equal (to the logged digits), equal up to rounding to float32, different with the same ranking of each
+    query, or different. The first document that differs is shown, and the number of differences.
 
-    Exit status: 0 equal, 1 different.
+    Exit status: 0 if they agree as --tolerance requires, 1 otherwise.
     """
     from boostrank.core.text import count_of
     from boostrank.data.tables import header_of, is_table
@@ -143,7 +127,7 @@ def verify(own: Verify, reading: FileOptions) -> None:
     column = not os.path.exists(own.against) and all(map(is_table, own.data))
     if column and own.against not in (known := header_of(own.data[0])):
         hint = did_you_mean(own.against, known)
-        raise InputError(f"--against {own.against!r}: neither a file nor a column of {own.data[0]}.{hint}")
+        raise InputError(f"--against {own.against!r} is neither a file nor a column of {own.data[0]}.{hint}")
     ignored = frozenset([own.against] if column else [])
     reader = Reader(reading, own.threads, labelled=False, names=True)
     model, rows = reader.read_for_model(own.model, own.data, ignored=ignored)
@@ -164,11 +148,11 @@ def verify(own: Verify, reading: FileOptions) -> None:
         _, query, own_score, logged = found.first
         share = 100.0 * found.different / found.documents
         click.echo(
-            f"other scores: {found.different:,} ({share:.1f}%), by up to {found.largest:.3g}; "
-            f"other ranks in their query: {found.moved:,}"
+            f"different scores: {found.different:,} ({share:.1f}%), by up to {found.largest:.3g}; "
+            f"different ranks: {found.moved:,}"
         )
         click.echo(
-            f"the first: {shown(place or '')}, query {shown(query)}: {logged:.9g} logged, {own_score:.9g} by the model"
+            f"first: {shown(place or '')}, query {shown(query)}: {logged:.9g} logged, {own_score:.9g} by the model"
         )
 
 

@@ -1,10 +1,10 @@
-"""`boostrank objectives`: the list, one in full, or the check of an objective of your own."""
+"""`boostrank objectives`: list or describe objectives, or check your own."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from operator import attrgetter
 from textwrap import indent
@@ -23,26 +23,22 @@ if TYPE_CHECKING:
     from boostrank.kernels.objective import ObjectiveSpec
 
 _INDENT = " " * 18
-_AUTO_SUMMARY = "the default: LambdaRank's pairs, half and half with XE-NDCG"
+_AUTO_SUMMARY = "the default: LambdaRank's pairs and XE-NDCG in equal parts"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Objectives(JsonOptions):
-    """Options of the command."""
-
-    name: str | None = argument("[NAME]", required=False)
+    name: str | None = argument("[NAME]")
     check: str | None = option(
-        None,
-        "Check the objective in a Python file (which is run): derivatives, symmetries, extremes, memory, speed, a "
-        "short training. NAME is its variable, if there are several. Exit status 3 if a check fails.",
+        "Run a Python file and check its objective: derivatives, symmetries, extremes, memory, speed and a short "
+        "training. NAME is the variable, if there are several. Exit status 3 if a check fails.",
         metavar="FILE[:NAME]",
     )
-    template: bool = option(False, "Print a file to start an objective of your own from.")
+    template: bool = option("Print a template for your own objective.")
 
 
-@command("objectives", Objectives)
+@command("objectives")
 def objectives(own: Objectives) -> None:
-    """List the objectives, or describe NAME in full; or check an objective of your own.
+    """List the objectives, describe NAME in full, or check your own objective.
 
     \b
     boostrank objectives --template > my.py
@@ -82,19 +78,18 @@ def objectives(own: Objectives) -> None:
 
 
 def _check(file: str, as_json: bool) -> None:
-    """Check an objective, and print the findings while they are made."""
+    """Check an objective, and print each finding at once."""
     from boostrank.checking import Status, check_objective
     from boostrank.checking.user_file import is_objective_file, load_objective
     from boostrank.objectives import OBJECTIVES
 
     spec = load_objective(file, checked=False) if is_objective_file(file) else OBJECTIVES.get(file)
     findings: list[Finding] = []
-    failed: list[str] = []
     if not as_json:
         click.echo(f"{spec.name}: {spec.summary}")
     for finding in check_objective(spec):
         findings.append(finding)
-        failed += [finding.check] if finding.status is Status.FAIL else []
+        failed = [one.check for one in findings if one.status is Status.FAIL]
         settle(FAILED if failed else DONE)
         if not as_json:
             word = finding.status.value
@@ -116,13 +111,13 @@ def _write_list(page: click.HelpFormatter, specs: list[ObjectiveSpec]) -> None:
 
     with page.section("Objectives"):
         page.write_dl([("auto", _AUTO_SUMMARY), *((spec.name, spec.summary) for spec in specs)])
-    with page.section("Of the engines themselves"):
+    with page.section("Objectives of the engines"):
         page.write_dl([(f"{name}:{own}", "") for name, engine in ENGINES.items() for own in engine.native_objectives])
-    with page.section("Two mixed: 'mix(FIRST, SECOND, ...)', each as NAME or NAME(parameter=value, ...)"):
+    with page.section("Mixtures: 'mix(FIRST, SECOND, ...)', each as NAME or NAME(parameter=value, ...)"):
         page.write_dl(_param_rows(MIXTURE_PARAMS))
     with page.section("Options that every objective takes"):
         page.write_dl(_param_rows(_shared_options()))
-    page.write("\nboostrank objectives NAME describes one of the former in full.\n")
+    page.write("\nboostrank objectives NAME describes an objective in full.\n")
 
 
 def _write_one(page: click.HelpFormatter, spec: ObjectiveSpec) -> None:
@@ -130,12 +125,12 @@ def _write_one(page: click.HelpFormatter, spec: ObjectiveSpec) -> None:
     page.write_paragraph()
     page.write(indent(spec.equation, "  ") + "\n")
     rows = {
-        "also called": ", ".join(spec.aliases),
+        "aliases": ", ".join(spec.aliases),
         "Hessian": spec.hessian.value,
         "cost": "n^2 for a query of n documents" if spec.quadratic else "",
         "source": spec.reference,
-        "weight of a document": weighs(spec),
-        "differs": spec.deviation,
+        "document weight": weighs(spec),
+        "deviation": spec.deviation,
     }
     page.write_paragraph()
     page.write_dl([(heading, text) for heading, text in rows.items() if text])
@@ -168,7 +163,7 @@ def weighs(spec: ObjectiveSpec) -> str:
 
 
 def _shared_options(spec: ObjectiveSpec | None = None) -> list[Param]:
-    """Return the options that all objectives share, without an objective's own parameters."""
+    """Return the options of all objectives, without those that an objective has as parameters."""
     from boostrank.kernels.options import OPTIONS
 
     return [option for option in OPTIONS if spec is None or option not in spec.params]
@@ -176,10 +171,8 @@ def _shared_options(spec: ObjectiveSpec | None = None) -> list[Param]:
 
 def default_of(spec: ObjectiveSpec, param: Param) -> Any:
     """Return the default of a parameter: a schedule's text, a level's word, or the declared default."""
-    for own in (spec.default_schedules, spec.default_options):
-        if param.name in own:
-            return own[param.name]
-    return next((word for word, level in param.levels if level == param.default), param.default)
+    word = next((word for word, level in param.levels if level == param.default), param.default)
+    return {**spec.default_options, **spec.default_schedules}.get(param.name, word)
 
 
 def typed(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Read the data files of a command, with progress and one line about each."""
+"""Read the data files of a command, show progress, and print a line about each data set."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 
 class Reader:
-    """Read files by the options of a command.
+    """Reader of files with the options of a command.
 
     Args:
-        reading: options of reading.
-        threads: number of threads; None: all.
-        gain: value of `--gain`: an expression there replaces the labels.
-        asks: whether the command measures by `--gain`, for a hint.
+        reading: reading options.
+        threads: number of threads; None for all.
+        gain: value of `--gain`; an expression replaces the labels.
+        asks: whether the command has `--gain` to measure by, for a hint.
         labelled: whether a table must have labels.
-        names: whether to keep the names of documents.
+        names: whether to keep document names.
         stream: options of `stream_files`, if features stay on disk.
         target: value of `--for`, the program that will serve the model.
     """
@@ -61,13 +61,7 @@ class Reader:
     def read(
         self, paths: str | Sequence[str], *, like: RankingDataset | FeatureSpace | None = None, labelled: bool = True
     ) -> RankingDataset:
-        """Read one file, or several as one data set, and print a line about it to standard error.
-
-        Args:
-            paths: files.
-            like: the training data, or its features.
-            labelled: whether a table must have labels.
-        """
+        """Read files as one data set, with the features of `like`, and print a line about it to standard error."""
         from boostrank.data.assemble import read_files
         from boostrank.data.side_files import WEIGHT_SUFFIX
         from boostrank.data.store import stream_files
@@ -79,11 +73,11 @@ class Reader:
                 read_files(paths, **how) if self._stream is None else stream_files(paths, **self._stream, **how)
             )
         action = "remembered" if data.on_disk and not data.features.is_open else "read"
-        weights = "weights" if data.document_weights is None else "weights of documents (not for metrics)"
+        weights = "weights" if data.document_weights is None else "document weights (not used by metrics)"
         roles = {"label": "labels", "qid": "queries", "weight": weights, "id": "names"}
         columns, files = data.provenance.options, data.provenance.files[1:]
         said = [f"{word} from column {columns[role]!r}" for role, word in roles.items() if role in columns]
-        said += [f"labels are the gain {data.gain}"] if data.gain is not None else []
+        said += [f"labels from the gain {data.gain}"] if data.gain is not None else []
         said += [f"{weights} from {file}" for file in files if file.endswith(WEIGHT_SUFFIX)][:3]
         said.append(f"{action} in {duration(time.monotonic() - started)}")
         say(
@@ -92,16 +86,17 @@ class Reader:
         )
         return data
 
+    def read_both(
+        self, train: str | Sequence[str], valid: str | Sequence[str] | None
+    ) -> tuple[RankingDataset, RankingDataset | None]:
+        """Read the training data, and validation data with the same features if there are any."""
+        train_set = self.read(train)
+        return train_set, self.read(valid, like=train_set) if valid else None
+
     def scores(
         self, paths: Sequence[str], model: RankingModel, path: str, num_iteration: int | None = None
     ) -> Iterator[Any]:
-        """Yield scores in chunks (`Named` if names are kept), in input order; print a line about the files.
-
-        Args:
-            paths: files.
-            model, path: the model and its file.
-            num_iteration: number of rounds to use.
-        """
+        """Yield scores in chunks (`Named` if names are kept), in input order. `path` is the file of the model."""
         from boostrank.data.assemble import Named
         from boostrank.model.scores import scores_of_files
 
@@ -132,13 +127,8 @@ class Reader:
         return format_of([paths] if isinstance(paths, str) else list(paths), self.options.data_format)
 
     def feature_space(self, model: RankingModel, path: str, data: str | Sequence[str]) -> FeatureSpace:
-        """Return reading options that match the feature numbers or columns of a model.
-
-        Args:
-            model, path: the model and its file.
-            data: files that will be read.
-        """
-        # A model of arrays does not say from which number files count: feature 0 in their first rows does.
+        """Return the features of a model for reading `data`; `path` is the file of the model."""
+        # A model trained on arrays does not know the number of its first feature. Look for number 0 in the first rows.
         base = model.info.index_base
         if base is None and not self._format_of(data).is_table and not self.options.feature_names:
             from boostrank.data.formats.libsvm import LibsvmSource, counts_from_zero
@@ -149,8 +139,8 @@ class Reader:
             base = 0 if self.options.zero_based == "true" or from_zero else 1
             if auto and not from_zero:
                 warnings.warn(
-                    f"{path} does not say what number its first feature has in libsvm text: taken as 1 "
-                    "(--zero-based true: 0; --zero-based false: 1, and no warning)",
+                    f"{path} does not record the number of its first feature in libsvm text: assuming 1. Set "
+                    "--zero-based true for 0, or --zero-based false for 1 without this warning",
                     DataWarning,
                     stacklevel=2,
                 )
@@ -159,7 +149,7 @@ class Reader:
     def read_for_model(
         self, path: str, data: str | Sequence[str], ignored: frozenset[str] = frozenset()
     ) -> tuple[RankingModel, RankingDataset]:
-        """A model, and data in its order of features; `ignored` are columns that are none of its features."""
+        """Return a model and data with its features. `ignored` are further columns that are not features."""
         from boostrank.model.ranking_model import RankingModel
 
         model = RankingModel.load(path)
@@ -170,18 +160,14 @@ class Reader:
         gain = model.info.gain
         if gain is not None and self._asks_for_gain:
             say(
-                f"{path} was trained on the gain {gain}; without --gain it is measured by the label: "
-                f"--gain '{gain}' measures by what it learnt"
+                f"{path} was trained on the gain {gain} and is measured by the label: "
+                f"pass --gain '{gain}' to measure it by this gain"
             )
 
     def read_for(
         self, models: Mapping[str, RankingModel | None], paths: Sequence[str]
     ) -> Iterator[tuple[str, RankingDataset]]:
-        """Yield (ranker, data with its own features); read once for rankers with the same features and numbering.
-
-        Raises:
-            InputError: models that number features differently, and data that can be read only once.
-        """
+        """Yield each ranker with data that has its features. Rankers with the same features share the data."""
         for name, model in models.items():
             if model is not None:
                 self._say_gain(model, name)
@@ -194,8 +180,8 @@ class Reader:
         once = [one for one, pipe in zip(paths, pipes, strict=True) if one == "-" or pipe]
         if different and once:
             raise InputError(
-                f"{first} and {different[0]} count features differently, so that {once[0]} would have to be read "
-                "twice: it can be read only once, put the data into a file"
+                f"{first} and {different[0]} number features differently, but {once[0]} can be read only once: "
+                "write the data to a file"
             )
         data: dict[FeatureSpace | None, RankingDataset] = {}
         for name in models:
@@ -206,6 +192,6 @@ class Reader:
 
 
 def name_of(paths: str | Sequence[str]) -> str:
-    """Name of files in messages: `a.txt and 2 more files`."""
+    """Return the name of files in messages: `a.txt and 2 more files`."""
     first, *more = [paths] if isinstance(paths, str) else paths
     return first + (f" and {len(more)} more file{'s' * (len(more) > 1)}" if more else "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from boostrank.cli.errors import say
 from boostrank.cli.reading import Reader, name_of
 from boostrank.cli.show import StepProgress, check_page, print_json, write_page
 from boostrank.core.errors import BoostrankError, InputError
-from boostrank.options import FileOptions, PropensityOptions, StudyOptions, argument, option
+from boostrank.options import FileOptions, ModelOptions, PropensityOptions, StudyOptions, option
 from boostrank.report.sections import METRICS, section_names
 
 if TYPE_CHECKING:
@@ -22,48 +21,40 @@ if TYPE_CHECKING:
 _BY_CLICKS = "dcg@1,3,5,10"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReportOptions(PropensityOptions, StudyOptions, group="Measures"):
-    """Options of the command."""
-
-    model: str = argument("MODEL", file="read")
-    data: tuple[str, ...] = argument("DATA...", default=(), file="data")
+class ReportOptions(ModelOptions, PropensityOptions, StudyOptions, group="Measures"):
     metrics: tuple[str, ...] = option(
-        (),
-        "ndcg@1,3,5,10, map, ...; everything else uses the largest cut-off of the first.",
+        "Metric, such as ndcg@1,3,5,10 or map. All analyses use the first one, at its largest cut-off.",
         flag="--metric",
         metavar="NAME",
         shown=f"{', '.join(METRICS)}; {_BY_CLICKS} for clicks",
     )
     baseline: str | None = option(
-        None, "An earlier model, or a file with its scores, to compare with.", metavar="OLD", file="read"
+        "Earlier model, or a file with its scores, to compare with.", metavar="OLD", file="read"
     )
     groups: str | None = option(
-        None, "Features shuffled together, one group per line: `text: bm25_*, tf_title`.", file="read"
+        "File with features to shuffle together, one group per line: `text: bm25_*, tf_title`.", file="read"
     )
     documents: int | None = option(
-        None,
-        "Shuffle and walk a sample of whole queries with about N documents; 0: all.",
+        "Use a sample of whole queries with about N documents for importances and curves; 0 uses all.",
         ge=0,
         shown="as many as take half a minute each",
     )
-    only: tuple[str, ...] = option((), "Only this section.", choices=" ".join(section_names()), group="Results")
+    only: tuple[str, ...] = option("Write this section only.", choices=" ".join(section_names()), group="Results")
     output: str | None = option(
-        None,
-        "HTML page to write; a folder (`page/`): the page, each chart (SVG) and its numbers (CSV).",
+        "HTML page to write, or a folder (page/) for the page, its charts (SVG) and their numbers (CSV).",
         short="-o",
-        file="write",
+        file="output",
         shown="MODEL-report.html, without --json",
         group="Results",
     )
 
 
-@command("report", ReportOptions, FileOptions)
+@command("report")
 def report(own: ReportOptions, reading: FileOptions) -> None:
-    """Write a page about MODEL on DATA, which it was not trained on: metrics, important features, how scores depend on
-    them, how it learnt, and where it fails.
+    """Write a page about MODEL on test DATA: metrics, feature importances, dependence of scores on features, the course
+    of training, and failures.
 
-    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON).
+    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). DATA must not be its training data.
     """
     from boostrank.clicks.sidecar import Clicks
     from boostrank.core.files import check_not_read
@@ -79,7 +70,7 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
         output = page_beside(own.model)
     folder = Path(output) if output is not None and (output.endswith("/") or Path(output).is_dir()) else None
     if own.baseline == own.model:
-        raise InputError("the model is its own --baseline")
+        raise InputError("--baseline is the model itself")
     # Check the options before reading.
     own, reading, columns = by_clicks(own, reading)
     wanted = [Metric.parse(name) for name in own.metrics or ((_BY_CLICKS,) if own.clicks else METRICS)]
@@ -89,9 +80,9 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
     if output is not None:
         read = [own.model, own.baseline, own.segments, own.groups, own.noise, *own.data]
         check_not_read(output, [one for one in read if one and one != "-"])
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-    check_page(output if folder is None else str(folder / "report.html"))
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+        check_page(output if folder is None else str(folder / "report.html"))
     model = RankingModel.load(own.model)
     together = read_groups(own.groups, model.column_names) if own.groups else None
     old = load_ranker(own.baseline) if own.baseline else None
@@ -141,7 +132,7 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
 
 
 def _clicks_beside(model: RankingModel, own: ReportOptions, reading: FileOptions, rows: int) -> ClickLog | None:
-    """Read the click log of the data for a model trained by clicks, if it exists."""
+    """Return the click log of the data for a model trained on clicks, if it exists."""
     from boostrank.clicks.sidecar import ENDING
     from boostrank.clicks.tables import read_clicks
     from boostrank.data.side_files import find_sidecar
@@ -154,8 +145,8 @@ def _clicks_beside(model: RankingModel, own: ReportOptions, reading: FileOptions
         name = find_sidecar(own.data[0], (ENDING,))
         log = None if name is None else read_clicks(name, rows)
     except BoostrankError as error:  # the log was not requested
-        say(f"no section on clicks: {error}")
+        say(f"no clicks section: {error}")
         return None
     if log is not None:
-        say(f"{name}: {log!r}, a section of the page; --clicks measures by them in place of labels")
+        say(f"{name}: {log!r}, for the clicks section; pass --clicks to measure by clicks in place of labels")
     return log

@@ -1,4 +1,4 @@
-"""`boostrank compile` and `boostrank completion`: preparing a machine."""
+"""`boostrank compile` and `boostrank completion`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -19,21 +18,18 @@ from boostrank.options import Options, argument, option
 SHELLS = ("bash", "zsh", "fish")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Compile(Options):
-    """Options of `compile`."""
-
     objectives: tuple[str, ...] = option(
-        (), "Compile this objective too.", flag="--objective", metavar="NAME", file="objective"
+        "Compile this objective too.", (), flag="--objective", metavar="NAME", file="objective"
     )
 
 
-@command("compile", Compile)
+@command("compile")
 def compile_all(own: Compile) -> int | None:
-    """Compile what train (with no options), predict, evaluate and doctor need, and keep it in the cache.
+    """Compile the functions that train (without options), predict, evaluate and doctor need, and cache them.
 
-    Run it when you build a container image. Later processes of the same processor type load the machine code from the
-    cache and compile nothing. Set NUMBA_CACHE_DIR to choose the directory. A small generated data set is trained.
+    Run this when building a container image. Later processes on the same type of processor load the machine code from
+    the cache. NUMBA_CACHE_DIR sets the directory. The command trains on a small generated data set.
     """
     from boostrank.core.errors import TrainingError
     from boostrank.kernels.jit import cache_directory
@@ -47,9 +43,8 @@ def compile_all(own: Compile) -> int | None:
     from boostrank.data import blocks
     from boostrank.data.text import parser
 
-    # The commands below read too little to need these.
-    filled = blocks.fill_dense, blocks.fill_sparse
-    for function in (parser.parse_lines, *filled):
+    # The small files below do not use these functions.
+    for function in (parser.parse_lines, blocks.fill_dense, blocks.fill_sparse):
         function.compiled  # noqa: B018 (compiles at first use)
     with tempfile.TemporaryDirectory() as folder:
         plain = ["train", "d/train.txt", "--quality", "plain", "--rounds", "2", "--model", "own.txt"]
@@ -71,23 +66,20 @@ def compile_all(own: Compile) -> int | None:
     return None
 
 
-@dataclass(frozen=True, kw_only=True)
 class Completion(Options):
-    """Options of `completion`."""
-
-    shell: str = argument("[bash|zsh|fish]", choices=" ".join(SHELLS))
+    shell: str = argument("{bash|zsh|fish}", choices=" ".join(SHELLS))
 
 
-@command("completion", Completion)
+@command("completion")
 def completion(own: Completion) -> None:
-    """Print the script that completes commands, options, choices and files in SHELL.
+    """Print a script that completes commands, options, choices and files in a shell.
 
     \b
     boostrank completion bash > ~/.local/share/bash-completion/completions/boostrank
     boostrank completion zsh > ~/.zfunc/_boostrank    # with fpath+=~/.zfunc before compinit in ~/.zshrc
     boostrank completion fish > ~/.config/fish/completions/boostrank.fish
 
-    A new shell reads it; `eval "$(boostrank completion bash)"` does for the present one.
+    New shells load the script. Use `eval "$(boostrank completion bash)"` in the current shell.
     """
     found = get_completion_class(own.shell)
     assert found is not None  # click has these three

@@ -1,4 +1,4 @@
-"""Output of commands: tables, paragraphs, JSON, pages and progress."""
+"""Print tables, paragraphs, JSON, pages and progress."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from boostrank.cli.errors import say
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """One line per row: the first column flush left, the others, which hold numbers, flush right."""
+    """Return a line per row, with the first column left-aligned and the others, which hold numbers, right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for first, *others in rows:
@@ -32,7 +32,7 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
 
 
 def width() -> int:
-    """Number of columns of the terminal."""
+    """Return the number of columns of the terminal."""
     return click.get_current_context().terminal_width or shutil.get_terminal_size().columns
 
 
@@ -50,19 +50,17 @@ def print_json(value: Any) -> None:
 
 
 def shown(text: str) -> str:
-    """Text from a file without characters that control a terminal."""
+    """Escape characters that control a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def listed(names: Sequence[str], most: int = 12) -> str:
-    """The first names, and how many more there are."""
+    """Return the first names, and the number of other names."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def check_page(path: str | None) -> None:
+def check_page(path: str) -> None:
     """Check early that a page can be drawn and written."""
-    if path is None:
-        return
     from boostrank.core.files import check_writable
     from boostrank.report.charts import need_report_extra
 
@@ -71,7 +69,7 @@ def check_page(path: str | None) -> None:
 
 
 def write_page(path: str, html: str) -> None:
-    """Write a page, and say so."""
+    """Write a page, and print its path on standard error."""
     from boostrank.core.files import write_atomically
 
     write_atomically(path, html.encode("utf-8", "backslashreplace"), streams=True)
@@ -90,22 +88,27 @@ def time_left() -> Callable[[int, int], str]:
     return left
 
 
-# A plain log of one training has about ten lines; a long training still gives a sign of life every minute.
+# Without a terminal, a training prints about ten lines, and at least one per minute.
 _LINES = 10
 _AT_LEAST_EVERY = 60.0
 _AT_MOST_EVERY = 1.0
-# Time left is estimated from the last rounds: this many seconds, and at least this many rounds.
+# The remaining time is estimated from recent rounds.
 _RECENT_SECONDS = 10.0
 _RECENT_ROUNDS = 20
 _PATIENCE = 0.5
 _READING_EVERY = 10.0
 
 
-class _Line:
-    """A line that is rewritten in place on a terminal, and printed elsewhere if it is due."""
+class _Progress:
+    """A line about the current step: the share that is done, its speed and the time left.
 
-    def __init__(self) -> None:
+    On a terminal the line is updated in place. Elsewhere it is printed from time to time.
+    """
+
+    def __init__(self, step: str = "") -> None:
         self._live: Any = None
+        self._step, self._first, self._last = step, 0, 0
+        self._begun = self._told = time.monotonic()
 
     def __enter__(self) -> Self:
         return self
@@ -136,15 +139,6 @@ class _Line:
         else:
             self._live.console.print(line, markup=False, soft_wrap=True)
 
-
-class _Steps(_Line):
-    """A line about the current step: the share that is done, its speed and the time left."""
-
-    def __init__(self, step: str = "") -> None:
-        super().__init__()
-        self._step, self._first, self._last = step, 0, 0
-        self._begun = self._told = time.monotonic()
-
     def _advance(self, step: str, done: int, total: int | None, unit: str) -> None:
         now = time.monotonic()
         if step != self._step or done < self._last:  # a step begins, or another pass over the same rows
@@ -161,17 +155,17 @@ class _Steps(_Line):
         self._told = now if due else self._told
 
 
-class RoundProgress(_Steps):
-    """A training callback that shows round, headline metric on each set, and time left.
+class RoundProgress(_Progress):
+    """A training callback that shows the round, the main metric on each data set, and the remaining time.
 
     Args:
-        metric: the headline metric; None shows no metric.
-        folds: number of trainings, one after another; 0: one.
-        stops: whether early stopping may end the training at any round, so that the time left is unknown.
+        metric: name of the metric, or None.
+        folds: number of consecutive trainings; 0 for a single one.
+        stops: whether early stopping may end the training, so that the remaining time is unknown.
     """
 
     before_iteration = False
-    order = 25  # before early stopping, which ends the round by an exception
+    order = 25  # before early stopping, which raises an exception
 
     def __init__(self, metric: str | None, *, folds: int = 0, stops: bool = False) -> None:
         super().__init__()
@@ -200,7 +194,7 @@ class RoundProgress(_Steps):
         if len(self._ends) > 1 and not self._stops and self.rounds < self.total:  # the first round also compiles
             a_round = (now - self._ends[0]) / (len(self._ends) - 1)
             parts.append(f"{duration(a_round * (self.total - self.rounds))} left")
-        # Plain lines: the first and last round, and some between.
+        # Print the first and the last round, and some in between.
         self._shown = self._shown or (now if fold else 0.0)
         since, step = now - self._shown, max(1, self.total // _LINES)
         due = since >= _AT_LEAST_EVERY or (self.rounds // step > self._shown_round // step and since >= self._every)
@@ -210,7 +204,7 @@ class RoundProgress(_Steps):
             self._shown, self._shown_round = now, self.rounds
 
     def next_fold(self) -> None:
-        """Count the next training, whose rounds begin anew."""
+        """Start the next training, whose rounds start at 1."""
         self._fold += 1
         self._ends.clear()
 
@@ -220,16 +214,12 @@ class RoundProgress(_Steps):
         return time.monotonic() - self._started
 
     def binning(self, done: int, rows: int) -> None:
-        """Show binned rows; engines may pass over them several times."""
+        """Show binned rows. Engines may bin the same rows several times."""
         self._advance("binning", done, rows, "rows")
 
 
-class ReadProgress(_Steps):
-    """Called with the bytes read and their total; shows the share once reading takes a while.
-
-    Args:
-        path: name of the file in the line.
-    """
+class ReadProgress(_Progress):
+    """A function of the bytes read and their total that shows progress once reading takes a while."""
 
     def __init__(self, path: str) -> None:
         super().__init__(f"reading {path}")
@@ -238,15 +228,15 @@ class ReadProgress(_Steps):
         self._advance(self._step, done, total, "MB")
 
 
-class StepProgress(_Steps):
-    """Called with the step, the documents done, and all documents; shows them once it takes a while."""
+class StepProgress(_Progress):
+    """A function of the step and its number of documents that shows progress once the step takes a while."""
 
     def __call__(self, step: str, done: int, total: int) -> None:
         self._advance(step, done, total, "documents")
 
 
 def duration(seconds: float) -> str:
-    """`0.42 s`, `12 s`, `3:05`, `1:02:03`."""
+    """Format a duration as `4.2 s`, `12 s`, `3:05` or `1:02:03`."""
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)

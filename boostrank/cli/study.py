@@ -1,4 +1,4 @@
-"""`boostrank study`: noise, pareto and average, which take several trainings; metrics of each library."""
+"""`boostrank study`: `noise`, `pareto`, `average` and `metrics`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import dataclasses
 import math
 import sys
 import warnings
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,25 +14,23 @@ import click
 from boostrank.cli.command import command
 from boostrank.cli.errors import say
 from boostrank.cli.reading import Reader
-from boostrank.cli.show import check_page, print_json, print_table, print_wrapped, time_left, write_page
+from boostrank.cli.show import print_json, print_table, print_wrapped, time_left, write_page
 from boostrank.cli.train import prepared
 from boostrank.core.errors import InputError
 from boostrank.options import (
     CONVENTIONS,
     DEFAULT_ROUNDS,
-    ConfigOptions,
     FileOptions,
     FitOptions,
     JsonOptions,
     Options,
     StartOptions,
     ThreadOptions,
+    TrainingsOptions,
     argument,
-    declared,
     option,
-    parse_shares,
+    parse_numbers,
 )
-from boostrank.options import ConventionOptions as _Conventions
 
 if TYPE_CHECKING:
     from boostrank.report.conventions import Explanation, Match, Reading
@@ -41,24 +38,19 @@ if TYPE_CHECKING:
     from boostrank.report.pareto_front import Mix, ParetoFront
 
 
-@dataclass(frozen=True, kw_only=True)
 class Average(Options):
-    """Options of `average`."""
-
-    models: tuple[str, ...] = argument("MODEL...", default=(), file="read")
-    model: str = option(None, "Model file to write.", short="-m", file="write", required=True)
+    models: tuple[str, ...] = argument("MODEL...", file="read")
+    model: str = option("Model file to write.", short="-m", file="write")
 
 
-@command("average", Average)
+@command("average")
 def average(own: Average) -> None:
-    """Average MODELs of one engine and the same features into one model.
+    """Average MODELs of one engine with the same features into one model.
 
-    The result is an ordinary model file with all their trees. Averages of models with other seeds (--seed) or folds
-    rank better than one model.
+    The result is an ordinary model file with all their trees. An average of models with different seeds (--seed) or
+    folds ranks better than a single model.
     """
-    from boostrank.core.files import check_writable, reserved
-
-    check_writable(own.model)
+    from boostrank.core.files import reserved
     from boostrank.model.averaging import average
     from boostrank.model.ranking_model import RankingModel
 
@@ -68,30 +60,25 @@ def average(own: Average) -> None:
     click.echo(f"{own.model}: {len(own.models)} models, {one.best_iteration} rounds")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Noise(ConfigOptions, JsonOptions, group="Data and output"):
-    """Options of `noise` only."""
-
-    train: tuple[str, ...] = argument("TRAIN...", default=(), file="data")
-    valid: str = option(None, "Measure on this file.", file="data", required=True)
-    repeats: int = option(10, "Number of trainings for each source of luck.", ge=3, common=True)
+class Noise(TrainingsOptions, group="Data and output"):
+    valid: str = option("Validation file.", file="data")
+    repeats: int = option("Number of trainings for each source of noise.", 10, ge=3, common=True)
 
 
-@command("noise", Noise, FitOptions, FileOptions)
+@command("noise")
 def noise(own: Noise, options: FitOptions, reading: FileOptions) -> None:
-    """Measure how far luck alone moves the metric: smaller differences of two trainings mean nothing.
+    """Measure how much the metric varies by chance: smaller differences between two trainings are meaningless.
 
-    Trains on TRAIN --repeats times each with other seeds, other orders of the rows, and other draws (with replacement)
-    of the training queries. Takes the options of `boostrank train`.
+    Train on TRAIN --repeats times with different seeds, with different row orders, and with bootstrap samples of the
+    training queries. The options of `boostrank train` apply.
     """
     from boostrank.report.noise import SOURCES, measure_noise
 
     gain, options = options.gain, prepared(options)
     params = options.flat()
     rounds = options.rounds or DEFAULT_ROUNDS
-    reader = Reader(reading, options.threads, gain=gain)
-    train_set = reader.read(own.train)
-    valid_set = reader.read(own.valid, like=train_set)
+    train_set, valid_set = Reader(reading, options.threads, gain=gain).read_both(own.train, own.valid)
+    assert valid_set is not None  # --valid is required
     how: dict[str, Any] = {"runs": own.repeats, "backend": options.backend, "conventions": options.conventions}
 
     def progress(done: int, total: int, source: str, metrics: dict[str, float]) -> None:
@@ -100,7 +87,7 @@ def noise(own: Noise, options: FitOptions, reading: FileOptions) -> None:
         say(f"{done}/{total}  {source}  {name} {value:.4f}{left(done, total)}")
 
     with contextlib.redirect_stdout(sys.stderr):  # the engines print
-        say(f"at most {own.repeats * len(SOURCES)} trainings of {rounds} rounds")
+        say(f"training up to {own.repeats * len(SOURCES)} models for {rounds} rounds")
         left = time_left()
         found = measure_noise(params, train_set, valid_set, rounds, **how, progress=progress)
     if own.as_json:
@@ -135,20 +122,20 @@ def _print_noise(found: NoiseReport) -> None:
             spread = found.spread(source, name)
             rows.append([source, str(values[name].size), *_cells(spread), f"{spread.matters:.4f}"])
         rows.append(["validation queries", "", *_cells(found.over_queries(name)), ""])
-        click.echo(f"{name}, {result.mean:.4f} with nothing changed")
+        click.echo(f"{name}, {result.mean:.4f} without changes")
         print_table(rows)
         click.echo()
     idle = [
-        f"{source}: no difference at all with these settings; not followed further."
+        f"{source}: no differences with these settings, so fewer trainings."
         for source, values in found.values.items()
         if not any(found.spread(source, one).sd for one in values)
     ]
     bounds = ", ".join(f"{found.matters(name):.4f} in {name}" for name in found.first)
     texts = (
-        f"Two single trainings on these data that differ by less than {bounds} may differ by luck.",
-        "matters from: luck of this kind alone gives a larger difference of two trainings once in twenty times.",
-        "validation queries: what other validation queries would do to the number. Rankers that are compared on the "
-        "same queries share it: boostrank evaluate pairs them.",
+        f"Two single trainings on these data may differ by up to {bounds} by chance.",
+        "matters from: chance alone of this kind gives a larger difference of two trainings once in twenty times.",
+        "validation queries: the variation with other validation queries. Rankers measured on the same queries share "
+        "it; boostrank evaluate compares them query by query.",
         *idle,
     )
     print_wrapped(texts)
@@ -158,69 +145,65 @@ def _cells(spread: Spread) -> list[str]:
     return [f"{spread.sd:.4f}", f"{spread.low:.4f} to {spread.high:.4f}"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pareto(StartOptions, ConfigOptions, JsonOptions, group="Data and output"):
-    """Options of `pareto` only."""
+def _parse_shares(text: str) -> tuple[float, ...]:
+    return parse_numbers(text, float, lambda found: all(0 <= one <= 1 for one in found) and any(found), "0,0.25,0.5,1")
 
-    train: tuple[str, ...] = argument("TRAIN...", default=(), file="data")
+
+class Pareto(StartOptions, TrainingsOptions, group="Data and output"):
     goal: str = option(
-        None,
-        "The second goal: a column, a feature or not (--drop), or an expression over columns.",
-        metavar="COLUMN",
-        required=True,
+        "Second goal: a column, which may also be a feature, or an expression over columns.", metavar="COLUMN"
     )
-    valid: str | None = option(
-        None, "Measure on this file.", file="data", shown="folds of the queries of TRAIN", common=True
-    )
+    valid: str | None = option("Validation file.", file="data", shown="folds of the queries of TRAIN", common=True)
     folds: int = option(
-        5, "Number of folds without --valid; each is measured by models of the others.", metavar="K", ge=2
+        "Number of folds without --valid, each measured by models trained on the others.", 5, metavar="K", ge=2
     )
     mixes: tuple[float, ...] | None = option(
-        None,
-        "Shares of the goal; 0, the label alone, is always included.",
+        "Shares of the goal. 0, the label alone, is always included.",
         kind="shares",
-        metavar="W,W,...",
-        parse=parse_shares,
+        parse=("W,W,...", _parse_shares),
         shown="0,0.1,...,1",
         common=True,
     )
-    output: str | None = option(None, "Write an HTML page with the picture.", short="-o", file="write", common=True)
+    output: str | None = option("HTML page to write.", short="-o", file="page", common=True)
 
 
-@command("pareto", Pareto, FitOptions, FileOptions)
+@command("pareto")
 def pareto(own: Pareto, options: FitOptions, reading: FileOptions) -> None:
-    """Measure what a second goal, such as margin, costs in ranking by the label.
+    """Measure the trade-off between ranking by the label and a second goal, such as margin.
 
-    Trains a ranker for each mix of the gain of the label (--gain) and the goal, with the same parameters and rounds,
-    and measures each by both on held-out queries. Both are scaled to the same mean ideal DCG over the training
-    queries, so that a mix of 0.5 is half of each. Prints a table, and the gain for `boostrank train --gain`.
+    Train a ranker for each mix of the gain of the label (--gain) and the goal, with the same parameters and rounds, and
+    measure each by both on held-out queries. Both are scaled to the same mean ideal DCG over the training queries, so
+    that a mix of 0.5 weights them equally. Print a table, and the gain for `boostrank train --gain`.
 
     \b
     boostrank study pareto train.csv --drop margin --goal margin --valid valid.csv -o pareto.html
     """
     if options.early_stopping:
-        raise InputError("mixes are compared after the same rounds: no --early-stopping here")
+        raise InputError("--early-stopping cannot be used: mixes are compared after the same number of rounds")
     if options.metrics or len(options.eval_at or ()) > 1:
-        raise InputError("mixes are measured by NDCG and DCG at one rank: no --metric, and one number for --eval-at")
+        raise InputError(
+            "--metric and several --eval-at cannot be used: mixes are measured by NDCG and DCG at one rank"
+        )
     files = [*own.train, *filter(None, [own.valid])]
     if "-" in files:
-        raise InputError("the data are read twice, for the label and for the goal: put them into a file")
+        raise InputError("standard input can be read only once, but the data are read twice: write them to a file")
     from boostrank.core.conventions import expression_of
     from boostrank.report.pareto_front import MIXES, pareto
 
     expression = expression_of(own.goal)
     if expression is None:
-        raise InputError(f"--goal {own.goal}: a column, or an expression over columns")
-    check_page(own.output)
+        raise InputError(f"--goal {own.goal} is neither a column nor an expression over columns")
     typed, options = options, prepared(options)
     params = options.flat()
-    goals, valid_goals = _goals(own, replace(typed, gain=expression.text), reading)
-    reader = Reader(reading, options.threads, gain=typed.gain)
+    # Read the data with the goal in place of labels, then with the labels.
+    reader = Reader(reading, options.threads, gain=expression.text)
+    goal_sets = reader.read_both(own.train, own.valid)
+    goals, valid_goals = (None if one is None else one.in_input_order(one.labels) for one in goal_sets)
+    assert goals is not None
     with warnings.catch_warnings():
-        if expression_of(typed.gain) is None:  # what deserves a look was said of the first reading
+        if expression_of(typed.gain) is None:  # the first reading gave the same warnings
             warnings.simplefilter("ignore")
-        train_set = reader.read(own.train)
-        valid_set = reader.read(own.valid, like=train_set) if own.valid else None
+        train_set, valid_set = Reader(reading, options.threads, gain=typed.gain).read_both(own.train, own.valid)
     left = time_left()
 
     def progress(done: int, total: int, mix: Mix) -> None:
@@ -255,14 +238,6 @@ def pareto(own: Pareto, options: FitOptions, reading: FileOptions) -> None:
         click.echo(f"\nboostrank train ... --gain '{found.free.gain}'")
 
 
-def _goals(own: Pareto, options: FitOptions, reading: FileOptions) -> tuple[Any, Any]:
-    """The goal of each row of the training and of the validation files, float64[N], in the order of the files."""
-    reader = Reader(reading, options.threads, gain=options.gain)
-    first = reader.read(own.train)
-    second = reader.read(own.valid, like=first) if own.valid else None
-    return first.in_input_order(first.labels), None if second is None else second.in_input_order(second.labels)
-
-
 def _print_pareto(found: ParetoFront) -> None:
     *both, dcg = found.names
     rows = [["mix", *(cell for name in both for cell in (name, "to mix 0", "95% interval")), dcg]]
@@ -277,31 +252,25 @@ def _print_pareto(found: ParetoFront) -> None:
         click.echo("-: another mix is as good or better by both NDCGs")
 
 
-# Number of rows of --target: matches, or the nearest ones if none matches.
+# Number of rows for --target: of matches, or of the nearest if none matches.
 MOST_HITS, NEAREST = 20, 5
 
 
-@dataclass(frozen=True, kw_only=True)
 class MetricOptions(JsonOptions, ThreadOptions, group="Measures"):
-    """Options of the command."""
-
     ranker: str = argument("MODEL|SCORES", file="read")
-    data: tuple[str, ...] = argument("DATA...", default=(), file="data")
-    conventions: str = option("default", declared(_Conventions)["conventions"].help, choices=CONVENTIONS)
-    metric: str = option("ndcg@10", "ndcg@1,5,10, map@10, err@20, ...", metavar="NAME")
-    target: str | None = option(
-        None, "Search for the conventions that give this number, to the digits that it has.", metavar="X"
-    )
+    data: tuple[str, ...] = argument("DATA...", file="data")
+    conventions: str = option("Conventions that the others are compared with.", "default", choices=CONVENTIONS)
+    metric: str = option("Metric, such as ndcg@1,5,10, map@20 or err@20.", "ndcg@10", metavar="NAME")
+    target: str | None = option("Search for conventions that give this number, to its digits.", metavar="X")
 
 
-@command("metrics", MetricOptions, FileOptions)
+@command("metrics")
 def metrics(own: MetricOptions, reading: FileOptions) -> None:
-    """Measure scores by the conventions of each library, and split the differences.
+    """Compute a metric with the conventions of each library, and explain the differences.
 
-    MODEL|SCORES is a model, or a file with one score per line in the order of DATA. The way from one number to another
-    changes one convention at a time, in the order of the columns, so that each row adds up. --conventions says which
-    number the others are compared with; --target searches for the conventions that give a number. trec_eval orders tied
-    documents by their names: comments of DATA, as in `# docid = NAME`.
+    MODEL|SCORES is a model, or a file with one score per line in the order of DATA. Differences to --conventions are
+    attributed to one convention at a time, in the order of the columns, so that each row adds up. --target searches for
+    the conventions that give a number. trec_eval orders tied documents by name: comments of DATA, `# docid = NAME`.
     """
     from boostrank.metric import Metric
     from boostrank.model.scores import load_ranker, scores_of
@@ -341,7 +310,7 @@ def _print_metrics(found: Explanation) -> None:
         if reading.value is not None:
             cells = (printed[reading.name].get(title, "") for title in titles)
             rows.append([reading.name, f"{reading.value:.4f}", *cells])
-    click.echo(f"{found.metric} as each computes it; from {found.base} in steps, which add up from left to right:")
+    click.echo(f"{found.metric} in each library; differences to {found.base} add up from left to right:")
     click.echo()
     print_table(rows)
     click.echo()
@@ -352,17 +321,17 @@ def _print_metrics(found: Explanation) -> None:
     about_the_data = (
         f"Queries: {found.queries:,}; {found.empty:,} have no relevant document, {found.single:,} have one document"
         f"{shorter}.",
-        f"Ties: {ties.mass:.2%} of the documents ({ties.tied:,} of {ties.documents:,}) have the score of a document "
-        "with another label in their query.",
-        f"Their order can be worth {ties.worth:.4f}: {ties.worst:.4f} with the worst order, {ties.file_order:.4f} with "
-        f"that of the file, {ties.expected:.4f} on average, {ties.best:.4f} with the best.",
+        f"Ties: {ties.mass:.2%} of the documents ({ties.tied:,} of {ties.documents:,}) have the same score as a "
+        "document of their query with another label.",
+        f"Their order can change the metric by {ties.worth:.4f}: {ties.worst:.4f} with the worst order, "
+        f"{ties.file_order:.4f} with the file's order, {ties.expected:.4f} on average, {ties.best:.4f} with the best.",
     )
     print_wrapped(about_the_data)
     click.echo()
 
 
 def _printed_changes(reading: Reading, start: float) -> dict[str, str]:
-    """Return each change, as four digits show it. Values are rounded, not changes, so that numbers add up."""
+    """Return each change to four digits. Values are rounded rather than changes, so that the numbers add up."""
     printed, before = {}, round(start, 4)
     for change in reading.changes:
         after = round(change.value, 4)
@@ -374,7 +343,7 @@ def _printed_changes(reading: Reading, start: float) -> dict[str, str]:
 
 def _sentence(reading: Reading, printed: dict[str, str], base: str) -> str:
     if reading.value is None:
-        return f"{reading.name} has no such number: {reading.note}"
+        return f"{reading.name} does not compute it: {reading.note}"
     changes = [change for change in reading.changes if change.convention in printed]
     changes.sort(key=lambda change: -abs(change.change))
     why = "; ".join(f"{printed[change.convention]} is {change.choice}" for change in changes)
@@ -388,7 +357,7 @@ def _print_matches(matches: list[Match], target: str, *, as_json: bool) -> None:
         shown = [dataclasses.asdict(match) for match in hits or matches[:NEAREST]]
         print_json({"target": target, "tried": len(matches), "hits": len(hits), "nearest": shown})
         return
-    tried = f"of {len(matches):,} combinations of conventions that matter for these data"
+    tried = f"of {len(matches):,} combinations of conventions with an effect on these data"
     if hits:
         click.echo(f"{len(hits):,} {tried} give{'s' * (len(hits) == 1)} {target}:")
     else:

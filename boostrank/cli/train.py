@@ -18,8 +18,10 @@ from boostrank.cli.command import command
 from boostrank.cli.errors import DONE, StopRequest, graceful_stop, say
 from boostrank.cli.reading import Reader
 from boostrank.cli.show import RoundProgress, aligned, duration
+from boostrank.core.errors import InputError, ParameterError
+from boostrank.core.files import check_appendable, check_not_read, check_writable, remove_leftovers, reserved
 from boostrank.engines import get_backend, of_engine
-from boostrank.options import GOOD, KEYWORDS, PLAIN, FileOptions, FitOptions, TrainCommand, TrainOptions
+from boostrank.options import GOOD, KEYWORDS, NO_CACHE, PLAIN, FileOptions, FitOptions, TrainCommand, TrainOptions
 
 if TYPE_CHECKING:
     from boostrank.fit.checkpoint import Checkpoint
@@ -27,22 +29,19 @@ if TYPE_CHECKING:
     from boostrank.model.ranking_model import RankingModel
 
 Fit = TypeVar("Fit", bound=FitOptions)
-NO_CACHE = "none"
 
 
-@command("train", TrainCommand, TrainOptions, FileOptions, replaceable=("init_model",))
+@command("train", replaceable=("init_model",))
 def train(own: TrainCommand, options: TrainOptions, reading: FileOptions) -> int:
-    """Train a ranker from TRAIN: libsvm text with `qid:`, CSV, TSV, Parquet or Arrow.
+    """Train a ranker on TRAIN: libsvm text with `qid:`, CSV, TSV, Parquet or Arrow.
 
-    TRAIN is one file or several, plain or compressed (.gz, .bz2, .xz, .zst), a quoted pattern, 'shards/*.gz', or `-`
-    for standard input. Several files are one data set; a query must lie in one of them.
+    TRAIN is one file or several, plain or compressed (.gz, .bz2, .xz, .zst), a quoted pattern ('shards/*.gz'), or `-`
+    for standard input. Several files are one data set. All rows of a query must be in the same file.
 
-    Prints the path of the model. Ctrl-C and SIGTERM finish the round and write the model and the checkpoint, if any;
-    a second Ctrl-C exits at once.
+    Prints the path of the model. Ctrl-C and SIGTERM finish the round and write the model and the checkpoint, if any. A
+    second Ctrl-C exits at once.
     """
     from boostrank.clicks.sidecar import click_reading
-    from boostrank.core.errors import InputError, ParameterError
-    from boostrank.core.files import check_appendable, check_writable, reserved
     from boostrank.model.files import check_ending
 
     if own.cluster == "env":
@@ -58,14 +57,14 @@ def train(own: TrainCommand, options: TrainOptions, reading: FileOptions) -> int
         if options.gain is not None:
             raise ParameterError("--clicks and --gain cannot be used together")
         if of_engine(objective):
-            raise ParameterError(f"--clicks learns real gains, and {objective} takes grades: one of ours")
+            raise ParameterError(f"--clicks needs real gains, but {objective} takes grades: use a boostrank objective")
         if len(own.train) > 1:
-            raise InputError("--clicks counts the rows of one file: give one TRAIN")
+            raise InputError("--clicks needs exactly one TRAIN file, whose rows the clicks refer to")
         columns, reading = click_reading(own.click_columns, (*own.train, *own.valid), reading)
         options = replace(options, gain="linear", metrics=options.metrics or ("dcg",))
     options = _with_quality(options, own.cluster is not None)
     if options.folds and (own.cache not in (None, NO_CACHE) or own.route not in ("auto", "memory")):
-        raise ParameterError("--folds takes rows from memory: leave out --route and --cache")
+        raise ParameterError("--folds needs rows in memory: leave out --route and --cache")
     if own.target:
         _check_for(own.target, engine=options.backend, within=options.within_query or "")
     check_ending(own.model)
@@ -76,18 +75,16 @@ def train(own: TrainCommand, options: TrainOptions, reading: FileOptions) -> int
     with reserved(own.model), checkpoint.reserved() if checkpoint else contextlib.nullcontext():
         if checkpoint and checkpoint.exists and not checkpoint.resume:
             raise InputError(
-                f"{checkpoint.path}: an unfinished training lies there: --resume goes on with it; or remove the file"
+                f"{checkpoint.path}: contains an unfinished training: continue it with --resume, or remove the file"
             )
         return _run(own, replace(options, checkpoint=checkpoint), reading, columns)
 
 
 def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns: Any) -> int:
-    """Lock the outputs, train, and return the exit status."""
+    """Train, and return the exit status."""
     from boostrank.clicks.log import PRIOR
     from boostrank.clicks.sidecar import Clicks, ClickTraining
     from boostrank.core.conventions import expression_of
-    from boostrank.core.errors import InputError
-    from boostrank.core.files import remove_leftovers
     from boostrank.data.rows import missing_in
     from boostrank.fit.callbacks import StopWhenAsked
     from boostrank.fit.checkpoint import keeping_rounds, resume_words, save_or_rescue
@@ -97,8 +94,9 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
     from boostrank.metric import Metric
     from boostrank.model.files import sidecar_path
     from boostrank.planning import choose_route, wanted_route
+    from boostrank.tracking import JsonLines
 
-    remove_leftovers(sidecar_path(own.model))  # those of the model are already removed
+    remove_leftovers(sidecar_path(own.model))
     gain = options.gain
     options = prepared(options)
     checked = draft(options).settings
@@ -109,7 +107,9 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
         raise click.UsageError("early stopping needs --valid, or --folds")
     if own.cluster:
         if expression_of(gain) is not None:
-            raise InputError("--gain of columns is for one machine: write such gains as labels, and --gain linear")
+            raise InputError(
+                "--cluster does not support --gain of columns: write gains as labels, and use --gain linear"
+            )
         return _on_cluster(own, options, checked.rounds, reading, names, metric)
     known = reading.keywords | {"labelled": columns is None}
     route = "memory" if options.folds else wanted_route(options.backend, own.route, own.cache)
@@ -131,7 +131,7 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
     constant = train_set.constant_features()
     if constant:
         more = f", and {len(constant) - 8} more" if len(constant) > 8 else ""
-        say(f"{len(constant)} of {train_set.n_features} features never change: {', '.join(constant[:8])}{more}")
+        say(f"{len(constant)} of {train_set.n_features} features are constant: {', '.join(constant[:8])}{more}")
     valid_sets = [reader.read(path, like=train_set) for path in own.valid]
     if clicked is not None:
         pairs = zip(own.valid, valid_sets, strict=True)
@@ -153,11 +153,7 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
     if on_folds and not recipe.folds and not valid_sets:
         plan = replace(plan, valid=(("training", plan.train_set),))
     many = len(recipe.members) if recipe.folds else 0
-    log = []
-    if own.log:
-        from boostrank.tracking import JsonLines
-
-        log = [JsonLines(own.log)]
+    log = [JsonLines(own.log)] if own.log else []
     with graceful_stop() as stop:
         progress = RoundProgress(metric, folds=many, stops=bool(recipe.patience or checked.stopping_rounds))
         with progress, contextlib.redirect_stdout(sys.stderr), keeping_rounds(own.model):
@@ -177,16 +173,12 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
     if checkpoint and checkpoint.failures:
         say(f"{checkpoint.failures} checkpoints could not be written")
     if checkpoint and stopped:
-        say("there is no checkpoint to go on from" if checkpoint.holds is None else resume_words(checkpoint))
+        say("there is no checkpoint to resume from" if checkpoint.holds is None else resume_words(checkpoint))
     return stop.exit_status if stopped else DONE
 
 
 def _check_for(target: str, **facts: Any) -> None:
-    """Refuse or warn of what the program that will serve the model cannot hold; `facts` as for `objections`.
-
-    The library's trainings know no targets: `fit` lies below `export`.
-    """
-    from boostrank.core.errors import InputError
+    """Raise or warn if the program that will serve the model cannot represent it; `facts` are those of `objections`."""
     from boostrank.export import TARGETS
 
     for one in TARGETS.get(target).objections(**facts):
@@ -200,7 +192,7 @@ def _with_quality(options: TrainOptions, cluster: bool) -> TrainOptions:
     """Set the quality: "good" by default, or "plain" if folds are not available."""
     reason = ""
     if cluster:
-        reason = "workers of a cluster train a single model with the engine's defaults"
+        reason = "a cluster trains a single model with the engine's defaults"
     elif not get_backend(options.backend).grows_trees:
         reason = f"{options.backend} grows no trees"
     asked = options.quality
@@ -219,17 +211,16 @@ def _with_quality(options: TrainOptions, cluster: bool) -> TrainOptions:
 
 
 def prepared(options: Fit) -> Fit:
-    """Load the objective of a Python file, parse the gain, and silence the engine."""
+    """Load the objective from a Python file, parse the gain, and silence the engine."""
     from boostrank.checking.user_file import is_objective_file, load_objective
     from boostrank.core.conventions import rule_of
-    from boostrank.core.errors import ParameterError
 
     objective = options.objective
     if objective is not None and ".py" in objective and is_objective_file(objective):
         options = replace(options, objective=load_objective(objective))
     for name in ("objective", "gain"):
         if name in options.params:
-            raise ParameterError(f"{name!r} is no parameter of the engine: use --{name}")
+            raise ParameterError(f"{name!r} is not a parameter of the engine: use --{name}")
     params = options.params if "verbose" in options.params else {"verbosity": -1} | dict(options.params)
     return replace(options, gain=None if options.gain is None else rule_of(options.gain), params=params)
 
@@ -272,44 +263,40 @@ def _on_cluster(
 def _checkpoint(own: TrainCommand, options: TrainOptions) -> Checkpoint | None:
     if own.cluster or not (own.checkpoint_every or options.checkpoint or own.resume):
         return None
-    from boostrank.core.errors import InputError
-    from boostrank.core.files import check_not_read
     from boostrank.fit.checkpoint import Checkpoint
     from boostrank.model.files import sidecar_path
 
     path = options.checkpoint or f"{own.model}.checkpoint"
     check_not_read(path, filter(None, [options.init_model]))
     if os.path.realpath(path) in (os.path.realpath(own.model), os.path.realpath(sidecar_path(own.model))):
-        raise InputError(f"{path}: the checkpoint needs a file of its own")
+        raise InputError(f"{path}: the checkpoint and the model need different files")
     return Checkpoint(path, every=own.checkpoint_every, resume=own.resume)
 
 
 def _set_names(paths: Sequence[str]) -> list[str]:
-    """Names of validation files in the log: without folder and endings, if these are distinct."""
+    """Return the names of validation files without folder and extensions, or numbers if names are not distinct."""
     stems = [Path(path).name.split(".")[0].strip("*?-_") or Path(path).parent.name or path for path in paths]
     distinct = len(set(stems)) == len(stems) and "training" not in stems
     return stems if distinct else [f"valid_{i}" for i in range(len(paths))]
 
 
 class _FoldTable:
-    """Print a row for each trained fold."""
+    """A function that prints a row for each trained fold."""
 
     def __init__(self, recipe: Recipe, metric: str | None, stop: StopRequest, progress: RoundProgress) -> None:
-        self._metric, self._stop, self._progress, self._first = metric, stop, progress, True
+        self._metric, self._stop, self._progress = metric or "", stop, progress
         self._width = max((len(member.name) for member in recipe.members), default=0)
 
     def __call__(self, fold: int, member: Member, model: RankingModel) -> bool:
         assert model.summary is not None  # it was just trained
-        held_out = next(iter(model.best_score.values()), {}).get(self._metric or "")
+        held_out = next(iter(model.best_score.values()), {}).get(self._metric)
         value = "" if held_out is None else f"{held_out:.4f}"
-        width = max(8, len(self._metric or ""))
-        if self._first:
-            self._progress.say(f"fold  {'trained':{self._width}}  rounds  {self._metric or '':>{width}}  time")
-        self._first = False
-        taken = duration(model.summary.seconds)
-        self._progress.say(
-            f"{fold + 1:<4}  {member.name:{self._width}}  {model.best_iteration:>6}  {value:>{width}}  {taken}"
-        )
+        rows = [(f"{fold + 1}", member.name, f"{model.best_iteration}", value, duration(model.summary.seconds))]
+        if not fold:
+            rows.insert(0, ("fold", "trained", "rounds", self._metric, "time"))
+        width = max(8, len(self._metric))
+        for number, name, rounds, value, taken in rows:
+            self._progress.say(f"{number:<4}  {name:{self._width}}  {rounds:>6}  {value:>{width}}  {taken}")
         self._progress.next_fold()
         return not self._stop.made
 
@@ -323,7 +310,7 @@ def _print_outcome(
     stopped: bool,
     valid: Sequence[str] = (),
 ) -> None:
-    """Print the trained model: its parts, metric and size."""
+    """Print the metric, the size and the path of the trained model."""
     from boostrank.model.averaging import count_trees
     from boostrank.model.ranking_model import tree_counts
 
@@ -337,9 +324,9 @@ def _print_outcome(
     if record is not None:
         fields |= dict(record)
         if stopped:
-            say(f"stopped in fold {len(record['rounds'])}; the model holds the folds so far")
+            say(f"stopped in fold {len(record['rounds'])}; the model contains the folds so far")
         for name, value in zip(valid, record["valid"], strict=False):  # without a metric there are no values
-            say(f"{name}: {_value(str(record['metric']), value)}, each scored by the model that had not seen it")
+            say(f"{name}: {_value(str(record['metric']), value)}, each scored by the model that was not trained on it")
     elif summary is not None:
         fields |= dataclasses.asdict(summary) | {"tree_seconds": summary.tree_seconds}
         fields |= {"objective": model.info["objective"]["name"], "metrics": model.best_score, "rounds": progress.rounds}
@@ -355,7 +342,7 @@ def _print_outcome(
         say(f"{count_trees(model):,} trees{of_start}; trained in {duration(progress.seconds)}")
     if record is not None and record["metric"] is not None:
         value = record["held_out"][record["metric"]]
-        click.echo(f"{_value(str(record['metric']), value)}, each scored by the model that had not seen it")
+        click.echo(f"{_value(str(record['metric']), value)}, each scored by the model that was not trained on it")
     click.echo(f"model written to {own.model}")
 
 

@@ -8,7 +8,6 @@ import math
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,12 +23,10 @@ from boostrank.options import (
     DEFAULT_ROUNDS,
     KEYWORDS,
     PLAIN,
-    ConfigOptions,
     FileOptions,
     FitOptions,
-    JsonOptions,
+    TrainingsOptions,
     WithinQueryOptions,
-    argument,
     declared,
     option,
     parse_assignment,
@@ -39,46 +36,40 @@ if TYPE_CHECKING:
     from boostrank.tuning.search import Trial, TuningResult
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tune(WithinQueryOptions, ConfigOptions, JsonOptions, group="Search"):
-    """Options of `tune` only."""
-
-    train: tuple[str, ...] = argument("TRAIN...", default=(), file="data")
-    valid: str | None = option(None, "Measure trials on this file.", file="data", shown="folds of TRAIN", common=True)
+class Tune(WithinQueryOptions, TrainingsOptions, group="Search"):
+    valid: str | None = option("Validation file.", file="data", shown="folds of TRAIN", common=True)
     output: str = option(
-        "tuned.toml", "Configuration to write, for `boostrank train --config`.", short="-o", file="write", common=True
+        "Configuration file to write, for `boostrank train --config`.",
+        "tuned.toml",
+        short="-o",
+        file="write",
+        common=True,
     )
-    resume: bool = option(False, "Continue the search in OUTPUT.study, if it exists.")
-    trials: int = option(50, "Number of trials, including those of a continued study.", ge=1, common=True)
-    folds: int = option(
-        5, "Without --valid: hold out each of K folds of whole queries once.", metavar="K", ge=2, common=True
-    )
+    resume: bool = option("Continue the search in OUTPUT.study, if it exists.")
+    trials: int = option("Number of trials, including those of a continued search.", 50, ge=1, common=True)
+    folds: int = option("Number of folds of whole queries without --valid.", 5, metavar="K", ge=2, common=True)
     space: tuple[tuple[str, Any], ...] = option(
-        (),
-        "Add or replace a dimension of the search: sigma=0.1:10:log, num_leaves=7:63, objective=shf-sdcg,xe-ndcg.",
-        metavar="NAME=VALUE",
-        parse=parse_assignment,
+        "Dimension to add or replace: sigma=0.1:10:log, num_leaves=7:63, objective=shf-sdcg,xe-ndcg.",
+        parse=("NAME=VALUE", parse_assignment),
         common=True,
     )
 
 
-@command("tune", Tune, FitOptions, FileOptions)
+@command("tune")
 def tune(own: Tune, options: FitOptions, reading: FileOptions) -> int:
-    """Search for the best parameters and write them for `boostrank train --config`.
+    """Search for the best parameters, and write them to a configuration file for `boostrank train --config`.
 
-    The search covers learning rate, leaves, regularisation and the parameters of the objective; options that you give
-    are fixed. Trials are measured on --valid, or on folds of whole queries, and compared query by query. The effect of
-    luck is measured first.
+    The search covers the learning rate, leaves, regularisation and the parameters of the objective. Options that you
+    give are fixed. Trials are measured on --valid or on folds of whole queries, and compared query by query. The
+    variation by chance is measured first.
     """
     from boostrank.core.files import check_not_read, check_writable, write_atomically
 
-    inputs = [*own.train, *([own.valid] if own.valid else [])]
     study = f"{own.output}.study"
-    for path in (own.output, study):
-        check_not_read(path, inputs)
-        check_writable(path)
+    check_not_read(study, [*own.train, *([own.valid] if own.valid else [])])
+    check_writable(study)
     if os.path.exists(study) and not own.resume:
-        raise InputError(f"{study}: a search lies there: --resume goes on with it; or remove the file")
+        raise InputError(f"{study}: contains a search: continue it with --resume, or remove the file")
     from boostrank.tuning.search import tune
     from boostrank.tuning.space import parse_dimension
 
@@ -87,9 +78,7 @@ def tune(own: Tune, options: FitOptions, reading: FileOptions) -> int:
     typed, options = options, prepared(options)
     params = options.flat()
     rounds = options.rounds or DEFAULT_ROUNDS
-    reader = Reader(reading, options.threads, gain=typed.gain)
-    train_set = reader.read(own.train)
-    valid_set = reader.read(own.valid, like=train_set) if own.valid else None
+    train_set, valid_set = Reader(reading, options.threads, gain=typed.gain).read_both(own.train, own.valid)
 
     def search(trials: int, progress: _Progress | None) -> TuningResult:
         with contextlib.redirect_stdout(sys.stderr):  # the engines print
@@ -112,7 +101,7 @@ def tune(own: Tune, options: FitOptions, reading: FileOptions) -> int:
     try:
         found = search(own.trials, progress)
     except KeyboardInterrupt:
-        say(f"stopped: the same command with --resume goes on from {study}")
+        say(f"stopped: to continue from {study}, repeat the command with --resume")
         if not progress.trials:
             return INTERRUPTED
         found, stopped = search(0, None), True
@@ -139,9 +128,9 @@ class _Progress:
 def _summary(found: TuningResult, output: str) -> list[str]:
     where = f"{found.folds} folds" if found.folds else "the validation set"
     lines = [
-        f"{found.metric} with the parameters as given: {found.start:.4f} on {found.queries:,} queries of {where}; "
-        f"another seed and order of rows change it by {found.luck:.4f} (standard deviation), and a difference of two "
-        f"trainings by {found.matters:.4f} once in twenty times"
+        f"{found.metric} with the given parameters: {found.start:.4f} on {found.queries:,} queries of {where}; another "
+        f"seed and row order change it by {found.luck:.4f} (standard deviation), and a difference of two trainings "
+        f"exceeds {found.matters:.4f} once in twenty times"
     ]
     if found.best is None or found.gain is None:
         lines.append(f"nothing better in {len(found.trials)} trials")
@@ -149,13 +138,11 @@ def _summary(found: TuningResult, output: str) -> list[str]:
         gain = found.gain
         lines.append(
             f"best of {len(found.trials)} trials: {found.best.value:.4f}, {gain.mean:+.4f} "
-            f"[{gain.low:+.4f}, {gain.high:+.4f}] query by query; the best of many flatters itself: measure it on "
-            "queries that were not searched on"
+            f"[{gain.low:+.4f}, {gain.high:+.4f}] query by query; the best of many trials is optimistic: measure it on "
+            "queries that the search did not use"
         )
         if gain.mean < found.matters:
-            lines.append(
-                "another seed or order of rows could have given as much: no evidence that the parameters are better"
-            )
+            lines.append("another seed or row order could gain as much: no evidence that the parameters are better")
     lines.append(f"{output}: boostrank train TRAIN{'' if found.folds else ' --valid VALID'} --config {output} -m MODEL")
     return lines
 
@@ -178,12 +165,7 @@ def _as_json(found: TuningResult) -> dict[str, Any]:
 
 
 def _as_toml(found: TuningResult, given: FitOptions, others: Mapping[str, Any]) -> str:
-    """Create a file for `--config`: options, then parameters of the objective, then of the engine.
-
-    Args:
-        given: options of the search, as typed.
-        others: further options of a training.
-    """
+    """Return a file for `--config`, with the given options and `others`."""
     from boostrank.core.params import find_param
     from boostrank.objective.mixture import accepted_params
     from boostrank.tuning.space import TREES
@@ -221,11 +203,11 @@ _NOT_WRITTEN = ("settings", "params", "threads", "rounds", "early_stopping")
 
 
 def _plain(value: Any) -> Any:
-    """Return numbers, switches, text and lists as they are, and the name of any other object."""
+    """Return numbers, text and lists unchanged, and the name of any other object."""
     return value if isinstance(value, int | float | bool | str | list | tuple) else str(getattr(value, "name", value))
 
 
 def _toml(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_toml, value)) + "]"
-    return json.dumps(_plain(value), ensure_ascii=False)  # strings, numbers and switches are written alike
+    return json.dumps(_plain(value), ensure_ascii=False)  # TOML writes strings, numbers and booleans like JSON

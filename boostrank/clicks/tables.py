@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from boostrank.clicks.log import COLUMNS, MAX_POSITION, MAX_ROWS, ClickLog, checked_counts, some_documents
 from boostrank.core.errors import DataError, FileFormatError, InputError, ParameterError
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Int64Array, as_numbers
 from boostrank.data.columns import DEFAULTS
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.tables import Batch, arrow, batches, header_of
@@ -282,13 +282,7 @@ def from_frame(
     def refuse(row: int, reason: str) -> DataError:
         return DataError(f"row {row} (from 0): {reason}")
 
-    def number(name: str) -> Float64Array:
-        try:
-            return np.array([np.nan if one is None else one for one in found[name].tolist()], np.float64)
-        except (TypeError, ValueError):
-            raise DataError(f"column {name!r} does not hold numbers") from None
-
-    counts = checked_counts(number, columns.names, refuse)
+    counts = checked_counts(lambda name: as_numbers(found[name], f"column {name!r}"), columns.names, refuse)
     documents = None
     if columns.document is not None:
         names = found[columns.document]

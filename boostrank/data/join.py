@@ -1,4 +1,4 @@
-"""Join judgements with logged features to a table that `train` takes."""
+"""Join judgements with logged features to a training table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from boostrank.data.text.files import lines_of
 from boostrank.records import from_json
 
 UNJUDGED = ("drop", "zero", "stop")
-"""What to do with logged documents of judged queries that have no judgement."""
+"""Treatments of logged documents without a judgement, whose queries are judged."""
 
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)
 _NUMBER = re.compile(rb"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?)", re.IGNORECASE)
@@ -37,9 +37,13 @@ _DOCUMENT_KEYS = ("_id", *chain(*DEFAULTS["id"]), "id")
 
 @dataclass
 class _Rows:
-    """Judgements or logged documents of one file: text of each row, its line or row, and a table of the other columns.
+    """Judgements or logged documents of one file.
 
-    `words` are the words of queries; `problems` as in `Joined`.
+    Args:
+        qids, names, lines: query id, document name and line (or row) of each row.
+        table: other columns.
+        words: query id -> text of the query.
+        problems: as in `Joined`.
     """
 
     file: str
@@ -52,22 +56,20 @@ class _Rows:
     problems: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def add(self, qid: str, name: str, line: int) -> None:
-        """Add a row."""
         self.qids.append(qid)
         self.names.append(name)
         self.lines.append(line)
 
     def take(self, rows: list[int]) -> None:
-        """Keep some of the rows."""
         self.qids, self.names, self.lines = ([one[i] for i in rows] for one in (self.qids, self.names, self.lines))
 
 
 class Joined(NamedTuple):
-    """Rows and queries written, and problems: number of documents, and place of the first ("" without one).
+    """Number of documents and queries written, and problems: number of documents, and place of the first or "".
 
-    `problems` has the keys "unlogged" (judged, but in no log), "unjudged" (logged without a judgement), "disagreeing"
-    (judges gave several grades; the mean counts), "repeated" (logged again; the first row counts), "unrated" (judged
-    without a grade, left out) and "negative" (negative grades of qrels, which count as 0, as for trec_eval).
+    `problems` has the keys "unlogged" (judged, but not logged), "unjudged" (logged without a judgement), "disagreeing"
+    (several grades, which are averaged), "repeated" (logged again; the first row is used), "unrated" (judged without a
+    grade, and ignored) and "negative" (negative grades of qrels, which count as 0, as in trec_eval).
     """
 
     documents: int
@@ -85,33 +87,34 @@ def join(
     qid: str | None = None,
     id: str | None = None,
 ) -> Joined:
-    """Join judgements with logged features by query and document; write CSV or Parquet, by the file extension.
+    """Join judgements with logged features by query and document; write CSV or Parquet, depending on the extension.
 
-    The table has the columns `qid`, `doc_id`, `label` and the features, and is sorted by query and document: the order
-    of the files changes nothing, and ties do not follow grades. Several grades of a document are averaged.
+    The table has the columns `qid`, `doc_id`, `label` and the features, and is sorted by query and document, so that
+    it does not depend on the order of the files, and ties are not in the order of grades.
 
     Args:
         judgements: a table; a list of RankLib or Quepid, `4 qid:1 # 7555` with `# qid:1: red shoe`; or TREC qrels.
+            Several grades of a document are averaged.
         features: tables, or JSON lines as the plugins of Solr, Elasticsearch and OpenSearch log them. Features that a
             document lacks are missing.
-        unjudged: "drop" documents without a judgement, "zero": give those of judged queries the grade 0, or "stop".
+        unjudged: "drop" documents without a judgement, give them the grade "zero" if their query is judged, or "stop".
         label, qid, id: columns of tables; None recognises them by name.
 
     Raises:
         FileFormatError: unreadable content, with file and line.
-        DataError: nothing meets, or a grade, a name or a document without a judgement is refused.
+        DataError: no document is in both, or a grade, a name or a document without a judgement is refused.
     """
     if unjudged not in UNJUDGED:
-        raise ParameterError(f"unjudged={unjudged!r}: {' | '.join(UNJUDGED)}")
+        raise ParameterError(f"unjudged={unjudged!r} must be one of {', '.join(UNJUDGED)}")
     if os.path.splitext(output)[1].lower() not in (".csv", ".parquet"):
-        raise ParameterError(f"{output}: the name of a table ends in .csv or .parquet")
+        raise ParameterError(f"{output}: the name of the table must end in .csv or .parquet")
     check_writable(output, streams=True)
     roles = {role: name for role, name in (("label", label), ("qid", qid), ("id", id)) if name is not None}
     used: set[str] = set()
     paths = [judgements, *map(str, expand(features))]
     for path in paths:
         if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
-            raise ParameterError(f"{path}: join reads files twice, which pipes do not allow: write it to a file")
+            raise ParameterError(f"{path}: join reads files twice, but pipes only once; write it to a file")
     judged = _judgements(judgements, roles, used)
     logs = [_features(path, roles, used) for path in paths[1:]]
     for role in roles.keys() - used:
@@ -129,11 +132,11 @@ def join(
     unlogged, without = (np.flatnonzero(~np.isin(*pair)) for pair in ((of_judged, logged), (of_logged, documents)))
     if not is_judged.any():
         raise DataError(
-            f"no judged document was logged: {_where([judged], 0)} is judged, {_where(logs, 0)} is logged; queries and "
-            "documents must have the same names in both"
+            f"no judged document was logged: {_where([judged], 0)} is judged, and {_where(logs, 0)} is logged; queries "
+            "and documents must have the same names in both"
         )
     if unjudged == "stop" and without.size:
-        raise DataError(f"{_where(logs, int(without[0]))} has no judgement: --unjudged drop or zero")
+        raise DataError(f"{_where(logs, int(without[0]))} has no judgement; use --unjudged drop or zero")
 
     # Keep logged documents in the order of their keys.
     kept = is_judged | (unjudged == "zero") & np.isin(logged // len(names), documents // len(names))
@@ -148,9 +151,7 @@ def join(
     }
     twice = next((name for name in given if name in table.column_names), None)
     if twice is not None:
-        raise FileFormatError(
-            f"the feature {twice!r} is called as a column of the result: rename it", file=logs[0].file
-        )
+        raise FileFormatError(f"the feature {twice!r} has the name of a result column; rename it", file=logs[0].file)
     choose_columns((*given, *table.column_names), Reading(), output)  # as train does
     table = pa.table(given | dict(zip(table.column_names, table.columns, strict=True)))
     with replacing(output, streams=True) as descriptor, open(descriptor, "wb", closefd=False) as file:
@@ -168,7 +169,7 @@ def join(
 
 
 def _name_queries(judged: _Rows, logs: Sequence[_Rows]) -> None:
-    """Call queries by their words, if each has its own. The logs may call them by their ids."""
+    """Rename queries to their words if these are unique, also in logs that use the ids."""
     words, known = judged.words, set(judged.qids)
     if not known <= words.keys() or len({words[one] for one in known}) < len(known):
         return
@@ -185,12 +186,12 @@ def _check_names(parts: Sequence[_Rows]) -> None:
                 raise DataError(f"{_where([rows], row)}: names cannot contain control characters or lone surrogates")
         for name in rows.table.column_names:
             if _UNFIT.search(name):
-                words = f"the name of the feature {name!r} contains control characters or lone surrogates: rename it"
+                words = f"the feature name {name!r} contains control characters or lone surrogates; rename it"
                 raise FileFormatError(words, file=rows.file)
 
 
 def _numbered(parts: Sequence[Sequence[str]]) -> tuple[list[Any], Int64Array]:
-    """Return the distinct names in order, integers if all are, and the number of each name in it."""
+    """Return the sorted distinct names, as integers if all are integers, and the position of each name among them."""
     coded = arrow().array(list(chain.from_iterable(parts)), arrow().string()).dictionary_encode()
     words = coded.dictionary.to_pylist()
     names: list[Any] = list(map(int, words)) if all(map(_INTEGER.fullmatch, words)) else words
@@ -230,28 +231,28 @@ def _judgements(path: str, roles: Mapping[str, str], used: set[str]) -> _Rows:
         rows = _of_table(path, roles, used, judged=True)
         grades = rows.table["label"].to_numpy()
     for row in np.flatnonzero(np.abs(grades) > _LARGEST)[:1].tolist():
-        words = f"the grade {grades[row]:g} is infinite or beyond 2^31: write a number, such as 0 to 4"
+        words = f"the grade {grades[row]:g} is infinite or beyond 2^31; use numbers such as 0 to 4"
         raise DataError(f"{_where([rows], row)}: {words}")
-    unrated = np.flatnonzero(np.isnan(grades))
-    rows.problems["unrated"] = unrated.size, _where([rows], *unrated[:1])
-    rows.take(np.flatnonzero(~np.isnan(grades)).tolist())
-    rows.table = arrow().table({"label": grades[~np.isnan(grades)]})
+    rated = ~np.isnan(grades)
+    rows.problems["unrated"] = int((~rated).sum()), _where([rows], *np.flatnonzero(~rated)[:1])
+    rows.take(np.flatnonzero(rated).tolist())
+    rows.table = arrow().table({"label": grades[rated]})
     if not rows.qids:
-        raise FileFormatError("no judgements", file=path)
+        raise FileFormatError("the file has no judgements", file=path)
     return rows
 
 
 def _entry(line: bytes) -> tuple[float, bytes, str, bool] | None:
-    """Return (grade, query id, document, is TREC's) of `4 qid:1 # 7555` or of TREC's `1 0 7555 4`, else None."""
+    """Return grade, query id, document, and whether the format is TREC's: `4 qid:1 # 7555` or `1 0 7555 4`; or None."""
     content, _, comment = line.partition(b"#")
     words = content.split()
-    if len(words) > 1 and words[1].startswith(b"qid:"):
-        grade, qid, name = words[0], words[1][4:], name_in(comment)
-    elif len(words) == 4:
+    is_trec = len(words) == 4 and not words[1].startswith(b"qid:")
+    if is_trec:
         grade, qid, name = words[3], words[0], words[2].decode("utf-8", "backslashreplace")
+    elif len(words) > 1 and words[1].startswith(b"qid:"):
+        grade, qid, name = words[0], words[1][4:], name_in(comment)
     else:
         return None
-    is_trec = not words[1].startswith(b"qid:")
     return (float(grade), qid, name, is_trec) if _NUMBER.fullmatch(grade) and qid and name else None
 
 
@@ -263,7 +264,7 @@ def _of_list(path: str) -> tuple[_Rows, Float64Array]:
         elif line.strip():
             entry = _entry(line)
             if entry is None:
-                words = "expected `grade qid:ID # document` or `query 0 document grade` (TREC)"
+                words = "the line must be `grade qid:ID # document` or `query 0 document grade` (TREC)"
                 raise FileFormatError(words, file=path, line=number)
             grade, qid, name, is_trec = entry
             if is_trec and -_LARGEST <= grade < 0:
@@ -276,7 +277,7 @@ def _of_list(path: str) -> tuple[_Rows, Float64Array]:
 
 
 def _of_table(path: str, roles: Mapping[str, str], used: set[str], *, judged: bool) -> _Rows:
-    """Read a table: the grades of judgements, else all columns."""
+    """Read the grades of a table of judgements, or all columns of a table of features."""
     header, found = header_of(path), {}
     there = {role: name for role, name in roles.items() if name in header}
     given = Reading(label=there.get("label"), qid=there.get("qid"), id=there.get("id"))
@@ -289,7 +290,7 @@ def _of_table(path: str, roles: Mapping[str, str], used: set[str], *, judged: bo
         name = "id" if name is None and role == "id" and "id" in header else name
         if name is None:
             usual = repr(roles[role]) if role in roles else " or ".join(chain(*DEFAULTS[role]))
-            raise FileFormatError(f"no column is called {usual}; name it with --{role} COLUMN", file=path)
+            raise FileFormatError(f"no column is called {usual}; pass its name with --{role} COLUMN", file=path)
         found[role] = name
     texts = (found["qid"], found["id"]) if judged else header
     rows, parts = _Rows(path), []
@@ -307,15 +308,14 @@ def _of_table(path: str, roles: Mapping[str, str], used: set[str], *, judged: bo
         parts.append(arrow().table(pick))
     if not parts:
         raise FileFormatError("no rows", file=path)
-    whole = arrow().concat_tables(parts)
+    rows.table = arrow().concat_tables(parts)
     if not judged and not rows.by_row:  # text
-        whole = arrow().table({name: _typed(whole[name]) for name in whole.column_names})
-    rows.table = whole
+        rows.table = arrow().table({name: _typed(rows.table[name]) for name in rows.table.column_names})
     return rows
 
 
 def _typed(column: Any) -> Any:
-    """Return text as integers or floats, if all of it is."""
+    """Convert text to integers or floats if possible."""
     for kind in (arrow().int64(), arrow().float64()):
         try:
             return column.cast(kind)
@@ -336,11 +336,11 @@ def _features(path: str, roles: Mapping[str, str], used: set[str]) -> _Rows:
             for query, name, features in _logged(value):
                 if not query.strip() or not name.strip():
                     what, key = ("document", "doc_id") if query.strip() else ("query", "query")
-                    raise FileFormatError(f"a {what} without its id: add {key!r} to the line", file=path, line=number)
+                    raise FileFormatError(f"a {what} has no id; add {key!r} to the line", file=path, line=number)
                 for feature, one in features:
                     column = columns.setdefault(str(feature), array("d"))
                     if len(column) > len(rows.qids):
-                        words = f"document {name!r} has the feature {feature!r} twice: log it once"
+                        words = f"document {name!r} has the feature {feature!r} twice; log it once"
                         raise FileFormatError(words, file=path, line=number)
                     column.extend([np.nan] * (len(rows.qids) - len(column)))
                     column.append(_number(one, f"document {name!r}: feature {feature!r}", path, number))
@@ -348,10 +348,10 @@ def _features(path: str, roles: Mapping[str, str], used: set[str]) -> _Rows:
         except FileFormatError:
             raise
         except (LookupError, TypeError, AttributeError, ValueError):
-            words = "not a log of features: expected a response or hit of Solr or Elasticsearch, or a row"
+            words = "the line does not log features: expected a response or hit of Solr or Elasticsearch, or a row"
             raise FileFormatError(words, file=path, line=number) from None
     if not columns:
-        raise FileFormatError("no features", file=path)
+        raise FileFormatError("the file has no features", file=path)
     for column in columns.values():
         column.extend([np.nan] * (len(rows.qids) - len(column)))
     pa = arrow()
@@ -360,22 +360,22 @@ def _features(path: str, roles: Mapping[str, str], used: set[str]) -> _Rows:
 
 
 def _number(value: Any, what: str, path: str, line: int) -> float:
-    """Return the number of a feature in JSON; null is missing."""
+    """Convert the value of a feature in JSON; null is missing."""
     try:
         number = np.nan if value is None else float(value)
     except (TypeError, ValueError):
-        words = f"{what} is {str(value)[:40]!r}, not a number: leave the feature out, or log features as a table"
+        words = f"{what} is {str(value)[:40]!r}, not a number; leave the feature out, or log features as a table"
         raise FileFormatError(words, file=path, line=line) from None
     except OverflowError:  # a long integer
         number = np.inf
     if abs(number) > _FLOAT32:
-        words = f"{what} is infinite or does not fit in float32: rescale the feature, or log null where it is missing"
+        words = f"{what} is infinite or does not fit in float32; rescale the feature, or log null where it is missing"
         raise FileFormatError(words, file=path, line=line)
     return number
 
 
 def _json_of(path: str, head: bytes) -> Iterator[tuple[int, Any]]:
-    """Yield (line, value) of lines of JSON, or of one value that spans lines."""
+    """Yield the line and value of each line of JSON, or of one value that spans several lines."""
     try:
         from_json(head)
     except ValueError:
@@ -383,17 +383,17 @@ def _json_of(path: str, head: bytes) -> Iterator[tuple[int, Any]]:
             yield 1, from_json(read_whole(path))
             return
         except ValueError as error:
-            raise FileFormatError(f"neither JSON nor lines of JSON: {error}", file=path) from None
+            raise FileFormatError(f"the file is neither JSON nor JSON lines: {error}", file=path) from None
     for number, line in lines_of(path):
         if line.strip():
             try:
                 yield number, from_json(line)
             except ValueError as error:
-                raise FileFormatError(f"no JSON: {error}", file=path, line=number) from None
+                raise FileFormatError(f"the line is not JSON: {error}", file=path, line=number) from None
 
 
 def _logged(value: Any, query: str = "") -> Iterator[tuple[str, str, Iterable[tuple[str, Any]]]]:
-    """Yield (query, document, features) of a response of Solr or Elasticsearch, of a hit, or of a plain row."""
+    """Yield the query, document and features of a response of Solr or Elasticsearch, a hit, or a plain row."""
     if isinstance(value, list):
         for one in value:
             yield from _logged(one, query)

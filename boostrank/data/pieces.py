@@ -1,7 +1,4 @@
-"""Whole queries of data files of any size, in pieces of lines or record batches that are copied unchanged.
-
-Writers make text, plain or compressed, Parquet and Arrow, atomically.
-"""
+"""Whole queries of data files of any size, in pieces of lines or record batches, and atomic writers of such pieces."""
 
 from __future__ import annotations
 
@@ -46,7 +43,7 @@ _LINE_BITS = 48
 
 
 class DataFiles:
-    """Files of one format and how to read them; arguments as for `split`."""
+    """Files of one format and their reading options; arguments as for `tools.split`."""
 
     def __init__(self, source: AnySource, progress: Progress, reading: Mapping[str, Any]) -> None:
         self.files, self._progress = expand(source), progress
@@ -76,7 +73,7 @@ class DataFiles:
     def pieces(self) -> Iterator[Piece]:
         """Yield the queries of the files, in order, in pieces of at most a chunk (or a line).
 
-        Query ids are parsed as strictly as by `read_files`, as are the labels of libsvm text; the rest of a row is not
+        Query ids and the labels of libsvm text are parsed as strictly as by `read_files`; the rest of a row is not
         parsed. A missing final newline is added.
         """
         for one in self.files:
@@ -86,11 +83,8 @@ class DataFiles:
             yield from _pieces(opened, self._progress)
 
     def whole(self) -> Iterator[Piece]:
-        """Yield the pieces of contiguous queries."""
-        whole = Whole(SORT)
-        for piece in self.pieces():
-            whole.add(piece)
-            yield piece
+        """Yield the pieces, and refuse queries that are not contiguous."""
+        return contiguous(self.pieces(), SORT)
 
 
 class Piece(NamedTuple):
@@ -102,7 +96,7 @@ class Piece(NamedTuple):
         line: line of the first row.
         head: header of the file: a line, or a schema.
         column: position of the query ids in a table.
-        delimiter: separator of the cells of a text table.
+        delimiter: separator of the columns of a text table.
     """
 
     qid: bytes
@@ -116,7 +110,7 @@ class Piece(NamedTuple):
     delimiter: str = ""
 
     def renamed(self, prefix: str) -> Piece:
-        """Return the piece with a prefix before its query ids; those of columns become text."""
+        """Return the piece with a prefix before its query ids; numeric ids of columns become text."""
         start, text, head = prefix.encode(), self.text, self.head
         if isinstance(text, memoryview):
             row = _ROW_TO_QID
@@ -181,7 +175,7 @@ def _say_weights(file: File) -> None:
 
 
 def _tail(qid: bytes, carry: bytes, file: str, line: int) -> Iterator[Piece]:
-    """Yield comments after the last row of a file, which stay with it."""
+    """Yield the comments after the last row of a file."""
     if carry and qid:
         yield Piece(qid, memoryview(carry), 0, False, file, line)
 
@@ -192,27 +186,23 @@ def draw(qid: bytes, seed: int, purpose: bytes) -> int:
     return int.from_bytes(digest.digest(), "little")
 
 
-class Whole:
-    """Check that queries are contiguous, in about 150 bytes per query; `mend` is the remedy for the message."""
-
-    def __init__(self, mend: str) -> None:
-        self._mend = mend
-        self._seen: dict[bytes, int] = {}  # number of the file and line of the first row
-        self._files: list[str] = []
-
-    def add(self, piece: Piece) -> None:
-        """Add the next piece."""
-        if self._files[-1:] != [piece.file]:
-            self._files.append(piece.file)
-        here = (len(self._files) - 1 << _LINE_BITS) + piece.line
-        first = self._seen.setdefault(piece.qid, here) if piece.begins else here
+def contiguous(pieces: Iterable[Piece], mend: str) -> Iterator[Piece]:
+    """Yield pieces, and refuse queries that reappear with a message that ends in the remedy `mend`."""
+    seen: dict[bytes, int] = {}  # number of the file and line of the first row
+    files: list[str] = []
+    for piece in pieces:
+        if files[-1:] != [piece.file]:
+            files.append(piece.file)
+        here = (len(files) - 1 << _LINE_BITS) + piece.line
+        first = seen.setdefault(piece.qid, here) if piece.begins else here
         if first != here:
             by_row, line = not isinstance(piece.head, bytes), first & ((1 << _LINE_BITS) - 1)
-            seen = f"{'row' if by_row else 'line'} {line}"
-            if len(self._files) > 1:
-                seen = f"{self._files[first >> _LINE_BITS]}:{f' row {line}' if by_row else line}"
-            words = f"qid {piece.qid.decode()} reappears; it was first seen on {seen}: {self._mend}"
+            place = f"{'row' if by_row else 'line'} {line}"
+            if len(files) > 1:
+                place = f"{files[first >> _LINE_BITS]}:{f' row {line}' if by_row else line}"
+            words = f"qid {piece.qid.decode()} reappears; it was first seen on {place}: {mend}"
             raise Fault(piece.line, words).error(piece.file, 0, by_row=by_row)
+        yield piece
 
 
 # Writers -------------------------------------------------------------------------------------------------------------
@@ -227,7 +217,7 @@ def _zstd() -> Any:
     return zstd.ZstdCompressor(options={names.checksum_flag: 1, names.compression_level: 1})
 
 
-# Fast rather than small; gzip without a time stamp, so that the same lines give the same bytes.
+# Compression is fast rather than small. gzip has no time stamp, so that the same lines give the same bytes.
 _PACKERS: dict[str, Callable[[], Any]] = {
     ".gz": lambda: zlib.compressobj(1, zlib.DEFLATED, 16 + zlib.MAX_WBITS),
     ".bz2": lambda: bz2.BZ2Compressor(),
@@ -258,7 +248,7 @@ class Output:
         if self._head is None:
             self.write(head, rows=0, begins=False)
         elif head.rstrip() != self._head.rstrip():
-            raise FileFormatError("has other columns than the previous file, or in another order", file=file, line=1)
+            raise FileFormatError("the columns or their order differ from the previous file", file=file, line=1)
         self._head = head
 
     def add(self, piece: Piece) -> None:
@@ -283,13 +273,10 @@ class Output:
         self._file.flush()
 
     def close(self) -> None:
-        """Release what writes; without `finish`, the file is incomplete."""
+        """Release the writer; without `finish`, the file is incomplete."""
 
     def sort_into(self, out: Output, pieces: Int64Array) -> None:
-        """Copy the file, opened for reading too, to another output: pieces by rank, stably.
-
-        `pieces` is int64[n, 3]: rank, bytes and rows of each, as they were added.
-        """
+        """Copy the pieces to another output, stably sorted by rank: int64[n, 3], rank, bytes and rows of each."""
         self._file.seek(0)
         text, before = memoryview(self._file.read()), -1
         out.begin(self._head, self.path)
@@ -313,7 +300,7 @@ class ColumnarOutput(Output):
         self._packer, self._format, self._same = None, format, True
         self._writer: Any = None
         self._held: list[Any] = []
-        self._known: list[Any] = []  # no rows, with the dictionaries so far: Arrow files can extend but not replace one
+        self._known: list[Any] = []  # empty batches with the dictionaries so far, which Arrow files can only extend
 
     def begin(self, head: Any, file: str) -> None:
         if self._writer is None:
@@ -325,8 +312,8 @@ class ColumnarOutput(Output):
             old, new = (dict(zip(one.names, one.types, strict=True)) for one in (self._schema, head))
             odd = [name for name in old | new if new.get(name) not in (old.get(name), arrow().null())]
             if odd:
-                kinds = " and ".join(str(one.get(odd[0], "absent")) for one in (old, new))
-                raise FileFormatError(f"column {odd[0]!r}: {kinds}, in the previous file and here", file=file)
+                kinds = " in the previous file, and here ".join(str(one.get(odd[0], "absent")) for one in (old, new))
+                raise FileFormatError(f"column {odd[0]!r} is {kinds}", file=file)
             self._same = head.equals(self._schema)
         self._head = head
 
@@ -366,14 +353,16 @@ class ColumnarOutput(Output):
 
 @contextmanager
 def open_output(path: str, read: Iterable[Any] = (), spec: Format | None = None) -> Iterator[Output]:
-    """Open the file at `path` (`-`: standard output), replaced when the block succeeds; it may be none of `read`."""
+    """Open an output (`-`: standard output), which replaces its file if the block succeeds and is none of `read`."""
     columnar = spec is not None and issubclass(spec.source, ColumnarSource)
     if spec is not None:
         asked = format_by_name(path) or spec
         if asked is not spec and not (columnar and issubclass(asked.source, ColumnarSource)):
             ending = (*spec.endings, ".txt")[0]
-            words = f"tools keep the format of the data, {spec.name}; end the name in {ending}"
-            raise ParameterError(f"{path}: {words}, or read the data with --format {asked.name}")
+            words = (
+                f"{path}: tools keep the format of the data, {spec.name}; end the name in {ending}, or read the data"
+            )
+            raise ParameterError(f"{words} with --format {asked.name}")
         if columnar and (path == STANDARD_STREAM or os.path.splitext(path)[1] in _PACKERS):
             raise ParameterError(f"{path}: {spec.name} is written to uncompressed files; name one {spec.endings[0]}")
         spec = asked
@@ -391,7 +380,7 @@ def open_output(path: str, read: Iterable[Any] = (), spec: Format | None = None)
 
 
 def check_target(path: str, read: Iterable[Any]) -> None:
-    """Check before the work whether an output can be written; arguments as for `open_output`."""
+    """Check that an output can be written; arguments as for `open_output`."""
     check_writable(path, streams=True)
     check_not_read(path, [one for one in read if isinstance(one, str | os.PathLike) and one != STANDARD_STREAM])
     if path.endswith(".zst"):
@@ -415,6 +404,6 @@ def named(template: str, name: str | int) -> str:
         stem, dot, endings = file.partition(".")
         before, rest = os.path.join(folder, stem + "-" * bool(stem)), [":03", dot + endings]
     if len(rest) > 2 or set("{}") & set(before + rest[1]) or not template:
-        raise ParameterError(f"output {template!r}: use {{}} or {{:03}} once, for the name or number")
+        raise ParameterError(f"output {template!r} must have {{}} or {{:03}} at most once, for the name or number")
     width = int(rest[0][-1:] or 3)
     return before + (f"{name:0{width}}" if isinstance(name, int) else name) + rest[1]

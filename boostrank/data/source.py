@@ -43,7 +43,6 @@ _SETS = {"train", "training", "vali", "valid", "val", "validation", "dev", "test
 _IN_PROVENANCE = ("missing_tokens", "inf", "repeated", "label_map", "on_bad_line", "regroup")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Reading(ReadOptions):
     """Reader options and the training data that they refer to. Names of features are read from their file.
 

@@ -17,8 +17,8 @@ functions of others, useless ones are noise, query features are constant within 
 random (`page_quality`, `age_days`), or because nobody clicked (`dwell_seconds`).
 
 From the demo's 3,600 queries, a linear model reaches .77 NDCG@10 and trees .83; a random order has .44, the true
-relevance .92. No constant was changed after rankers were first compared on them. Every feature has its own random
-stream, named after it: a new feature does not change the others.
+relevance .92. No constant was changed after rankers were first compared on these data. Each feature has its own random
+stream, named after it, so that a new feature does not change the others.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -61,12 +61,12 @@ class SyntheticData:
     relevance: Float64Array
 
     def split(self) -> SyntheticSplit:
-        """Split into training (60%), validation and test queries, in this order: they are independent draws."""
+        """Split into training (60%), validation and test queries, in this order; queries are independent draws."""
         total = len(self.dataset.queries)
         fifth, parts = round(0.2 * total), []
         for queries in np.split(np.arange(total), [total - 2 * fifth, total - fifth]):
-            rows = self.dataset.queries.take(queries)[1]
-            parts.append(SyntheticData(self.dataset.take(queries), self.roles, self.relevance[rows]))
+            index, rows = self.dataset.queries.take(queries)
+            parts.append(SyntheticData(self.dataset.of_rows(index, rows), self.roles, self.relevance[rows]))
         return SyntheticSplit(*parts)
 
 
@@ -90,9 +90,9 @@ def make_ranking_data(
 
     Args:
         queries: number of queries, >= 1.
-        seed: the same seed gives the same data, bit for bit.
+        seed: random seed; the data are the same bit for bit.
         mean_length: mean number of documents per query, >= 1 (`max_length` lowers it slightly).
-        max_length: longest list, >= 1.
+        max_length: maximum number of documents per query, >= 1.
         useless: number of useless features, >= 0.
 
     Raises:
@@ -186,8 +186,7 @@ def _measure(w: _World, stream: Stream, useless: int) -> tuple[dict[str, npt.NDA
     def lost(name: str, values: Float64Array, share: float) -> Float64Array:
         return np.where(stream(name).random(n) < share, np.nan, values)
 
-    coverage = {}
-    bm25 = {}
+    coverage, bm25 = {}, {}
     for field, hidden, ease in (("body", w.body, 1.5), ("title", w.title, -0.4), ("anchor", w.anchor, -1.4)):
         covered = stream(f"coverage_{field}").binomial(w.terms.astype(np.int64), _sigmoid(1.2 * hidden + ease))
         coverage[field] = put("informative", f"coverage_{field}", covered / w.terms)
@@ -203,8 +202,7 @@ def _measure(w: _World, stream: Stream, useless: int) -> tuple[dict[str, npt.NDA
     put("informative", "page_quality", lost("page_quality", np.rint(255 * _sigmoid(w.quality)), 0.1))
     put("informative", "spam_score", np.rint(255 * _sigmoid(1.5 * w.spam + blur("spam_score", 0.4))))
     put("informative", "age_days", lost("age_days", np.ceil(w.age), 0.05))
-    clicks = count("clicks", -2.0 + 0.7 * w.wanted + blur("clicks spread", 1.3))
-    clicks = put("informative", "clicks", clicks)
+    clicks = put("informative", "clicks", count("clicks", -2.0 + 0.7 * w.wanted + blur("clicks spread", 1.3)))
     dwell = np.exp(3.0 + 0.4 * w.wanted + blur("dwell_seconds", 1.0))
     put("informative", "dwell_seconds", np.where(clicks > 0, dwell, np.nan))
 
@@ -222,16 +220,16 @@ def _measure(w: _World, stream: Stream, useless: int) -> tuple[dict[str, npt.NDA
     put("query", "navigational", w.navigational)
     put("query", "freshness_need", w.freshness_need)
 
-    kinds: tuple[tuple[str, Callable[[np.random.Generator], Float64Array]], ...] = (
-        ("normal", lambda rng: rng.normal(size=n)),
-        ("count", lambda rng: rng.poisson(rng.lognormal(-1.0, 1.5, n)).astype(np.float64)),
-        ("hash", lambda rng: rng.integers(0, 65536, n).astype(np.float64)),
-        ("uniform", lambda rng: rng.random(n)),
-    )
+    kinds: dict[str, Callable[[np.random.Generator], Any]] = {
+        "normal": lambda rng: rng.normal(size=n),
+        "count": lambda rng: rng.poisson(rng.lognormal(-1.0, 1.5, n)),
+        "hash": lambda rng: rng.integers(0, 65536, n),
+        "uniform": lambda rng: rng.random(n),
+    }
     for i in range(useless):
-        kind, draw = kinds[i % len(kinds)]
+        kind = list(kinds)[i % len(kinds)]
         name = f"noise_{kind}_{i // len(kinds) + 1}"
-        put("useless", name, draw(stream(name)))
+        put("useless", name, kinds[kind](stream(name)).astype(np.float64))
     return columns, tuple(roles)
 
 

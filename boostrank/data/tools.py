@@ -1,11 +1,11 @@
 """File tools for data files of any size that keep queries whole: split, sample, shard, sort and merge.
 
-Lines of text (libsvm, CSV, TSV) are copied unchanged; comments and blank lines stay with the next row. Columns of
-Parquet and Arrow files keep their types and values. Memory use is a few chunks of text, or `_HELD` bytes of columns,
-and about 150 bytes per query; `sort` also uses its limit. Outputs are written atomically, and compressed according to
-their names. Several input files are one data set, as for `read_files`.
+Lines of text (libsvm, CSV, TSV) are copied unchanged, with the comments and blank lines before them. Columns of Parquet
+and Arrow files keep their types and values. Memory use is a few chunks of text, or 64 MiB of columns, and about 150
+bytes per query; `sort` also uses its limit. Outputs are written atomically, and compressed according to their names.
+Several input files are one data set, as for `read_files`.
 
-All tools take `source` and `progress` as `read_files` does, and as `reading` its `format` and, of tables, `qid`, the
+All tools take `source` and `progress` as `read_files` does, and as `reading` its `format` and, for tables, `qid`, the
 column of query ids. They raise ParameterError for options out of range, FileFormatError for unreadable rows and, except
 `sort`, for queries that are not contiguous, and DataError for outputs without queries.
 """
@@ -35,9 +35,9 @@ from boostrank.data.pieces import (
     DataFiles,
     Output,
     Piece,
-    Whole,
     Written,
     check_target,
+    contiguous,
     draw,
     named,
     open_output,
@@ -48,8 +48,7 @@ __all__ = ["Written", "merge", "sample", "shard", "sort", "split"]
 
 MAX_OUTPUTS = 500  # all are open at once, and systems allow about a thousand open files per process
 DEFAULT_MEMORY = 256 << 20
-_STRETCH_BYTES = 48  # to record a piece and to sort it
-_SUM_OF_SHARES = 1e-6
+_PIECE_BYTES = 48  # of bookkeeping per piece
 _HELD = 64 << 20  # bytes of columns read between writes, which fill the row groups of all outputs
 
 
@@ -64,19 +63,19 @@ def split(
 ) -> list[Written]:
     """Assign every query to one of several files, by a hash of its id.
 
-    A query is assigned to the same part whatever else the file contains, so a later, larger version moves no query from
-    training to test. The shares are those of a random draw, not exact.
+    The part of a query does not depend on the other queries, so a larger version of the file moves no query from
+    training to test. The actual shares vary as in a random draw.
 
     Args:
         output: path with `{}` for the part; without it, `-part` is inserted before the file extensions.
-        parts: name -> share of the queries; shares must add up to 1.
+        parts: part -> share of the queries; the shares must sum to 1.
     """
     for name, share in parts.items():
         if not re.fullmatch(r"[\w.-]+", name):
             raise ParameterError(f"part {name!r}: names may contain letters, digits, '.', '-' and '_'")
         if not 0.0 < share <= 1.0:
             raise ParameterError(f"part {name} has share {share!r}; allowed: above 0, at most 1")
-    if abs(math.fsum(parts.values()) - 1.0) > _SUM_OF_SHARES:
+    if abs(math.fsum(parts.values()) - 1.0) > 1e-6:
         raise ParameterError(f"the shares of the parts add up to {math.fsum(parts.values()):g}, not 1")
     limits = [share * 2**64 for share in itertools.accumulate(parts.values())][:-1]
     part = 0
@@ -95,7 +94,7 @@ def shard(source: AnySource, output: str, shards: int, *, progress: Progress = N
     """Distribute whole queries over files of about equal size: each goes to the file with the fewest rows so far.
 
     Args:
-        output: as for `split`; the number from 0 has three digits, or as in `{:05}`.
+        output: as for `split`; shards are numbered from 0 with three digits, or as in `{:05}`.
     """
     if not 1 <= shards <= MAX_OUTPUTS:
         raise ParameterError(f"shards={shards!r} is out of range; allowed: 1 to {MAX_OUTPUTS}")
@@ -115,13 +114,13 @@ def shard(source: AnySource, output: str, shards: int, *, progress: Progress = N
 def sample(
     source: AnySource, output: str, queries: float, *, seed: int = 0, progress: Progress = None, **reading: Any
 ) -> Written:
-    """Sample queries by a hash of their ids, in input order. The order of the input does not affect the sample.
+    """Sample queries by a hash of their ids, and write them in input order.
 
-    With the same seed, a larger sample contains every smaller one.
+    The sample does not depend on the order of the input. With the same seed, a larger sample contains a smaller one.
 
     Args:
         output: path of the sample; "-" for standard output.
-        queries: number of queries, an int; or their approximate share, a float up to 1.0.
+        queries: number of queries (int), or their approximate share (float up to 1.0).
     """
     number = queries if isinstance(queries, int) else None
     if not queries > 0 or (number is None and queries > 1.0):
@@ -150,12 +149,12 @@ def sort(
 ) -> Written:
     """Bring the rows of each query together, stably, in files of any size.
 
-    Queries are in the order of their first rows, and their rows in input order, as with `read_files(regroup=True)`.
-    They are distributed over temporary files next to the output, each of which is sorted in memory.
+    The order is that of `read_files(regroup=True)`: queries by their first rows, and rows as in the input. Queries are
+    distributed over temporary files next to the output, each of which is sorted in memory.
 
     Args:
         output: path; "-" for standard output.
-        memory: bytes of rows and bookkeeping to sort at a time; more for a larger query.
+        memory: bytes of rows and bookkeeping to sort at once; exceeded by a larger query.
     """
     if memory < 1:
         raise ParameterError(f"memory={memory!r} must be at least 1 byte")
@@ -166,24 +165,24 @@ def sort(
         for piece in data.pieces():
             rank = ranks.setdefault(piece.qid, len(ranks))
             sizes.extend([0] * (rank == len(sizes)))
-            sizes[rank] += piece.text.nbytes + _STRETCH_BYTES
+            sizes[rank] += piece.text.nbytes + _PIECE_BYTES
         # Each temporary file holds whole queries, in input order.
         total = sum(sizes)
         most = max(min(memory, total), total // MAX_OUTPUTS + 1)
         _, places = np.unique((np.cumsum(sizes) - sizes) // most, return_inverse=True)
         files = [stack.enter_context(_temporary_file(output)) for _ in range(int(places[-1]) + 1)]
         parts = [ColumnarOutput("", file) if data.columnar else Output("", file) for file in files]
-        stretches = [array("q") for _ in parts]  # rank, bytes and rows of each piece
+        written = [array("q") for _ in parts]  # rank, bytes and rows of each piece
 
         def choose(piece: Piece) -> int:
             rank = ranks[piece.qid]
-            stretches[places[rank]].extend((rank, piece.text.nbytes, piece.rows))
+            written[places[rank]].extend((rank, piece.text.nbytes, piece.rows))
             return int(places[rank])
 
         _send(data.pieces(), parts, choose)
-        for part, stretch in zip(parts, stretches, strict=True):
+        for part, pieces in zip(parts, written, strict=True):
             part.finish()
-            part.sort_into(out, np.array(stretch).reshape(-1, 3))
+            part.sort_into(out, np.array(pieces).reshape(-1, 3))
     return out.written
 
 
@@ -195,22 +194,20 @@ def merge(
     Args:
         sources: data sets, each as `source` of the other tools. A query in two of them is refused.
         output: path; "-" for standard output.
-        rename: prefix the query ids of each set with `1-`, `2-`, ..., for ids that restart in each.
+        rename: whether to prefix the query ids of each set with `1-`, `2-`, ..., because they restart in each.
     """
     sets = [DataFiles(source, progress, reading) for source in sources]
     files = [file for one in sets for file in one.files]
     read = DataFiles(files, None, reading)  # refuses duplicates, and other formats
-    whole = Whole(SORT if rename else f"if ids restart in each set, --rename keeps them apart; otherwise {SORT}")
+    mend = SORT if rename else f"if ids restart in each set, --rename keeps them apart; otherwise {SORT}"
 
     def renamed() -> Iterator[Piece]:
         for number, one in enumerate(sets, start=1):
             for piece in one.pieces():
-                piece = piece.renamed(f"{number}-") if rename else piece
-                whole.add(piece)
-                yield piece
+                yield piece.renamed(f"{number}-") if rename else piece
 
     with open_output(output, read.files, read.spec) as out:
-        _send(renamed(), [out], lambda piece: 0)
+        _send(contiguous(renamed(), mend), [out], lambda piece: 0)
     return out.written
 
 
@@ -235,7 +232,8 @@ def _distribute(data: DataFiles, paths: list[str], choose: Callable[[Piece], int
         check_target(path, data.files)
         other = real.setdefault(os.path.realpath(path), path)
         if other != path:  # the last rename would replace the other file
-            raise InputError(f"{other} and {path} are the same file (a symbolic link): remove it, or rename the output")
+            words = f"{other} and {path} are the same file (through a symbolic link)"
+            raise InputError(f"{words}: remove the link, or rename the output")
     with ExitStack() as stack:
         outputs = [stack.enter_context(open_output(path, spec=data.spec)) for path in paths]
         _send(data.whole(), outputs, choose)
@@ -248,6 +246,6 @@ def _distribute(data: DataFiles, paths: list[str], choose: Callable[[Piece], int
 
 
 def _temporary_file(output: str) -> Any:
-    """Return an unnamed file next to the output, removed with the process."""
+    """Return an unnamed file next to the output, which is removed when the process ends."""
     of_file = output != STANDARD_STREAM and (os.path.isfile(output) or not os.path.exists(output))
     return tempfile.TemporaryFile(dir=os.path.dirname(os.path.realpath(output)) if of_file else None)

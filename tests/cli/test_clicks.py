@@ -159,7 +159,7 @@ def test_comparing_by_clicks_is_the_exposure_dcg(folder: Path) -> None:
         (("--clicks", "--click-prior", "-1"), "--click-prior"),
         (("--clicks", "--valid", "valid.txt"), r"valid.txt.clicks: no such file"),
         (("--clicks", "--propensities", "held.txt"), r"held.txt: not a file of propensities"),
-        (("--clicks", "held.txt"), "give one TRAIN"),
+        (("--clicks", "held.txt"), "one TRAIN"),
         (("--clicks", "--on-bad-line", "skip"), "no --on-bad-line skip"),
         (("--clicks", "--objective", "lightgbm:rank_xendcg"), "lightgbm:rank_xendcg takes grades"),
     ],
@@ -340,7 +340,7 @@ def test_a_report_by_clicks_and_a_section_on_them_without_being_asked(folder: Pa
     common = ("--only", "verdict", "--only", "clicks", "--baseline", folder / "logger.txt", "--json", "--threads", 1)
     by_labels = invoke("report", folder / "m.txt", folder / "held.txt", *common)
     assert by_labels.exit_code == 0, by_labels.stderr
-    assert "a section of the page; --clicks measures by them" in by_labels.stderr
+    assert "pass --clicks" in by_labels.stderr
     by_clicks = invoke("report", folder / "m.txt", folder / "held.txt", *common, "--clicks")
     assert by_clicks.exit_code == 0, by_clicks.stderr
     found = [json.loads(one.stdout) for one in (by_labels, by_clicks)]
@@ -360,12 +360,12 @@ def test_a_report_by_clicks_and_a_section_on_them_without_being_asked(folder: Pa
     assert json.loads(result.stdout)["clicks"]["origin"] == "given"
     # Nobody asked for clicks on data that a plain model ranks, nor for a log that cannot be read.
     other = invoke("report", folder / "logger.txt", folder / "held.txt", "--only", "verdict", "--json", "--threads", 1)
-    assert "section of the page" not in other.stderr
+    assert "clicks section" not in other.stderr
     (tmp_path / "held.txt").write_bytes((folder / "held.txt").read_bytes())
     (tmp_path / "held.txt.clicks").write_text(f"{HEADER}1,1,2,3\n")
     bad = invoke("report", folder / "m.txt", tmp_path / "held.txt", *common[:2], "--json", "--threads", 1)
     assert bad.exit_code == 0
-    assert "no section on clicks: " in bad.stderr
+    assert "no clicks section: " in bad.stderr
     refused = invoke("report", folder / "m.txt", tmp_path / "held.txt", *common[:2], "--clicks", "--json")
     assert refused.exit_code == 2
     assert "held.txt.clicks:2: 3 clicks of 2 impressions" in refused.stderr

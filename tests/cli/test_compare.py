@@ -65,7 +65,7 @@ def test_the_table_says_all_of_it(data: Path, model: Path, second: Path) -> None
     ]  # fmt: skip
     assert [line.split()[0] for line in lines[2:4]] == ["ndcg@10", "map"]
     assert lines[4].startswith("top 10: ")
-    assert "by list length, ndcg@10; p is Holm's for all segments" in lines
+    assert "ndcg@10 by list length; p is adjusted for all segments by Holm's method" in lines
     assert any(" -> " in line and "(label " in line and line.count(": ") == 1 for line in lines)
 
 
@@ -150,4 +150,4 @@ def test_noise_says_of_a_difference_that_luck_explains_it(data: Path, model: Pat
     (tmp_path / "noise.json").write_text(json.dumps({"metrics": {"ndcg@10": {"matters": 0.9}}}))
     result = invoke("compare", model, poor, data / "train.txt", "--noise", tmp_path / "noise.json")
     assert result.exit_code == 0, result.stderr
-    assert "ndcg@10: two trainings may differ by 0.9000 by luck, which explains this difference" in result.stdout
+    assert "two trainings may differ by 0.9000" in result.stdout

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from functools import partial
 from pathlib import Path
 
 import click
@@ -10,6 +12,10 @@ import pytest
 from boostrank.cli.errors import run_reporting_errors
 from boostrank.core.errors import ModelError
 from tests.cli.conftest import FEW, invoke
+
+
+def test_an_exit_keeps_its_status() -> None:
+    assert [run_reporting_errors(partial(sys.exit, code)) for code in (None, 0, 3, "words")] == [0, 0, 3, 3]
 
 
 @pytest.mark.parametrize(
@@ -26,7 +32,7 @@ from tests.cli.conftest import FEW, invoke
         (["--param", "eta=0.1", "--learning-rate", "0.2"], "are the same parameter"),
         (["--objective", "lightgbm:lambdarank", "--set", "sigma=1"], "no parameter 'sigma'"),
         (["--metric", "ndgc"], "Did you mean 'ndcg'?"),
-        (["--eval-at", "0"], "not a list of ranks"),
+        (["--eval-at", "0"], "not a list"),
         (["--conventions", "lucene"], "'trec'"),
         (["--quality", "plain", "--early-stopping", "5"], "early stopping needs --valid"),
         (["--quality", "plain", "--param", "early_stopping_round=5"], "early stopping needs --valid"),
@@ -36,9 +42,9 @@ from tests.cli.conftest import FEW, invoke
         (["--valid", "-", "--valid", "-"], "standard input can be read only once"),
         (["--rounds", "0"], "1<=x"),
         (["--valid", "no-such-file"], "no-such-file: no such file"),
-        (["--eval-at", "1,a"], "'1,a' is not a list of ranks"),
-        (["--quality", "plain", "--route", "external"], "--route external is XGBoost's: --backend xgboost"),
-        (["--quality", "plain", "--cache", "there", "--route", "memory"], "--route memory uses no cache"),
+        (["--eval-at", "1,a"], "'1,a' is not a list"),
+        (["--quality", "plain", "--route", "external"], "--route external needs --backend xgboost"),
+        (["--quality", "plain", "--cache", "there", "--route", "memory"], "--route memory"),
         (["--worker-timeout", "5"], "--worker-timeout is for --cluster"),
         (["--quality", "plain", "--cluster", "local:1", "--log", "rounds.jsonl"], "--cluster and --log cannot"),
         (
@@ -119,7 +125,7 @@ def test_numba_without_a_thread_is_refused_in_words(threads: str, data: Path, mo
     monkeypatch.setenv("NUMBA_NUM_THREADS", threads)
     result = invoke("doctor", data / "train.txt")
     assert result.exit_code == 2
-    assert f"NUMBA_NUM_THREADS={threads}: numba needs a thread" in result.stderr
+    assert f"NUMBA_NUM_THREADS={threads}: must be 1" in result.stderr
 
 
 @pytest.mark.parametrize("given", ["--eval-at=9223372036854775807", f"--rounds={10**400}", f"--eval-at={10**400}"])

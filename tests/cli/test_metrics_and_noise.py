@@ -98,7 +98,7 @@ def test_noise_takes_the_options_of_train_and_says_what_matters(data: Path) -> N
         2,
     )
     assert result.exit_code == 0, result.stderr
-    assert "9 trainings of 3 rounds" in result.stderr
+    assert "9 models for 3 rounds" in result.stderr
     assert "9/9  training queries  ndcg@5 0." in result.stderr
     assert [line.split("  ")[1] for line in result.stdout.splitlines()[2:6]] == [
         "seed",
@@ -106,7 +106,7 @@ def test_noise_takes_the_options_of_train_and_says_what_matters(data: Path) -> N
         "training queries",
         "validation queries",
     ]
-    assert "Two single trainings on these data that differ by less than" in result.stdout
+    assert "Two single trainings on these data" in result.stdout
 
 
 def test_noise_as_json_and_by_a_config_file(data: Path, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def test_everything_an_objective_declares_is_told(name: str) -> None:
     printed = "".join(invoke("objectives", name).stdout.split())  # lines break at blanks and hyphens
     weighed = {"gain": "multiplies its gain", "loss": "multiplies its loss", None: "is refused"}[spec.document_weights]
     for words in (
-        f"weight of a document {weighed}",
+        f"document weight {weighed}",
         spec.summary,
         spec.equation,
         spec.reference,

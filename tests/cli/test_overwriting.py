@@ -35,7 +35,7 @@ def pairs() -> Iterator[tuple[str, str, str]]:
         assert isinstance(command, Command), "every command looks"
         typed = {p.name: p.type.kind for p in command.params if isinstance(p.type, File)}
         read = [one for one, kind in typed.items() if kind in ("read", "data")]
-        written = [one for one, kind in typed.items() if kind in ("write", "stream")]
+        written = [one for one, kind in typed.items() if kind in ("write", "page", "output", "stream")]
         untyped = {p.name for p in command.params if "FILE" in (p.metavar or "")} - {*typed}
         assert not (untyped and written), f"{name}: {untyped} are files, and not compared"
         yield from ((name, one, other) for one in read for other in written if (name, one) not in REPLACEABLE)
@@ -93,7 +93,7 @@ def test_fault_104_names_that_commands_make_up_count_too(
     before = {file: file.read_bytes() for file in tmp_path.iterdir()}
     result = invoke(*words)
     assert result.exit_code == 2
-    reasons = ("would be overwritten", "choose another file", "file of its own", "to be written twice")
+    reasons = ("would be overwritten", "choose another file", "different files", "written twice")
     assert any(why in result.stderr for why in reasons)
     assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
 
@@ -125,4 +125,4 @@ def test_fault_106_a_blank_scheduler_is_no_training_on_one_machine(tmp_path: Pat
     (tmp_path / "t.txt").write_bytes(ROWS)
     result = invoke("train", tmp_path / "t.txt", "-m", tmp_path / "m", "--cluster", "")
     assert result.exit_code == 2
-    assert "it is blank" in result.stderr
+    assert "blank" in result.stderr

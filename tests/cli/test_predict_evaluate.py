@@ -120,7 +120,7 @@ def test_the_table_says_what_was_left_out_and_by_which_conventions(data: Path, m
     assert lines[0] == str(model)
     assert lines[1].split() == ["metric", "mean", "95%", "interval", "queries", "left", "out"]
     assert [line.split()[0] for line in lines[2:6]] == ["ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10"]
-    assert lines[7] == f"{other}, and its difference to {model} query by query"
+    assert lines[7] == f"{other}, and its query-by-query difference to {model}"
     assert " ".join(result.stdout.rsplit("\n\n", 1)[1].split()) == Conventions().describe()
 
 
@@ -197,7 +197,7 @@ def test_standard_input_for_models_that_count_features_differently_is_refused(
     assert invoke("train", tmp_path / "few.txt", "-m", small, "--param", "min_data_in_leaf=1", *FEW).exit_code == 0
     done = piped(data / "test.txt", "evaluate", model, small, "-")
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"{model} and {small} count features differently" in done.stderr
+    assert f"{model} and {small} number features differently" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
@@ -224,7 +224,7 @@ def test_a_file_of_weights_beside_the_data_is_used_and_named(qids: tuple[str, st
     (tmp_path / "t.txt.weight").write_text("3\n1\n0\n1\n")
     result = invoke("evaluate", tmp_path / "s.txt", tmp_path / "t.txt", "--json", "--metric", "precision@1")
     assert json.loads(result.stdout)["precision@1"]["mean"] == 0.5  # metrics do not know those of documents
-    assert f"weights of documents (not for metrics) from {tmp_path / 't.txt.weight'}, read in" in result.stderr
+    assert f"document weights (not used by metrics) from {tmp_path / 't.txt.weight'}, read in" in result.stderr
 
 
 def test_the_same_file_twice_is_refused(data: Path, model: Path) -> None:

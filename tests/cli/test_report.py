@@ -142,7 +142,7 @@ def test_what_is_wrong_is_said_before_the_work(model: Path, data: Path, tmp_path
         (("-o", model), "would be overwritten"),
         (("--json", "--metric", "ndgc"), "unknown metric"),
         (("--json", "--noise", test), "not written by boostrank"),
-        (("--json", "--baseline", model), "its own --baseline"),
+        (("--json", "--baseline", model), "--baseline"),
     ):
         result = invoke("report", model, test, *arguments)
         assert result.exit_code == 2, (arguments, result.stderr)

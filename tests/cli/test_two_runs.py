@@ -206,7 +206,7 @@ def test_fault_077_a_training_goes_on_without_its_checkpoint(
     assert sorted(contents(tmp_path)) == ["m", "m.meta.json"]
 
 
-@pytest.mark.parametrize(("writes", "words"), [(1, "which has 2 rounds"), (0, "there is no checkpoint to go on from")])
+@pytest.mark.parametrize(("writes", "words"), [(1, "which has 2 rounds"), (0, "there is no checkpoint to resume from")])
 def test_fault_077_a_stop_without_room_for_the_checkpoint_still_writes_the_model(
     writes: int, words: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,7 +36,7 @@ def test_tables_and_bars_tell_the_two_apart(model: Path, named: Path, qid: str) 
     assert result.exit_code == 0, result.stderr
     told = why(RankingModel.load(model), RankingDataset.from_libsvm(named, keep_names=True), qid, 1, 4)
     lines = result.stdout.splitlines()
-    assert lines[0].startswith(f"query {qid}, {told.documents} documents: A stands above B by {told.difference:.6g}")
+    assert lines[0].startswith(f"query {qid}, {told.documents} documents: A is above B by {told.difference:.6g}")
     assert lines[2].split()[:3] == ["A", told.a.name, "1"]
     assert lines[3].split()[:3] == ["B", told.b.name, "4"]
     header = next(i for i, line in enumerate(lines) if line.split()[:1] == ["feature"])
@@ -44,7 +44,7 @@ def test_tables_and_bars_tell_the_two_apart(model: Path, named: Path, qid: str) 
         assert line.split()[0] == row["feature"]
         assert line.count("+") >= 1 if row["part"] > 0 else line.count("-") >= 2
     assert ("+" * 10 if told.rows()[0]["part"] > 0 else "-" * 10) in lines[header + 1]
-    assert "smallest changes of one feature that swap them" in result.stdout or "no change of one" in result.stdout
+    assert "smallest changes" in result.stdout or "no change" in result.stdout
 
 
 def test_json_holds_everything(model: Path, named: Path, qid: str) -> None:
@@ -69,7 +69,7 @@ def test_equal_documents_and_bare_files_are_told(model: Path, data: Path, tmp_pa
     (tmp_path / "two.txt").write_text("\n".join(lines) + "\n")
     result = invoke("why", model, tmp_path / "two.txt", 7, 1, 2)
     assert result.exit_code == 0, result.stderr
-    assert "A stands above B by the order of the rows alone" in result.stdout
+    assert "A is above B by the order of rows" in result.stdout
     assert "A  row 1" in result.stdout
 
 

@@ -127,7 +127,7 @@ def test_cells_that_cannot_be_are_refused_by_their_row(
 def test_words_are_no_counts_and_rows_of_other_data_are_refused(tmp_path: Path) -> None:
     table = pd.DataFrame({"qid": [1, 1], "doc": ["x", "y"], "a": [0.0, 1.0], "position": [1, 2],
                           "impressions": [2, 2], "clicks": ["many", "few"]})  # fmt: skip
-    with pytest.raises(DataError, match="column 'clicks' does not hold numbers"):
+    with pytest.raises(DataError, match="column 'clicks'"):
         from_frame(table, ClickColumns.of(NAMES))
     table["clicks"] = [1, 0]
     rows = ClickRows.read(write(table, tmp_path / "t.csv"), ClickColumns.of(NAMES))

@@ -201,26 +201,23 @@ def dead_queries(p: Profile) -> Iterator[Finding]:
     dead, single = np.flatnonzero(several & (p.low == p.high)), np.flatnonzero(~several)
     share, zero = percent(int(p.sizes[dead].sum()), p.n_rows), int((p.high[dead] == 0).sum())
     worth = f"they {'do not train the model' if training else 'do not distinguish models'} ({share} of the documents); "
-    for check, some, message, cost, fix in (
-        (
-            "dead-queries",
-            dead,
-            "have documents with only one label",
-            f"{worth}metrics ignore the {count_of(zero, 'query', 'queries')} without a relevant document",
-            "judge more documents of these queries",
-        ),
-        (
-            "single-document-queries",
-            single,
-            "have one document",
-            "there is nothing to rank: they do not train the model, and raise the NDCG of all models equally",
-            "if queries should be longer: is qid the id of the query and not of the row?",
-        ),
-    ):
-        if some.size:
-            severity = WARNING if some.size > MANY_DEAD * p.n_queries else NOTE
-            message = f"{share_of(some.size, p.n_queries, 'queries')} {message}"
-            yield Finding(check, severity, *p.where(p.line[some[0]]), some.size, message, cost, fix)
+    cost = f"{worth}metrics ignore the {count_of(zero, 'query', 'queries')} without a relevant document"
+    fix = "judge more documents of these queries"
+    yield from _of_queries(p, "dead-queries", dead, "have documents with only one label", cost, fix)
+    cost = "there is nothing to rank: they do not train the model, and raise the NDCG of all models equally"
+    fix = "if queries should be longer: is qid the id of the query and not of the row?"
+    yield from _of_queries(p, "single-document-queries", single, "have one document", cost, fix)
+
+
+def _of_queries(
+    p: Profile, check: str, queries: Int64Array, message: str, cost: str, fix: str, most: float = MANY_DEAD
+) -> Iterator[Finding]:
+    """Yield the finding about some queries, if there are any: a note up to the share `most` of all queries."""
+    if queries.size:
+        severity = WARNING if queries.size > most * p.n_queries else NOTE
+        first = p.qid(int(queries[0]))
+        message = f"{share_of(queries.size, p.n_queries, 'queries')} {message}; the first is qid {first}"
+        yield Finding(check, severity, *p.where(p.line[queries[0]]), queries.size, message, cost, fix)
 
 
 # Labels ---------------------------------------------------------------------------------------------------------------
@@ -392,30 +389,18 @@ def leaked_queries(one: Profile, other: Profile) -> Iterator[Finding]:
     high = f"{other.role} does not measure performance on unseen queries: metrics are too high"
     split = "remove them from one of the sets; "
     split += f"boostrank data split makes {one.role} and {other.role} from one file by query id"
-    for check, some, message, cost, fix in (
-        ("leaked-queries", both, f"are also in {one.role}, with the same id and documents; the first is", high, split),
-        (
-            "leaked-documents",
-            np.setdiff1d(by_content, by_id),
-            f"have documents of a {one.role} query with another id:",
-            high,
-            split,
-        ),
-        (
-            "shared-ids",
-            np.setdiff1d(by_id, both),
-            f"have the id of a {one.role} query, but other documents:",
-            "if it is the same query, it leaks; train warns, or refuses the data with --strict",
-            "none if ids restart in each file; otherwise use boostrank data split, which keeps queries whole",
-        ),
-    ):
-        if some.size:
-            q, twin = int(some[0]), int(origin[some[0]])
-            message = f"{share_of(some.size, other.n_queries, 'queries')} {message} qid {other.qid(q)}"
-            if check == "leaked-documents":
-                place = ":".join(str(part) for part in one.where(one.line[twin]) if part)
-                message += f" those of qid {one.qid(twin)}, {place}"
-            yield Finding(check, WARNING, *other.where(other.line[q]), some.size, message, cost, fix)
+    message = f"are also in {one.role}, with the same id and documents"
+    yield from _of_queries(other, "leaked-queries", both, message, high, split, 0.0)
+    copies, message = np.setdiff1d(by_content, by_id), f"have documents of a {one.role} query with another id"
+    if copies.size:
+        twin = int(origin[copies[0]])
+        place = ":".join(str(part) for part in one.where(one.line[twin]) if part)
+        message += f" (qid {one.qid(twin)}, {place})"
+    yield from _of_queries(other, "leaked-documents", copies, message, high, split, 0.0)
+    message = f"have the id of a {one.role} query, but other documents"
+    cost = "if it is the same query, it leaks; train warns, or refuses the data with --strict"
+    fix = "none if ids restart in each file; otherwise use boostrank data split, which keeps queries whole"
+    yield from _of_queries(other, "shared-ids", np.setdiff1d(by_id, both), message, cost, fix, 0.0)
 
 
 def _with_documents_of(one: Profile, other: Profile) -> tuple[Int64Array, Int64Array]:
@@ -423,14 +408,14 @@ def _with_documents_of(one: Profile, other: Profile) -> tuple[Int64Array, Int64A
     origin = np.full(other.n_queries, -1, np.int64)
     query = one.query
     order = np.lexsort((query, one.hashes))
-    hashes, owner = one.hashes[order], query[order]
+    hashes, of_hash = one.hashes[order], query[order]
     if not hashes.size:
         return np.zeros(0, np.int64), origin
     hashes, starts, counts = np.unique(hashes, return_index=True, return_counts=True)
-    telling, owner = owner[starts] == owner[starts + counts - 1], owner[starts]
+    telling, of_hash = of_hash[starts] == of_hash[starts + counts - 1], of_hash[starts]
     at = np.minimum(np.searchsorted(hashes, other.hashes), hashes.size - 1)
     hit = np.flatnonzero((hashes[at] == other.hashes) & telling[at])
-    pairs, counts = np.unique(np.column_stack([other.query[hit], owner[at[hit]]]), axis=0, return_counts=True)
+    pairs, counts = np.unique(np.column_stack([other.query[hit], of_hash[at[hit]]]), axis=0, return_counts=True)
     leaked = (counts >= 2) & (counts > HALF * other.sizes[pairs[:, 0]])
     origin[pairs[leaked, 0]] = pairs[leaked, 1]
     return np.flatnonzero(origin >= 0), origin
