@@ -624,11 +624,6 @@ class TrainCommand(
         needs="cluster",
     )
 
-    @property
-    def inputs(self) -> list[str]:
-        """Files that are read."""
-        return [*self.train, *self.valid, *filter(None, [self.config])]
-
 
 class MeasureOptions(ConventionOptions, ThreadOptions, JsonOptions, group="Measures"):
     """Options of the commands that measure rankers."""

@@ -251,12 +251,10 @@ class Route:
 
     @property
     def options(self) -> str:
-        """Command line options that choose the route."""
         return f"--backend {self.backend} --route {'bins' if self.name == 'again' else self.name}"
 
     @property
     def words(self) -> str:
-        """Description of the route."""
         return _WORDS[self.name]
 
 
@@ -273,14 +271,12 @@ class Work:
 
     @property
     def leaves(self) -> int:
-        """Maximum number of leaves per tree."""
         depth = int(self.params.get("max_depth", 0) or 0)
         default = min(2**depth, 2**20) if depth > 0 else 31
         return int(next((self.params[name] for name in _LEAVES if self.params.get(name) is not None), default))
 
     @property
     def max_bin(self) -> int:
-        """Maximum number of bins per feature."""
         return int(next((self.params[name] for name in _BINS if name in self.params), 255))
 
 

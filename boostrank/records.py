@@ -46,8 +46,6 @@ class CategoryRecord(TypedDict, total=False):
 
 
 class DataRecord(TypedDict, total=False):
-    """Training data of a model."""
-
     rows: Count
     queries: Count
     absent: str | None
@@ -80,8 +78,6 @@ class FoldsRecord(TypedDict, total=False):
 
 
 class WithinRecord(TypedDict):
-    """Columns within queries: kinds and features."""
-
     kinds: list[str]
     of: NotRequired[list[str]]
 
@@ -271,24 +267,18 @@ class CacheHeader(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class KnownRecord(TypedDict):
-    """Facts found while parsing a file."""
-
     warnings: list[str]
     constant: list[Count]
     fingerprints: dict[str, str]
 
 
 class PlacesRecord(TypedDict):
-    """Files and line numbers of rows."""
-
     files: list[tuple[str, int, int]]
     header_lines: Count
     by_row: bool
 
 
 class CacheNote(Struct, kw_only=True):
-    """Description of a cached data set."""
-
     shape: tuple[Count, Count]
     base: int
     is_sparse: bool
@@ -319,8 +309,6 @@ class NoiseMetric(Struct):
 
 
 class NoiseRecord(Struct):
-    """Noise of each metric."""
-
     metrics: Annotated[dict[str, NoiseMetric], Meta(min_length=1)]
 
 

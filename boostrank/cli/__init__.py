@@ -44,6 +44,10 @@ _HEADINGS = {
         "doctor": ("doctor", "Find faults in ranking data."),
         "data": ("data", "Join, split, sample, sort, merge and generate data; count clicks."),
     },
+    "Set up": {
+        "compile": ("setup:compile_all", "Compile functions into the cache, for container images."),
+        "completion": ("setup:completion", "Print a completion script for a shell."),
+    },
 }
 _SUBCOMMANDS = {
     "data": {
@@ -65,10 +69,6 @@ _SUBCOMMANDS = {
         "metrics": ("study:metrics", "Compute a metric with the conventions of each library."),
     },
 }
-_SETUP = {
-    "compile": ("setup:compile_all", "Compile functions into the cache, for container images."),
-    "completion": ("setup:completion", "Print a completion script for a shell."),
-}
 
 
 class _Commands(click.Group):
@@ -77,7 +77,7 @@ class _Commands(click.Group):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         own = _SUBCOMMANDS.get(self.name or "")
-        self._headings = {"Commands": own} if own else {**_HEADINGS, "Set up": _SETUP}
+        self._headings = {"Commands": own} if own else _HEADINGS
         self._places = {name: place for commands in self._headings.values() for name, place in commands.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -102,10 +102,8 @@ class _Commands(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:  # suggest commands of groups too
             known = {**grouped, **{name: name for name in self._places}}
-            near = [known[word] for word in difflib.get_close_matches(args[0], known, 1)]
-            raise click.UsageError(
-                " ".join([error.message, *(f"Did you mean {one!r}?" for one in near)]), ctx
-            ) from None
+            near = [f" Did you mean {known[word]!r}?" for word in difflib.get_close_matches(args[0], known, 1)]
+            raise click.UsageError(error.message + "".join(near), ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for heading, commands in self._headings.items():

@@ -15,8 +15,6 @@ from boostrank.cli.command import command
 from boostrank.cli.errors import FAILED, say
 from boostrank.options import Options, argument, option
 
-SHELLS = ("bash", "zsh", "fish")
-
 
 class Compile(Options):
     objectives: tuple[str, ...] = option(
@@ -67,7 +65,7 @@ def compile_all(own: Compile) -> int | None:
 
 
 class Completion(Options):
-    shell: str = argument("{bash|zsh|fish}", choices=" ".join(SHELLS))
+    shell: str = argument("{bash|zsh|fish}", choices="bash zsh fish")
 
 
 @command("completion")

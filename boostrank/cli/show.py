@@ -32,7 +32,6 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
 
 
 def width() -> int:
-    """Return the number of columns of the terminal."""
     return click.get_current_context().terminal_width or shutil.get_terminal_size().columns
 
 
@@ -133,7 +132,6 @@ class _Progress:
         self._live.update(Text(text))
 
     def say(self, line: str) -> None:
-        """Print a permanent line."""
         if self._live is None:
             say(line)
         else:
@@ -210,7 +208,6 @@ class RoundProgress(_Progress):
 
     @property
     def seconds(self) -> float:
-        """Seconds since creation."""
         return time.monotonic() - self._started
 
     def binning(self, done: int, rows: int) -> None:

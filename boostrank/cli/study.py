@@ -82,7 +82,6 @@ def noise(own: Noise, options: FitOptions, reading: FileOptions) -> None:
     how: dict[str, Any] = {"runs": own.repeats, "backend": options.backend, "conventions": options.conventions}
 
     def progress(done: int, total: int, source: str, metrics: dict[str, float]) -> None:
-        """Print the result of a run and the time left."""
         name, value = list(metrics.items())[-1]
         say(f"{done}/{total}  {source}  {name} {value:.4f}{left(done, total)}")
 
@@ -207,7 +206,6 @@ def pareto(own: Pareto, options: FitOptions, reading: FileOptions) -> None:
     left = time_left()
 
     def progress(done: int, total: int, mix: Mix) -> None:
-        """Print the result of a mix and the time left."""
         values = "  ".join(f"{name} {result.mean:.4f}" for name, result in list(mix.metrics.items())[:2])
         say(f"mix {mix.share:g}  {values}{left(done, total)}")
 

@@ -71,7 +71,7 @@ def train(own: TrainCommand, options: TrainOptions, reading: FileOptions) -> int
     check_writable(own.model)
     checkpoint = _checkpoint(own, options)
     if own.log:
-        check_appendable(own.log, [own.model, *own.inputs, *([checkpoint.path] if checkpoint else [])])
+        check_appendable(own.log, [own.model, *([checkpoint.path] if checkpoint else [])])
     with reserved(own.model), checkpoint.reserved() if checkpoint else contextlib.nullcontext():
         if checkpoint and checkpoint.exists and not checkpoint.resume:
             raise InputError(
