@@ -103,13 +103,8 @@ class Option:
             number = math.inf
         if self.kind == "int" and math.isfinite(number) and not number.is_integer():
             raise ParameterError(f"{self.name}={value!r} is not a whole number; allowed: {self.range}")
-        inside = (
-            math.isfinite(number)
-            and (self.ge is None or number >= self.ge)
-            and (self.gt is None or number > self.gt)
-            and (self.le is None or number <= self.le)
-        )
-        if not inside:
+        too_low = (self.ge is not None and number < self.ge) or (self.gt is not None and number <= self.gt)
+        if not math.isfinite(number) or too_low or (self.le is not None and number > self.le):
             raise ParameterError(f"{self.name}={value!r} is out of range; allowed: {self.range}")
 
 
@@ -159,13 +154,7 @@ def declared(struct: type[Any]) -> Mapping[str, Option]:
 def contradictions(
     known: Mapping[str, Option], given: Collection[str], spell: Callable[[Option], str]
 ) -> Iterator[str]:
-    """Yield messages about options that must not be given together, or without another.
-
-    Args:
-        known: options by name.
-        given: names of those that are given.
-        spell: name of an option in the messages.
-    """
+    """Yield messages about options that must not be given together, or without another; `spell` names an option."""
     for one in (known[name] for name in known if name in given):
         for other in one.conflicts:
             if other in given:
@@ -175,11 +164,7 @@ def contradictions(
 
 
 def takes_options(options: Iterable[Option], *, alone: bool = True) -> Callable[[F], F]:
-    """Decorator: show declared options in place of `**options` in a function's signature.
-
-    Args:
-        alone: refuse other names.
-    """
+    """Decorator: show declared options in place of `**options` in a function's signature; `alone` refuses others."""
     keyword = inspect.Parameter.KEYWORD_ONLY
     shown = [inspect.Parameter(one.name, keyword, default=one.default) for one in options]
 
@@ -204,10 +189,9 @@ def takes_options(options: Iterable[Option], *, alone: bool = True) -> Callable[
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class Options:
-    """Base of the structs of options: a subclass is a frozen dataclass that checks values and conflicts.
+    """Base of structs of options: a subclass is a frozen dataclass that checks values and conflicts.
 
-    Args:
-        group: heading in `--help` for the options that a class declares.
+    `group` is the heading in `--help` for the options that a class declares.
     """
 
     GROUP: ClassVar[str]
