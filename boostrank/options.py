@@ -463,7 +463,7 @@ class SingleOptions(FitOptions, WithinQueryOptions, StartOptions):
     """Options of a single new training."""
 
 
-class TrainOptions(SingleOptions, group="How many models"):
+class TrainOptions(SingleOptions, group="Models"):
     """Options of a training, shared by `boostrank.train` and `boostrank train`.
 
     `params` holds the given dictionary: all parameters in Python, those of --param on the command line.

@@ -27,14 +27,14 @@ _HEADINGS = {
         "objectives": ("objectives", "List objectives with parameters and papers, or check your own."),
         "study": ("study", "Measure noise, trade off two goals, average models, explain metrics."),
     },
-    "Judge": {
+    "Evaluate": {
         "evaluate": ("evaluate", "Measure models or score files with 95% intervals."),
         "compare": ("compare", "Compare two rankers query by query, as a release gate."),
         "report": ("report", "Write a page about a ranker: quality, features, failures."),
         "importance": ("explain:importance", "Measure the loss of the metric when a feature is shuffled."),
         "why": ("explain:why", "Explain why one document ranks above another."),
     },
-    "Ship": {
+    "Deploy": {
         "predict": ("predict", "Score documents."),
         "calibrate": ("predict:calibrate", "Map scores to expected grades."),
         "export": ("export", "Write a model for a search engine or library, and prove it equal."),

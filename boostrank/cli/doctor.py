@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from boostrank.planning import Plan, Survey
 
 
-class Doctor(ClickOptions, JsonOptions, ThreadOptions, TargetOptions, group="Data and report"):
+class Doctor(ClickOptions, JsonOptions, ThreadOptions, TargetOptions, group="Data and output"):
     files: tuple[str, ...] = argument("FILE...", file="data")
     valid: tuple[str, ...] = option("Validation or test data to compare with the training data.", file="data")
     gain: str = option("Gain of a label, as for train.", "exponential", metavar="RULE")
@@ -125,7 +125,7 @@ def _read(role: str, files: tuple[str, ...], reading: dict[str, Any]) -> Profile
     return profile
 
 
-class PlanOptions(MemoryOptions, JsonOptions, group="The training"):
+class PlanOptions(MemoryOptions, JsonOptions, group="Training"):
     files: tuple[str, ...] = argument("FILE...", file="data")
     valid: tuple[str, ...] = option("Files to evaluate on during training, as one set.", file="data")
     backend: str = option("Engine to choose a route for; both are listed.", "lightgbm", choices="lightgbm xgboost")
