@@ -107,10 +107,15 @@ def default_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array
     return np.zeros((gains.size, 0)), ideal
 
 
+def numbered(constants: Constants) -> Constants:
+    """Append the number of each query, the stream of its noise, to its constants."""
+    documents, queries = constants
+    return documents, np.column_stack([queries, np.arange(len(queries))])
+
+
 def numbered_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
-    """Return `default_constants` with the query's number as column 3: the stream of its noise."""
-    documents, queries = default_constants(labels, gains, ptr, values)
-    return documents, np.column_stack([queries, np.arange(ptr.size - 1)])
+    """Return `default_constants` with the number of the query as column 3."""
+    return numbered(default_constants(labels, gains, ptr, values))
 
 
 RELEVANT_FROM = Param(

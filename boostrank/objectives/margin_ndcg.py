@@ -42,7 +42,7 @@ PARAMS = (
     Param(
         "bound",
         "tight",
-        "convex: against the perfect ranking; tight: against the current one, closer to NDCG and flat where met",
+        "convex: against the perfect ranking; tight: against the current ranking, closer to NDCG",
         choices=("convex", "tight"),
     ),
     positive("margin", 2.5, "required distance between a ranking of NDCG 0 and the perfect one", unit="score"),

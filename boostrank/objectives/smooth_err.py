@@ -22,18 +22,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from boostrank.core.params import Param
 from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
 from boostrank.kernels.expsum import SUMS
 from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.primitives import SEED, gather, uniform
-from boostrank.kernels.shared import ALPHA
+from boostrank.kernels.shared import ALPHA, numbered
 from boostrank.kernels.sigmoid_ranks import first_of, soft_gradient, soft_ranks
 from boostrank.kernels.swaps import MAX_GAIN, swap_constants
 
-PARAMS = (ALPHA, MAX_GAIN, Param("draws", 16, "users sampled per round", low=1), SUMS, SEED)
+PARAMS = (ALPHA, MAX_GAIN, Param("draws", 16, "number of users sampled per round", low=1), SUMS, SEED)
 
 
 @objective_kernel(params=PARAMS, scratch="ranks slope first chance work:4", int_scratch="place", by_score=True)
@@ -60,8 +58,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 
 
 def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
-    documents, queries = swap_constants("err", 0, labels, gains, ptr, values)
-    return documents, np.column_stack([queries, np.arange(ptr.size - 1)])
+    return numbered(swap_constants("err", 0, labels, gains, ptr, values))
 
 
 SPEC = ObjectiveSpec(

@@ -57,7 +57,7 @@ PARAMS = (
     ),
     K,
     TRAIN_DISCOUNT,
-    Param("warm_rounds", 20, "rounds of regression before the objective itself", low=0, unit="rounds"),
+    Param("warm_rounds", 20, "number of rounds of regression at the start", low=0, unit="rounds"),
     mix_param(0.0, "1 in the warm rounds and 0 afterwards"),
     target_param("gains"),
     SUMS,

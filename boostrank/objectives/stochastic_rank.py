@@ -44,9 +44,9 @@ PARAMS = (
     Param(
         "mu", 0.0, "shift against relevance before the noise, in sigmas per label", low=0.0, high=10.0, schedulable=True
     ),
-    Param("draws", 1, "noisy orders per round", low=1, aliases=("num_estimations",)),
-    Param("scale_free", 1.0, "share of the gradient along the scores that is removed", low=0.0, high=1.0),
-    Param("nu", 0.01, "softens that projection for scores that are nearly equal", low=0.0, open_low=True, unit="score"),
+    Param("draws", 1, "number of noisy orders per round", low=1, aliases=("num_estimations",)),
+    Param("scale_free", 1.0, "share to remove from the gradient along the scores", low=0.0, high=1.0),
+    Param("nu", 0.01, "length of the scores below which that removal fades", low=0.0, open_low=True, unit="score"),
     K,
     TRAIN_DISCOUNT,
     SEED,

@@ -25,8 +25,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from boostrank.core.params import Param
 from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
 from boostrank.kernels.jit import inline
@@ -44,20 +42,20 @@ from boostrank.kernels.primitives import (
     softplus,
     sort_descending,
 )
-from boostrank.kernels.shared import TARGETS, numbered_constants, target_constants
+from boostrank.kernels.shared import TARGETS, numbered, numbered_constants, target_constants
 from boostrank.kernels.swaps import ERR, METRICS, NDCG, SWAP_PARAMS, swap_constants, swap_rows
 
 _CLASSIC, _DCG = 0, 5
 _MODES = ("classic", *METRICS[: ERR + 1], "dcg")
 
 PARAMS = (
-    Param("permutations", 10, "noisy orders per round", low=1),
+    Param("permutations", 10, "number of noisy orders per round", low=1),
     Param("decay", 0.85, "weight of a position relative to the one above it", low=0.0, high=1.0, schedulable=True),
     Param("target", "labels", "a pair's weight is the difference of these values", choices=TARGETS),
-    Param("mode", "classic", "a pair's weight: by targets and decay, or the change of a metric", choices=_MODES),
-    Param("neighbors", 1, "documents below to pair with, but for classic; 0: all", low=0, aliases=("num_neighbors",)),
-    Param("k", 0, "pairs need a document above this rank; 0: all", low=0, unit="rank", aliases=("top", "at")),
-    Param("noise", "logistic", "noise of the orders", choices=("logistic", "gumbel")),
+    Param("mode", "classic", "weight of a pair: from targets and decay, or the change of a metric", choices=_MODES),
+    Param("neighbors", 1, "documents below to pair with (not classic); 0 means all", low=0, aliases=("num_neighbors",)),
+    Param("k", 0, "pairs need a document above this rank; 0 means all", low=0, unit="rank", aliases=("top", "at")),
+    Param("noise", "logistic", "distribution of the noise", choices=("logistic", "gumbel")),
     *SWAP_PARAMS,
     SEED,
 )
@@ -144,8 +142,9 @@ def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, value
     if mode == "classic":
         return target_constants(labels, gains, ptr, values)[0], numbered_constants(labels, gains, ptr, values)[1]
     of_gains = mode in ("ndcg", "dcg")
-    documents, queries = swap_constants("ndcg" if of_gains else mode, values["k"], labels, gains, ptr, values)
-    return gains[:, None] if of_gains else documents, np.column_stack([queries, np.arange(ptr.size - 1)])
+    constants = swap_constants("ndcg" if of_gains else mode, values["k"], labels, gains, ptr, values)
+    documents, queries = numbered(constants)
+    return gains[:, None] if of_gains else documents, queries
 
 
 SPEC = ObjectiveSpec(
